@@ -1,0 +1,46 @@
+// Elementwise functions of two to four float32 or float64 arguments, and the fused derivatives that
+// backward rules call so that a common backward is one pass over memory. One line each.
+// How the lines expand is in isa_lines.h, what they call in math_*.h, the errors in
+// docs/accuracy.md.
+#include "../isa_lines.h"
+#include "../math_basic.h"
+#include "../math_divide.h"
+#include "../math_nn.h"
+
+namespace adjoint {
+namespace ADJOINT_ISA_TAG {
+
+KERNEL2_FLOAT(maximum, maximum(x, y))
+KERNEL2_FLOAT(minimum, minimum(x, y))
+KERNEL2_FLOAT(fmax, fmax(x, y))
+KERNEL2_FLOAT(fmin, fmin(x, y))
+KERNEL2_FLOAT(copysign, with_sign_of(x, y))
+KERNEL2_FLOAT(nextafter, nextafter(x, y))
+KERNEL2_FLOAT(heaviside, heaviside(x, y))
+KERNEL2_FLOAT(fmod, fmod(x, y))
+KERNEL2_FLOAT(remainder, remainder(x, y))
+KERNEL2_FLOAT(floor_divide, floor_divide(x, y))
+KERNEL2_FLOAT(trunc_divide, trunc(x / y))
+KERNEL2_WIDE(pow, pow(x, y))
+KERNEL2_WIDE(atan2, atan2(x, y))
+KERNEL2_WIDE(hypot, hypot(x, y))
+KERNEL2_WIDE(logaddexp, logaddexp(x, y))
+KERNEL2_WIDE(logaddexp2, logaddexp2(x, y))
+KERNEL2_WIDE(xlogy, xlogy(x, y))
+KERNEL2_FLOAT(leaky_relu, x > 0 ? x : x * y)
+KERNEL3_WIDE(softplus, softplus(x, y, z))
+
+// Derivatives: the incoming gradient first, then what the forward kernel saw or made.
+KERNEL2_WIDE(mul_cos, x* cos(y))
+KERNEL2_WIDE(mul_neg_sin, -x* sin(y))
+KERNEL2_FLOAT(tanh_grad, x * (1 - y * y))
+KERNEL2_FLOAT(sigmoid_grad, x * (1 - y) * y)
+KERNEL2_FLOAT(relu_grad, y <= 0 ? V{} : x)
+KERNEL2_WIDE(gelu_grad, gelu_grad(x, y))
+KERNEL2_WIDE(gelu_tanh_grad, gelu_tanh_grad(x, y))
+KERNEL2_WIDE(silu_grad, silu_grad(x, y))
+KERNEL3_FLOAT(leaky_relu_grad, y > 0 ? x : x * z)
+KERNEL4_WIDE(softplus_grad, softplus_grad(w, x, y, z))
+
+}  // namespace ADJOINT_ISA_TAG
+}  // namespace adjoint
