@@ -1,0 +1,177 @@
+"""How two libraries are compared: the same work, alternating, in two processes.
+
+Each library has a process of its own (worker.py), because two thread pools in one process disturb
+each other by factors. The processes take turns: while one runs a round the other sleeps. Before
+anything is timed, the results of both (values and gradients) are compared. What counts is the
+ratio of the best rounds: on a shared machine, noise only ever adds time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# setup(lib) prepares the inputs and returns work(); work() returns the tensors to be compared.
+Setup = Callable[[Any], Callable[[], Any]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the subject has to reach: seconds per call, a speed relative to the peer, or both."""
+
+    seconds: float | None = None
+    speedup: float | None = None
+
+    def met(self, seconds: float, speedup: float | None) -> bool | None:
+        if self.seconds is not None and seconds > self.seconds:
+            return False
+        if self.speedup is not None:
+            return None if speedup is None else speedup >= self.speedup
+        return None if self.seconds is None else True
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the table. `calls` is how many measured calls one work() makes."""
+
+    name: str
+    setup: Setup
+    mark: Mark = Mark()
+    calls: int = 1
+    threads: tuple[int, ...] = (1,)
+    tolerance: float = 1e-4
+
+
+@dataclass
+class Timing:
+    """Seconds per call, one entry per round."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def best(self, threads: int) -> float:
+        # With one thread the process's CPU time leaves out what other processes took; with more it
+        # would count every thread, so the clock on the wall decides.
+        return min(self.cpu if threads == 1 else self.wall)
+
+    def median(self, threads: int) -> float:
+        return statistics.median(self.cpu if threads == 1 else self.wall)
+
+
+@dataclass
+class Comparison:
+    workload: Workload
+    threads: int
+    subject: Timing
+    peer: Timing | None
+
+    @property
+    def seconds(self) -> float:
+        return self.subject.best(self.threads)
+
+    @property
+    def speedup(self) -> float | None:
+        return None if self.peer is None else self.peer.best(self.threads) / self.seconds
+
+    @property
+    def met(self) -> bool | None:
+        return self.workload.mark.met(self.seconds, self.speedup)
+
+
+class Worker:
+    """A process that runs one library; see worker.py for the other end of the pipe."""
+
+    def __init__(self, lib: str, workload: str, threads: int) -> None:
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONHASHSEED="0")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", lib, workload, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+
+    def ask(self, **request: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(
+                f"the worker ended with status {self._process.wait()} while asked {request}; "
+                "its own message is above"
+            )
+        return json.loads(line)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@contextmanager
+def worker(lib: str, workload: str, threads: int) -> Iterator[Worker]:
+    process = Worker(lib, workload, threads)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def check_results(a: Worker, b: Worker, workload: Workload) -> None:
+    """Raise AssertionError unless both libraries compute the same values and gradients."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{name}.npz" for name in "ab"]
+        for process, path in zip((a, b), paths, strict=True):
+            process.ask(save=path)
+        first, second = (np.load(path) for path in paths)
+        assert first.files == second.files, (first.files, second.files)
+        for key in first.files:
+            scale = float(np.abs(second[key]).max(initial=0.0)) or 1.0
+            np.testing.assert_allclose(
+                first[key] / scale,
+                second[key] / scale,
+                rtol=workload.tolerance,
+                atol=workload.tolerance,
+                err_msg=f"{workload.name}: result {key} differs",
+            )
+
+
+def compare(
+    workload: Workload, threads: int, subject: str, peer: str | None, rounds: int, seconds: float
+) -> Comparison:
+    """Check, warm up, then time `rounds` rounds of about `seconds` each, taking turns."""
+    with worker(subject, workload.name, threads) as one:
+        if peer is None:
+            return Comparison(workload, threads, _time([one], rounds, seconds)[0], None)
+        with worker(peer, workload.name, threads) as two:
+            check_results(one, two, workload)
+            first, second = _time([one, two], rounds, seconds)
+            return Comparison(workload, threads, first, second)
+
+
+def _time(processes: list[Worker], rounds: int, seconds: float) -> list[Timing]:
+    timings = [Timing() for _ in processes]
+    for process in processes:
+        process.ask(seconds=seconds / 2)  # warm up
+    for _ in range(rounds):
+        for process, timing in zip(processes, timings, strict=True):
+            answer = process.ask(seconds=seconds)
+            timing.wall.append(answer["wall"])
+            timing.cpu.append(answer["cpu"])
+    return timings

@@ -1,0 +1,62 @@
+"""The process in which one library runs one workload, told what to do by harness.py.
+
+python -m benchmarks.worker LIBRARY WORKLOAD THREADS; requests and answers are lines of JSON:
+{"save": path} runs once and writes the results; {"seconds": s} runs for about s seconds and
+answers with the seconds per call.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads import find
+
+
+def save(result: Any, path: str) -> None:
+    tensors = result if isinstance(result, tuple | list) else [result]
+    arrays = {str(i): np.asarray(t.detach().numpy()) for i, t in enumerate(tensors)}
+    np.savez(path, **arrays)
+
+
+def run(work: Callable[[], Any], seconds: float, calls: int) -> dict[str, float]:
+    """Seconds per call over as many repetitions as fit, at least one."""
+    start = time.perf_counter()
+    work()
+    once = max(time.perf_counter() - start, 1e-9)
+    repetitions = range(max(1, int(seconds / once)))
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in repetitions:
+        work()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    scale = len(repetitions) * calls
+    return {"wall": wall / scale, "cpu": cpu / scale}
+
+
+def main() -> None:
+    name, workload_name, threads = sys.argv[1:4]
+    lib = importlib.import_module(name)
+    lib.set_num_threads(int(threads))
+    workload = find(workload_name)
+    work = workload.setup(lib)
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "save" in request:
+            save(work(), request["save"])
+            answer: dict[str, float] = {}
+        else:
+            answer = run(work, request["seconds"], workload.calls)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
