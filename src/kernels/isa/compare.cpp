@@ -1,18 +1,13 @@
 // Comparisons and logical connectives, elementwise, giving bool. Complex numbers have no order.
 // Read next: ../loops.h.
 #include "../loops.h"
+#include "../value.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {
 
 #define REALS bool, uint8_t, int8_t, int16_t, int32_t, int64_t, float, double
 
-// std::complex would bring library functions that the linker could mix between instruction sets.
-template <class T>
-struct Pair {
-  T re, im;
-  explicit operator bool() const { return (re != 0) | (im != 0); }
-};
 template <class T>
 inline bool operator==(Pair<T> a, Pair<T> b) {
   return (a.re == b.re) & (a.im == b.im);
