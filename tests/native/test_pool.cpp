@@ -62,10 +62,11 @@ void callers_from_several_threads() {
       for (int j = 0; j < jobs / 3; ++j) {
         const int chunks = 1 + (j + t) % 40;
         parallel_for(chunks, [&](int64_t i) {
-          if (j % 64 == 0)
-            parallel_for(3, [&](int64_t k) { out[static_cast<size_t>(i)] = i * j - 2 + k; });
-          else
-            out[static_cast<size_t>(i)] = i * j;
+          out[static_cast<size_t>(i)] = i * j;
+          if (j % 64) return;
+          int64_t parts[3];
+          parallel_for(3, [&](int64_t k) { parts[k] = k - 1; });
+          out[static_cast<size_t>(i)] += parts[0] + parts[1] + parts[2];  // 0
         });
         for (int i = 0; i < chunks; ++i)
           if (out[static_cast<size_t>(i)] != int64_t{i} * j) right = false;
