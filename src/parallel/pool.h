@@ -30,8 +30,8 @@ class FunctionRef {
 
 // Runs f(0) ... f(chunks - 1), each once, in any order, on this thread and the workers; returns
 // when all are done. f must not throw (an exception ends the process) and must not touch Python
-// objects. Called from inside f, or while another thread's job is running, it runs serially: never
-// deadlocks.
+// objects. Where the pool is taken (f itself calls parallel_for, another thread's job is
+// running) the caller runs all chunks alone: it never waits for the pool, so nothing can deadlock.
 void parallel_for(int64_t chunks, FunctionRef f);
 
 // f(begin, end) over [0, n) in pieces of `grain` (the last may be shorter).
