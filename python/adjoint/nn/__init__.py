@@ -1,0 +1,15 @@
+"""Neural-network building blocks: modules, parameters, losses, initialisers.
+
+Read next: `modules/module.py` for what a module is, `functional.py` for the functions they call.
+"""
+
+from adjoint.nn import functional as functional
+from adjoint.nn import init as init
+from adjoint.nn import modules as modules
+from adjoint.nn import parameter as parameter
+from adjoint.nn import utils as utils
+from adjoint.nn.modules import *  # noqa: F403
+from adjoint.nn.modules import __all__ as _module_names
+from adjoint.nn.parameter import Parameter as Parameter
+
+__all__ = ["Parameter", "functional", "init", "modules", "parameter", "utils", *_module_names]

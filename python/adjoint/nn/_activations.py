@@ -1,0 +1,124 @@
+"""Activation functions. Those with an op in the core call it; the rest are written from ops."""
+
+from __future__ import annotations
+
+import warnings
+
+import adjoint as ad
+from adjoint import Tensor
+
+
+def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    return input.copy_(result) if inplace else result
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)."""
+    return input.relu_() if inplace else input.relu()
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """The input limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """The input limited to [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return input.clamp_(min_val, max_val) if inplace else input.clamp(min_val, max_val)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """The input where positive, negative_slope times it elsewhere."""
+    return _finish(input, ad.leaky_relu(input, negative_slope), inplace)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Leaky ReLU whose slope is a tensor: one value, or one for each channel (axis 1)."""
+    if weight.numel() != 1:
+        channels = input.size(1) if input.dim() > 1 else 1
+        if weight.numel() != channels:
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape((1, -1, *[1] * (input.dim() - 2)))
+    return ad.where(input > 0, input, weight * input)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """The input where positive, alpha * (exp(input) - 1) elsewhere."""
+    # expm1 sees only the negative part, so the branch not taken cannot overflow into its gradient.
+    negative = alpha * input.clamp(max=0).expm1()
+    return _finish(input, ad.where(input > 0, input, negative), inplace)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Input * Φ(input); `approximate="tanh"` uses the tanh form of Φ."""
+    return ad.gelu(input, approximate=approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Input * sigmoid(input)."""
+    return _finish(input, ad.silu(input), inplace)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return input.tanh()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-input))."""
+    return input.sigmoid()
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(input)), without overflow."""
+    return input.clamp(max=0) - (-input.abs()).exp().log1p()
+
+
+def softsign(input: Tensor) -> Tensor:
+    """Input / (1 + |input|)."""
+    return input / (input.abs() + 1)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * input)) / beta, linear where beta * input exceeds the threshold."""
+    return ad.softplus(input, beta, threshold)
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
+) -> Tensor:
+    """exp(input) divided by its sum over the axis `dim`."""
+    dim = _implicit_dim("softmax", input.dim(), _stacklevel) if dim is None else dim
+    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
+) -> Tensor:
+    """softmax(-input)."""
+    dim = _implicit_dim("softmin", input.dim(), _stacklevel) if dim is None else dim
+    return softmax(-input, dim, dtype=dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
+) -> Tensor:
+    """log(softmax(input)) over the axis `dim`, without overflow."""
+    dim = _implicit_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim
+    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1

@@ -1,0 +1,164 @@
+"""Layers without state: linear maps, normalisation, dropout, lookups, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import adjoint as ad
+from adjoint import Tensor
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``."""
+    if bias is not None and input.dim() == 2 and bias.dim() == 1:
+        return ad.addmm(bias, input, weight.t())
+    product = input.matmul(weight.t())
+    return product if bias is None else product + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``sum_ij input1_i weight_kij input2_j + bias_k``."""
+    result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
+    return result if bias is None else result + bias
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Set each element to zero with probability `p` and divide the others by 1 - p."""
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    with ad.no_grad():
+        if p == 1:
+            mask = ad.zeros((), dtype=input.dtype)
+        else:
+            mask = ad.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+    return input.mul_(mask) if inplace else input * mask
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Bring the last axes to mean 0 and variance 1, then scale by `weight` and add `bias`."""
+    return ad.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of `weight` for the integers in `input`; the row `padding_idx` gets no gradient."""
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise NotImplementedError(
+            "embedding: max_norm, scale_grad_by_freq and sparse are not in adjoint; "
+            "scale the table or its gradient yourself"
+        )
+    if weight.dim() != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    rows = weight.index_select(0, input.reshape(-1)).reshape((*input.shape, weight.size(1)))
+    if padding_idx is None:
+        return rows
+    if not -weight.size(0) <= padding_idx < weight.size(0):
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    padding = (input == padding_idx % weight.size(0)).unsqueeze(-1)
+    return ad.where(padding, rows.detach(), rows)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Integers as rows of zeros with a one at that position."""
+    if tensor.dtype != ad.int64:
+        raise RuntimeError(
+            "one_hot is only applicable to index tensor of type LongTensor, "
+            f"got {tensor.dtype}: use tensor.long()"
+        )
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError(
+                "Can not infer total number of classes from empty tensor: give num_classes"
+            )
+        return ad.zeros((*tensor.shape, num_classes), dtype=ad.int64)
+    largest = int(tensor.max().item())
+    if int(tensor.min().item()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif largest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == ad.arange(num_classes)).to(ad.int64)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """The input divided by its p-norm over `dim`, or by `eps` where that is larger."""
+    result = input / ad.norm(input, p, dim, keepdim=True).clamp(min=eps)
+    return result if out is None else out.copy_(result)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between x1 and x2 along `dim`."""
+    norm1 = ad.norm(x1, 2, dim, keepdim=True).clamp(min=eps)
+    norm2 = ad.norm(x2, 2, dim, keepdim=True).clamp(min=eps)
+    return ((x1 / norm1) * (x2 / norm2)).sum(dim)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Add elements before and after, pairs from the last axis on; negative numbers take away.
+
+    Parameters
+    ----------
+    pad : sequence of int
+        (before, after) of the last axis, then of the one before it, …
+    mode : {"constant"}
+        Only constant padding is there.
+    value : float, default 0
+        The value of the new elements.
+    """
+    if mode != "constant":
+        raise NotImplementedError(f"pad: mode {mode!r} is not in adjoint; only 'constant' is")
+    if len(pad) % 2 != 0:
+        raise ValueError("Padding length must be divisible by 2")
+    if len(pad) // 2 > input.dim():
+        raise ValueError("Padding length too large")
+    result = input
+    for pair in range(len(pad) // 2):
+        axis = input.dim() - 1 - pair
+        before, after = pad[2 * pair], pad[2 * pair + 1]
+        result = _pad_axis(result, axis, before, after, 0 if value is None else value)
+    return result.clone() if result is input else result
+
+
+def _pad_axis(input: Tensor, axis: int, before: int, after: int, value: float) -> Tensor:
+    size = input.size(axis)
+    if size + before + after < 0:
+        raise RuntimeError(
+            f"The input size {size}, plus negative padding {before} and {after}, resulted in a "
+            f"negative output size, which is invalid. Check dimension {axis} of your input."
+        )
+    start, stop = max(0, -before), size - max(0, -after)
+    if (start, stop) != (0, size):
+        input = input.narrow(axis, start, stop - start)
+
+    def block(length: int) -> Tensor:
+        shape = list(input.shape)
+        shape[axis] = length
+        return ad.full(shape, value, dtype=input.dtype)
+
+    parts = [block(before)] if before > 0 else []
+    parts.append(input)
+    if after > 0:
+        parts.append(block(after))
+    return ad.cat(parts, axis) if len(parts) > 1 else input

@@ -1,0 +1,231 @@
+"""Loss functions. All take `reduction`: "mean", "sum" or "none"."""
+
+from __future__ import annotations
+
+import warnings
+
+import adjoint as ad
+from adjoint import Tensor
+
+
+def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    if size_average is None and reduce is None:
+        return reduction
+    mean = size_average is None or size_average
+    chosen = "none" if reduce is False else "mean" if mean else "sum"
+    warnings.warn(
+        "size_average and reduce args will be deprecated, "
+        f"please use reduction='{chosen}' instead.",
+        stacklevel=3,
+    )
+    return chosen
+
+
+def _reduce(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def _same_size(name: str, input: Tensor, target: Tensor) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Mean (or sum) of (input - target)²."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    _same_size("mse_loss", input, target)
+    if weight is not None:
+        return _weighted((input - target).square(), weight, reduction)
+    return ad.mse_loss(input, target, reduction=reduction)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Mean (or sum) of |input - target|."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    _same_size("l1_loss", input, target)
+    loss = (input - target).abs()
+    return _reduce(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+
+
+def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    if tuple(weight.shape) != tuple(loss.shape):
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else _reduce(loss, reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """difference² / (2 beta) below `beta`, |difference| - beta / 2 above."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    _same_size("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    size = (input - target).abs()
+    if beta == 0:
+        return _reduce(size, reduction)
+    loss = ad.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta)
+    return _reduce(loss, reduction)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """difference² / 2 below `delta`, delta * (|difference| - delta / 2) above."""
+    _same_size("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    size = (input - target).abs()
+    loss = ad.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+    return _reduce(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Target * (log target - input); "batchmean" divides the sum by the first axis' size."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        # 0 log 0 = 0, also in the gradient: the logarithm never sees the zeros.
+        positive = target > 0
+        log = ad.where(positive, target, ad.ones_like(target)).log()
+        loss = ad.where(positive, target * log, ad.zeros_like(target)) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / (input.size(0) if input.dim() > 0 else 1)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support "
+            "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
+            "major release.",
+            stacklevel=2,
+        )
+    return _reduce(loss, reduction)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(target log input + (1 - target) log(1 - input)), each logarithm at least -100."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}) is deprecated. Please ensure they have the same size."
+        )
+    with ad.no_grad():
+        if not bool(((input >= 0) & (input <= 1)).all()):
+            raise RuntimeError("all elements of input should be between 0 and 1")
+    loss = -(target * _floored_log(input) + (1 - target) * _floored_log(1 - input))
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def _floored_log(x: Tensor) -> Tensor:
+    return x.log().clamp(min=-100)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross-entropy of sigmoid(input), computed without overflow."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"Target size ({target.size()}) must be the same as input size ({input.size()})"
+        )
+    # -log sigmoid(x) = softplus(-x); a threshold beyond exp's range keeps it exact.
+    softplus = (-input).clamp(min=0) + (-input.abs()).exp().log1p()
+    if pos_weight is None:
+        loss = (1 - target) * input + softplus
+    else:
+        loss = (1 - target) * input + (1 + (pos_weight - 1) * target) * softplus
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of the classes `target`, given log-probabilities (axis 1)."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    return ad.nll_loss(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross-entropy of logits with target classes (integers) or class probabilities (floats)."""
+    reduction = _legacy_reduction(size_average, reduce, reduction)
+    return ad.cross_entropy(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

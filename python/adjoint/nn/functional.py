@@ -1,0 +1,80 @@
+"""The functions behind the modules: activations, losses and layers without state.
+
+Where the core has an op the function calls it; the others are written from ops, so that their
+derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_layers.py`.
+"""
+
+from adjoint.nn._activations import elu as elu
+from adjoint.nn._activations import gelu as gelu
+from adjoint.nn._activations import hardtanh as hardtanh
+from adjoint.nn._activations import leaky_relu as leaky_relu
+from adjoint.nn._activations import log_softmax as log_softmax
+from adjoint.nn._activations import logsigmoid as logsigmoid
+from adjoint.nn._activations import prelu as prelu
+from adjoint.nn._activations import relu as relu
+from adjoint.nn._activations import relu6 as relu6
+from adjoint.nn._activations import sigmoid as sigmoid
+from adjoint.nn._activations import silu as silu
+from adjoint.nn._activations import softmax as softmax
+from adjoint.nn._activations import softmin as softmin
+from adjoint.nn._activations import softplus as softplus
+from adjoint.nn._activations import softsign as softsign
+from adjoint.nn._activations import tanh as tanh
+from adjoint.nn._layers import bilinear as bilinear
+from adjoint.nn._layers import cosine_similarity as cosine_similarity
+from adjoint.nn._layers import dropout as dropout
+from adjoint.nn._layers import embedding as embedding
+from adjoint.nn._layers import layer_norm as layer_norm
+from adjoint.nn._layers import linear as linear
+from adjoint.nn._layers import normalize as normalize
+from adjoint.nn._layers import one_hot as one_hot
+from adjoint.nn._layers import pad as pad
+from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
+from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
+from adjoint.nn._losses import (
+    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+)
+from adjoint.nn._losses import cross_entropy as cross_entropy
+from adjoint.nn._losses import huber_loss as huber_loss
+from adjoint.nn._losses import kl_div as kl_div
+from adjoint.nn._losses import l1_loss as l1_loss
+from adjoint.nn._losses import mse_loss as mse_loss
+from adjoint.nn._losses import nll_loss as nll_loss
+from adjoint.nn._losses import smooth_l1_loss as smooth_l1_loss
+
+__all__ = [
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "gelu",
+    "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "prelu",
+    "relu",
+    "relu6",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softsign",
+    "tanh",
+]

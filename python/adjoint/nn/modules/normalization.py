@@ -1,0 +1,67 @@
+"""Normalisation over the last axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import adjoint as ad
+from adjoint import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.modules.module import Module
+from adjoint.nn.parameter import Parameter
+
+__all__ = ["LayerNorm"]
+
+
+class LayerNorm(Module):
+    """Brings the last axes to mean 0 and variance 1, then scales and shifts them.
+
+    Parameters
+    ----------
+    normalized_shape : int or sequence of int
+        The sizes of the last axes, over which mean and variance are taken.
+    eps : float, default 1e-5
+        Added to the variance.
+    elementwise_affine, bias : bool, default True
+        Whether there is a trained scale, and with it a trained shift.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        self.normalized_shape = tuple(shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+
+        def make() -> Parameter:
+            return Parameter(ad.empty(self.normalized_shape, device=device, dtype=dtype))
+
+        self.register_parameter("weight", make() if elementwise_affine else None)
+        self.register_parameter("bias", make() if elementwise_affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one and the shift to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )

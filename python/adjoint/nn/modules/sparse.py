@@ -1,0 +1,85 @@
+"""Tables of vectors looked up by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import adjoint as ad
+from adjoint import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.modules.module import Module
+from adjoint.nn.parameter import Parameter
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Module):
+    """A table of `num_embeddings` vectors, looked up by integer tensors.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+        Rows and columns of the table.
+    padding_idx : int, optional
+        A row that starts at zero and gets no gradient.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = _row(padding_idx, num_embeddings)
+        if _weight is None:
+            shape = (num_embeddings, embedding_dim)
+            self.weight = Parameter(
+                ad.empty(shape, device=device, dtype=dtype), requires_grad=not _freeze
+            )
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                )
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw the table from the standard normal distribution."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with ad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.embedding(input, self.weight, self.padding_idx)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
+    ) -> Embedding:
+        """Make an Embedding of a table that exists already."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+
+def _row(index: int | None, rows: int) -> int | None:
+    if index is None:
+        return None
+    if not -rows <= index < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return index % rows

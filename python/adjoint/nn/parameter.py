@@ -1,0 +1,61 @@
+"""`Parameter`: a tensor that a module lists among what is to be trained.
+
+Read next: `modules/module.py`, whose `__setattr__` registers parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import adjoint as ad
+from adjoint import Tensor
+
+__all__ = ["Parameter"]
+
+
+class Parameter(Tensor):
+    """A leaf tensor that a `Module` registers when it is assigned as an attribute.
+
+    Parameters
+    ----------
+    data : Tensor, optional
+        The values; shared, not copied. An empty tensor if not given.
+    requires_grad : bool, default True
+        Whether gradients are computed for it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.Parameter(ad.zeros(2))
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
+        if data is None:
+            data = ad.empty(0)
+        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        if id(self) in memo:
+            found: Self = memo[id(self)]
+            return found
+        copy = type(self)(self.data.clone(), self.requires_grad)
+        memo[id(self)] = copy
+        return copy
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        attributes = dict(getattr(self, "__dict__", {}))
+        return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes)
+
+
+def _rebuild_parameter(
+    cls: type[Parameter], data: Tensor, requires_grad: bool, attributes: dict[str, Any]
+) -> Parameter:
+    parameter = cls(data, requires_grad)
+    for name, value in attributes.items():
+        setattr(parameter, name, value)
+    return parameter

@@ -1,0 +1,5 @@
+"""Helpers that PyTorch users find under `torch.utils`."""
+
+from adjoint.utils import hooks as hooks
+
+__all__ = ["hooks"]
