@@ -65,9 +65,9 @@ inline float bfloat16_to_float(bfloat16_t b) {
 
 inline bfloat16_t float_to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t nan = (bits >> 16) | 0x40;
-  return {static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded)};
+  const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const uint32_t nan = bits | 0x00400000;
+  return {static_cast<uint16_t>((x != x ? nan : rounded) >> 16)};
 }
 
 // What x86 does with a float that does not fit: the most negative number of the width it converts
@@ -105,6 +105,8 @@ inline To convert(From x) {
     return convert<To>(x.re);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     return truncate<To>(x);
+  } else if constexpr (std::is_same_v<From, bool>) {
+    return x ? To(1) : To(0);  // a selection vectorises, a conversion of bool does not
   } else {
     return static_cast<To>(x);
   }

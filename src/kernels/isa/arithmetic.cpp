@@ -77,10 +77,22 @@ void register_bounds() {
 }
 
 // A selection only moves bits, so one loop per size of element serves every dtype of that size.
-struct Wide {
-  uint64_t low, high;
+// Complex elements are only aligned as their parts are.
+struct [[gnu::packed, gnu::aligned(4)]] TwoFloats {
+  uint64_t bits;
 };
-constexpr auto choose = [](bool condition, auto a, auto b) { return condition ? a : b; };
+struct TwoDoubles {
+  uint64_t re, im;
+};
+constexpr auto choose = [](bool condition, auto a, auto b) {
+  using T = decltype(a);
+  if constexpr (std::is_same_v<T, TwoFloats>)
+    return T{condition ? a.bits : b.bits};
+  else if constexpr (std::is_same_v<T, TwoDoubles>)
+    return T{condition ? a.re : b.re, condition ? a.im : b.im};
+  else
+    return condition ? a : b;
+};
 
 template <class T>
 void register_where(DType dtype) {
@@ -99,8 +111,8 @@ void register_selection() {
   register_where<uint32_t>(DType::Float32);
   register_where<uint64_t>(DType::Int64);
   register_where<uint64_t>(DType::Float64);
-  register_where<uint64_t>(DType::Complex64);
-  register_where<Wide>(DType::Complex128);
+  register_where<TwoFloats>(DType::Complex64);
+  register_where<TwoDoubles>(DType::Complex128);
 }
 
 const bool registered = [] {
