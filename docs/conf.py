@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as package_version
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 project = "adjoint"
 author = "the adjoint developers"
 copyright = "the adjoint developers, Apache-2.0"
-version = release = package_version("adjoint")
+version = release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]

@@ -1,0 +1,15 @@
+"""Files that are generated are what their generators write today."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_type_stubs_are_what_the_generator_writes() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "gen_stubs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
