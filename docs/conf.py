@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT))
 
 project = "adjoint"
 author = "the adjoint developers"
@@ -28,7 +28,7 @@ html_title = f"adjoint {version}"
 
 
 def generate_reference(app: Any) -> None:
-    import gen_reference
+    from tools import gen_reference
 
     gen_reference.write(Path(app.srcdir) / "reference" / "generated")
 

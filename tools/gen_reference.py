@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from op_schema import Argument, parse
+from tools.op_schema import Argument, parse
 
 TITLES = {"nn": "Neural networks", "linalg": "Linear algebra"}
 

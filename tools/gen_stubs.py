@@ -1,7 +1,7 @@
 """Write python/adjoint/_core.pyi: the types of the extension module, from what it says of itself.
 
-    python tools/gen_stubs.py            writes the file
-    python tools/gen_stubs.py --check    fails if the file differs from what would be written
+    python -m tools.gen_stubs            writes the file
+    python -m tools.gen_stubs --check    fails if the file differs from what would be written
 
 Ops come from `_core.op_table()`; what is written by hand in src/bindings takes its types from
 core_template.pyi; anything else gets `Any`, so that no name is missing.
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from op_schema import Argument, Schema, parse
+from tools.op_schema import Argument, Schema, parse
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = Path(__file__).with_name("core_template.pyi")
@@ -164,7 +164,7 @@ def main() -> int:
     if not check:
         TARGET.write_text(text, encoding="utf-8")
     elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-        print(f"{TARGET.relative_to(ROOT)} is out of date: run python tools/gen_stubs.py")
+        print(f"{TARGET.relative_to(ROOT)} is out of date: run python -m tools.gen_stubs")
         return 1
     return 0
 
