@@ -1,0 +1,42 @@
+"""The command `adjoint`; each subcommand has its file.
+
+A subcommand is a module with `add_to(subparsers)`, which sets `execute` to a function of the parsed
+arguments that returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from adjoint.cli import demo, run
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with `argv` (default: the process's arguments); return the exit status."""
+    arguments = _parser().parse_args(argv)
+    status: int = arguments.execute(arguments)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="adjoint", description="Gradients through any computation."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    subparsers = parser.add_subparsers(metavar="command", required=True)
+    for command in (demo, run):
+        command.add_to(subparsers)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version; adjoint itself is only imported when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        import adjoint
+
+        print(f"adjoint {adjoint.__version__}")
+        parser.exit()
