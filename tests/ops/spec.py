@@ -43,7 +43,8 @@ class Arr:
             return np.asarray(rng.random(self.shape) < 0.5)
         if np.dtype(carrier(dtype)).kind in "iu":
             low = max(0, math.ceil(self.low)) if dtype == "uint8" else math.ceil(self.low)
-            whole = np.asarray(rng.integers(low, math.floor(self.high) + 1, self.shape))
+            high = max(low, math.floor(self.high))
+            whole = np.asarray(rng.integers(low, high + 1, self.shape))
             return np.where(np.isin(whole, self.avoid), 1, whole).astype(dtype)
         real = self._real(rng)
         values = real + 1j * self._real(rng) if dtype.startswith("complex") else real

@@ -1,0 +1,154 @@
+"""Every op and sample against torch, where it is installed: value, dtype, shape, gradient, error
+class.
+
+`test_promotion.py` beside it compares the result dtypes of all pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from tests.ops.compare import assert_close
+from tests.ops.references import wide
+from tests.ops.samples import OPS
+from tests.ops.spec import DTYPES, Op, Sample, dtype_name, outputs, to_library, to_numpy
+
+torch = pytest.importorskip("torch")
+
+
+def call(library: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
+    converted = sample.map(lambda a: to_library(a, library, dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's deprecations are not ours
+        return outputs(op.function(library)(*converted.args, **converted.kwargs))
+
+
+def within(op: Op, dtype: str) -> float:
+    """Both libraries may be off by the op's own error, in opposite directions."""
+    factor = 4 if dtype.startswith("complex") else 1
+    return 0.0 if op.ulps == 0 else max(2.0, 2 * factor * op.ulps)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_value_dtype_and_shape_are_those_of_torch(name: str) -> None:
+    op = OPS[name]
+    for dtype in op.letters("bifhc"):
+        for label, sample in op.drawn(dtype):
+            got, want = call(ad, op, sample, dtype), call(torch, op, sample, dtype)
+            assert [dtype_name(t) for t in got] == [dtype_name(t) for t in want], label
+            for ours, theirs in zip(got, want, strict=True):
+                values = wide(to_numpy(theirs))
+                assert_close(ours, values, within(op, dtype), op.cancelling, label)
+
+
+def gradients(library: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
+    """Gradients of the squared norm of the outputs, for every floating-point argument."""
+    leaves: list[Any] = []
+
+    def leaf(a: Any) -> Any:
+        tensor = to_library(a, library, dtype)
+        if isinstance(a, np.ndarray) and a.dtype.kind in "fc":
+            leaves.append(tensor.requires_grad_())
+        return tensor
+
+    fixed = {k: to_library(v, library) for k, v in sample.kwargs.items() if k in op.constants}
+    varied = {k: v for k, v in sample.kwargs.items() if k not in op.constants}
+    converted = Sample(sample.args, varied).map(leaf)
+    results = outputs(op.function(library)(*converted.args, **converted.kwargs, **fixed))
+    ys = [y for y in results if y.requires_grad]
+    if not ys:
+        return []
+    cotangents = [y.detach() * 2 for y in ys]
+    found = library.autograd.grad(ys, leaves, cotangents, allow_unused=True)
+    return [None if g is None else to_numpy(g) for g in found]
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.diff])
+def test_gradients_are_those_of_torch(name: str) -> None:
+    """Also at float32, where finite differences cannot tell much."""
+    op = OPS[name]
+    for dtype in op.letters("fc"):
+        # A gradient takes some ten roundings and is compared relative to the largest of its array.
+        rtol = 256 * (2.0**-23 if dtype in ("float32", "complex64") else 2.0**-52)
+        for label, sample in list(op.drawn(dtype))[::2]:
+            got = gradients(ad, op, sample, dtype)
+            want = gradients(torch, op, sample, dtype)
+            assert len(got) == len(want), label
+            for ours, theirs in zip(got, want, strict=True):
+                assert (ours is None) == (theirs is None), f"{label}: {ours} for {theirs}"
+                if theirs is not None and theirs.size:
+                    scale = max(1.0, float(np.max(np.abs(theirs))))
+                    np.testing.assert_allclose(ours, theirs, rtol, rtol * scale, err_msg=label)
+
+
+def spoiled(sample: Sample) -> Iterator[tuple[str, Sample]]:
+    """Variations of a call that are mostly errors."""
+    args, kwargs = sample.args, sample.kwargs
+    yield "an unknown keyword", Sample(args, {**kwargs, "bogus": 1})
+    yield "an argument too many", Sample((*args, 1, 2, 3, 4, 5), kwargs)
+    yield "no argument", Sample((), kwargs)
+    if "dim" in kwargs:
+        yield "dim out of range", Sample(args, {**kwargs, "dim": 99})
+        yield "dim of the wrong type", Sample(args, {**kwargs, "dim": "first"})
+    for i, arg in enumerate(args):
+        swapped = [
+            ("a string", "text"),
+            ("None", None),
+            (
+                "an odd shape",
+                np.ones((7, 5, 3), np.float32) if isinstance(arg, np.ndarray) else 10**6,
+            ),
+            ("a list of strings", ["a"]),
+        ]
+        for what, value in swapped:
+            yield f"{what} as argument {i}", Sample((*args[:i], value, *args[i + 1 :]), kwargs)
+
+
+def error_of(run: Callable[[], Any]) -> type[BaseException] | None:
+    try:
+        run()
+    except Exception as error:  # the class is what is compared
+        return type(error)
+    return None
+
+
+def same_error(ours: type[BaseException] | None, theirs: type[BaseException] | None) -> bool:
+    """The class a script written for torch would catch."""
+    if theirs is None or ours is None:
+        return ours is theirs
+    expected = next(c for c in theirs.__mro__ if c.__module__ == "builtins")
+    if expected is NotImplementedError:  # torch's word for a dtype without a kernel
+        expected = RuntimeError
+    return issubclass(ours, expected)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_bad_calls_raise_the_class_that_torch_raises(name: str) -> None:
+    op = OPS[name]
+    dtype = op.letters("fib")[0]
+    failures = []
+    for sample in op.samples[:3]:
+        for what, bad in spoiled(sample.draw(dtype, name)):
+            theirs = error_of(lambda bad=bad: call(torch, op, bad, dtype))
+            ours = error_of(lambda bad=bad: call(ad, op, bad, dtype))
+            if not same_error(ours, theirs):
+                failures.append(f"{name}({sample}) with {what}: {ours}, torch {theirs}")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_dtypes_outside_the_table_are_refused_or_accepted_as_by_torch(name: str) -> None:
+    op = OPS[name]
+    sample = op.samples[0]
+    for dtype in (d for letter in DTYPES if letter not in op.dtypes for d in DTYPES[letter]):
+        drawn = sample.draw(dtype, name)
+        theirs = error_of(lambda drawn=drawn, dtype=dtype: call(torch, op, drawn, dtype))
+        ours = error_of(lambda drawn=drawn, dtype=dtype: call(ad, op, drawn, dtype))
+        if theirs is not None:
+            assert same_error(ours, theirs), f"{name} in {dtype}: {ours}, torch {theirs}"
