@@ -52,7 +52,8 @@ def install_as_torch() -> None:
             "  fix: call adjoint.install_as_torch() before anything imports torch, or start the "
             "script with `adjoint run`"
         )
-    sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
 
 
 class _Torch(ModuleType):
