@@ -2,6 +2,7 @@
 // A chunk's elements depend on nothing outside it, so neither does the result on who computes it.
 #include "optim.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "../parallel/pool.h"
@@ -37,11 +38,45 @@ const Loops& loops() {
   return chosen;
 }
 
+// A piece of memory that the step reads, or writes too.
+struct Range {
+  const char* begin;
+  const char* end;
+  bool written;
+};
+
+// True when nothing that one parameter's update writes is read or written by another's. Without
+// this (a parameter listed twice, one parameter's gradient being another's memory) order matters.
+bool independent(const std::vector<Arrays>& all) {
+  std::vector<Range> ranges;
+  for (const Arrays& a : all) {
+    const int64_t bytes = a.n * static_cast<int64_t>(item_size(a.dtype));
+    auto add = [&](const void* p, bool written) {
+      const char* begin = static_cast<const char*>(p);
+      if (begin && bytes) ranges.push_back({begin, begin + bytes, written});
+    };
+    add(a.param, true);
+    add(a.grad, false);
+    add(a.first, true);
+    add(a.second, true);
+    add(a.largest, true);
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  const char *end = nullptr, *written_end = nullptr;  // the furthest so far
+  for (const Range& r : ranges) {
+    if (r.begin < written_end || (r.written && r.begin < end)) return false;
+    end = std::max(end, r.end);
+    if (r.written) written_end = std::max(written_end, r.end);
+  }
+  return true;
+}
+
 template <class Options, class Loop>
 void run(const std::vector<Arrays>& all, const Options& options, Loop loop) {
   int64_t total = 0;
   for (const Arrays& a : all) total += a.n;
-  if (total <= 2 * kChunk) {
+  if (total <= 2 * kChunk || !independent(all)) {
     for (const Arrays& a : all) loop(a, options, 0, a.n);
     return;
   }
