@@ -1,0 +1,254 @@
+// Fitting Python arguments to op schemas: overloads are tried in the order their blocks stand.
+#include "../kernels/convert.h"
+#include "../ops/record.h"
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+// NumPy's words for the same arguments, taken as PyTorch takes them.
+const char* other_name(const std::string& name) {
+  if (name == "dim") return "axis";
+  if (name == "keepdim") return "keepdims";
+  if (name == "input") return "x";
+  if (name == "other") return "x2";
+  return nullptr;
+}
+
+bool parse_scalar(PyObject* o, Value* out) {
+  if (parse_number(o, out)) return true;
+  if (!is_tensor(o) || as_tensor(o)->numel != 1 || as_tensor(o)->ndim != 0) return false;
+  Object item = checked(item_of(as_tensor(o)->data, as_tensor(o)->dtype));
+  return parse_number(item.get(), out);
+}
+
+bool parse_tensor_list(PyObject* o, Value* out) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  Tensors ts(n);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    if (!is_tensor(item)) return false;
+    ts[i] = Tensor::borrow(as_tensor(item));
+  }
+  return *out = Value(std::move(ts)), true;
+}
+
+// One Python object as a value of the type the schema says; false when it is not one.
+bool parse_value(const Argument& a, PyObject* o, Value* out) {
+  if (o == Py_None && a.optional) return *out = Value(), true;
+  switch (a.type) {
+    case ArgType::Operand:
+      if (!is_tensor(o)) return parse_number(o, out);
+      [[fallthrough]];
+    case ArgType::Tensor:
+      if (!is_tensor(o)) return false;
+      return *out = Value(Tensor::borrow(as_tensor(o))), true;
+    case ArgType::TensorList:
+      return parse_tensor_list(o, out);
+    case ArgType::Scalar:
+      return parse_scalar(o, out);
+    case ArgType::Int: {
+      int64_t i;
+      return parse_int(o, &i) && (*out = Value(i), true);
+    }
+    case ArgType::Float: {
+      if (!parse_scalar(o, out) || out->kind() == Value::Complex) return false;
+      return *out = Value(out->real()), true;
+    }
+    case ArgType::Bool:
+      if (!PyBool_Check(o)) return false;
+      return *out = Value(o == Py_True), true;
+    case ArgType::Str:
+      if (!PyUnicode_Check(o)) return false;
+      return *out = Value(PyUnicode_AsUTF8(o)), true;
+    case ArgType::Ints: {
+      int64_t i;
+      if (parse_int(o, &i)) return *out = Value(Dims{i}), true;
+      Dims d;
+      return parse_ints(o, &d) && (*out = Value(std::move(d)), true);
+    }
+    case ArgType::DType: {
+      DType d;
+      return parse_dtype(o, &d) && (*out = Value(d), true);
+    }
+    case ArgType::Any:
+      return *out = Value::object(o), true;
+  }
+  return false;
+}
+
+// `view(2, 3)`: all remaining positional arguments are one list of ints.
+bool parse_rest(PyObject* const* args, Py_ssize_t n, Value* out) {
+  Dims d(static_cast<int>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!parse_int(args[i], &d[static_cast<int>(i)])) return false;
+  }
+  return *out = Value(std::move(d)), true;
+}
+
+struct Parsed {
+  Value values[kMaxArguments];
+  PyObject* out = nullptr;  // borrowed
+  std::string why;          // why this overload does not fit
+};
+
+int find_argument(const Schema& s, PyObject* keyword) {
+  for (size_t i = 0; i < s.arguments.size(); ++i) {
+    if (PyUnicode_CompareWithASCIIString(keyword, s.arguments[i].name.c_str()) == 0)
+      return static_cast<int>(i);
+  }
+  for (size_t i = 0; i < s.arguments.size(); ++i) {
+    const char* other = other_name(s.arguments[i].name);
+    if (other && PyUnicode_CompareWithASCIIString(keyword, other) == 0) return static_cast<int>(i);
+  }
+  if (!s.arguments.empty() && s.arguments[0].name == "input" &&
+      (PyUnicode_CompareWithASCIIString(keyword, "self") == 0 ||
+       PyUnicode_CompareWithASCIIString(keyword, "x1") == 0)) {
+    return 0;
+  }
+  return -1;
+}
+
+bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
+         Parsed& p) {
+  const std::vector<Argument>& as = op.schema.arguments;
+  bool given[kMaxArguments] = {};
+  int next = 0, count = static_cast<int>(as.size());
+  for (Py_ssize_t k = 0; k < positional; ++k, ++next) {
+    if (next >= count || as[next].keyword_only) {
+      p.why = text("takes ", next, " positional arguments but ", positional, " were given");
+      return false;
+    }
+    given[next] = true;
+    if (parse_value(as[next], args[k], &p.values[next])) {
+      // One int for int[*], followed by more: separate arguments.
+      if (!as[next].variadic || k + 1 >= positional || PyTuple_Check(args[k]) ||
+          PyList_Check(args[k]))
+        continue;
+    }
+    if (as[next].variadic && parse_rest(args + k, positional - k, &p.values[next])) {
+      ++next;
+      break;
+    }
+    p.why = text("argument '", as[next].name, "' (position ", k + 1, ") must be ",
+                 as[next].type_text, ", not ", Py_TYPE(args[k])->tp_name);
+    return false;
+  }
+  Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; k < keyword_count; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(keywords, k);
+    PyObject* value = args[positional + k];
+    int i = find_argument(op.schema, name);
+    if (i < 0) {
+      if (op.has_out && PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+        if (value != Py_None) p.out = value;
+        continue;
+      }
+      p.why = text("got an unexpected keyword argument '", PyUnicode_AsUTF8(name), "'");
+      return false;
+    }
+    if (given[i]) {
+      p.why = text("got multiple values for argument '", as[i].name, "'");
+      return false;
+    }
+    given[i] = true;
+    if (!parse_value(as[i], value, &p.values[i])) {
+      p.why = text("argument '", as[i].name, "' must be ", as[i].type_text, ", not ",
+                   Py_TYPE(value)->tp_name);
+      return false;
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    if (given[i]) continue;
+    if (!as[i].has_default) {
+      p.why = text("missing required argument '", as[i].name, "'");
+      return false;
+    }
+    p.values[i] = as[i].default_value;
+  }
+  return true;
+}
+
+std::string types_of(PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+  std::string out = "(";
+  Py_ssize_t total = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  for (Py_ssize_t i = 0; i < total; ++i) {
+    if (i) out += ", ";
+    if (i >= positional)
+      out += text(PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i - positional)), "=");
+    out += Py_TYPE(args[i])->tp_name;
+  }
+  return out + ")";
+}
+
+Object result_object(const Op& op, const Value& v) {
+  Object o = checked(to_python(v));
+  if (op.result_fields.empty()) return o;
+  // PyTorch's named tuples: adjoint.return_types.max and its like, made in Python.
+  static PyObject* make = nullptr;
+  if (!make) {
+    Object module = checked(PyImport_ImportModule("adjoint.return_types"));
+    make = checked(PyObject_GetAttrString(module.get(), "_make")).release();
+  }
+  Object fields = checked(PyTuple_New(static_cast<Py_ssize_t>(op.result_fields.size())));
+  for (size_t i = 0; i < op.result_fields.size(); ++i) {
+    PyTuple_SET_ITEM(fields.get(), static_cast<Py_ssize_t>(i),
+                     PyUnicode_FromString(op.result_fields[i].c_str()));
+  }
+  return checked(PyObject_CallFunction(make, "sOO", op.name.c_str(), fields.get(), o.get()));
+}
+
+Object run_out(const Op& op, Parsed& p) {
+  if (is_tensor(p.out))
+    return checked(to_python(apply_out(op, p.values, Tensor::borrow(as_tensor(p.out)))));
+  Value outs;
+  if (!parse_tensor_list(p.out, &outs)) {
+    type_error(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(p.out)->tp_name);
+  }
+  GradMode off(false);
+  Value results = apply(op, p.values);
+  if (!results.is_tensors() || results.tensors().size() != outs.tensors().size()) {
+    type_error(op.name, "(): argument 'out' has ", outs.tensors().size(),
+               " tensors, which is not what the op returns");
+  }
+  for (size_t i = 0; i < outs.tensors().size(); ++i)
+    write_out(outs.tensors()[i], results.tensors()[i], op.name.c_str());
+  return result_object(op, outs);
+}
+
+Object run(const Op& op, bool inplace, Parsed& p) {
+  if (inplace) return checked(to_python(apply_inplace(op, p.values)));
+  if (p.out) return run_out(op, p);
+  return result_object(op, apply(op, p.values));
+}
+
+}  // namespace
+
+PyObject* call_ops(const std::vector<const Op*>& overloads, bool inplace, const char* name,
+                   PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    // One tensor, nothing else: by far the most common call.
+    if (positional == 1 && !keywords && is_tensor(args[0]) &&
+        overloads[0]->schema.arguments.size() == 1 &&
+        overloads[0]->schema.arguments[0].type == ArgType::Tensor) {
+      Value v[1] = {Value(Tensor::borrow(as_tensor(args[0])))};
+      if (inplace) return to_python(apply_inplace(*overloads[0], v));
+      if (overloads[0]->result_fields.empty()) return to_python(apply(*overloads[0], v));
+    }
+    std::string why;
+    for (const Op* op : overloads) {
+      Parsed p;
+      if (fit(*op, args, positional, keywords, p)) return run(*op, inplace, p).release();
+      if (PyErr_Occurred()) throw PythonError{};
+      why = p.why;
+    }
+    if (overloads.size() == 1) type_error(name, "(): ", why);
+    std::string expected;
+    for (const Op* op : overloads) expected += "\n * " + python_signature(op->schema);
+    type_error(name, "() received an invalid combination of arguments - got ",
+               types_of(args, positional, keywords), ", but expected one of:", expected);
+  });
+}
+
+}  // namespace adjoint

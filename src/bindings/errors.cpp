@@ -1,0 +1,47 @@
+// From C++ exceptions to Python's: the one place.
+#include "../tensor/allocator.h"
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+PyObject* class_of(ErrorClass k) {
+  switch (k) {
+    case ErrorClass::Value:
+      return PyExc_ValueError;
+    case ErrorClass::Type:
+      return PyExc_TypeError;
+    case ErrorClass::Index:
+      return PyExc_IndexError;
+    case ErrorClass::NotImplemented:
+      return PyExc_NotImplementedError;
+    case ErrorClass::Overflow:
+      return PyExc_OverflowError;
+    case ErrorClass::ZeroDivision:
+      return PyExc_ZeroDivisionError;
+    default:
+      return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (const PythonError&) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_SystemError, "an error was reported but none was set");
+  } catch (const Error& e) {
+    PyErr_SetString(class_of(e.kind), e.what());
+  } catch (const std::bad_alloc& e) {
+    // PyTorch's class for a failed allocation is RuntimeError.
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (const std::invalid_argument& e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_SystemError, e.what());
+  }
+}
+
+}  // namespace adjoint

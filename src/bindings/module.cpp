@@ -1,0 +1,35 @@
+// adjoint._core: the module. What is in it comes from the other files of this folder.
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "adjoint._core", "The native core of adjoint.", -1,
+                          nullptr};
+
+void fill(PyObject* module) {
+  add_dtypes(module);
+  add_tensor_type(module);
+  add_node_type(module);
+  finish_ops();
+  add_autograd(module);
+  add_creation(module);
+  add_settings(module);
+  add_op_functions(module, tensor_type);
+}
+
+}  // namespace
+}  // namespace adjoint
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* module = PyModule_Create(&adjoint::definition);
+  if (!module) return nullptr;
+  try {
+    adjoint::fill(module);
+  } catch (...) {
+    adjoint::set_python_error();
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

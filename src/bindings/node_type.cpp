@@ -1,0 +1,159 @@
+// Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+Node* node_of(PyObject* o) { return reinterpret_cast<Node*>(o); }
+
+int traverse(PyObject* o, visitproc visit, void* arg) {
+  return traverse_node(node_of(o), visit, arg);
+}
+int clear(PyObject* o) {
+  clear_node(node_of(o));
+  return 0;
+}
+void dealloc(PyObject* o) { destroy_node(node_of(o)); }
+
+PyObject* name(PyObject* o, PyObject*) {
+  Node* n = node_of(o);
+  return PyUnicode_FromFormat(n->variable || !n->backward ? "torch::autograd::%s" : "%s", n->name);
+}
+PyObject* repr(PyObject* o) {
+  return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name, o);
+}
+
+PyObject* next_functions(PyObject* o, void*) {
+  Node* n = node_of(o);
+  PyObject* t = PyTuple_New(n->edge_count);
+  for (int i = 0; t && i < n->edge_count; ++i) {
+    PyObject* next = n->edges[i].node ? reinterpret_cast<PyObject*>(n->edges[i].node) : Py_None;
+    PyTuple_SET_ITEM(t, i, Py_BuildValue("(Oi)", next, static_cast<int>(n->edges[i].slot)));
+  }
+  return t;
+}
+PyObject* variable(PyObject* o, void*) {
+  if (!node_of(o)->variable) {
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", node_of(o)->name);
+    return nullptr;
+  }
+  return to_python(Tensor::borrow(node_of(o)->variable));
+}
+PyObject* sequence_nr(PyObject* o, PyObject*) {
+  return PyLong_FromUnsignedLongLong(node_of(o)->sequence);
+}
+PyObject* source(PyObject* o, void*) {
+  const SourceLine& line = node_of(o)->line;
+  if (!line) Py_RETURN_NONE;
+  return Py_BuildValue("(si)", line.file().c_str(), line.line());
+}
+PyObject* metadata(PyObject* o, void*) {
+  Node* n = node_of(o);
+  if (!n->dict && !(n->dict = PyDict_New())) return nullptr;
+  PyObject* key = PyUnicode_InternFromString("metadata");
+  PyObject* d = PyDict_GetItem(n->dict, key);
+  if (!d) {
+    d = PyDict_New();
+    if (d) {
+      PyDict_SetItem(n->dict, key, d);
+      Py_DECREF(d);
+    }
+  }
+  Py_DECREF(key);
+  Py_XINCREF(d);
+  return d;
+}
+
+// `_saved_other`: arguments by the names PyTorch gives them, `_saved_result` for the output.
+PyObject* getattr(PyObject* o, PyObject* name) {
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name, &length);
+  Node* n = node_of(o);
+  if (text && n->op && std::strncmp(text, "_saved_", 7) == 0) {
+    return guard([&]() -> PyObject* {
+      std::string want = text + 7;
+      Tensor none[1];
+      Context c(n, none);
+      if (n->released) {
+        runtime_error("Trying to access saved tensors of ", n->name,
+                      " after they have already been freed. Specify "
+                      "retain_graph=True in the backward that freed them (",
+                      n->freed_by.describe(), ").");
+      }
+      if (want == "result") return to_python(c.out(0));
+      for (size_t i = 0; i < n->op->schema.arguments.size(); ++i) {
+        const std::string& argument = n->op->schema.arguments[i].name;
+        if (want == argument || (want == "self" && argument == "input")) {
+          if (n->saved[i].version == UINT32_MAX && n->saved[i].value.is_none()) Py_RETURN_NONE;
+          return to_python(c.in(static_cast<int>(i)));
+        }
+      }
+      PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%s'", n->name, text);
+      return nullptr;
+    });
+  }
+  return PyObject_GenericGetAttr(o, name);
+}
+
+// --- hooks
+// -------------------------------------------------------------------------------------------- A
+// removable entry in a dict of hooks; the handle is made in Python (adjoint/_hooks.py).
+PyObject* add_hook(PyObject*& dict, PyObject* hook) {
+  if (!dict && !(dict = PyDict_New())) return nullptr;
+  static PyObject* make = nullptr;
+  if (!make) {
+    Object module = Object::steal(PyImport_ImportModule("adjoint._hooks"));
+    if (!module) return nullptr;
+    make = PyObject_GetAttrString(module.get(), "add");
+    if (!make) return nullptr;
+  }
+  return PyObject_CallFunctionObjArgs(make, dict, hook, nullptr);
+}
+PyObject* register_hook(PyObject* o, PyObject* hook) {
+  return add_hook(extra_of(node_of(o)).post_hooks, hook);
+}
+PyObject* register_prehook(PyObject* o, PyObject* hook) {
+  return add_hook(extra_of(node_of(o)).pre_hooks, hook);
+}
+
+PyGetSetDef attributes[] = {
+    {"next_functions", next_functions, nullptr, "Where gradients go next: pairs (node, slot).",
+     nullptr},
+    {"variable", variable, nullptr, "The leaf an AccumulateGrad node adds into.", nullptr},
+    {"metadata", metadata, nullptr, "A dict for the user's notes.", nullptr},
+    {"source", source, nullptr, "(file, line) of the user's program that made this node.", nullptr},
+    {nullptr}};
+PyMethodDef methods[] = {
+    {"name", name, METH_NOARGS, "The name of the node."},
+    {"_sequence_nr", sequence_nr, METH_NOARGS, "When the node was made, relative to others."},
+    {"register_hook", register_hook, METH_O,
+     "Calls hook(grad_inputs, grad_outputs) after this node ran."},
+    {"register_prehook", register_prehook, METH_O,
+     "Calls hook(grad_outputs) before this node runs."},
+    {nullptr}};
+
+}  // namespace
+
+void add_node_type(PyObject* module) {
+  PyTypeObject& t = g_type;
+  t.tp_name = "adjoint.autograd.graph.Node";
+  t.tp_basicsize = sizeof(Node);
+  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  t.tp_dealloc = dealloc;
+  t.tp_traverse = traverse;
+  t.tp_clear = clear;
+  t.tp_weaklistoffset = offsetof(Node, weakrefs);
+  t.tp_dictoffset = offsetof(Node, dict);
+  t.tp_getattro = getattr;
+  t.tp_getset = attributes;
+  t.tp_methods = methods;
+  t.tp_repr = repr;
+  t.tp_doc = "One recorded application of an op.";
+  node_type = &t;
+  checked(PyType_Ready(&t));
+  checked(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(&t)));
+}
+
+}  // namespace adjoint

@@ -1,0 +1,202 @@
+// Operators: x * y, 2 - x, x @ y, x < y, x += y.
+#include "python.h"
+
+namespace adjoint {
+
+PyNumberMethods tensor_number_slots;
+
+namespace {
+
+// Each operator's op, found once at import.
+enum Operator {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Rem,
+  Pow,
+  MatMul,
+  And,
+  Or,
+  Xor,
+  Shl,
+  Shr,
+  Neg,
+  Abs,
+  Invert,
+  Lt,
+  Le,
+  Eq,
+  Ne,
+  Gt,
+  Ge,
+  Pos,
+  kOperators
+};
+const char* const kOpNames[kOperators] = {"add",
+                                          "sub",
+                                          "mul",
+                                          "div",
+                                          "floor_divide",
+                                          "remainder",
+                                          "pow",
+                                          "matmul",
+                                          "bitwise_and",
+                                          "bitwise_or",
+                                          "bitwise_xor",
+                                          "bitwise_left_shift",
+                                          "bitwise_right_shift",
+                                          "neg",
+                                          "abs",
+                                          "bitwise_not",
+                                          "lt",
+                                          "le",
+                                          "eq",
+                                          "ne",
+                                          "gt",
+                                          "ge",
+                                          "positive"};
+const Op* g_op[kOperators];
+
+const Op& op_of(Operator o) {
+  if (!g_op[o]) g_op[o] = &find_op(kOpNames[o]);
+  return *g_op[o];
+}
+
+bool parse_operand(PyObject* o, Value* v) {
+  if (is_tensor(o)) return *v = Value(Tensor::borrow(as_tensor(o))), true;
+  return parse_number(o, v);
+}
+
+template <Operator O>
+PyObject* binary(PyObject* a, PyObject* b) {
+  return guard([&]() -> PyObject* {
+    Value args[4];
+    if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
+    const Op& op = op_of(O);
+    for (size_t i = 2; i < op.schema.arguments.size(); ++i)
+      args[i] = op.schema.arguments[i].default_value;
+    return to_python(apply(op, args));
+  });
+}
+
+PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  return binary<Pow>(a, b);
+}
+
+template <Operator O>
+PyObject* inplace(PyObject* a, PyObject* b) {
+  return guard([&]() -> PyObject* {
+    Value args[4];
+    if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
+    const Op& op = op_of(O);
+    for (size_t i = 2; i < op.schema.arguments.size(); ++i)
+      args[i] = op.schema.arguments[i].default_value;
+    return to_python(apply_inplace(op, args));
+  });
+}
+PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace<Pow>(a, b); }
+
+template <Operator O>
+PyObject* unary(PyObject* a) {
+  return guard([&]() -> PyObject* {
+    Value args[1] = {Value(Tensor::borrow(as_tensor(a)))};
+    return to_python(apply(op_of(O), args));
+  });
+}
+
+PyObject* one_item(PyObject* self, const char* what) {
+  TensorObject* t = as_tensor(self);
+  if (t->numel != 1) {
+    PyErr_Format(what[0] == 'B' ? PyExc_RuntimeError : PyExc_RuntimeError,
+                 t->numel == 0 && what[0] == 'B'
+                     ? "Boolean value of Tensor with no values is ambiguous"
+                 : what[0] == 'B' ? "Boolean value of Tensor with more than one value is ambiguous"
+                                  : "a Tensor with %lld elements cannot be converted to Scalar",
+                 static_cast<long long>(t->numel));
+    return nullptr;
+  }
+  return item_of(t->data, t->dtype);
+}
+int truth(PyObject* self) {
+  Object o = Object::steal(one_item(self, "B"));
+  return o ? PyObject_IsTrue(o.get()) : -1;
+}
+PyObject* to_float(PyObject* self) {
+  Object o = Object::steal(one_item(self, "F"));
+  return o ? PyNumber_Float(o.get()) : nullptr;
+}
+PyObject* to_int(PyObject* self) {
+  Object o = Object::steal(one_item(self, "I"));
+  return o ? PyNumber_Long(o.get()) : nullptr;
+}
+PyObject* to_index(PyObject* self) {
+  TensorObject* t = as_tensor(self);
+  if (t->numel != 1 || !is_integral(t->dtype)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "only integer tensors of a single element can be converted to an index");
+    return nullptr;
+  }
+  Object o = Object::steal(one_item(self, "I"));
+  return o ? PyNumber_Long(o.get()) : nullptr;
+}
+
+}  // namespace
+
+PyObject* compare_tensors(PyObject* a, PyObject* b, int how) {
+  switch (how) {
+    case Py_LT:
+      return binary<Lt>(a, b);
+    case Py_LE:
+      return binary<Le>(a, b);
+    case Py_GT:
+      return binary<Gt>(a, b);
+    case Py_GE:
+      return binary<Ge>(a, b);
+    case Py_EQ:
+      return binary<Eq>(a, b);
+    default:
+      return binary<Ne>(a, b);
+  }
+}
+
+void fill_number_slots() {
+  PyNumberMethods& n = tensor_number_slots;
+  n.nb_add = binary<Add>;
+  n.nb_subtract = binary<Sub>;
+  n.nb_multiply = binary<Mul>;
+  n.nb_true_divide = binary<Div>;
+  n.nb_floor_divide = binary<FloorDiv>;
+  n.nb_remainder = binary<Rem>;
+  n.nb_power = power;
+  n.nb_matrix_multiply = binary<MatMul>;
+  n.nb_and = binary<And>;
+  n.nb_or = binary<Or>;
+  n.nb_xor = binary<Xor>;
+  n.nb_lshift = binary<Shl>;
+  n.nb_rshift = binary<Shr>;
+  n.nb_inplace_add = inplace<Add>;
+  n.nb_inplace_subtract = inplace<Sub>;
+  n.nb_inplace_multiply = inplace<Mul>;
+  n.nb_inplace_true_divide = inplace<Div>;
+  n.nb_inplace_floor_divide = inplace<FloorDiv>;
+  n.nb_inplace_remainder = inplace<Rem>;
+  n.nb_inplace_power = inplace_power;
+  n.nb_inplace_and = inplace<And>;
+  n.nb_inplace_or = inplace<Or>;
+  n.nb_inplace_xor = inplace<Xor>;
+  n.nb_inplace_lshift = inplace<Shl>;
+  n.nb_inplace_rshift = inplace<Shr>;
+  n.nb_negative = unary<Neg>;
+  n.nb_positive = unary<Pos>;
+  n.nb_absolute = unary<Abs>;
+  n.nb_invert = unary<Invert>;
+  n.nb_bool = truth;
+  n.nb_float = to_float;
+  n.nb_int = to_int;
+  n.nb_index = to_index;
+}
+
+}  // namespace adjoint

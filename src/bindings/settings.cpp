@@ -1,0 +1,123 @@
+// Switches and figures: default dtype, threads, memory, the op table.
+#include "../parallel/pool.h"
+#include "../tensor/allocator.h"
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+PyObject* get_default_dtype(PyObject*, PyObject*) {
+  PyObject* d = dtype_object(default_dtype());
+  Py_INCREF(d);
+  return d;
+}
+PyObject* set_default_dtype_(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    DType d;
+    if (!parse_dtype(o, &d))
+      type_error(
+          "invalid dtype object: only floating-point types are supported as the default type");
+    if (!is_floating(d))
+      type_error("only floating-point types are supported as the default type, not ", d);
+    set_default_dtype(d);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(parallel::get_num_threads()); }
+PyObject* set_threads(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    int64_t n;
+    if (!parse_int(o, &n))
+      type_error("set_num_threads expects an int, but got ", Py_TYPE(o)->tp_name);
+    if (n < 1 || n > 1024)
+      runtime_error("set_num_threads expects a positive number of threads up to 1024, but got ", n);
+    parallel::set_num_threads(static_cast<int>(n));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* set_package_folder(PyObject*, PyObject* o) {
+  const char* s = PyUnicode_AsUTF8(o);
+  if (!s) return nullptr;
+  SourceLine::set_package_folder(s);
+  Py_RETURN_NONE;
+}
+
+PyObject* op_table(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (const Op* op : all_ops()) {
+      Object arguments = checked(PyList_New(0));
+      for (const Argument& a : op->schema.arguments) {
+        Object row = checked(Py_BuildValue("{s:s,s:s,s:O,s:s}", "name", a.name.c_str(), "type",
+                                           a.type_text.c_str(), "keyword_only",
+                                           a.keyword_only ? Py_True : Py_False, "default",
+                                           a.has_default ? a.default_text.c_str() : nullptr));
+        checked(PyList_Append(arguments.get(), row.get()));
+      }
+      auto strings = [](const std::vector<std::string>& v) {
+        Object l = checked(PyList_New(0));
+        for (auto& s : v)
+          checked(PyList_Append(l.get(), checked(PyUnicode_FromString(s.c_str())).get()));
+        return l;
+      };
+      Object aliases = strings(op->aliases), fields = strings(op->result_fields);
+      auto b = [](bool v) { return v ? Py_True : Py_False; };
+      Object row = checked(Py_BuildValue(
+          "{s:s,s:s,s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O}", "name", op->name.c_str(),
+          "full_name", op->full_name.c_str(), "signature", python_signature(op->schema).c_str(),
+          "doc", op->doc.c_str(), "family", op->family.c_str(), "arguments", arguments.get(),
+          "aliases", aliases.get(), "results", fields.get(), "function", b(op->as_function),
+          "method", b(op->as_method), "inplace", b(op->has_inplace), "out", b(op->has_out), "view",
+          b(op->is_view), "elementwise", b(op->is_elementwise), "differentiable",
+          b(op->differentiable())));
+      checked(PyList_Append(list.get(), row.get()));
+    }
+    return list.release();
+  });
+}
+
+PyObject* op_names(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object set = checked(PySet_New(nullptr));
+    for (const Op* op : all_ops()) {
+      if (!op->as_function && !op->as_method) continue;
+      checked(PySet_Add(set.get(), checked(PyUnicode_FromString(op->name.c_str())).get()));
+    }
+    return checked(PySequence_List(set.get())).release();
+  });
+}
+
+PyObject* memory_stats(PyObject*, PyObject*) {
+  memory::Stats s = memory::stats();
+  return Py_BuildValue("{s:n,s:n,s:n,s:n}", "allocated_bytes", static_cast<Py_ssize_t>(s.allocated),
+                       "reserved_bytes", static_cast<Py_ssize_t>(s.reserved), "cached_bytes",
+                       static_cast<Py_ssize_t>(s.cached), "peak_bytes",
+                       static_cast<Py_ssize_t>(s.peak));
+}
+PyObject* memory_release(PyObject*, PyObject*) {
+  memory::release_cached();
+  Py_RETURN_NONE;
+}
+PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(isa_name(active_isa())); }
+
+PyMethodDef functions[] = {
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "The dtype of tensors made from Python floats."},
+    {"set_default_dtype", set_default_dtype_, METH_O,
+     "Sets the dtype of tensors made from Python floats."},
+    {"get_num_threads", get_threads, METH_NOARGS, "How many threads kernels run on."},
+    {"set_num_threads", set_threads, METH_O, "Sets how many threads kernels run on."},
+    {"op_table", op_table, METH_NOARGS, "A dict per op: what its block says."},
+    {"op_names", op_names, METH_NOARGS, "The public names of all ops."},
+    {"memory_stats", memory_stats, METH_NOARGS, "Bytes in use, reserved, cached and at the peak."},
+    {"release_memory", memory_release, METH_NOARGS, "Gives cached memory back to the system."},
+    {"instruction_set", isa, METH_NOARGS, "The instruction set the kernels were chosen for."},
+    {"_set_package_folder", set_package_folder, METH_O,
+     "Lines of files below this folder are not the user's."},
+    {nullptr}};
+
+}  // namespace
+
+void add_settings(PyObject* module) { add_functions(module, functions); }
+
+}  // namespace adjoint

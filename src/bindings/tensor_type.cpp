@@ -1,0 +1,414 @@
+// The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
+// indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
+#include "../graph/view.h"
+#include "../kernels/convert.h"
+#include "python.h"
+
+namespace adjoint {
+
+PyObject* compare_tensors(PyObject* a, PyObject* b, int how);
+
+namespace {
+
+PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+Tensor self_of(PyObject* o) { return Tensor::borrow(as_tensor(o)); }
+
+// --- life cycle
+// --------------------------------------------------------------------------------------
+int traverse(PyObject* o, visitproc visit, void* arg) {
+  TensorObject* t = as_tensor(o);
+  Py_VISIT(t->dict);
+  Py_VISIT(t->grad_fn);
+  Py_VISIT(t->grad);
+  Py_VISIT(t->base);
+  if (t->extra) {
+    Py_VISIT(t->extra->hooks);
+    Py_VISIT(t->extra->post_accumulate);
+  }
+  return 0;
+}
+int clear(PyObject* o) {
+  Py_CLEAR(as_tensor(o)->dict);
+  clear_tensor_object(as_tensor(o));
+  return 0;
+}
+void dealloc(PyObject* o) {
+  TensorObject* t = as_tensor(o);
+  PyObject_GC_UnTrack(o);
+  if (t->weakrefs) PyObject_ClearWeakRefs(o);
+  Py_CLEAR(t->dict);
+  clear_tensor_object(t);
+  free_tensor_memory(t);
+  recycle_tensor_object(t);
+}
+
+// --- attributes
+// --------------------------------------------------------------------------------------
+PyObject* get_shape(PyObject* o, void*) {
+  return new_size({as_tensor(o)->shape, as_tensor(o)->ndim});
+}
+PyObject* get_dtype(PyObject* o, void*) {
+  PyObject* d = dtype_object(as_tensor(o)->dtype);
+  Py_INCREF(d);
+  return d;
+}
+PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(as_tensor(o)->ndim); }
+PyObject* get_itemsize(PyObject* o, void*) {
+  return PyLong_FromSize_t(item_size(as_tensor(o)->dtype));
+}
+PyObject* get_nbytes(PyObject* o, void*) {
+  return PyLong_FromLongLong(as_tensor(o)->numel *
+                             static_cast<int64_t>(item_size(as_tensor(o)->dtype)));
+}
+PyObject* get_requires_grad(PyObject* o, void*) {
+  return PyBool_FromLong(needs_grad(as_tensor(o)));
+}
+int set_requires_grad(PyObject* o, PyObject* v, void*) {
+  return guard_int([&] {
+    Tensor t = self_of(o);
+    int on = v ? PyObject_IsTrue(v) : -1;
+    checked(on);
+    if (t->grad_fn && !on) {
+      runtime_error(
+          "you can only change requires_grad flags of leaf variables. If you want to use a "
+          "computed variable in a "
+          "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    }
+    if (on && !is_differentiable(t.dtype())) {
+      runtime_error("only Tensors of floating point dtype can require gradients (this one is ",
+                    t.dtype(), ")");
+    }
+    if (!t->grad_fn) t.set(kRequiresGrad, on);
+    return 0;
+  });
+}
+PyObject* get_is_leaf(PyObject* o, void*) {
+  TensorObject* t = as_tensor(o);
+  return PyBool_FromLong(!t->grad_fn && !stale_view(t));
+}
+PyObject* get_grad_fn(PyObject* o, void*) {
+  return guard([&]() -> PyObject* {
+    TensorObject* t = as_tensor(o);
+    if (stale_view(t)) refresh_view_history(t);
+    PyObject* n = t->grad_fn ? reinterpret_cast<PyObject*>(t->grad_fn) : Py_None;
+    Py_INCREF(n);
+    return n;
+  });
+}
+PyObject* get_grad(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->grad)); }
+int set_grad(PyObject* o, PyObject* v, void*) {
+  return guard_int([&] {
+    Tensor t = self_of(o);
+    Tensor g;
+    if (v && v != Py_None) {
+      if (!is_tensor(v))
+        type_error("assigned grad expected to be a Tensor or None but got grad of type ",
+                   Py_TYPE(v)->tp_name);
+      g = self_of(v);
+      if (g.is(t)) runtime_error("can't assign Variable as its own grad");
+      if (g.dtype() != t.dtype()) {
+        runtime_error("attempting to assign a gradient with dtype '", g.dtype(),
+                      "' to a tensor with dtype '", t.dtype(), "'");
+      }
+      if (!(g.shape() == t.shape())) {
+        runtime_error("assigned grad has data of a different size: the gradient has shape ",
+                      g.shape(), ", the tensor has shape ", t.shape());
+      }
+    }
+    TensorObject* before = t->grad;
+    t->grad = g.release();
+    Py_XDECREF(before);
+    return 0;
+  });
+}
+PyObject* get_version(PyObject* o, void*) {
+  return PyLong_FromUnsignedLong(as_tensor(o)->storage->version);
+}
+PyObject* get_base(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->base)); }
+PyObject* get_output_nr(PyObject* o, void*) {
+  return PyLong_FromUnsignedLong(as_tensor(o)->output_nr);
+}
+PyObject* get_retains_grad(PyObject* o, void*) {
+  return PyBool_FromLong(as_tensor(o)->flags & kRetainsGrad);
+}
+PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_data(PyObject* o, void*) {
+  return guard([&] { return to_python(alias(self_of(o))); });
+}
+int set_data(PyObject* o, PyObject* v, void*) {
+  return guard_int([&] {
+    if (!v || !is_tensor(v))
+      type_error("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
+    Tensor t = self_of(o), from = self_of(v);
+    if (t.dtype() != from.dtype() && t->grad)
+      runtime_error("data set to a tensor with dtype ", from.dtype(), " while grad has ",
+                    t.dtype());
+    Tensor fresh = alias(from);
+    if (fresh->shape != fresh->dims || t->shape != t->dims)
+      not_implemented("assigning .data with more than six axes");
+    std::swap(t->storage, fresh->storage);
+    std::swap(t->data, fresh->data);
+    t->ndim = fresh->ndim;
+    t->dtype = fresh->dtype;
+    t->numel = fresh->numel;
+    std::copy_n(fresh->dims, 2 * kInlineDims, t->dims);
+    t.set(kContiguous, fresh.contiguous());
+    return 0;
+  });
+}
+
+PyGetSetDef attributes[] = {
+    {"shape", get_shape, nullptr, "The length of each axis.", nullptr},
+    {"dtype", get_dtype, nullptr, "The type of the elements.", nullptr},
+    {"ndim", get_ndim, nullptr, "The number of axes.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad,
+     "Whether operations on this tensor are recorded.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr,
+     "Whether this tensor was made by the user rather than by a recorded op.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr,
+     "The node of the graph that made this tensor; None for a leaf.", nullptr},
+    {"grad", get_grad, set_grad, "The gradient gathered by backward; None before.", nullptr},
+    {"_grad", get_grad, set_grad, nullptr, nullptr},
+    {"data", get_data, set_data, "The same memory without history.", nullptr},
+    {"_version", get_version, nullptr, "How often the memory was changed in place.", nullptr},
+    {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which output of grad_fn this is.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether a non-leaf keeps its gradient.", nullptr},
+    {"is_cuda", get_false, nullptr, "False: adjoint runs on CPUs.", nullptr},
+    {"is_sparse", get_false, nullptr, "False: adjoint's tensors are dense.", nullptr},
+    {"is_quantized", get_false, nullptr, "False.", nullptr},
+    {"is_meta", get_false, nullptr, "False.", nullptr},
+    {"is_mkldnn", get_false, nullptr, "False.", nullptr},
+    {"is_nested", get_false, nullptr, "False.", nullptr},
+    {nullptr}};
+
+// --- methods
+// -----------------------------------------------------------------------------------------
+PyObject* size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Tensor t = self_of(o);
+    if (n == 0 && !keywords) return new_size(t.shape());
+    int64_t d;
+    if (args[0] == Py_None) return new_size(t.shape());
+    if (!parse_int(args[0], &d))
+      type_error("size(): argument 'dim' must be int, not ", Py_TYPE(args[0])->tp_name);
+    if (t.ndim() == 0) index_error("Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(t.size(wrap_dim(d, t.ndim())));
+  });
+}
+PyObject* stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Tensor t = self_of(o);
+    if (n == 0 && !keywords) return to_python(Value(t.strides()));
+    int64_t d;
+    if (!parse_int(args[0], &d))
+      type_error("stride(): argument 'dim' must be int, not ", Py_TYPE(args[0])->tp_name);
+    return PyLong_FromLongLong(t.stride(wrap_dim(d, t.ndim())));
+  });
+}
+PyObject* numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_tensor(o)->numel); }
+PyObject* dim(PyObject* o, PyObject*) { return PyLong_FromLong(as_tensor(o)->ndim); }
+PyObject* storage_offset(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(self_of(o).offset());
+}
+PyObject* data_ptr(PyObject* o, PyObject*) {
+  return PyLong_FromVoidPtr(as_tensor(o)->numel ? as_tensor(o)->data : nullptr);
+}
+PyObject* is_contiguous_(PyObject* o, PyObject*, PyObject*) {
+  return PyBool_FromLong(as_tensor(o)->flags & kContiguous);
+}
+PyObject* is_floating_point(PyObject* o, PyObject*) {
+  return PyBool_FromLong(is_floating(as_tensor(o)->dtype));
+}
+PyObject* is_complex_(PyObject* o, PyObject*) {
+  return PyBool_FromLong(is_complex(as_tensor(o)->dtype));
+}
+PyObject* is_view(PyObject* o, PyObject*) { return PyBool_FromLong(as_tensor(o)->base != nullptr); }
+
+PyObject* item(PyObject* o, PyObject*) {
+  TensorObject* t = as_tensor(o);
+  if (t->numel == 1) return item_of(t->data, t->dtype);
+  PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
+               static_cast<long long>(t->numel));
+  return nullptr;
+}
+
+PyObject* nested_list(const TensorObject* t, int axis, const char* data) {
+  if (axis == t->ndim) return item_of(data, t->dtype);
+  PyObject* list = PyList_New(t->shape[axis]);
+  int64_t step = t->strides[axis] * static_cast<int64_t>(item_size(t->dtype));
+  for (int64_t i = 0; list && i < t->shape[axis]; ++i) {
+    PyObject* inner = nested_list(t, axis + 1, data + i * step);
+    if (!inner) return Py_DECREF(list), nullptr;
+    PyList_SET_ITEM(list, i, inner);
+  }
+  return list;
+}
+PyObject* tolist(PyObject* o, PyObject*) {
+  return nested_list(as_tensor(o), 0, as_tensor(o)->data);
+}
+
+PyObject* detach(PyObject* o, PyObject*) {
+  return guard([&] { return to_python(alias(self_of(o))); });
+}
+PyObject* detach_inplace(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Tensor t = self_of(o);
+    if (t.is_view()) {
+      runtime_error("Can't detach views in-place. Use detach() instead.");
+    }
+    Py_CLEAR(t->grad_fn);
+    t.set(kRequiresGrad, false);
+    return to_python(t);
+  });
+}
+PyObject* requires_grad_(PyObject* o, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"requires_grad", nullptr};
+  int on = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|p:requires_grad_", const_cast<char**>(names),
+                                   &on))
+    return nullptr;
+  if (set_requires_grad(o, on ? Py_True : Py_False, nullptr) < 0) return nullptr;
+  Py_INCREF(o);
+  return o;
+}
+
+// Tensor._make_subclass(cls, data, requires_grad=False): data's memory under another Python type.
+PyObject* make_subclass(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"cls", "data", "require_grad", nullptr};
+  PyObject *cls, *data;
+  int on = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|p:_make_subclass", const_cast<char**>(names),
+                                   &cls, &data, &on)) {
+    return nullptr;
+  }
+  return guard([&]() -> PyObject* {
+    if (!PyType_Check(cls) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type)) {
+      type_error("_make_subclass(): cls must be a subclass of Tensor");
+    }
+    if (!is_tensor(data))
+      type_error("_make_subclass(): data must be a Tensor, not ", Py_TYPE(data)->tp_name);
+    Tensor from = alias(self_of(data));
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    TensorObject* t = type == tensor_type ? new_tensor_object()
+                                          : as_tensor(checked(type->tp_alloc(type, 0)).release());
+    Tensor made = Tensor::steal(t);
+    t->shape = t->dims;
+    t->strides = t->dims + kInlineDims;
+    std::swap(t->storage, from->storage);
+    std::swap(t->data, from->data);
+    std::swap(t->ndim, from->ndim);
+    std::swap(t->numel, from->numel);
+    t->dtype = from->dtype;
+    t->flags = from->flags & kContiguous;
+    if (from->shape != from->dims) {
+      std::swap(t->shape, from->shape);
+      std::swap(t->strides, from->strides);
+      from->shape = from->dims;
+    } else {
+      std::copy_n(from->dims, 2 * kInlineDims, t->dims);
+    }
+    if (on) checked(set_requires_grad(reinterpret_cast<PyObject*>(t), Py_True, nullptr));
+    return reinterpret_cast<PyObject*>(made.release());
+  });
+}
+
+PyMethodDef methods[] = {
+    {"size", reinterpret_cast<PyCFunction>(size), METH_FASTCALL | METH_KEYWORDS,
+     "size(dim=None): the shape, or one length of it."},
+    {"stride", reinterpret_cast<PyCFunction>(stride), METH_FASTCALL | METH_KEYWORDS,
+     "stride(dim=None): steps between elements along each axis."},
+    {"numel", numel, METH_NOARGS, "The number of elements."},
+    {"nelement", numel, METH_NOARGS, "The number of elements."},
+    {"dim", dim, METH_NOARGS, "The number of axes."},
+    {"ndimension", dim, METH_NOARGS, "The number of axes."},
+    {"element_size", [](PyObject* o, PyObject*) { return get_itemsize(o, nullptr); }, METH_NOARGS,
+     "Bytes per element."},
+    {"storage_offset", storage_offset, METH_NOARGS, "Elements before the first, in the storage."},
+    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"is_contiguous", reinterpret_cast<PyCFunction>(is_contiguous_), METH_VARARGS | METH_KEYWORDS,
+     "Whether elements lie row-major without gaps."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a real float."},
+    {"is_complex", is_complex_, METH_NOARGS, "Whether the dtype is complex."},
+    {"_is_view", is_view, METH_NOARGS, "Whether this is a view."},
+    {"item", item, METH_NOARGS, "The only element as a Python number."},
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
+    {"detach", detach, METH_NOARGS, "The same memory without history."},
+    {"detach_", detach_inplace, METH_NOARGS, "Drops this tensor's history."},
+    {"requires_grad_", reinterpret_cast<PyCFunction>(requires_grad_), METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True): sets the flag and returns the tensor."},
+    {"_make_subclass", reinterpret_cast<PyCFunction>(make_subclass),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC, "Data's memory under another Python type."},
+    {nullptr}};
+
+Py_ssize_t length(PyObject* o) {
+  if (as_tensor(o)->ndim == 0) {
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+  }
+  return as_tensor(o)->shape[0];
+}
+
+PyObject* repr(PyObject* o) {
+  static PyObject* function = nullptr;
+  if (!function) {
+    Object module = Object::steal(PyImport_ImportModule("adjoint._printing"));
+    if (!module) return nullptr;
+    function = PyObject_GetAttrString(module.get(), "tensor_repr");
+    if (!function) return nullptr;
+  }
+  return PyObject_CallOneArg(function, o);
+}
+
+PySequenceMethods sequence;
+
+}  // namespace
+
+void extend_tensor_type(PyMethodDef* more_methods, PyGetSetDef* more_attributes) {
+  for (PyMethodDef* m = more_methods; m && m->ml_name; ++m) {
+    Object f = checked(m->ml_flags & METH_STATIC ? PyCFunction_New(m, nullptr)
+                                                 : PyDescr_NewMethod(tensor_type, m));
+    if (m->ml_flags & METH_STATIC) f = checked(PyStaticMethod_New(f.get()));
+    checked(PyDict_SetItemString(tensor_type->tp_dict, m->ml_name, f.get()));
+  }
+  for (PyGetSetDef* a = more_attributes; a && a->name; ++a) {
+    Object d = checked(PyDescr_NewGetSet(tensor_type, a));
+    checked(PyDict_SetItemString(tensor_type->tp_dict, a->name, d.get()));
+  }
+  PyType_Modified(tensor_type);
+}
+
+void add_functions(PyObject* module, PyMethodDef* table) {
+  checked(PyModule_AddFunctions(module, table));
+}
+
+void add_tensor_type(PyObject* module) {
+  fill_number_slots();
+  PyTypeObject& t = g_type;
+  t.tp_name = "adjoint.Tensor";
+  t.tp_basicsize = sizeof(TensorObject);
+  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  t.tp_dealloc = dealloc;
+  t.tp_traverse = traverse;
+  t.tp_clear = clear;
+  t.tp_weaklistoffset = offsetof(TensorObject, weakrefs);
+  t.tp_dictoffset = offsetof(TensorObject, dict);
+  t.tp_getset = attributes;
+  t.tp_methods = methods;
+  t.tp_as_number = &tensor_number_slots;
+  sequence.sq_length = length;
+  t.tp_as_sequence = &sequence;
+  t.tp_richcompare = compare_tensors;
+  t.tp_hash = PyBaseObject_Type.tp_hash;  // by identity
+  t.tp_repr = repr;
+  t.tp_doc = "A multi-dimensional array that remembers how it was computed.";
+  tensor_type = &t;
+  checked(PyType_Ready(&t));
+  checked(PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(&t)));
+}
+
+}  // namespace adjoint

@@ -1,0 +1,194 @@
+// Making, traversing and freeing nodes. Read node.h first.
+#include "node.h"
+
+#include <new>
+
+#include "view.h"
+
+namespace adjoint {
+
+PyTypeObject* node_type = nullptr;
+
+namespace {
+
+constexpr int kFreeList = 4096;
+Node* g_free[kFreeList];
+int g_free_count = 0;
+uint64_t g_sequence = 0;
+
+thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec"))) = true;
+
+void free_extra(NodeExtra* extra) {
+  for (auto& h : extra->tensor_hooks) Py_XDECREF(h.second);
+  for (auto& r : extra->retains) Py_XDECREF(r.second);
+  Py_XDECREF(extra->pre_hooks);
+  Py_XDECREF(extra->post_hooks);
+  delete extra;
+}
+
+// The dead, waiting to be taken apart. One list and one loop instead of recursion, so that a chain
+// of a million nodes is freed on a small stack. Guarded by the GIL.
+std::vector<Node*> g_dead;
+bool g_reaping = false;
+
+void take_apart(Node* n) noexcept {
+  PyObject_GC_UnTrack(n);
+  if (n->weakrefs) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
+  clear_node(n);
+  if (n->edges != n->inline_edges) delete[] n->edges;
+  if (n->saved != n->inline_saved) delete[] n->saved;
+  n->line.~SourceLine();
+  n->freed_by.~SourceLine();
+  n->pending.~Tensor();
+  n->more_pending.~Tensors();
+  n->output.~Saved();
+  n->kept.~Value();
+  n->meta.~Meta();
+  n->more_meta.~vector();
+  for (Saved& s : n->inline_saved) s.~Saved();
+  PyTypeObject* type = Py_TYPE(n);
+  if (g_free_count < kFreeList && type == node_type) {
+    g_free[g_free_count++] = n;
+  } else {
+    PyObject_GC_Del(n);
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+  }
+}
+
+}  // namespace
+
+bool grad_enabled() { return t_grad_enabled; }
+void set_grad_enabled(bool on) { t_grad_enabled = on; }
+
+Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
+  Node* n;
+  if (g_free_count) {
+    n = g_free[--g_free_count];
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(n), 1);
+  } else {
+    n = PyObject_GC_New(Node, node_type);
+    if (!n) throw PythonError{};
+  }
+  std::memset(static_cast<void*>(&n->dict), 0, offsetof(Node, line) - offsetof(Node, dict));
+  n->name = name;
+  n->backward = backward;
+  n->sequence = ++g_sequence;
+  n->edge_count = static_cast<uint16_t>(edges);
+  n->saved_count = static_cast<uint16_t>(saved);
+  n->output_count = 1;
+  new (&n->line) SourceLine(SourceLine::here());
+  new (&n->freed_by) SourceLine;
+  new (&n->pending) Tensor;
+  new (&n->more_pending) Tensors;
+  new (&n->output) Saved;
+  new (&n->kept) Value;
+  new (&n->meta) Meta;
+  new (&n->more_meta) std::vector<Meta>;
+  for (Edge& e : n->inline_edges) e = Edge{};
+  for (Saved& s : n->inline_saved) new (&s) Saved;
+  n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
+  n->saved = saved <= 2 ? n->inline_saved : new Saved[saved];
+  PyObject_GC_Track(n);
+  return n;
+}
+
+NodeExtra& extra_of(Node* n) {
+  if (!n->extra) n->extra = new NodeExtra;
+  return *n->extra;
+}
+
+int traverse_node(Node* n, visitproc visit, void* arg) {
+  auto value = [&](const Value& v) {
+    return v.sole_owner() ? v.each_object([&](PyObject* o) { return o ? visit(o, arg) : 0; }) : 0;
+  };
+  Py_VISIT(n->dict);
+  Py_VISIT(n->variable);
+  for (int i = 0; i < n->edge_count; ++i) Py_VISIT(n->edges[i].node);
+  for (int i = 0; i < n->saved_count; ++i) {
+    if (int r = value(n->saved[i].value)) return r;
+  }
+  if (int r = value(n->output.value)) return r;
+  if (int r = value(n->kept)) return r;
+  Py_VISIT(n->pending.get());
+  for (Tensor& t : n->more_pending) Py_VISIT(t.get());
+  if (n->extra) {
+    for (auto& h : n->extra->tensor_hooks) Py_VISIT(h.second);
+    for (auto& h : n->extra->retains) Py_VISIT(h.second);
+    Py_VISIT(n->extra->pre_hooks);
+    Py_VISIT(n->extra->post_hooks);
+  }
+  return 0;
+}
+
+void clear_node(Node* n) noexcept {
+  Py_CLEAR(n->dict);
+  if (TensorObject* v = std::exchange(n->variable, nullptr)) {
+    v->accumulator = nullptr;
+    Py_DECREF(v);
+  }
+  for (int i = 0; i < n->edge_count; ++i) {
+    Node* next = std::exchange(n->edges[i].node, nullptr);
+    Py_XDECREF(next);
+  }
+  release_saved(n);
+  n->pending = Tensor();
+  for (Tensor& t : n->more_pending) t = Tensor();
+  if (NodeExtra* extra = std::exchange(n->extra, nullptr)) free_extra(extra);
+}
+
+void destroy_node(Node* n) noexcept {
+  g_dead.push_back(n);
+  if (g_reaping) return;
+  g_reaping = true;
+  while (!g_dead.empty()) {
+    Node* next = g_dead.back();
+    g_dead.pop_back();
+    take_apart(next);
+  }
+  g_reaping = false;
+}
+
+void release_saved(Node* n) noexcept {
+  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value = Value();
+  n->output.value = Value();
+  n->kept = Value();
+  n->released = true;
+}
+
+Node* accumulator_of(TensorObject* t) {
+  if (t->accumulator) {
+    Py_INCREF(t->accumulator);
+    return t->accumulator;
+  }
+  Node* n = new_node("AccumulateGrad", nullptr, 0, 0);
+  n->variable = t;
+  Py_INCREF(t);
+  t->accumulator = n;
+  return n;
+}
+
+Edge gradient_edge(TensorObject* t) {
+  if (!needs_grad(t)) return {};
+  if (stale_view(t)) refresh_view_history(t);
+  if (!t->grad_fn) return {accumulator_of(t), 0};
+  Py_INCREF(t->grad_fn);
+  return {t->grad_fn, t->output_nr};
+}
+
+void set_history(const Tensor& t, Node* n, uint32_t slot) {
+  Py_INCREF(n);
+  Py_XSETREF(t->grad_fn, n);
+  t->output_nr = slot;
+  t->flags |= kRequiresGrad;
+  t->view_version = t->storage->version;
+}
+
+void set_meta(Node* n, uint32_t slot, const Tensor& t) {
+  Meta& m = slot == 0 ? n->meta : n->more_meta[slot - 1];
+  m.shape = Dims(t.shape());
+  m.dtype = t.dtype();
+}
+
+Saved save(const Value& v) { return {v, v.is_tensor() ? v.object()->storage->version : 0}; }
+
+}  // namespace adjoint

@@ -1,0 +1,24 @@
+// Views and in-place changes.
+//
+// A view holds its base (never itself a view) and shares its storage, hence its version. When a
+// view is changed in place, the change is recorded on the base as a CopySlices node; other views
+// notice by the version that their history is old and rebuild it from the base. Note [Rebased
+// history] in view.cpp has the argument.
+#pragma once
+#include "node.h"
+
+namespace adjoint {
+
+// A view of `t` with the given geometry (offset in elements from the start of the storage).
+Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);
+
+// Refuses, before anything is changed, what must not be changed in place. `recording` says whether
+// the change will have a history.
+void check_inplace(const Tensor& t, bool recording, const char* what);
+// Counts the change and remembers the line.
+void bump_version(const Tensor& t);
+// `node` computed the new value of `t`, in place: makes it the history of t, and of its base.
+void rebase_history(const Tensor& t, Node* node);
+void refresh_view_history(TensorObject* view);
+
+}  // namespace adjoint

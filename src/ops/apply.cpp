@@ -1,0 +1,99 @@
+// Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
+#include "../graph/view.h"
+#include "op.h"
+#include "record.h"
+
+namespace adjoint {
+
+Value apply(const Op& op, Value* args) {
+  Call c{op, args};
+  Value out = op.forward(c);
+  if (grad_enabled() && wants_recording(op, args)) record(c, out);
+  return out;
+}
+
+namespace {
+
+void finish_inplace(const Tensor& self, const Value& out, const Op& op) {
+  if (out.object() == self.get()) return;
+  Tensor value = out.tensor();
+  if (!(value.shape() == self.shape())) {
+    runtime_error("output with shape ", self.shape(), " doesn't match the broadcast shape ",
+                  value.shape());
+  }
+  if (!can_cast(value.dtype(), self.dtype())) {
+    runtime_error("result type ", value.dtype(), " can't be cast to the desired output type ",
+                  self.dtype(), " (in ", op.name, "_)");
+  }
+  copy_into(self, value);
+}
+
+}  // namespace
+
+Tensor apply_inplace(const Op& op, Value* args) {
+  Tensor self = args[0].tensor();
+  bool recording = grad_enabled() && wants_recording(op, args);
+  check_inplace(self, recording, (op.name + "_").c_str());
+  if (!recording) {
+    Call c{op, args, self};
+    finish_inplace(self, op.forward(c), op);
+    bump_version(self);
+    return self;
+  }
+  if (!is_differentiable(self.dtype())) {
+    runtime_error(op.name,
+                  "_: a result that requires grad can't be written into a tensor of dtype ",
+                  self.dtype());
+  }
+  // The node is made first: its edges and saved values are those of before the change.
+  NodeRef node(begin_record(op, args));
+  if (uses_of(op, args).inputs & 1) node->saved[0] = save(op_clone(self));
+  Call c{op, args, self};
+  finish_inplace(self, op.forward(c), op);
+  bump_version(self);
+  node->kept = c.kept;
+  rebase_history(self, node.get());
+  save_outputs(node.get(), op, args, Value(self));
+  return self;
+}
+
+Value apply_out(const Op& op, Value* args, const Tensor& out) {
+  if (grad_enabled()) {
+    if (wants_recording(op, args) || needs_grad(out.get())) {
+      runtime_error(op.name,
+                    "(): functions with out=... arguments don't support automatic differentiation, "
+                    "but one of "
+                    "the arguments requires grad.");
+    }
+  }
+  check_inplace(out, false, op.name.c_str());
+  Call c{op, args};
+  bool fits = false;
+  if (op.is_elementwise) {
+    Dims shape;
+    for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+      if (args[i].is_tensor())
+        shape = broadcast_shapes(shape, {args[i].object()->shape, args[i].object()->ndim});
+    }
+    fits = Span(shape) == out.shape();
+  }
+  if (fits) c.out = out;
+  Value result = op.forward(c);
+  if (!result.is_tensor())
+    runtime_error(op.name, "(): out= takes a tuple here; assign the results instead");
+  write_out(out, result.tensor(), op.name.c_str());
+  return Value(out);
+}
+
+void write_out(const Tensor& out, const Tensor& value, const char* op_name) {
+  if (value.is(out)) return bump_version(out);
+  if (!can_cast(value.dtype(), out.dtype())) {
+    runtime_error("result type ", value.dtype(), " can't be cast to the desired output type ",
+                  out.dtype(), " (in ", op_name, ")");
+  }
+  if (!(value.shape() == out.shape())) resize(out, value.shape());
+  copy_into(out, value);
+  bump_version(out);
+}
+
+}  // namespace adjoint

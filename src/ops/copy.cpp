@@ -1,0 +1,135 @@
+// Copying elements between layouts and dtypes, and the ops made of nothing else.
+#include "../kernels/convert.h"
+#include "../kernels/elementwise.h"
+#include "../tensor/gil.h"
+#include "op.h"
+
+namespace adjoint {
+namespace {
+
+Dims byte_strides(const Tensor& t) {
+  Dims s(t.strides());
+  for (int64_t& v : s) v *= static_cast<int64_t>(t.itemsize());
+  return s;
+}
+
+Loop copy_loop_of(DType d) {
+  switch (item_size(d)) {
+    case 1:
+      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], n); };
+    case 2:
+      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 2 * n); };
+    case 4:
+      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 4 * n); };
+    case 8:
+      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 8 * n); };
+    default:
+      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 16 * n); };
+  }
+}
+
+}  // namespace
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  if (to.numel() == 0) return;
+  Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
+                        {from->data, from.dtype(), byte_strides(from)}};
+  DType wanted[2] = {to.dtype(), to.dtype()};
+  WithoutGil release(to.numel() >= kReleaseGil);
+  run_elementwise(copy_loop_of(to.dtype()), wanted, to.shape(), operand, 2);
+}
+
+Tensor contiguous(const Tensor& t) {
+  if (t.contiguous()) return t;
+  Tensor copy = empty(t.shape(), t.dtype());
+  copy_into(copy, t);
+  return copy;
+}
+
+Tensor cast(const Tensor& t, DType dtype) {
+  if (t.dtype() == dtype) return t;
+  Tensor copy = empty_like(t, dtype);
+  copy_into(copy, t);
+  return copy;
+}
+
+Tensor scalar_tensor(const Value& v, DType dtype) {
+  Tensor t = empty({}, dtype);
+  if (v.kind() == Value::Int || v.kind() == Value::Bool)
+    store_scalar(dtype, t->data, v.integer());
+  else
+    store_scalar(dtype, t->data, v.complex());
+  return t;
+}
+
+static const Op& clone_ = def("clone(input, *, memory_format: any? = None)",
+                              "A copy of the tensor, in memory of its own.")
+                              .forward([](Call& c) -> Value {
+                                Tensor t = c.tensor(0), copy = empty_like(t, t.dtype());
+                                copy_into(copy, t);
+                                return copy;
+                              })
+                              .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
+                              .linear()
+                              .no_out();
+
+static const Op& contiguous_ =
+    def("contiguous(input, *, memory_format: any? = None)",
+        "The tensor itself if it is row-major in memory, otherwise a copy that is.")
+        .forward([](Call& c) -> Value { return contiguous(c.tensor(0)); })
+        .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
+        .linear()
+        .no_out()
+        .method_only()
+        .node("CloneBackward0");
+
+static const Op& to_copy_ =
+    def("_to_copy(input, dtype: dtype)", "A copy in another dtype; the tensor itself if it has it.")
+        .forward([](Call& c) -> Value { return cast(c.tensor(0), c[1].dtype()); })
+        .grad(0, nothing,
+              [](const Tensor& g, Context& c) -> Tensor { return op<"_to_copy">(g, c.dtype(0)); })
+        .linear()
+        .internal()
+        .node("ToCopyBackward0");
+
+// The same values with given strides (dense ones), for laying a gradient out as a base was.
+static const Op& with_strides_ =
+    def("_with_strides(input, strides: int[])", "A copy with the given strides.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          Tensor copy = empty_strided(t.shape(), c.ints(1), t.dtype());
+          copy_into(copy, t);
+          return copy;
+        })
+        .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
+        .linear()
+        .internal();
+
+static const Op& copy_ =
+    def("copy(input, src, non_blocking: bool = False)",
+        "The values of `src`, broadcast to the shape and cast to the dtype of `input`.")
+        .forward([](Call& c) -> Value {
+          Tensor to = c.tensor(0), from = c.tensor(1);
+          Tensor out = c.out ? c.out : empty_like(to, to.dtype());
+          if (!(broadcast_shapes(to.shape(), from.shape()) == Dims(to.shape()))) {
+            runtime_error("The expanded size of the tensor ", to.shape(),
+                          " must match the existing size ", from.shape());
+          }
+          Dims strides(to.ndim(), 0);
+          int lead = to.ndim() - from.ndim();
+          for (int i = 0; i < from.ndim(); ++i)
+            strides[lead + i] = from.size(i) == 1 ? 0 : from.stride(i);
+          Tensor seen = on_storage(from->storage, to.shape(), strides, from.offset(), from.dtype());
+          if (from->storage == out->storage) seen = contiguous(op<"clone">(seen));
+          copy_into(out, seen);
+          return out;
+        })
+        .grad(0, nothing,
+              [](const Tensor& g, Context&) -> Tensor { return zeros(g.shape(), g.dtype()); })
+        .grad(1, nothing, [](const Tensor& g, Context&) { return g; })
+        .linear()
+        .inplace()
+        .internal()
+        .node("CopyBackwards");
+
+}  // namespace adjoint

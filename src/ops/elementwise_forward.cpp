@@ -1,0 +1,181 @@
+#include "elementwise_forward.h"
+
+#include "../kernels/convert.h"
+#include "../kernels/elementwise.h"
+#include "../tensor/gil.h"
+
+namespace adjoint {
+namespace {
+
+bool same_layout(const TensorObject* a, const TensorObject* b) {
+  return (a->flags & b->flags & kContiguous) && a->ndim == b->ndim &&
+         std::memcmp(a->shape, b->shape, a->ndim * sizeof(int64_t)) == 0;
+}
+
+DType result_dtype(const Kernel& k, DType d) {
+  return k.result == Result::Bool ? DType::Bool : k.result == Result::Real ? real_dtype(d) : d;
+}
+
+[[noreturn]] void no_loop(const char* op_name, DType d) {
+  not_implemented("\"", op_name, "\" not implemented for dtype ", d);
+}
+
+void check_division(bool fine) {
+  if (!fine) runtime_error("ZeroDivisionError: an integer was divided by zero");
+}
+
+// All operands contiguous tensors of one shape and of the dtype the loop takes: no plan is needed.
+Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out) {
+  if (count > 3 || !v[0].is_tensor()) return {};
+  TensorObject* a = v[0].object();
+  for (int i = 0; i < count; ++i) {
+    if (!v[i].is_tensor() || v[i].object()->dtype != a->dtype || !same_layout(a, v[i].object()))
+      return {};
+  }
+  if (is_half(a->dtype) || (p == ToFloat && is_integral(a->dtype))) return {};
+  Loop loop = kernel.loop[static_cast<int>(a->dtype)];
+  if (!loop) return {};
+  DType result = result_dtype(kernel, a->dtype);
+  Tensor to = out;
+  if (!to) {
+    to = empty({a->shape, a->ndim}, result);
+  } else if (to.dtype() != result || !same_layout(to.get(), a)) {
+    return {};
+  } else {
+    for (int i = 0; i < count; ++i) {
+      if (v[i].object()->storage == to->storage && v[i].object()->data != to->data) return {};
+    }
+  }
+  char* data[4] = {to->data, a->data, count > 1 ? v[1].object()->data : nullptr,
+                   count > 2 ? v[2].object()->data : nullptr};
+  size_t item[4] = {item_size(result), item_size(a->dtype), item_size(a->dtype),
+                    item_size(a->dtype)};
+  WithoutGil release(a->numel >= kReleaseGil);
+  check_division(run_contiguous(loop, item, data, count + 1, a->numel));
+  return to;
+}
+
+// Strides of `t` as seen from a broadcast shape, in bytes.
+Dims broadcast_strides(const TensorObject* t, int ndim) {
+  Dims s(ndim, 0);
+  int lead = ndim - t->ndim;
+  for (int i = 0; i < t->ndim; ++i) {
+    if (t->shape[i] != 1) s[lead + i] = t->strides[i] * static_cast<int64_t>(item_size(t->dtype));
+  }
+  return s;
+}
+
+// Where every tensor operand has the same dense strides, the result has them too, as in PyTorch.
+Tensor new_result(const Value* v, int count, Span shape, DType dtype) {
+  const TensorObject* first = nullptr;
+  for (int i = 0; i < count; ++i) {
+    if (!v[i].is_tensor() || v[i].object()->ndim == 0) continue;
+    const TensorObject* t = v[i].object();
+    if (!(Span{t->shape, t->ndim} == shape)) return empty(shape, dtype);
+    if (first && std::memcmp(t->strides, first->strides, t->ndim * sizeof(int64_t)) != 0) {
+      return empty(shape, dtype);
+    }
+    first = t;
+  }
+  if (!first || (first->flags & kContiguous)) return empty(shape, dtype);
+  return empty_like(Tensor::borrow(const_cast<TensorObject*>(first)), dtype);
+}
+
+struct Broadcast {
+  Dims shape;
+  DType common;
+};
+
+Broadcast broadcast(const Value* v, int count, Promotion p) {
+  Broadcast b;
+  ResultType type;
+  bool first = true;
+  for (int i = 0; i < count; ++i) {
+    type.add(v[i]);
+    if (!v[i].is_tensor()) continue;
+    Span s{v[i].object()->shape, v[i].object()->ndim};
+    b.shape = first ? Dims(s) : broadcast_shapes(b.shape, s);
+    first = false;
+  }
+  b.common = type.get();
+  if (p == ToFloat && is_integral(b.common)) b.common = default_dtype();
+  return b;
+}
+
+void check_destination(const Tensor& out, const Broadcast& b, DType result, const char* op_name) {
+  if (!(out.shape() == Span(b.shape))) {
+    runtime_error("output with shape ", out.shape(), " doesn't match the broadcast shape ",
+                  b.shape);
+  }
+  if (!can_cast(result, out.dtype())) {
+    runtime_error("result type ", result, " can't be cast to the desired output type ", out.dtype(),
+                  " (in ", op_name, ")");
+  }
+}
+
+}  // namespace
+
+const Kernel& kernel_named(const char* name) {
+  const Kernel* k = find_kernel(name);
+  if (!k) throw std::logic_error(std::string("no kernel named ") + name);
+  return *k;
+}
+
+Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out,
+                  const char* op_name) {
+  if (Tensor fast = try_fast(kernel, v, count, p, out)) return fast;
+  Broadcast b = broadcast(v, count, p);
+  DType compute = compute_dtype(b.common);
+  Loop loop = kernel.loop[static_cast<int>(compute)];
+  if (!loop) no_loop(op_name, b.common);
+  DType result = result_dtype(kernel, b.common);
+  Tensor to = out;
+  if (to)
+    check_destination(to, b, result, op_name);
+  else
+    to = new_result(v, count, b.shape, result);
+
+  Operand operand[kMaxOperands];
+  DType wanted[kMaxOperands];
+  alignas(16) char number[kMaxOperands][16];
+  Tensor copies[kMaxOperands];  // of inputs that overlap the output partly
+  int nd = b.shape.size();
+  operand[0] = {to->data, to.dtype(), broadcast_strides(to.get(), nd)};
+  wanted[0] = result_dtype(kernel, compute);
+  for (int i = 0; i < count; ++i) {
+    wanted[i + 1] = compute;
+    if (v[i].is_tensor()) {
+      Tensor t = v[i].tensor();
+      bool shares = out && t->storage == to->storage;
+      bool identical =
+          t->data == to->data && t.shape() == to.shape() && t.strides() == to.strides();
+      if (shares && !identical) t = copies[i] = contiguous(op<"clone">(alias(t)));
+      operand[i + 1] = {t->data, t.dtype(), broadcast_strides(t.get(), nd)};
+    } else {
+      store_scalar(compute, number[i], v[i].complex());
+      if (v[i].kind() == Value::Int || v[i].kind() == Value::Bool)
+        store_scalar(compute, number[i], v[i].integer());
+      operand[i + 1] = {number[i], compute, Dims(nd, 0)};
+    }
+  }
+  // The condition of `where` is bool whatever the others are.
+  if (count == 3 && v[0].is_tensor() && v[0].object()->dtype == DType::Bool &&
+      std::strcmp(kernel.name, "where") == 0) {
+    wanted[1] = DType::Bool;
+  }
+  int64_t n = to.numel();
+  bool fine;
+  {
+    WithoutGil release(n >= kReleaseGil);
+    fine = run_elementwise(loop, wanted, b.shape, operand, count + 1);
+  }
+  check_division(fine);
+  return to;
+}
+
+Value elementwise_forward(Call& c) {
+  return run_kernel(*c.op.kernel, c.args, c.op.kernel->inputs, c.op.promotion, c.out,
+                    c.op.name.c_str());
+}
+
+}  // namespace adjoint

@@ -1,0 +1,106 @@
+// The registry of ops and small helpers for forwards.
+#include "op.h"
+
+#include <unordered_map>
+
+#include "elementwise_forward.h"
+
+namespace adjoint {
+namespace {
+
+std::vector<Op*>& registry() {
+  static std::vector<Op*> ops;
+  return ops;
+}
+std::unordered_map<std::string_view, Op*>& by_name() {
+  static std::unordered_map<std::string_view, Op*> map;
+  return map;
+}
+
+// "log_softmax" -> "LogSoftmaxBackward0"
+std::string node_name_of(const std::string& name) {
+  std::string out;
+  bool upper = true;
+  for (char c : name) {
+    if (c == '_') {
+      upper = true;
+    } else {
+      out += upper ? static_cast<char>(std::toupper(c)) : c;
+      upper = false;
+    }
+  }
+  return out + "Backward0";
+}
+
+std::string family_of(std::string file) {
+  size_t slash = file.find_last_of('/'), dot = file.find_last_of('.');
+  return file.substr(slash + 1, dot - slash - 1);
+}
+
+}  // namespace
+
+Block def(const char* schema, const char* doc, const char* file) {
+  Op* op = new Op;  // lives as long as the process
+  op->schema = parse_schema(schema);
+  op->name = op->schema.name;
+  op->full_name = op->name + (op->schema.overload.empty() ? "" : "." + op->schema.overload);
+  op->doc = doc;
+  op->node_name = node_name_of(op->name);
+  op->family = family_of(file);
+  for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
+    op->edge_of[i] =
+        op->schema.arguments[i].is_tensor() ? static_cast<int8_t>(op->tensor_arguments++) : -1;
+  }
+  registry().push_back(op);
+  if (!by_name().emplace(op->full_name, op).second) {
+    throw std::logic_error("two ops are named " + op->full_name);
+  }
+  return Block(op);
+}
+
+Block& Block::elementwise(const char* kernel, Promotion p) {
+  op_->kernel_name = kernel;
+  op_->promotion = p;
+  op_->is_elementwise = true;
+  op_->forward = elementwise_forward;
+  return *this;
+}
+
+const std::vector<Op*>& all_ops() { return registry(); }
+
+const Op& find_op(std::string_view name) {
+  auto found = by_name().find(name);
+  if (found == by_name().end()) throw std::logic_error("no op named " + std::string(name));
+  return *found->second;
+}
+
+void finish_ops() {
+  for (Op* op : registry()) {
+    if (op->kernel_name) op->kernel = &kernel_named(op->kernel_name);
+  }
+}
+
+int wrap_dim(int64_t dim, int ndim) {
+  int64_t n = std::max(ndim, 1);
+  if (dim < -n || dim >= n) {
+    index_error("Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
+                "], but got ", dim, ")");
+  }
+  return static_cast<int>(dim < 0 ? dim + n : dim);
+}
+
+Dims broadcast_shapes(Span a, Span b) {
+  int n = std::max(a.n, b.n);
+  Dims out(n);
+  for (int i = 0; i < n; ++i) {
+    int64_t x = i < n - a.n ? 1 : a[i - (n - a.n)], y = i < n - b.n ? 1 : b[i - (n - b.n)];
+    if (x != y && x != 1 && y != 1) {
+      runtime_error("The size of tensor a (", x, ") must match the size of tensor b (", y,
+                    ") at non-singleton dimension ", i, " (shapes ", a, " and ", b, ")");
+    }
+    out[i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,36 @@
+// From a call to a node: which values are kept, where gradients will go.
+#pragma once
+#include "op.h"
+
+namespace adjoint {
+
+class NodeRef {
+ public:
+  explicit NodeRef(Node* n) : n_(n) {}
+  ~NodeRef() { Py_XDECREF(n_); }
+  NodeRef(const NodeRef&) = delete;
+  Node* get() const { return n_; }
+  Node* operator->() const { return n_; }
+
+ private:
+  Node* n_;
+};
+
+// Does any tensor argument that the op has a derivative for need a gradient?
+bool wants_recording(const Op& op, const Value* args);
+// What the rules that will run read.
+Uses uses_of(const Op& op, const Value* args);
+// A node with edges and saved arguments, before the result exists: a new reference.
+Node* begin_record(const Op& op, Value* args);
+void save_outputs(Node* node, const Op& op, const Value* args, const Value& out);
+// The whole of it, for results that are new tensors.
+void record(Call& c, Value& out);
+
+// A copy that is not recorded.
+Tensor op_clone(const Tensor& t);
+// Gives `out` another shape, with new memory if it needs more; refuses tensors that share memory.
+void resize(const Tensor& out, Span shape);
+// Puts a result where out= wants it.
+void write_out(const Tensor& out, const Tensor& value, const char* op_name);
+
+}  // namespace adjoint

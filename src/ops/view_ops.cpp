@@ -1,0 +1,270 @@
+// Ops whose result shares the input's memory.
+#include "../graph/view.h"
+#include "op.h"
+
+namespace adjoint {
+namespace {
+
+using T = const Tensor&;
+using C = Context&;
+
+// `-1` in a shape stands for what is left.
+Dims infer_shape(const Dims& wanted, int64_t numel) {
+  Dims shape = wanted;
+  int64_t known = 1;
+  int unknown = -1;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] == -1) {
+      if (unknown >= 0)
+        runtime_error("only one dimension can be inferred, but the shape is ", wanted);
+      unknown = i;
+    } else if (shape[i] < 0) {
+      runtime_error("invalid shape dimension ", shape[i], " in ", wanted);
+    } else if (__builtin_mul_overflow(known, shape[i], &known)) {
+      runtime_error("the shape ", wanted, " has too many elements");
+    }
+  }
+  if (unknown >= 0 && known > 0 && numel % known == 0) {
+    shape[unknown] = numel / known;
+  } else if (unknown >= 0 || known != numel) {
+    if (unknown >= 0 && known == 0 && numel == 0) {
+      runtime_error("cannot reshape tensor of 0 elements into shape ", wanted,
+                    " because the unspecified dimension size -1 can be any value and is ambiguous");
+    }
+    runtime_error("shape '", wanted, "' is invalid for input of size ", numel);
+  }
+  return shape;
+}
+
+// Strides of `shape` on the memory of `t`, if it can be seen that way without a copy.
+bool view_strides(T t, const Dims& shape, Dims* out) {
+  *out = contiguous_strides(shape);
+  if (t.contiguous() || t.numel() == 0) return true;
+  int i = t.ndim() - 1, k = shape.size() - 1;
+  while (i >= 0) {  // a run of old axes that are evenly spaced takes a run of new ones
+    int64_t step = t.stride(i), length = t.size(i);
+    while (i > 0 && (t.size(i - 1) == 1 || t.stride(i - 1) == length * step)) {
+      length *= t.size(i - 1);
+      --i;
+    }
+    --i;
+    int64_t rest = length;
+    while (k >= 0 && (rest > 1 || shape[k] == 1)) {
+      if (rest % shape[k]) return false;
+      (*out)[k] = step;
+      step *= shape[k];
+      rest /= shape[k];
+      --k;
+    }
+    if (rest != 1) return false;
+  }
+  return true;
+}
+
+Value view_forward(Call& c) {
+  Tensor t = c.tensor(0);
+  Dims shape = infer_shape(c.ints(1), t.numel()), strides;
+  if (!view_strides(t, shape, &strides)) {
+    runtime_error(
+        "view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans across two "
+        "contiguous subspaces): shape ",
+        t.shape(), " with strides ", t.strides(), " seen as ", shape,
+        ". Use .reshape(...) instead.");
+  }
+  return make_view(t, shape, strides, t.offset());
+}
+
+Tensor as_input_shape(T g, C c) {
+  Span shape = c.shape(0);
+  return op<"reshape">(g, shape);
+}
+
+}  // namespace
+
+static const Op& view_ =
+    def("view(input, shape: int[*])", "The same elements, in the same memory, under another shape.")
+        .forward(view_forward)
+        .grad(0, nothing, as_input_shape)
+        .linear()
+        .view()
+        .method_only();
+
+static const Op& reshape_ =
+    def("reshape(input, shape: int[*])",
+        "The same elements under another shape: a view where that is possible, otherwise a copy.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          Dims shape = infer_shape(c.ints(1), t.numel()), strides;
+          if (view_strides(t, shape, &strides)) return make_view(t, shape, strides, t.offset());
+          Tensor copy = contiguous(t);
+          return on_storage(copy->storage, shape, contiguous_strides(shape), 0, copy.dtype());
+        })
+        .grad(0, nothing, as_input_shape)
+        .linear()
+        .view()
+        .node("ViewBackward0");
+
+static const Op& expand_ =
+    def("expand(input, size: int[*])",
+        "A view in which axes of length one are repeated without a copy; -1 keeps a length.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          Dims shape = c.ints(1);
+          int lead = shape.size() - t.ndim();
+          if (lead < 0) {
+            runtime_error("expand(): the number of sizes provided (", shape.size(),
+                          ") must be greater or equal to the number of "
+                          "dimensions in the tensor (",
+                          t.ndim(), ")");
+          }
+          Dims strides(shape.size(), 0);
+          for (int i = 0; i < shape.size(); ++i) {
+            int64_t have = i < lead ? 1 : t.size(i - lead);
+            if (shape[i] == -1 && i >= lead) shape[i] = have;
+            if (shape[i] < 0)
+              runtime_error("expand(): invalid size ", shape[i], " at dimension ", i);
+            if (i >= lead && have == shape[i])
+              strides[i] = t.stride(i - lead);
+            else if (have != 1) {
+              runtime_error("The expanded size of the tensor (", shape[i],
+                            ") must match the existing size (", have,
+                            ") at non-singleton dimension ", i, ". Target sizes: ", shape,
+                            ". Tensor sizes: ", t.shape());
+            }
+          }
+          checked_numel(shape, 1);
+          return make_view(t, shape, strides, t.offset());
+        })
+        .grad(0, nothing, [](T g, C) { return g; })
+        .linear()
+        .view()
+        .method_only();
+
+static const Op& as_strided_ =
+    def("as_strided(input, size: int[], stride: int[], storage_offset: int? = None)",
+        "A view with any shape and strides on the tensor's memory.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          const Dims &shape = c.ints(1), &strides = c.ints(2);
+          int64_t offset = c[3].is_none() ? t.offset() : c.integer(3);
+          if (shape.size() != strides.size())
+            runtime_error("mismatch in length of strides and shape");
+          int64_t n = checked_numel(shape, 1), last = offset;
+          for (int i = 0; i < shape.size(); ++i) {
+            if (strides[i] < 0)
+              runtime_error(
+                  "as_strided: Negative strides are not supported at the moment, got strides: ",
+                  strides);
+            int64_t reach;
+            if (n && (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
+                      __builtin_add_overflow(last, reach, &last))) {
+              runtime_error("as_strided: the strides overflow");
+            }
+          }
+          int64_t room = static_cast<int64_t>(t->storage->bytes / t.itemsize());
+          if (offset < 0 || (n && last >= room)) {
+            runtime_error("setStorage: sizes ", shape, ", strides ", strides, ", storage offset ",
+                          offset, " requiring ", last + 1,
+                          " elements are out of bounds for storage of ", room);
+          }
+          c.kept = std::vector<Value>{Value(Dims(t.strides())), Value(t.offset()), Value(offset)};
+          return make_view(t, shape, strides, offset);
+        })
+        .grad(0, nothing,
+              [](T g, C c) -> Tensor {
+                const std::vector<Value>& k = c.kept().list();
+                Span shape = c.shape(0);
+                return op<"_as_strided_add">(g, shape, k[0], c.in(1), c.in(2),
+                                             k[2].integer() - k[1].integer());
+              })
+        .linear()
+        .view();
+
+// The transpose of as_strided: a tensor of `shape` laid out by `layout`, zero but for the elements
+// at (size, stride, offset), each the sum of the gradients of all indices that refer to it.
+static const Op& as_strided_add_ =
+    def("_as_strided_add(input, shape: int[], layout: int[], size: int[], stride: int[], offset: "
+        "int)",
+        "The transpose of as_strided.")
+        .forward([](Call& c) -> Value {
+          Tensor g = contiguous(c.tensor(0));
+          const Dims &shape = c.ints(1), &layout = c.ints(2), &size = c.ints(3),
+                     &stride = c.ints(4);
+          int64_t offset = c.integer(5);
+          Tensor out = empty_strided(shape, layout, g.dtype());
+          std::memset(out->data, 0, out->storage->bytes);
+          bool overlap = false;
+          for (int i = 0; i < size.size(); ++i) overlap |= stride[i] == 0 && size[i] > 1;
+          if (!overlap && !is_dense(size, stride)) {
+            // Strides of a slice of a dense tensor never overlap, but strides in general may: count
+            // once, slowly.
+            overlap = !(size.size() <= shape.size());
+            for (int i = 0; i < size.size() && !overlap; ++i) {
+              for (int k = 0; k < size.size(); ++k) {
+                if (k != i && stride[i] <= stride[k] && stride[i] * (size[i] - 1) >= stride[k] &&
+                    size[k] > 1)
+                  overlap = true;
+              }
+            }
+          }
+          Tensor slice = on_storage(out->storage, size, stride, offset, g.dtype());
+          if (!overlap) {
+            copy_into(slice, g);
+            return out;
+          }
+          GradMode off(false);
+          Dims index(size.size(), 0);
+          for (int64_t i = 0; i < g.numel(); ++i) {
+            int64_t at = offset;
+            for (int k = 0; k < size.size(); ++k) at += index[k] * stride[k];
+            Tensor one = on_storage(out->storage, {}, {}, at, g.dtype());
+            Tensor from = on_storage(g->storage, {}, {}, i, g.dtype());
+            op_inplace<"add">(one, from);
+            for (int k = size.size() - 1; k >= 0; --k) {
+              if (++index[k] < size[k]) break;
+              index[k] = 0;
+            }
+          }
+          return out;
+        })
+        .grad(0, nothing,
+              [](T g, C c) -> Tensor {
+                return op<"as_strided">(op<"_with_strides">(g, c.in(2)), c.in(3), c.in(4), c.in(5));
+              })
+        .linear()
+        .internal();
+
+static const Op& as_strided_scatter_ =
+    def("as_strided_scatter(input, src, size: int[], stride: int[], storage_offset: int? = None)",
+        "A copy of `input` in which the elements of as_strided(size, stride, storage_offset) are "
+        "those of `src`.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0), src = c.tensor(1);
+          Tensor out = empty_strided(
+              t.shape(),
+              is_dense(t.shape(), t.strides()) ? Dims(t.strides()) : contiguous_strides(t.shape()),
+              t.dtype());
+          copy_into(out, t);
+          if (!(src.shape() == Span(c.ints(2)))) {
+            runtime_error("expected src to have a size equal to the slice: got ", src.shape(),
+                          ", expected ", c.ints(2));
+          }
+          copy_into(on_storage(out->storage, c.ints(2), c.ints(3),
+                               c[4].is_none() ? 0 : c.integer(4), t.dtype()),
+                    src);
+          c.kept = Dims(out.strides());
+          return out;
+        })
+        .vjp(nothing,
+             [](Context& c, Tensor* grads) {
+               Tensor g = op<"_with_strides">(c.grad(), c.kept());
+               if (c.needs(0)) {
+                 Tensor zero = zeros(c.in(2).ints(), g.dtype());
+                 grads[0] = op<"as_strided_scatter">(g, zero, c.in(2), c.in(3), c.in(4));
+               }
+               if (c.needs(1)) grads[1] = op<"as_strided">(g, c.in(2), c.in(3), c.in(4));
+             })
+        .linear();
+
+}  // namespace adjoint

@@ -1,0 +1,128 @@
+// How a source line is found: one walk from the interpreter's current frame.
+// CPython 3.11 keeps the frame struct private, so its layout is mirrored here; later versions have
+// accessor functions for it.
+#include "source_line.h"
+
+#include <frameobject.h>
+
+#include <fstream>
+#include <unordered_map>
+
+namespace adjoint {
+namespace {
+
+std::string g_package_folder;
+
+bool has_package_prefix(PyCodeObject* code) {
+  if (g_package_folder.empty()) return false;
+  Py_ssize_t n = 0;
+  const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &n);
+  if (!file) {
+    PyErr_Clear();
+    return false;
+  }
+  return static_cast<size_t>(n) > g_package_folder.size() &&
+         g_package_folder.compare(0, g_package_folder.size(), file, g_package_folder.size()) == 0;
+}
+
+// Asked once per recorded op, so the answer is kept in a small direct-mapped table. A code object
+// that died and whose address is used again could be answered for wrongly: then a line is
+// reported one frame off, nothing else.
+bool is_package_code(PyCodeObject* code) {
+  struct Entry {
+    PyCodeObject* code;
+    bool package;
+  };
+  static Entry table[256];
+  Entry& e = table[(reinterpret_cast<uintptr_t>(code) >> 5) & 255];
+  if (e.code != code) e = {code, has_package_prefix(code)};
+  return e.package;
+}
+
+}  // namespace
+
+void SourceLine::set_package_folder(const std::string& folder) { g_package_folder = folder; }
+
+#if PY_VERSION_HEX < 0x030C0000
+namespace {
+// _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h).
+struct Frame {
+  PyFunctionObject* function;
+  PyObject *globals, *builtins, *locals;
+  PyCodeObject* code;
+  PyFrameObject* object;
+  Frame* previous;
+  _Py_CODEUNIT* previous_instruction;
+  int stacktop;
+  bool is_entry;
+  char owner;
+};
+}  // namespace
+
+SourceLine SourceLine::here() {
+  SourceLine line;
+  auto* frame = reinterpret_cast<Frame*>(PyThreadState_Get()->cframe->current_frame);
+  Frame* innermost = frame;
+  while (frame && is_package_code(frame->code)) frame = frame->previous;
+  if (!frame) frame = innermost;
+  if (!frame) return line;
+  line.code_ = reinterpret_cast<PyObject*>(frame->code);
+  Py_INCREF(line.code_);
+  line.offset_ = static_cast<int>(reinterpret_cast<char*>(frame->previous_instruction) -
+                                  reinterpret_cast<char*>(_PyCode_CODE(frame->code)));
+  return line;
+}
+#else
+SourceLine SourceLine::here() {
+  SourceLine line;
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return line;
+  Py_INCREF(frame);
+  PyFrameObject* innermost = frame;
+  Py_INCREF(innermost);
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    bool package = is_package_code(code);
+    Py_DECREF(code);
+    if (!package) break;
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  PyFrameObject* chosen = frame ? frame : innermost;
+  line.code_ = reinterpret_cast<PyObject*>(PyFrame_GetCode(chosen));
+  line.offset_ = PyFrame_GetLasti(chosen);
+  Py_XDECREF(frame);
+  Py_DECREF(innermost);
+  return line;
+}
+#endif
+
+std::string SourceLine::file() const {
+  if (!code_) return "?";
+  const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code_)->co_filename);
+  if (!file) PyErr_Clear();
+  return file ? file : "?";
+}
+
+int SourceLine::line() const {
+  return code_ ? PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code_), offset_) : 0;
+}
+
+std::string SourceLine::describe() const {
+  if (!code_) return "(outside Python)";
+  std::string path = file();
+  int number = line();
+  std::string out = path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(number);
+  std::ifstream source(path);
+  std::string row;
+  for (int i = 0; i < number && std::getline(source, row); ++i) {
+    if (i + 1 == number) {
+      size_t start = row.find_first_not_of(" \t");
+      if (start != std::string::npos) out += "   " + row.substr(start);
+    }
+  }
+  return out;
+}
+
+}  // namespace adjoint

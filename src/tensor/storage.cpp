@@ -1,0 +1,22 @@
+#include "storage.h"
+
+namespace adjoint {
+
+Storage* foreign_storage(void* data, size_t bytes, void (*release)(void*), void* owner) {
+  auto* s = new (memory::allocate(sizeof(Storage))) Storage;
+  s->data = data;
+  s->bytes = bytes;
+  s->own = false;
+  s->release = release;
+  s->owner = owner;
+  return s;
+}
+
+void destroy(Storage* s) noexcept {
+  size_t block = sizeof(Storage) + (s->own ? s->bytes : 0);
+  if (s->release) s->release(s->owner);
+  s->~Storage();
+  memory::deallocate(s, block);
+}
+
+}  // namespace adjoint

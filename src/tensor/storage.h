@@ -1,0 +1,43 @@
+// Storage: a counted block of memory with the version that in-place changes raise.
+// Header and data are one allocation for memory of our own; foreign memory (NumPy, DLPack) has a
+// header of its own and a release function.
+#pragma once
+#include <cstdint>
+
+#include "allocator.h"
+#include "source_line.h"
+
+namespace adjoint {
+
+struct alignas(64) Storage {
+  int64_t references = 1;
+  void* data = nullptr;
+  size_t bytes = 0;
+  uint32_t version = 0;
+  bool own = true;  // data follows this header in one block
+  bool read_only = false;
+  void (*release)(void* owner) = nullptr;  // for foreign memory
+  void* owner = nullptr;
+  SourceLine changed;  // where the last in-place change happened
+};
+static_assert(sizeof(Storage) == 64 || sizeof(Storage) == 128);
+
+inline Storage* new_storage(size_t bytes) {
+  void* block = memory::allocate(bytes + sizeof(Storage));
+  auto* s = new (block) Storage;
+  s->data = s + 1;
+  s->bytes = bytes;
+  return s;
+}
+
+// Memory that somebody else owns; `release(owner)` is called when the last tensor lets go.
+Storage* foreign_storage(void* data, size_t bytes, void (*release)(void*), void* owner);
+
+void destroy(Storage* s) noexcept;
+
+inline void retain(Storage* s) { ++s->references; }
+inline void drop(Storage* s) noexcept {
+  if (--s->references == 0) destroy(s);
+}
+
+}  // namespace adjoint

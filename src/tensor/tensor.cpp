@@ -1,0 +1,202 @@
+// Making and freeing tensor headers, and the arithmetic of shapes and strides.
+#include "tensor.h"
+
+#include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
+
+namespace adjoint {
+
+PyTypeObject* tensor_type = nullptr;
+
+namespace {
+
+// Headers of dead tensors, kept for the next op: an allocation by CPython costs three times the
+// rest of a small op. Guarded by the GIL.
+constexpr int kFreeList = 4096;
+TensorObject* g_free[kFreeList];
+int g_free_count = 0;
+
+void set_dims(TensorObject* t, int ndim) {
+  t->ndim = static_cast<uint8_t>(ndim);
+  if (ndim <= kInlineDims) {
+    t->shape = t->dims;
+    t->strides = t->dims + kInlineDims;
+  } else {
+    t->shape = new int64_t[2 * ndim];
+    t->strides = t->shape + ndim;
+  }
+}
+
+Tensor new_header(int ndim, DType dtype) {
+  Tensor t = Tensor::steal(new_tensor_object());
+  set_dims(t.get(), ndim);
+  t->dtype = dtype;
+  return t;
+}
+
+}  // namespace
+
+std::string to_string(Span s) {
+  std::string out = "[";
+  for (int i = 0; i < s.n; ++i) out += (i ? ", " : "") + std::to_string(s[i]);
+  return out + "]";
+}
+
+TensorObject* new_tensor_object() {
+  TensorObject* t;
+  if (g_free_count) {
+    t = g_free[--g_free_count];
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(t), 1);
+  } else {
+    t = PyObject_GC_New(TensorObject, tensor_type);
+    if (!t) throw PythonError{};
+  }
+  std::memset(&t->dict, 0, offsetof(TensorObject, dims) - offsetof(TensorObject, dict));
+  t->shape = t->dims;
+  t->strides = t->dims + kInlineDims;
+  PyObject_GC_Track(t);
+  return t;
+}
+
+void clear_tensor_object(TensorObject* t) noexcept {
+  if (TensorExtra* extra = std::exchange(t->extra, nullptr)) {
+    Py_XDECREF(extra->hooks);
+    Py_XDECREF(extra->post_accumulate);
+    delete extra;
+  }
+  Py_CLEAR(t->grad_fn);
+  Py_CLEAR(t->grad);
+  Py_CLEAR(t->base);
+}
+
+void free_tensor_memory(TensorObject* t) noexcept {
+  if (Storage* s = std::exchange(t->storage, nullptr)) drop(s);
+  t->data = nullptr;
+  if (t->shape != t->dims) delete[] t->shape;
+  t->shape = t->dims;
+  t->strides = t->dims + kInlineDims;
+  t->ndim = 0;
+  t->numel = 0;
+}
+
+void recycle_tensor_object(TensorObject* t) noexcept {
+  if (g_free_count < kFreeList && Py_TYPE(t) == tensor_type) {
+    g_free[g_free_count++] = t;
+  } else {
+    PyObject_GC_Del(t);
+  }
+}
+
+int64_t checked_numel(Span shape, size_t itemsize) {
+  if (shape.n > kMaxDims) {
+    value_error("a tensor has at most ", kMaxDims, " dimensions, got ", shape.n);
+  }
+  for (int64_t s : shape) {
+    if (s < 0) {
+      runtime_error("Trying to create tensor with negative dimension ", s, ": ", shape);
+    }
+  }
+  int64_t n = 1;
+  bool overflow = false, has_zero = false;
+  for (int64_t s : shape) {
+    has_zero |= s == 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  if (has_zero) return 0;
+  int64_t bytes;
+  overflow |= __builtin_mul_overflow(n, static_cast<int64_t>(itemsize), &bytes);
+  if (overflow) runtime_error("Storage size calculation overflowed with sizes=", shape);
+  return n;
+}
+
+Dims contiguous_strides(Span shape) {
+  Dims strides(shape.n);
+  int64_t step = 1;
+  for (int i = shape.n - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= std::max<int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+bool is_contiguous(Span shape, Span strides, int64_t numel) {
+  if (numel == 0) return true;
+  int64_t step = 1;
+  for (int i = shape.n - 1; i >= 0; --i) {
+    if (shape[i] == 1) continue;
+    if (strides[i] != step) return false;
+    step *= shape[i];
+  }
+  return true;
+}
+
+bool is_dense(Span shape, Span strides) {
+  int order[kMaxDims], n = 0;
+  for (int i = 0; i < shape.n; ++i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1) order[n++] = i;
+  }
+  std::sort(order, order + n, [&](int a, int b) { return strides[a] < strides[b]; });
+  int64_t step = 1;
+  for (int i = 0; i < n; ++i) {
+    if (strides[order[i]] != step) return false;
+    step *= shape[order[i]];
+  }
+  return true;
+}
+
+Tensor empty(Span shape, DType dtype) {
+  int64_t n = checked_numel(shape, item_size(dtype));
+  Tensor t = new_header(shape.n, dtype);
+  int64_t step = 1;
+  for (int i = shape.n - 1; i >= 0; --i) {
+    t->shape[i] = shape[i];
+    t->strides[i] = step;
+    step *= shape[i] > 0 ? shape[i] : 1;
+  }
+  t->numel = n;
+  t->flags = kContiguous;
+  t->storage = new_storage(n * item_size(dtype));
+  t->data = static_cast<char*>(t->storage->data);
+  return t;
+}
+
+Tensor empty_strided(Span shape, Span strides, DType dtype) {
+  int64_t n = checked_numel(shape, item_size(dtype));
+  int64_t extent = n ? 1 : 0;
+  for (int i = 0; n && i < shape.n; ++i) extent += (shape[i] - 1) * strides[i];
+  Storage* s = new_storage(extent * item_size(dtype));
+  Tensor t = on_storage(s, shape, strides, 0, dtype);
+  drop(s);
+  return t;
+}
+
+Tensor zeros(Span shape, DType dtype) {
+  Tensor t = empty(shape, dtype);
+  std::memset(t->data, 0, t.numel() * t.itemsize());
+  return t;
+}
+
+Tensor empty_like(const Tensor& like, DType dtype) {
+  if (like.contiguous() || !is_dense(like.shape(), like.strides()))
+    return empty(like.shape(), dtype);
+  return empty_strided(like.shape(), like.strides(), dtype);
+}
+
+Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype) {
+  Tensor t = new_header(shape.n, dtype);
+  std::copy_n(shape.p, shape.n, t->shape);
+  std::copy_n(strides.p, strides.n, t->strides);
+  t->numel = 1;
+  for (int64_t s : shape) t->numel *= s;
+  t->flags = is_contiguous(shape, strides, t->numel) ? kContiguous : 0;
+  retain(storage);
+  t->storage = storage;
+  t->data = static_cast<char*>(storage->data) + offset * static_cast<int64_t>(item_size(dtype));
+  return t;
+}
+
+Tensor alias(const Tensor& t) {
+  return on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
+}
+
+}  // namespace adjoint

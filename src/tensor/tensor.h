@@ -1,0 +1,153 @@
+// The tensor: a CPython object that the core holds through a counted handle.
+//
+//   TensorObject   the header: geometry, storage, history. Its reference count is Python's.
+//   Tensor         the handle everything outside src/bindings uses.
+//
+// All handles are made, copied and dropped with the GIL held; kernels that run without it see raw
+// pointers only. Read next: ../graph/node.h for `grad_fn`, ../graph/view.h for `base`.
+#pragma once
+#include <Python.h>
+
+#include <utility>
+#include <vector>
+
+#include "dims.h"
+#include "dtype.h"
+#include "error.h"
+#include "storage.h"
+
+namespace adjoint {
+
+struct Node;
+struct TensorExtra;
+
+enum Flag : uint16_t {
+  kContiguous = 1,
+  kRequiresGrad = 2,
+  kRetainsGrad = 4,
+  kMultiView = 8,    // one of several views made by one op: in-place changes are refused
+  kNoGradView = 16,  // a view made under no_grad
+  kInference = 32,
+  kTransformed = 64,  // carries a tangent or a batch axis: ops take the slow path
+  kSubclass = 128,    // a Python subclass other than Parameter
+  kLeafView = 256,    // a differentiable view made by detach(): shares memory, not history
+};
+
+struct TensorObject {
+  PyObject_HEAD PyObject* dict;
+  PyObject* weakrefs;
+  Storage* storage;
+  char* data;
+  int64_t numel;
+  int64_t* shape;    // points at dims, or at heap memory above six axes
+  int64_t* strides;  // in elements
+  uint8_t ndim;
+  DType dtype;
+  uint16_t flags;
+  uint32_t output_nr;     // which output of grad_fn this is
+  uint32_t view_version;  // storage version that grad_fn belongs to (views only)
+  Node* grad_fn;          // owned
+  TensorObject* grad;     // owned
+  Node* accumulator;      // not owned: the graph keeps it alive
+  TensorObject* base;     // owned; the tensor this is a view of (never itself a view)
+  TensorExtra* extra;     // hooks and other rare things; owned
+  int64_t dims[2 * kInlineDims];
+};
+
+// What few tensors have: kept out of the header.
+struct TensorExtra {
+  PyObject* hooks = nullptr;            // dict id -> callable, run on the complete gradient
+  PyObject* post_accumulate = nullptr;  // dict id -> callable, leaves only
+};
+
+extern PyTypeObject* tensor_type;  // set by the bindings
+
+// A fresh header without storage or geometry; throws PythonError when memory is out.
+TensorObject* new_tensor_object();
+// Drops the references that can be part of a cycle: history, gradient, base, hooks.
+void clear_tensor_object(TensorObject* t) noexcept;
+// Lets go of the storage and of shapes on the heap; the header is then empty.
+void free_tensor_memory(TensorObject* t) noexcept;
+// Gives an emptied header back to the free list or to Python.
+void recycle_tensor_object(TensorObject* t) noexcept;
+
+class Tensor {
+ public:
+  Tensor() = default;
+  static Tensor steal(TensorObject* p) {
+    Tensor t;
+    t.p_ = p;
+    return t;
+  }
+  static Tensor borrow(TensorObject* p) {
+    Py_XINCREF(p);
+    return steal(p);
+  }
+  Tensor(const Tensor& o) : p_(o.p_) { Py_XINCREF(p_); }
+  Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
+  Tensor& operator=(Tensor o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~Tensor() { Py_XDECREF(p_); }
+
+  explicit operator bool() const { return p_ != nullptr; }
+  TensorObject* get() const { return p_; }
+  TensorObject* operator->() const { return p_; }
+  TensorObject* release() { return std::exchange(p_, nullptr); }
+  bool is(const Tensor& o) const { return p_ == o.p_; }
+
+  int ndim() const { return p_->ndim; }
+  DType dtype() const { return p_->dtype; }
+  int64_t numel() const { return p_->numel; }
+  Span shape() const { return {p_->shape, p_->ndim}; }
+  Span strides() const { return {p_->strides, p_->ndim}; }
+  int64_t size(int d) const { return p_->shape[d < 0 ? d + p_->ndim : d]; }
+  int64_t stride(int d) const { return p_->strides[d < 0 ? d + p_->ndim : d]; }
+  size_t itemsize() const { return item_size(p_->dtype); }
+  char* bytes() const { return p_->data; }
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(p_->data);
+  }
+  int64_t offset() const {  // in elements from the start of the storage
+    return (p_->data - static_cast<char*>(p_->storage->data)) / static_cast<int64_t>(itemsize());
+  }
+  bool has(Flag f) const { return p_->flags & f; }
+  void set(Flag f, bool on = true) const { p_->flags = on ? (p_->flags | f) : (p_->flags & ~f); }
+  bool contiguous() const { return p_->flags & kContiguous; }
+  bool requires_grad() const { return p_->flags & kRequiresGrad; }
+  bool is_view() const { return p_->base != nullptr; }
+  bool is_leaf() const { return p_->grad_fn == nullptr; }
+  uint32_t version() const { return p_->storage->version; }
+  // Nobody else can see this tensor or its memory, so it may be overwritten.
+  bool unique() const {
+    return Py_REFCNT(p_) == 1 && p_->storage->references == 1 && !p_->base && !p_->extra &&
+           !p_->weakrefs && p_->storage->own;
+  }
+
+ private:
+  TensorObject* p_ = nullptr;
+};
+
+using Tensors = std::vector<Tensor>;
+
+// --- making tensors -----------------------------------------------------------------------------
+// Refuse negative sizes, too many axes and element counts that overflow; return the count.
+int64_t checked_numel(Span shape, size_t itemsize);
+Dims contiguous_strides(Span shape);
+bool is_contiguous(Span shape, Span strides, int64_t numel);
+// Every element of memory between first and last belongs to exactly one index, in some axis order.
+bool is_dense(Span shape, Span strides);
+
+Tensor empty(Span shape, DType dtype);
+Tensor empty_strided(Span shape, Span strides, DType dtype);
+Tensor zeros(Span shape, DType dtype);
+// An uninitialised tensor of `like`'s shape; keeps its memory order where that is dense.
+Tensor empty_like(const Tensor& like, DType dtype);
+// A header on existing storage, without history or base. `offset` counts elements.
+Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);
+// The same memory seen by a second header, without history: shares the version.
+Tensor alias(const Tensor& t);
+
+}  // namespace adjoint
