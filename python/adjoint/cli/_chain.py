@@ -30,6 +30,10 @@ class Chain:
         """The tensors, in order."""
         return [self.log_stiffness, self.position, self.velocity]
 
+    def quantities(self) -> list[Tensor]:
+        """Stiffnesses, positions and velocities, as a person reads them."""
+        return [self.log_stiffness.exp(), self.position, self.velocity]
+
 
 def simulate(chain: Chain, stretch: Tensor) -> Tensor:
     """Return the positions at every time step, one row each (semi-implicit Euler).

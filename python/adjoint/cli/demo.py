@@ -139,15 +139,13 @@ def _table(recovery: Recovery) -> Table:
 
     table = Table(title="recovered beside true", title_justify="left", pad_edge=False)
     table.add_column("", justify="right")
-    pairs = []
-    for name, of in (
-        ("stiffness", lambda chain: chain.log_stiffness.exp()),
-        ("position", lambda chain: chain.position),
-        ("velocity", lambda chain: chain.velocity),
-    ):
+    pairs = [
+        (found.tolist(), true.tolist())
+        for found, true in zip(recovery.found.quantities(), recovery.true.quantities(), strict=True)
+    ]
+    for name in ("stiffness", "position", "velocity"):
         table.add_column(name, justify="right", style="bold")
         table.add_column("true", justify="right", style="dim")
-        pairs.append((of(recovery.found).tolist(), of(recovery.true).tolist()))
     for row in range(MASSES + 1):
         cells = [str(row)]
         for found, true in pairs:

@@ -29,8 +29,6 @@ class _IncompatibleKeys(NamedTuple):
             f"unexpected_keys={self.unexpected_keys!r})"
         )
 
-    __str__ = __repr__
-
 
 class _Loading(NamedTuple):
     """What one `load_state_dict` call collects while it walks the tree."""
