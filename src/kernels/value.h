@@ -10,6 +10,10 @@
 
 #include "kernel.h"
 
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
 namespace adjoint::ADJOINT_ISA_TAG {
 
 // Complex numbers in loops: std::complex would bring library functions that the linker could mix
@@ -77,10 +81,26 @@ inline To truncate(From x) {
   constexpr bool by_int64 =
       sizeof(To) == 8 || (std::is_same_v<To, uint8_t> && std::is_same_v<From, double>);
   using Step = std::conditional_t<by_int64, int64_t, int32_t>;
+#if defined(__x86_64__) && !defined(__AVX512DQ__)
+  // No vectors here, so let the instruction itself answer for what does not fit.
+  if constexpr (by_int64) return static_cast<To>(_mm_cvttsd_si64(_mm_set_sd(x)));
+#endif
   constexpr From limit = static_cast<From>(by_int64 ? 0x1p63 : 0x1p31);
   const bool fits = (x >= -limit) & (x < limit);
   const Step step = fits ? static_cast<Step>(x) : std::numeric_limits<Step>::min();
   return static_cast<To>(step);
+}
+
+// Before AVX-512 no vector instruction converts int64, but the halves convert exactly and their sum
+// rounds once, as the direct conversion does.
+inline double int64_to_double(int64_t x) {
+#ifdef __AVX512DQ__
+  return static_cast<double>(x);
+#else
+  const double high = static_cast<int32_t>(x >> 32);
+  const double low = std::bit_cast<double>(0x4330000000000000 | (x & 0xffffffff)) - 0x1p52;
+  return high * 0x1p32 + low;
+#endif
 }
 
 template <class To, class From>
@@ -105,6 +125,8 @@ inline To convert(From x) {
     return convert<To>(x.re);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     return truncate<To>(x);
+  } else if constexpr (std::is_same_v<From, int64_t> && std::is_same_v<To, double>) {
+    return int64_to_double(x);
   } else if constexpr (std::is_same_v<From, bool>) {
     return x ? To(1) : To(0);  // a selection vectorises, a conversion of bool does not
   } else {
