@@ -13,6 +13,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "../parallel/pool.h"
 #include "blas.h"
@@ -57,6 +58,8 @@ template <class T>
 T scalar(Scale s) {
   if constexpr (std::is_same_v<T, complex64_t> || std::is_same_v<T, complex128_t>)
     return T(s);
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<int64_t>(s.real()));  // wraps, as the rest does
   else
     return static_cast<T>(s.real());
 }
@@ -126,22 +129,31 @@ bool tile_product(const Problem& p, const Operand& a, const Operand& b, const Ti
 
 Layout layout_of_b(DType dtype) { return is_integral(dtype) ? Layout::RowMajor : Layout::Any; }
 
+// c = alpha * sum + beta * c over one row; `sum` is overwritten.
+template <class T>
+void store_row(const Problem& p, int64_t row, T* sum) {
+  const auto item = static_cast<int64_t>(item_size(p.dtype));
+  const DType compute = compute_dtype(p.dtype);
+  char* out = p.c + row * p.ldc * item;
+  const T alpha = scalar<T>(p.alpha), beta = scalar<T>(p.beta);
+  for (int64_t j = 0; j < p.n; ++j) {
+    if (alpha != T(1)) sum[j] = times(alpha, sum[j]);
+    if (beta == T(0)) continue;
+    T old;
+    copy_run(reinterpret_cast<char*>(&old), 0, compute, out + j * item, 0, p.dtype, 1);
+    sum[j] = plus(sum[j], times(beta, old));
+  }
+  copy_run(out, item, p.dtype, reinterpret_cast<const char*>(sum), sizeof(T), compute, p.n);
+}
+
 // beta * c, for products over no elements.
 template <class T>
 void scale_output(const Problem& p) {
-  const auto item = static_cast<int64_t>(item_size(p.dtype));
-  for (int64_t i = 0; i < p.m; ++i)
-    for (int64_t j = 0; j < p.n; ++j) {
-      char* out = p.c + (i * p.ldc + j) * item;
-      T value{};
-      if (p.beta != 0.0) {
-        copy_run(reinterpret_cast<char*>(&value), item, compute_dtype(p.dtype), out, item, p.dtype,
-                 1);
-        value = static_cast<T>(times(scalar<T>(p.beta), value));
-      }
-      copy_run(out, item, p.dtype, reinterpret_cast<const char*>(&value), item,
-               compute_dtype(p.dtype), 1);
-    }
+  std::vector<T> zeros(static_cast<size_t>(p.n));
+  for (int64_t i = 0; i < p.m; ++i) {
+    std::fill(zeros.begin(), zeros.end(), T(0));
+    store_row<T>(p, i, zeros.data());
+  }
 }
 
 bool is_tiny(const Problem& p) {
@@ -211,6 +223,38 @@ void tiled_product(const Problem& p, const Tiles& tiles) {
   if (!ok) throw std::bad_alloc();
 }
 
+// Note [Slices]
+// A small output over a long k (the gradient of a weight, over a large batch) has no tiles to
+// share. Its k is cut instead, again by the problem's size only, and the partial products are added
+// in order.
+constexpr int64_t kSlice = 2048, kMostSlices = 64, kSlicedOutput = 128 * 128;
+
+bool is_sliced(const Problem& p) {
+  return p.k >= 4 * kSlice && p.m * p.n <= kSlicedOutput && !p.is_vector() && !is_integral(p.dtype);
+}
+
+template <class T>
+void sliced_product(const Problem& p) {
+  const Operand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const Operand b = prepare(p.dtype, p.b, p.k, p.n, Layout::Any, scratch.b);
+  const int64_t length = std::max(kSlice, (p.k + kMostSlices - 1) / kMostSlices);
+  const int64_t slices = (p.k + length - 1) / length, size = p.m * p.n;
+  T* parts = reinterpret_cast<T*>(scratch.c.get(static_cast<size_t>(slices * size) * sizeof(T)));
+  if (!a.data || !b.data || !parts) throw std::bad_alloc();
+  parallel::parallel_for(slices, [&](int64_t s) {
+    const int64_t first = s * length;
+    const Operand sa{a.at(0, first, sizeof(T)), a.ld, a.trans};
+    const Operand sb{b.at(first, 0, sizeof(T)), b.ld, b.trans};
+    blas_product<T>(static_cast<int>(p.m), static_cast<int>(p.n),
+                    static_cast<int>(std::min(length, p.k - first)), sa, sb, parts + s * size,
+                    static_cast<int>(p.n), T(1), T(0));
+  });
+  for (int64_t s = 1; s < slices; ++s)
+    for (int64_t i = 0; i < size; ++i) parts[i] += parts[s * size + i];
+  for (int64_t i = 0; i < p.m; ++i) store_row<T>(p, i, parts + i * p.n);
+  scratch.drop_if_large();
+}
+
 void check_extents(const Problem& p) {
   for (int64_t extent : {p.m, p.n, p.k, p.ldc})
     if (extent > INT_MAX)
@@ -242,6 +286,11 @@ void gemm_batch(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Mat
       for (int64_t i = 0; i < batch; ++i) scale_output<T>(nth(i));
       return;
     }
+    if constexpr (!std::is_integral_v<T>)
+      if (is_sliced(first)) {
+        for (int64_t i = 0; i < batch; ++i) sliced_product<T>(nth(i));
+        return;
+      }
     const Tiles tiles = plan(first);
     if (tiles.rows < m || tiles.cols < n) {
       for (int64_t i = 0; i < batch; ++i) tiled_product<T>(nth(i), tiles);

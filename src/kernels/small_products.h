@@ -42,14 +42,30 @@ void with_compute_type(DType dtype, F f) {
 
 inline constexpr int64_t kTiny = 4;  // up to 4 x 4 x 4; beyond that BLAS is faster
 
-// std::complex's own product looks for NaN afterwards to repair infinities; BLAS does not, nor we.
+// Unsigned, so that overflow wraps, and at least 32 bits wide: narrower types would be promoted to
+// int, whose overflow is undefined. The low bits are the same.
+template <class T>
+using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+
+// Integers wrap. std::complex's own product looks for NaN afterwards to repair infinities; BLAS
+// does not, nor do we.
 template <class T>
 inline T times(T a, T b) {
-  return a * b;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
+  else
+    return a * b;
 }
 template <class T>
 inline std::complex<T> times(std::complex<T> a, std::complex<T> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+template <class T>
+inline T plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
+  else
+    return a + b;
 }
 
 // b is copied into rows of fixed length, so that the inner loops have constant bounds and
@@ -73,11 +89,6 @@ void tiny_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, in
     }
   }
 }
-
-// Unsigned, so that overflow wraps, and at least 32 bits wide: narrower types would be promoted to
-// int, whose overflow is undefined. The low bits are the same.
-template <class T>
-using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
 // b has contiguous rows. Four rows of b at a time, to load and store c less often.
 template <class T>

@@ -168,7 +168,7 @@ void every_dtype_layout_and_shape() {
                                {1, 1, 40},
                                {30, 20, 1}}) {
           compare(dtype, m, n, k, ka, kb, 1, 0);
-          compare(dtype, m, n, k, ka, kb, Scale(2, 1), Scale(3, -1));
+          compare(dtype, m, n, k, ka, kb, Scale(-2, 1), Scale(3, -1));
         }
   for (DType dtype : kAll) compare(dtype, 4, 5, 0, Kind::Rows, Kind::Rows, 1, 0);
   for (DType dtype : kAll) compare(dtype, 4, 5, 0, Kind::Rows, Kind::Rows, 1, 2);
@@ -177,6 +177,17 @@ void every_dtype_layout_and_shape() {
     for (DType dtype : {DType::Float32, DType::BFloat16, DType::Int32})
       for (Kind kind : {Kind::Rows, Kind::Cols, Kind::Steps})
         compare(dtype, m, n, k, kind, kind, 1, 0);
+}
+
+// A small output over a long k is cut along k.
+void long_sums() {
+  for (DType dtype :
+       {DType::Float32, DType::Float16, DType::Float64, DType::Complex128, DType::Int32})
+    for (Kind kind : {Kind::Rows, Kind::Cols, Kind::Reversed})
+      for (int64_t k : {8191, 8192, 10'001}) {
+        compare(dtype, 5, 7, k, kind, kind, 1, 0);
+        compare(dtype, 5, 7, k, kind, kind, Scale(-2, 1), Scale(3, -1));
+      }
 }
 
 void batches_match_single_products() {
@@ -280,6 +291,7 @@ void misuse_is_refused() {
 int main() {
   parallel::set_num_threads(2);
   every_dtype_layout_and_shape();
+  long_sums();
   batches_match_single_products();
   threads_do_not_change_a_bit();
   dots();
