@@ -32,7 +32,7 @@ ADJOINT_INLINE V load(const T* p) {
   } else {
     f32half v;
     memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, V);
+    return widen(v);
   }
 }
 
@@ -41,7 +41,7 @@ ADJOINT_INLINE void store(T* p, V v) {
   if constexpr (sizeof(T) == sizeof(ScalarOf<V>)) {
     memcpy(p, &v, sizeof v);
   } else {
-    f32half h = __builtin_convertvector(v, f32half);
+    f32half h = narrow(v);
     memcpy(p, &h, sizeof h);
   }
 }
@@ -122,13 +122,12 @@ static void predicate_loop(char* const* p, int64_t n) {
       return __VA_ARGS__;                                           \
     }                                                               \
   };
-#define ADJOINT_REGISTER_FLOAT(name, inputs, narrow)                                   \
-  static const LoopRegistrar name##_f32{                                               \
-      kIsa,         #name,          inputs,                                            \
-      Result::Same, DType::Float32, float_loop<float, narrow, inputs, name##_kernel>}; \
-  static const LoopRegistrar name##_f64{                                               \
-      kIsa,         #name,          inputs,                                            \
-      Result::Same, DType::Float64, float_loop<double, f64, inputs, name##_kernel>};
+#define ADJOINT_REGISTER(name, inputs, T, V, kernel) \
+  static const LoopRegistrar name##_##T{             \
+      kIsa, #name, inputs, Result::Same, dtype_of<T>::value, float_loop<T, V, inputs, kernel>};
+#define ADJOINT_REGISTER_FLOAT(name, inputs, narrow)           \
+  ADJOINT_REGISTER(name, inputs, float, narrow, name##_kernel) \
+  ADJOINT_REGISTER(name, inputs, double, f64, name##_kernel)
 
 #define KERNEL1_FLOAT(name, ...)                   \
   ADJOINT_LANE_STRUCT(name, (V x), V(__VA_ARGS__)) \
@@ -142,15 +141,17 @@ static void predicate_loop(char* const* p, int64_t n) {
 #define KERNEL2_WIDE(name, ...)                         \
   ADJOINT_LANE_STRUCT(name, (V x, V y), V(__VA_ARGS__)) \
   ADJOINT_REGISTER_FLOAT(name, 2, f64)
+#define KERNEL2_WIDE_PAIR(name, for_float, for_double)          \
+  ADJOINT_LANE_STRUCT(name##_float, (V x, V y), V(for_float))   \
+  ADJOINT_LANE_STRUCT(name##_double, (V x, V y), V(for_double)) \
+  ADJOINT_REGISTER(name, 2, float, f64, name##_float_kernel)    \
+  ADJOINT_REGISTER(name, 2, double, f64, name##_double_kernel)
 #define KERNEL3_FLOAT(name, ...)                             \
   ADJOINT_LANE_STRUCT(name, (V x, V y, V z), V(__VA_ARGS__)) \
   ADJOINT_REGISTER_FLOAT(name, 3, f32)
-#define KERNEL3_WIDE(name, ...)                              \
-  ADJOINT_LANE_STRUCT(name, (V x, V y, V z), V(__VA_ARGS__)) \
-  ADJOINT_REGISTER_FLOAT(name, 3, f64)
-#define KERNEL4_WIDE(name, ...)                                   \
+#define KERNEL4_FLOAT(name, ...)                                  \
   ADJOINT_LANE_STRUCT(name, (V w, V x, V y, V z), V(__VA_ARGS__)) \
-  ADJOINT_REGISTER_FLOAT(name, 4, f64)
+  ADJOINT_REGISTER_FLOAT(name, 4, f32)
 #define KERNEL1_PREDICATE(name, ...)                                                            \
   ADJOINT_LANE_STRUCT(name, (V x), __VA_ARGS__)                                                 \
   static const LoopRegistrar name##_f32{                                                        \

@@ -1,61 +1,89 @@
 // Activations of neural networks, their derivatives, and the sums of exponentials behind losses.
-// Templates over the vector type; the kernel lines choose the precision they run in.
+// (gelu and its derivative are in math_erf.h.)
 #pragma once
-#include "math_lanes.h"
+#include "math_basic.h"
+#include "math_exp.h"
+#include "math_log.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 
-inline constexpr double kSqrtHalf = 0.70710678118654752440, kInvSqrt2Pi = 0.39894228040143267794;
-inline constexpr double kGeluA = 0.79788456080286535588, kGeluB = 0.044715;  // sqrt(2/pi)
-
+// x sigmoid(z + z_lo). For negative z, where the result is close to x e^z, the product is formed
+// before the factor 2^n, so that it is accurate even where e^z alone would be a denormal number.
 template <class V>
-ADJOINT_INLINE V log_sigmoid(V x) {
-  return (x < 0 ? x : x != x ? x : V{}) - log1p(exp(-abs(x)));
-}
-
-// x * Phi(x); through erfc, since 1 + erf cancels for negative x. At -inf the limit, 0.
-template <class V>
-ADJOINT_INLINE V gelu(V x) {
-  V r = x * 0.5 * erfc(-x * kSqrtHalf);
-  return x == -kInf<V> ? V{} - 0 : r;
-}
-
-template <class V>
-ADJOINT_INLINE V gelu_grad(V g, V x) {
-  V pdf = kInvSqrt2Pi * exp(-0.5 * x * x);
-  V slope = 0.5 * erfc(-x * kSqrtHalf) + (abs(x) == kInf<V> ? V{} : x * pdf);
-  return g * slope;
-}
-
-// gelu_tanh(x) = x (1 + tanh u) / 2 = x sigmoid(2u), which does not cancel for negative x.
-template <class V>
-ADJOINT_INLINE V gelu_tanh(V x) {
-  V s = sigmoid(2 * kGeluA * (x + kGeluB * x * x * x));
-  return x == -kInf<V> ? V{} : x * s;
-}
-
-template <class V>
-ADJOINT_INLINE V gelu_tanh_grad(V g, V x) {
-  V s = sigmoid(2 * kGeluA * (x + kGeluB * x * x * x));
-  V du = 2 * kGeluA * (1 + 3 * kGeluB * x * x);
-  V tail = x * s * (1 - s) * du;
-  tail = (s == 0) | (s == 1) ? V{} : tail;
-  return g * (s + tail);
+ADJOINT_INLINE V times_sigmoid(V x, V z, V z_lo) {
+  constexpr ScalarOf<V> lowest = ExpTable<V>::lowest * ScalarOf<V>(1.05);
+  V a = -abs(z);
+  auto e = exp_parts(at_least(a, lowest));
+  V slack = z < 0 ? z_lo : -z_lo;
+  V q = e.q + slack * (1 + e.q);
+  V d = 1 + scale_any(1 + q, e.t);
+  return z < 0 ? scale_any((x + x * q) / d, e.t) : x / d;
 }
 
 template <class V>
 ADJOINT_INLINE V silu(V x) {
-  V s = sigmoid(x);
-  return x == -kInf<V> ? V{} : x * s;
+  return times_sigmoid(at_least(x, ExpTable<V>::lowest * ScalarOf<V>(1.05)), x, V{});
 }
 
 template <class V>
 ADJOINT_INLINE V silu_grad(V g, V x) {
   V s = sigmoid(x);
   V tail = x * s * (1 - s);
-  tail = (s == 0) | (s == 1) ? V{} : tail;
+  tail = (s == 0) | (s == 1) ? V{} : tail;  // inf * 0
   return g * (s + tail);
+}
+
+// gelu_tanh(x) = x (1 + tanh u)/2 = x sigmoid(2u), 2u = x (c1 + c2 x^2), as a sum of two numbers
+// because exp multiplies its relative error by its size.
+template <class V>
+struct GeluTable;
+template <>
+struct GeluTable<f32> {
+  static constexpr float c1 = 1.595769167f, c1_lo = -4.534068054e-8f, c2 = 0.07135481387f,
+                         c2_lo = 2.398832466e-9f;
+  static constexpr float last = 30.0f;  // where |2u| is beyond any exponent
+};
+template <>
+struct GeluTable<f64> {
+  static constexpr double c1 = 1.5957691216057308, c1_lo = -9.96930880911092e-17,
+                          c2 = 0.07135481627260025, c2_lo = -4.1218577217431825e-18;
+  static constexpr double last = 60.0;
+};
+
+template <class V>
+ADJOINT_INLINE Sum2<V> gelu_argument(V x) {
+  using C = GeluTable<V>;
+  auto w = two_product(x, x);
+  auto p = two_product(w.hi, splat<V>(C::c2));
+  auto s = two_sum(splat<V>(C::c1), p.hi);
+  V s_lo = (s.lo + p.lo) + (C::c1_lo + (w.lo * C::c2 + w.hi * C::c2_lo));
+  auto u = two_product(s.hi, x);
+  return {u.hi, u.lo + s_lo * x};
+}
+
+template <class V>
+ADJOINT_INLINE V gelu_tanh(V x) {
+  using C = GeluTable<V>;
+  V c = at_least(at_most(x, C::last), -C::last);
+  auto u = gelu_argument(c);
+  V r = times_sigmoid(c, u.hi, u.lo);
+  return x > C::last ? x : r;
+}
+
+template <class V>
+ADJOINT_INLINE V gelu_tanh_grad(V g, V x) {
+  using C = GeluTable<V>;
+  V c = at_least(at_most(x, C::last), -C::last);
+  V z = c * c;
+  V s = sigmoid(c * (C::c1 + C::c2 * z));
+  V tail = c * s * (1 - s) * (C::c1 + 3 * C::c2 * z);
+  return g * (s + tail);
+}
+
+template <class V>
+ADJOINT_INLINE V log_sigmoid(V x) {
+  return (x < 0 ? x : x != x ? x : V{}) - log1p(exp(-abs(x)));
 }
 
 // PyTorch's softplus is the identity where beta*x exceeds the threshold.
@@ -74,15 +102,13 @@ ADJOINT_INLINE V softplus_grad(V g, V x, V beta, V threshold) {
 
 template <class V>
 ADJOINT_INLINE V logaddexp(V x, V y) {
-  V m = maximum(x, y);
-  V r = m + log1p(exp(-abs(x - y)));
+  V r = maximum(x, y) + log1p(exp(-abs(x - y)));
   return (x == y) & (abs(x) == kInf<V>) ? x : r;  // inf - inf
 }
 
 template <class V>
 ADJOINT_INLINE V logaddexp2(V x, V y) {
-  V m = maximum(x, y);
-  V r = m + log1p(exp2(-abs(x - y))) * 1.44269504088896340736;
+  V r = maximum(x, y) + log1p(exp2(-abs(x - y))) * ScalarOf<V>(kLog2e);
   return (x == y) & (abs(x) == kInf<V>) ? x : r;
 }
 

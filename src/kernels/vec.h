@@ -52,12 +52,14 @@ template <>
 struct VecInfo<f32> {
   using Scalar = float;
   using Int = i32;
+  using Word = int32_t;
   using Bytes = m32;
 };
 template <>
 struct VecInfo<f64> {
   using Scalar = double;
   using Int = i64;
+  using Word = int64_t;
   using Bytes = m64;
 };
 template <class V>
@@ -116,6 +118,142 @@ ADJOINT_INLINE V at_least(V x, ScalarOf<V> lo) {
 template <class V>
 ADJOINT_INLINE V at_most(V x, ScalarOf<V> hi) {
   return x > hi ? splat<V>(hi) : x;
+}
+
+// c[B] + c[B+1]*x + ... up to c[E-1], by Estrin's rule: short chains of dependent operations, since
+// a processor sees only a few vectors ahead. `powers` holds x, x^2, x^4, x^8, x^16.
+template <int B, int E, class V>
+ADJOINT_INLINE V poly_part(const V* powers, const ScalarOf<V>* c) {
+  constexpr int n = E - B;
+  if constexpr (n == 1) {
+    return splat<V>(c[B]);
+  } else {
+    constexpr int level = n > 16 ? 4 : n > 8 ? 3 : n > 4 ? 2 : n > 2 ? 1 : 0;
+    constexpr int middle = B + (1 << level);
+    if constexpr (n == 2)
+      return powers[0] * c[B + 1] + c[B];
+    else
+      return poly_part<middle, E>(powers, c) * powers[level] + poly_part<B, middle>(powers, c);
+  }
+}
+template <class V, int N>
+ADJOINT_INLINE V poly(V x, const ScalarOf<V> (&c)[N]) {
+  V powers[5] = {x};
+  for (int k = 1; k < 5; ++k) powers[k] = powers[k - 1] * powers[k - 1];  // the unused ones vanish
+  return poly_part<0, N>(powers, c);
+}
+
+// Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
+template <class V>
+inline constexpr ScalarOf<V> kMagic = sizeof(ScalarOf<V>) == 4 ? 0x1.8p23 : 0x1.8p52;
+template <class V>
+inline constexpr int kMantissa = sizeof(ScalarOf<V>) == 4 ? 23 : 52;
+// The bit pattern of 1.
+template <class V>
+inline constexpr int64_t kOneBits = sizeof(ScalarOf<V>) == 4 ? 0x3f800000 : 0x3ff0000000000000;
+
+// 2^n for the integer in the low bits of t = n + kMagic, n within the normal exponents.
+template <class V>
+ADJOINT_INLINE V exp2_of_magic(V t) {
+  return from_bits((bits(t) << kMantissa<V>)+typename VecInfo<V>::Word(kOneBits<V>));
+}
+// x * 2^n by adding to the exponent: right if x and the result are normal numbers.
+template <class V>
+ADJOINT_INLINE V scale_normal(V x, V t) {
+  return from_bits(bits(x) + (bits(t) << kMantissa<V>));
+}
+
+// Between f64 lanes and as many floats. (gcc 12 splits the conversion in two on AVX.)
+ADJOINT_INLINE f64 widen(f32half x) {
+#if defined(__AVX512F__)
+  return (f64)_mm512_maskz_cvtps_pd(0xff, (__m256)x);
+#elif defined(__AVX__)
+  return (f64)_mm256_cvtps_pd((__m128)x);
+#else
+  return __builtin_convertvector(x, f64);
+#endif
+}
+ADJOINT_INLINE f32half narrow(f64 x) { return __builtin_convertvector(x, f32half); }
+
+// A function of f64 applied to f32 lanes, rounded once.
+template <class F>
+ADJOINT_INLINE f32 in_f64(f32 x, F f) {
+  f32half h[2];
+  memcpy(h, &x, sizeof x);
+  h[0] = narrow(f(widen(h[0])));
+  h[1] = narrow(f(widen(h[1])));
+  memcpy(&x, h, sizeof x);
+  return x;
+}
+
+// A product that must be rounded: keeps the compiler from fusing it into what uses it.
+template <class V>
+ADJOINT_INLINE V rounded(V x) {
+#if defined(__x86_64__)
+  __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(x));
+#endif
+  return x;
+}
+
+// a*b = product + rest, exactly (barring underflow).
+template <class V>
+struct Sum2 {
+  V hi, lo;
+};
+#if ADJOINT_FMA
+// a*b - c with one rounding. Elsewhere the compiler fuses by itself; here the exactness is the
+// point.
+#if defined(__AVX512F__)
+ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
+  return (f32)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)c);
+}
+ADJOINT_INLINE f64 fused_sub(f64 a, f64 b, f64 c) {
+  return (f64)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+#elif defined(__AVX__)
+ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
+  return (f32)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)c);
+}
+ADJOINT_INLINE f64 fused_sub(f64 a, f64 b, f64 c) {
+  return (f64)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+#else
+template <class V>
+ADJOINT_INLINE V fused_sub(V a, V b, V c) {
+  V r;
+  for (int k = 0; k < kLanes<V>; ++k)
+    r[k] = sizeof(ScalarOf<V>) == 4 ? __builtin_fmaf(a[k], b[k], -c[k])
+                                    : __builtin_fma(a[k], b[k], -c[k]);
+  return r;
+}
+#endif
+#endif
+
+template <class V>
+ADJOINT_INLINE Sum2<V> two_product(V a, V b) {
+  V p = rounded(a * b);
+#if ADJOINT_FMA
+  return {p, fused_sub(a, b, p)};
+#else  // Dekker: halves of the mantissas, whose products are exact
+  constexpr ScalarOf<V> split = sizeof(ScalarOf<V>) == 4 ? 4097 : 134217729;
+  V ca = a * split, cb = b * split;
+  V ah = ca - (ca - a), bh = cb - (cb - b);
+  V al = a - ah, bl = b - bh;
+  return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+#endif
+}
+// a+b = sum + rest where |a| >= |b|.
+template <class V>
+ADJOINT_INLINE Sum2<V> two_sum_ordered(V a, V b) {
+  V s = a + b;
+  return {s, b - (s - a)};
+}
+template <class V>
+ADJOINT_INLINE Sum2<V> two_sum(V a, V b) {
+  V s = a + b, t = s - a;
+  return {s, (a - (s - t)) + (b - t)};
 }
 
 // The scalar function `f` on each lane: for the rare, the hard and the not yet written.

@@ -5,7 +5,11 @@
 #include "../isa_lines.h"
 #include "../math_basic.h"
 #include "../math_divide.h"
+#include "../math_erf.h"
+#include "../math_inverse.h"
 #include "../math_nn.h"
+#include "../math_pow.h"
+#include "../math_trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
@@ -21,26 +25,26 @@ KERNEL2_FLOAT(fmod, fmod(x, y))
 KERNEL2_FLOAT(remainder, remainder(x, y))
 KERNEL2_FLOAT(floor_divide, floor_divide(x, y))
 KERNEL2_FLOAT(trunc_divide, trunc(x / y))
-KERNEL2_WIDE(pow, pow(x, y))
+KERNEL2_WIDE_PAIR(pow, pow_of_float(x, y), pow(x, y))
 KERNEL2_WIDE(atan2, atan2(x, y))
 KERNEL2_WIDE(hypot, hypot(x, y))
-KERNEL2_WIDE(logaddexp, logaddexp(x, y))
-KERNEL2_WIDE(logaddexp2, logaddexp2(x, y))
-KERNEL2_WIDE(xlogy, xlogy(x, y))
+KERNEL2_FLOAT(logaddexp, logaddexp(x, y))
+KERNEL2_FLOAT(logaddexp2, logaddexp2(x, y))
+KERNEL2_FLOAT(xlogy, xlogy(x, y))
 KERNEL2_FLOAT(leaky_relu, x > 0 ? x : x * y)
-KERNEL3_WIDE(softplus, softplus(x, y, z))
+KERNEL3_FLOAT(softplus, softplus(x, y, z))
 
 // Derivatives: the incoming gradient first, then what the forward kernel saw or made.
-KERNEL2_WIDE(mul_cos, x* cos(y))
-KERNEL2_WIDE(mul_neg_sin, -x* sin(y))
+KERNEL2_FLOAT(mul_cos, x* cos(y))
+KERNEL2_FLOAT(mul_neg_sin, -x* sin(y))
 KERNEL2_FLOAT(tanh_grad, x * (1 - y * y))
 KERNEL2_FLOAT(sigmoid_grad, x * (1 - y) * y)
 KERNEL2_FLOAT(relu_grad, y <= 0 ? V{} : x)
-KERNEL2_WIDE(gelu_grad, gelu_grad(x, y))
-KERNEL2_WIDE(gelu_tanh_grad, gelu_tanh_grad(x, y))
-KERNEL2_WIDE(silu_grad, silu_grad(x, y))
+KERNEL2_FLOAT(gelu_grad, gelu_grad(x, y))
+KERNEL2_FLOAT(gelu_tanh_grad, gelu_tanh_grad(x, y))
+KERNEL2_FLOAT(silu_grad, silu_grad(x, y))
 KERNEL3_FLOAT(leaky_relu_grad, y > 0 ? x : x * z)
-KERNEL4_WIDE(softplus_grad, softplus_grad(w, x, y, z))
+KERNEL4_FLOAT(softplus_grad, softplus_grad(w, x, y, z))
 
 }  // namespace ADJOINT_ISA_TAG
 }  // namespace adjoint

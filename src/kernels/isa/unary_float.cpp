@@ -3,7 +3,14 @@
 // docs/accuracy.md.
 #include "../isa_lines.h"
 #include "../math_basic.h"
+#include "../math_erf.h"
+#include "../math_exp.h"
+#include "../math_gamma.h"
+#include "../math_hyper.h"
+#include "../math_inverse.h"
+#include "../math_log.h"
 #include "../math_nn.h"
+#include "../math_trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
@@ -23,32 +30,32 @@ KERNEL1_FLOAT(trunc, trunc(x))
 KERNEL1_FLOAT(frac, x - trunc(x))
 KERNEL1_FLOAT(relu, relu(x))
 
-KERNEL1_WIDE(exp, exp(x))
-KERNEL1_WIDE(exp2, exp2(x))
-KERNEL1_WIDE(expm1, expm1(x))
-KERNEL1_WIDE(log, log(x))
-KERNEL1_WIDE(log2, log2(x))
-KERNEL1_WIDE(log10, log10(x))
-KERNEL1_WIDE(log1p, log1p(x))
-KERNEL1_WIDE(sin, sin(x))
-KERNEL1_WIDE(cos, cos(x))
-KERNEL1_WIDE(tan, tan(x))
-KERNEL1_WIDE(asin, asin(x))
-KERNEL1_WIDE(acos, acos(x))
-KERNEL1_WIDE(atan, atan(x))
-KERNEL1_WIDE(sinh, sinh(x))
-KERNEL1_WIDE(cosh, cosh(x))
-KERNEL1_WIDE(tanh, tanh(x))
-KERNEL1_WIDE(asinh, asinh(x))
-KERNEL1_WIDE(acosh, acosh(x))
-KERNEL1_WIDE(atanh, atanh(x))
-KERNEL1_WIDE(sigmoid, sigmoid(x))
-KERNEL1_WIDE(log_sigmoid, log_sigmoid(x))
-KERNEL1_WIDE(silu, silu(x))
-KERNEL1_WIDE(gelu, gelu(x))
-KERNEL1_WIDE(gelu_tanh, gelu_tanh(x))
-KERNEL1_WIDE(erf, erf(x))
-KERNEL1_WIDE(erfc, erfc(x))
+KERNEL1_FLOAT(exp, exp(x))
+KERNEL1_FLOAT(exp2, exp2(x))
+KERNEL1_FLOAT(expm1, expm1(x))
+KERNEL1_FLOAT(log, log(x))
+KERNEL1_FLOAT(log2, log2(x))
+KERNEL1_FLOAT(log10, log10(x))
+KERNEL1_FLOAT(log1p, log1p(x))
+KERNEL1_FLOAT(sin, sin(x))
+KERNEL1_FLOAT(cos, cos(x))
+KERNEL1_FLOAT(tan, tan(x))
+KERNEL1_FLOAT(asin, asin(x))
+KERNEL1_FLOAT(acos, acos(x))
+KERNEL1_FLOAT(atan, atan(x))
+KERNEL1_FLOAT(sinh, sinh(x))
+KERNEL1_FLOAT(cosh, cosh(x))
+KERNEL1_FLOAT(tanh, tanh(x))
+KERNEL1_FLOAT(asinh, asinh(x))
+KERNEL1_FLOAT(acosh, acosh(x))
+KERNEL1_FLOAT(atanh, atanh(x))
+KERNEL1_FLOAT(sigmoid, sigmoid(x))
+KERNEL1_FLOAT(log_sigmoid, log_sigmoid(x))
+KERNEL1_FLOAT(silu, silu(x))
+KERNEL1_FLOAT(gelu, gelu(x))
+KERNEL1_FLOAT(gelu_tanh, gelu_tanh(x))
+KERNEL1_FLOAT(erf, erf(x))
+KERNEL1_FLOAT(erfc, erfc(x))
 KERNEL1_WIDE(erfinv, erfinv(x))
 KERNEL1_WIDE(lgamma, lgamma(x))
 KERNEL1_WIDE(digamma, digamma(x))
