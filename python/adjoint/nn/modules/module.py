@@ -164,10 +164,13 @@ class Module(Traversal, StateDict, Conversion):
     def __getattr__(self, name: str) -> Any:
         # Reached when ordinary lookup fails: parameters, buffers and children are not in __dict__.
         own = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            entries = own.get(table)
-            if entries is not None and name in entries:
-                return entries[name]
+        if "_parameters" in own:
+            if name in own["_parameters"]:
+                return own["_parameters"][name]
+            if name in own["_modules"]:
+                return own["_modules"][name]
+            if name in own["_buffers"]:
+                return own["_buffers"][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
