@@ -110,6 +110,7 @@ void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);
+void add_optim(PyObject* module);
 
 extern PyNumberMethods tensor_number_slots;
 void fill_number_slots();
