@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-# Loaded at their first use: most programs need few of them, and importing adjoint should cost little.
+# Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "utils"})
 _LAZY_NAMES = {"install_as_torch": "_alias"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 
 
 def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
@@ -33,7 +33,7 @@ def hardtanh(
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """The input where positive, negative_slope times it elsewhere."""
-    return _finish(input, ad.leaky_relu(input, negative_slope), inplace)
+    return _finish(input, _core.leaky_relu(input, negative_slope), inplace)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -58,12 +58,12 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Input * Φ(input); `approximate="tanh"` uses the tanh form of Φ."""
-    return ad.gelu(input, approximate=approximate)
+    return _core.gelu(input, approximate=approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Input * sigmoid(input)."""
-    return _finish(input, ad.silu(input), inplace)
+    return _finish(input, _core.silu(input), inplace)
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def softsign(input: Tensor) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * input)) / beta, linear where beta * input exceeds the threshold."""
-    return ad.softplus(input, beta, threshold)
+    return _core.softplus(input, beta, threshold)
 
 
 def softmax(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``."""
-    if bias is not None and input.dim() == 2 and bias.dim() == 1:
-        return ad.addmm(bias, input, weight.t())
-    product = input.matmul(weight.t())
-    return product if bias is None else product + bias
+    return _core.linear(input, weight, bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -44,7 +41,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Bring the last axes to mean 0 and variance 1, then scale by `weight` and add `bias`."""
-    return ad.layer_norm(input, normalized_shape, weight, bias, eps)
+    return _core.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def embedding(

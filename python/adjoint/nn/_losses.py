@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 
 
 def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -54,7 +54,7 @@ def mse_loss(
     _same_size("mse_loss", input, target)
     if weight is not None:
         return _weighted((input - target).square(), weight, reduction)
-    return ad.mse_loss(input, target, reduction=reduction)
+    return _core.mse_loss(input, target, reduction=reduction)
 
 
 def l1_loss(
@@ -206,7 +206,9 @@ def nll_loss(
 ) -> Tensor:
     """Negative log-likelihood of the classes `target`, given log-probabilities (axis 1)."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
-    return ad.nll_loss(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    return _core.nll_loss(
+        input, target, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
 
 
 def cross_entropy(
@@ -221,7 +223,7 @@ def cross_entropy(
 ) -> Tensor:
     """Cross-entropy of logits with target classes (integers) or class probabilities (floats)."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
-    return ad.cross_entropy(
+    return _core.cross_entropy(
         input,
         target,
         weight=weight,
