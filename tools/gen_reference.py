@@ -10,34 +10,26 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tools.op_schema import Argument, parse
+from tools.op_schema import Argument, arguments_of, written
 
 TITLES = {"nn": "Neural networks", "linalg": "Linear algebra"}
 
 
-def signature(arguments: tuple[Argument, ...]) -> str:
-    parts, starred = [], False
-    for argument in arguments:
-        if argument.variadic and not argument.keyword_only:
-            parts.append(f"*{argument.name}")
-            starred = True
-            continue
-        if argument.keyword_only and not starred:
-            parts.append("*")
-            starred = True
-        default = "" if argument.default is None else f"={argument.default}"
-        parts.append(argument.name + default)
+def signature(arguments: list[Argument]) -> str:
+    parts = []
+    for text, argument in written(arguments):
+        default = argument.default if argument and not argument.variadic else None
+        parts.append(text if default is None else f"{text}={default}")
     return ", ".join(parts)
 
 
 def block(entry: dict[str, Any]) -> str:
     """One op: its function or method, its doc, and its other forms."""
-    schema = parse(entry["schema"])
-    name = schema.name
+    arguments, name = arguments_of(entry), entry["name"]
     if entry["function"]:
-        head = f"```{{py:function}} adjoint.{name}({signature(schema.arguments)})"
+        head = f"```{{py:function}} adjoint.{name}({signature(arguments)})"
     else:
-        head = f"```{{py:method}} adjoint.Tensor.{name}({signature(schema.arguments[1:])})"
+        head = f"```{{py:method}} adjoint.Tensor.{name}({signature(arguments[1:])})"
     # The same name can stand twice, as overloads or on two pages: only one may be linked to.
     lines = [head, ":no-index:", "", entry["doc"].strip(), ""]
     forms = other_forms(name, entry)
@@ -47,7 +39,7 @@ def block(entry: dict[str, Any]) -> str:
 
 
 def other_forms(name: str, entry: dict[str, Any]) -> list[str]:
-    forms = [f"adjoint.{alias}" for alias in entry.get("aliases", [])]
+    forms = [f"adjoint.{alias}" for alias in entry["aliases"]]
     if entry["function"] and entry["method"]:
         forms.append(f"Tensor.{name}")
     if entry["inplace"]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.op_schema import Argument, Schema, parse
+from tools.op_schema import Argument, arguments_of, written
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = Path(__file__).with_name("core_template.pyi")
@@ -27,56 +27,52 @@ HEADER = """\
 # mypy: disable-error-code="override, misc, overload-overlap, overload-cannot-match"
 """
 
-Definition = ast.FunctionDef | ast.ClassDef | ast.AnnAssign
 Member = tuple[str, str]  # name, text
 
 
-def parameters(arguments: tuple[Argument, ...], method: bool) -> str:
+def parameters(arguments: list[Argument], method: bool, out: bool) -> str:
     """Return "self, dim: _int, *, keepdim: _bool = ..."."""
     parts = ["self"] if method else []
-    starred = False
-    for argument in arguments[1:] if method else arguments:
-        if argument.variadic and not argument.keyword_only:
-            parts.append(f"*{argument.name}: {argument.annotation}")
-            starred = True
+    for text, argument in written(arguments[1:] if method else arguments):
+        if argument is None:
+            parts.append(text)
             continue
-        if argument.keyword_only and not starred:
-            parts.append("*")
-            starred = True
-        default = " = ..." if argument.default is not None else ""
-        parts.append(f"{argument.name}: {argument.annotation}{default}")
+        default = "" if argument.default is None or text.startswith("*") else " = ..."
+        parts.append(f"{text}: {argument.annotation}{default}")
+    if out and not method:
+        starred = any(part.startswith("*") for part in parts)
+        parts += ["out: Any = ..."] if starred else ["*", "out: Any = ..."]
     return ", ".join(parts)
 
 
 def result_type(entry: dict[str, Any]) -> str:
-    return str(entry.get("returns") or "Tensor")
+    """Return Tensor, or a tuple of as many tensors as the op names."""
+    fields = entry["results"]
+    return f"tuple[{', '.join(['Tensor'] * len(fields))}]" if fields else "Tensor"
 
 
 def op_members(table: list[dict[str, Any]], method: bool, present: set[str]) -> list[Member]:
     """Definitions of all ops that are methods (or functions), overloads together."""
-    groups: dict[str, list[tuple[Schema, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {}
     for entry in table:
         if not entry["method" if method else "function"]:
             continue
-        schema = parse(entry["schema"])
-        names = [schema.name, *entry.get("aliases", [])]
-        for name in names:
-            groups.setdefault(name, []).append((schema, result_type(entry)))
+        signature = parameters(arguments_of(entry), method, entry["out"])
+        for name in [entry["name"], *entry["aliases"]]:
+            groups.setdefault(name, []).append((signature, result_type(entry)))
             if method and entry["inplace"]:
-                groups.setdefault(name + "_", []).append((schema, "Self"))
+                groups.setdefault(name + "_", []).append((signature, "Self"))
     return [
-        (name, definition(name, forms, method))
-        for name, forms in sorted(groups.items())
-        if name in present
+        (name, definition(name, forms)) for name, forms in sorted(groups.items()) if name in present
     ]
 
 
-def definition(name: str, forms: list[tuple[Schema, str]], method: bool) -> str:
+def definition(name: str, forms: list[tuple[str, str]]) -> str:
     lines = []
-    for schema, returns in forms:
+    for signature, returns in forms:
         if len(forms) > 1:
             lines.append("@overload")
-        lines.append(f"def {name}({parameters(schema.arguments, method)}) -> {returns}: ...")
+        lines.append(f"def {name}({signature}) -> {returns}: ...")
     return "\n".join(lines)
 
 

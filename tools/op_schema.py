@@ -1,14 +1,13 @@
-"""The signatures of ops, as `adjoint._core.op_table()` states them, in Python's terms.
-
-    addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1)
+"""The arguments of ops, as `adjoint._core.op_table()` states them, in Python's terms.
 
 The types are those of src/ops/schema.h. Read next: gen_stubs.py, gen_reference.py.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 PYTHON_TYPES = {
     "Tensor": "Tensor",
@@ -43,43 +42,24 @@ class Argument:
     @property
     def annotation(self) -> str:
         """The Python type."""
-        python = PYTHON_TYPES[self.type.removesuffix("?")]
+        python = PYTHON_TYPES[self.type.removesuffix("?")]  # KeyError: a type that is new here
         return f"{python} | None" if self.type.endswith("?") else python
 
 
-@dataclass(frozen=True)
-class Schema:
-    """A parsed signature. `overload` is "dim" in max.dim(...)."""
-
-    name: str
-    overload: str
-    arguments: tuple[Argument, ...]
+def arguments_of(entry: dict[str, Any]) -> list[Argument]:
+    """The arguments of one entry of the table."""
+    return [Argument(**argument) for argument in entry["arguments"]]
 
 
-def parse(text: str) -> Schema:
-    """Parse the text of a schema; ValueError names what cannot be read."""
-    match = re.fullmatch(r"(\w+)(?:\.(\w+))?\((.*)\)", text.strip(), re.DOTALL)
-    if match is None:
-        raise ValueError(f"not a schema: {text!r}")
-    arguments, keyword_only = [], False
-    for part in split(match[3]):
-        if part == "*":
-            keyword_only = True
-        else:
-            arguments.append(parse_argument(part, keyword_only))
-    return Schema(match[1], match[2] or "", tuple(arguments))
-
-
-def parse_argument(part: str, keyword_only: bool) -> Argument:
-    left, _, default = (side.strip() for side in part.partition("="))
-    name, _, kind = (side.strip() for side in left.partition(":"))
-    kind = kind or "Tensor"
-    if kind.removesuffix("?") not in PYTHON_TYPES:
-        raise ValueError(f"unknown type {kind!r} of argument {name!r}")
-    return Argument(name, kind, default or None, keyword_only)
-
-
-def split(text: str) -> list[str]:
-    """Split at commas outside brackets."""
-    parts = re.findall(r"(?:[^,\[\]()]|\[[^\]]*\]|\([^)]*\))+", text)
-    return [part.strip() for part in parts if part.strip()]
+def written(arguments: list[Argument]) -> Iterator[tuple[str, Argument | None]]:
+    """What stands between the commas of a signature: ("*sizes", argument), ("*", None), ..."""
+    starred = False
+    for argument in arguments:
+        if argument.variadic and not argument.keyword_only:
+            starred = True
+            yield f"*{argument.name}", argument
+            continue
+        if argument.keyword_only and not starred:
+            starred = True
+            yield "*", None
+        yield argument.name, argument
