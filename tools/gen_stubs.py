@@ -57,11 +57,14 @@ def op_members(table: list[dict[str, Any]], method: bool, present: set[str]) -> 
     for entry in table:
         if not entry["method" if method else "function"]:
             continue
-        signature = parameters(arguments_of(entry), method, entry["out"])
+        arguments = arguments_of(entry)
+        signature = parameters(arguments, method, entry["out"])
         for name in [entry["name"], *entry["aliases"]]:
             groups.setdefault(name, []).append((signature, result_type(entry)))
-            if method and entry["inplace"]:
-                groups.setdefault(name + "_", []).append((signature, "Self"))
+            if entry["inplace"]:
+                returns = "Self" if method else "Tensor"
+                inplace = parameters(arguments, method, False)
+                groups.setdefault(name + "_", []).append((inplace, returns))
     return [
         (name, definition(name, forms)) for name, forms in sorted(groups.items()) if name in present
     ]
@@ -96,6 +99,8 @@ def unknown(name: str, value: object, method: bool) -> str:
     first = "self, " if method else ""
     if isinstance(value, type):
         return f"class {name}:\n    def __getattr__(self, name: str, /) -> Any: ..."
+    if type(value).__name__ == "dtype":
+        return f"{name}: _dtype"
     if callable(value):
         return f"def {name}({first}*args: Any, **kwargs: Any) -> Any: ..."
     return f"{name}: Any"
