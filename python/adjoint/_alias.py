@@ -67,8 +67,9 @@ class _Torch(ModuleType):
         self.__version__ = TORCH_VERSION
         self.__file__ = adjoint.__file__
         self.__path__ = list(adjoint.__path__)
-        if hasattr(adjoint, "__all__"):
-            self.__all__ = list(adjoint.__all__)
+        public = getattr(adjoint, "__all__", None)
+        if public is not None:
+            self.__dict__["__all__"] = list(public)
 
     def __getattr__(self, name: str) -> Any:
         # What adjoint loads lazily is copied at its first use.
