@@ -25,7 +25,7 @@ namespace adjoint {
 namespace {
 
 constexpr double kShare = 0x1p21;        // operations that are worth a second thread
-constexpr double kVectorShare = 0x1p20;  // ... of a matrix-vector product, bound by memory
+constexpr double kVectorShare = 0x1p21;  // ... of a matrix-vector product, bound by memory
 
 struct Problem {
   DType dtype;
