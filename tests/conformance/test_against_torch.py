@@ -69,7 +69,14 @@ def gradients(library: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
     return [None if g is None else to_numpy(g) for g in found]
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.diff])
+# Its gradient in torch 2.13 keeps what was overwritten and drops the rest; differences say
+# otherwise.
+WRONG_IN_TORCH = {"as_strided_scatter"}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, op in OPS.items() if op.diff and n not in WRONG_IN_TORCH]
+)
 def test_gradients_are_those_of_torch(name: str) -> None:
     """Also at float32, where finite differences cannot tell much."""
     op = OPS[name]

@@ -52,6 +52,37 @@ def narrow(x: Array, dim: int, start: int, length: int) -> Any:
     return np.take(x, range(start, start + length), axis=dim)
 
 
+def places(size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -> Array:
+    """The positions in memory of a tensor with these strides."""
+    at = np.indices(size).reshape(len(size), -1) if size else np.zeros((0, 1), int)
+    return np.asarray(offset + np.asarray(stride, int) @ at, int).reshape(size)
+
+
+def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: int = 0) -> Any:
+    out = x.copy().reshape(-1)
+    out[places(size, stride, offset)] = src
+    return out.reshape(x.shape)
+
+
+def select_scatter(x: Array, src: Array, dim: int, index: int) -> Any:
+    out = x.copy()
+    np.moveaxis(out, dim, 0)[index] = src
+    return out
+
+
+def slice_scatter(
+    x: Array, src: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    out = x.copy()
+    np.moveaxis(out, dim, 0)[start:end:step] = np.moveaxis(src, dim, 0)
+    return out
+
+
+def sum_to_size(x: Array, size: tuple[int, ...]) -> Any:
+    x = x.sum(axis=tuple(range(x.ndim - len(size))))
+    return x.sum(axis=tuple(i for i, n in enumerate(size) if n == 1), keepdims=True)
+
+
 def gather(x: Array, dim: int, index: Array) -> Any:
     # take_along_axis wants equal shapes off the axis; gather reads a corner of `x`.
     corner = tuple(
@@ -212,6 +243,10 @@ NETWORK: dict[str, Callable[..., Any]] = {
     "unbind": lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)), "narrow": narrow,
     "select": lambda x, dim, index: np.take(x, index, axis=dim), "flip": np.flip, "roll": np.roll,
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2),
+    "as_strided": lambda x, *how: x.reshape(-1)[places(*how)],
+    "as_strided_scatter": as_strided_scatter, "select_scatter": select_scatter,
+    "slice_scatter": slice_scatter, "sum_to_size": sum_to_size,
+    "conj": np.conj, "real": np.real, "imag": np.imag,
     "tril": np.tril, "triu": np.triu, "diag": np.diag,
     "gather": gather, "take_along_dim": take_along_dim,
     "index_select": lambda x, dim, index: np.take(x, index, axis=dim),

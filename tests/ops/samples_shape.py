@@ -141,6 +141,25 @@ SHAPES = [
         S(R(3, 3)), S(R(3, 4), 1), S(R(3, 4), offset=-1), S(R(2, 3, 4), dim1=0, dim2=2),
         S(R(3, 3), 5),
     ]),
+    moved("as_strided", [
+        S(R(12), (2, 3), (6, 2)), S(R(3, 4), (2, 2), (1, 1), 3), S(R(12), (3, 3), (1, 2), 1),
+        S(R(3), (), ()), S(R(3), (0, 2), (1, 1)),
+    ], restride=False),
+    moved("as_strided_scatter", [
+        S(R(12), R(2, 3), (2, 3), (6, 2)), S(R(3, 4), R(2, 2), (2, 2), (4, 1), 5),
+    ], restride=False),
+    Op(
+        "select_scatter", [S(R(2, 3), R(3), 0, 1), S(R(2, 3), R(2), dim=-1, index=-1)], "bifh",
+    ),
+    Op("slice_scatter", [
+        S(R(5, 2), R(3, 2), 0, 1, 4), S(R(2, 6), R(2, 3), dim=1, step=2), S(R(4), R(2), start=-2),
+    ], "bifh"),
+    Op("sum_to_size", [
+        S(R(2, 3), (1, 3)), S(R(4, 2, 3), (2, 1)), S(R(2, 3), (2, 3)), S(R(2, 3), ()),
+    ], "fc", path=T + "sum_to_size", ulps=8),
+    Op("conj", [S(R(2, 3)), S(R()), S(R(0, 3))], "bifhc"),
+    Op("real", [S(R(2, 3)), S(R()), S(R(0, 3))], "fc", "real", method=False),
+    Op("imag", [S(R(2, 3)), S(R()), S(R(0, 3))], "c", "real", method=False),
     Op("tril", [S(R(3, 3)), S(R(3, 4), 1), S(R(2, 3, 3), -1), S(R(0, 3))], "bifhc"),
     Op("triu", [S(R(3, 3)), S(R(3, 4), 1), S(R(2, 3, 3), -1), S(R(0, 3))], "bifhc"),
     moved("diag", [S(R(3)), S(R(3), 1), S(R(3, 4)), S(R(3, 4), -1), S(R(0))]),

@@ -110,6 +110,7 @@ class Op:
     constants: tuple[str, ...] = ()  # keyword arguments without a gradient all the same
     inplace: bool = False  # has a form `name_` on the first argument
     pointwise: bool = False
+    restride: bool = True  # means the same whatever the strides of its arguments
     method: bool = True  # `Tensor.<name>` is the same function
     ulps: float = 0.0  # accepted error; 0 means exact
     terms: float = -1.0  # magnitude of what cancels in the result; see `cancelling`
@@ -136,7 +137,8 @@ class Op:
             drawn = sample.draw(dtype, self.name)
             label = f"{self.name}({sample}) in {dtype}"
             yield label, drawn
-            yield label + ", strided", drawn.map(strided)
+            if self.restride:
+                yield label + ", strided", drawn.map(strided)
 
     def result_dtype(self, dtype: str, sample: Sample) -> str:
         """The documented result dtype, given that of the tensors; a Python number that is of a

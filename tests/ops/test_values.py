@@ -96,6 +96,19 @@ def test_every_op_of_the_registry_has_a_sample() -> None:
     assert sorted(set(core.op_names()) - names) == []
 
 
+def test_the_table_of_samples_agrees_with_the_registry() -> None:
+    """An in-place form that the registry has is tested, and one that is tested exists."""
+    core = getattr(ad, "_core", None)
+    if not hasattr(core, "op_table"):
+        pytest.skip("the registry cannot be listed yet")
+    rows = {row["name"]: row for row in core.op_table() if row["function"]}
+    for name in OPS.keys() & rows.keys():
+        assert not OPS[name].inplace or rows[name]["inplace"], f"{name}_ is not there"
+        if OPS[name].pointwise:
+            assert OPS[name].inplace or not rows[name]["inplace"], f"{name}_ is not tested"
+        assert OPS[name].diff <= rows[name]["differentiable"], f"{name} has no derivative"
+
+
 def test_every_sample_has_a_reference() -> None:
     assert sorted(set(OPS) - set(REFERENCES)) == []
 
