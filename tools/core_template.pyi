@@ -106,6 +106,8 @@ class Tensor:
     def names(self) -> Any: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @staticmethod
+    def _make_subclass(cls: Any, data: Tensor, require_grad: _bool = False) -> Any: ...
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -245,3 +247,33 @@ def tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor: ...
+
+def _sgd_step(
+    params: list[Any],
+    grads: list[Any],
+    momentum_buffers: list[Any] | None,
+    first: _bool,
+    lr: _float,
+    momentum: _float,
+    dampening: _float,
+    weight_decay: _float,
+    nesterov: _bool,
+    maximize: _bool,
+    /,
+) -> list[_int]: ...
+def _adam_step(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    max_exp_avg_sqs: list[Any] | None,
+    steps: list[Any],
+    lr: _float,
+    beta1: _float,
+    beta2: _float,
+    eps: _float,
+    weight_decay: _float,
+    maximize: _bool,
+    decoupled: _bool,
+    /,
+) -> list[_int]: ...

@@ -34,7 +34,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
         if data is None:
             data = ad.empty(0)
-        return Tensor._make_subclass(cls, data.detach(), requires_grad)
+        made: Self = Tensor._make_subclass(cls, data.detach(), requires_grad)
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) in memo:
