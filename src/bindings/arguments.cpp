@@ -90,7 +90,8 @@ bool parse_rest(PyObject* const* args, Py_ssize_t n, Value* out) {
 struct Parsed {
   Value values[kMaxArguments];
   PyObject* out = nullptr;  // borrowed
-  std::string why;          // why this overload does not fit
+  bool explain = false;     // whether to say why this overload does not fit
+  std::string why;
 };
 
 int find_argument(const Schema& s, PyObject* keyword) {
@@ -117,7 +118,8 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
   int next = 0, count = static_cast<int>(as.size());
   for (Py_ssize_t k = 0; k < positional; ++k, ++next) {
     if (next >= count || as[next].keyword_only) {
-      p.why = text("takes ", next, " positional arguments but ", positional, " were given");
+      if (p.explain)
+        p.why = text("takes ", next, " positional arguments but ", positional, " were given");
       return false;
     }
     given[next] = true;
@@ -131,8 +133,9 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
       ++next;
       break;
     }
-    p.why = text("argument '", as[next].name, "' (position ", k + 1, ") must be ",
-                 as[next].type_text, ", not ", Py_TYPE(args[k])->tp_name);
+    if (p.explain)
+      p.why = text("argument '", as[next].name, "' (position ", k + 1, ") must be ",
+                   as[next].type_text, ", not ", Py_TYPE(args[k])->tp_name);
     return false;
   }
   Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
@@ -145,24 +148,26 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
         if (value != Py_None) p.out = value;
         continue;
       }
-      p.why = text("got an unexpected keyword argument '", PyUnicode_AsUTF8(name), "'");
+      if (p.explain)
+        p.why = text("got an unexpected keyword argument '", PyUnicode_AsUTF8(name), "'");
       return false;
     }
     if (given[i]) {
-      p.why = text("got multiple values for argument '", as[i].name, "'");
+      if (p.explain) p.why = text("got multiple values for argument '", as[i].name, "'");
       return false;
     }
     given[i] = true;
     if (!parse_value(as[i], value, &p.values[i])) {
-      p.why = text("argument '", as[i].name, "' must be ", as[i].type_text, ", not ",
-                   Py_TYPE(value)->tp_name);
+      if (p.explain)
+        p.why = text("argument '", as[i].name, "' must be ", as[i].type_text, ", not ",
+                     Py_TYPE(value)->tp_name);
       return false;
     }
   }
   for (int i = 0; i < count; ++i) {
     if (given[i]) continue;
     if (!as[i].has_default) {
-      p.why = text("missing required argument '", as[i].name, "'");
+      if (p.explain) p.why = text("missing required argument '", as[i].name, "'");
       return false;
     }
     p.values[i] = as[i].default_value;
@@ -236,14 +241,17 @@ PyObject* call_ops(const std::vector<const Op*>& overloads, bool inplace, const 
       if (inplace) return to_python(apply_inplace(*overloads[0], v));
       if (overloads[0]->result_fields.empty()) return to_python(apply(*overloads[0], v));
     }
-    std::string why;
     for (const Op* op : overloads) {
       Parsed p;
       if (fit(*op, args, positional, keywords, p)) return run(*op, inplace, p).release();
       if (PyErr_Occurred()) throw PythonError{};
-      why = p.why;
     }
-    if (overloads.size() == 1) type_error(name, "(): ", why);
+    if (overloads.size() == 1) {
+      Parsed p;
+      p.explain = true;
+      fit(*overloads[0], args, positional, keywords, p);
+      type_error(name, "(): ", p.why);
+    }
     std::string expected;
     for (const Op* op : overloads) expected += "\n * " + python_signature(op->schema);
     type_error(name, "() received an invalid combination of arguments - got ",

@@ -1,6 +1,5 @@
-// Reductions over axes.
-#include "../kernels/convert.h"
-#include "op.h"
+// Sums, means and products over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp.
+#include "reduce_forward.h"
 
 namespace adjoint {
 namespace {
@@ -8,67 +7,69 @@ namespace {
 using T = const Tensor&;
 using C = Context&;
 
-// The axes to reduce, as flags; all of them when the list is None or empty.
-std::vector<bool> reduced_axes(const Value& dims, int ndim) {
-  std::vector<bool> out(std::max(ndim, 1), dims.is_none() || dims.ints().empty());
-  if (dims.is_none()) return out;
-  for (int64_t d : dims.ints()) {
-    int i = wrap_dim(d, ndim);
-    if (out[i] && !dims.ints().empty())
-      runtime_error("dim ", d, " appears multiple times in the list of dims");
-    out[i] = true;
-  }
-  return out;
+// Sums and products: integers give int64, dtype= converts first.
+Tensor accumulate(reduce::Kind kind, Tensor t, const Value& dims, bool keepdim,
+                  const Value& dtype) {
+  DType result = dtype.is_none() ? sum_dtype(t.dtype()) : dtype.dtype();
+  if (dtype.is_none() && is_half(t.dtype())) result = t.dtype();
+  DType accumulator = sum_dtype(result);
+  // Narrow integers, and floats to integers: the elements are converted, not the sum.
+  if (is_integral(result) && result != DType::Int64) t = cast(t, result);
+  if (kind == reduce::NanSum && is_integral(accumulator)) kind = reduce::Sum;
+  return reduce_tensor({kind, accumulator, result}, t, axes_mask(dims, t.ndim()), keepdim);
 }
 
-Value sum_forward(Call& c) {
-  Tensor t = c.tensor(0);
-  DType d = c[3].is_none() ? (is_integral(t.dtype()) ? DType::Int64 : t.dtype()) : c[3].dtype();
-  t = contiguous(cast(t, d));
-  std::vector<bool> reduce = reduced_axes(c[1], t.ndim());
-  Dims kept, strides;
-  for (int i = 0; i < t.ndim(); ++i) kept.push_back(reduce[i] ? 1 : t.size(i));
-  Tensor out = zeros(kept, d);
-  Dims os = contiguous_strides(kept);
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    int64_t rest = i, at = 0;
-    for (int k = t.ndim() - 1; k >= 0; --k) {
-      int64_t x = rest % t.size(k);
-      rest /= t.size(k);
-      if (!reduce[k]) at += x * os[k];
-    }
-    char* p = out->data + at * out.itemsize();
-    store_scalar(d, p, load_complex(d, p) + load_complex(d, t->data + i * t.itemsize()));
+Tensor mean_of(Tensor t, const Value& dims, bool keepdim, const Value& dtype) {
+  DType result = dtype.is_none() ? t.dtype() : dtype.dtype();
+  if (is_integral(result)) {
+    runtime_error("mean(): could not infer output dtype. ", dtype.is_none() ? "Input" : "Optional",
+                  " dtype must be either a floating point or complex dtype. Got: ", result);
   }
-  if (c.flag(2)) return out;
-  Dims shape;
-  for (int i = 0; i < t.ndim(); ++i) {
-    if (!reduce[i]) shape.push_back(t.size(i));
-  }
-  return on_storage(out->storage, shape, contiguous_strides(shape), 0, d);
+  Reduction r{reduce::Sum, compute_dtype(result), result};
+  r.mean = true;
+  return reduce_tensor(r, t, axes_mask(dims, t.ndim()), keepdim);
 }
 
-// A gradient of the reduced shape, broadcast back over the reduced axes.
-Tensor spread(T g, C c) {
+Tensor spread_over(T g, C c) { return spread(g, c.shape(0), c.in(1), c.in(2).boolean()); }
+
+double count_of(C c, const Value& dims) {
   Span shape = c.shape(0);
-  Tensor kept = g;
-  if (!c.in(2).boolean() && shape.n > 0) {
-    std::vector<bool> reduce = reduced_axes(c.in(1), shape.n);
-    Dims with_ones;
-    for (int i = 0; i < shape.n; ++i) with_ones.push_back(reduce[i] ? 1 : shape[i]);
-    kept = op<"view">(op<"contiguous">(g), with_ones);
-  }
-  return op<"expand">(kept, shape);
+  return static_cast<double>(reduced_count(shape, axes_mask(dims, shape.n)));
 }
 
 }  // namespace
 
+static const Op& sum_all_ =
+    def("sum.all(input)", "The sum of all elements.")
+        .forward(
+            [](Call& c) -> Value { return accumulate(reduce::Sum, c.tensor(0), {}, false, {}); })
+        .grad(0, nothing, [](T g, C c) -> Tensor { return op<"_spread">(g, c.shape(0)); })
+        .linear();
+
 static const Op& sum_ =
     def("sum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
-        "The sum over the given axes, or over all.")
-        .forward(sum_forward)
-        .grad(0, nothing, spread)
+        "The sum over the given axes, or over all; integers sum to int64.")
+        .forward([](Call& c) -> Value {
+          return accumulate(reduce::Sum, c.tensor(0), c[1], c.flag(2), c[3]);
+        })
+        .grad(0, nothing, spread_over)
+        .linear()
+        .node("SumBackward1");
+
+static const Op& mean_all_ =
+    def("mean.all(input)", "The mean of all elements.")
+        .forward([](Call& c) -> Value { return mean_of(c.tensor(0), {}, false, {}); })
+        .grad(0, nothing,
+              [](T g, C c) -> Tensor { return op<"_spread">(g / count_of(c, {}), c.shape(0)); })
         .linear();
+
+static const Op& mean_ =
+    def("mean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
+        "The mean over the given axes, or over all.")
+        .forward([](Call& c) -> Value { return mean_of(c.tensor(0), c[1], c.flag(2), c[3]); })
+        .grad(0, nothing, [](T g, C c) { return spread_over(g / count_of(c, c.in(1)), c); })
+        .linear()
+        .node("MeanBackward1");
 
 static const Op& sum_to_size_ =
     def("sum_to_size(input, size: int[*])", "Sums over the axes along which `size` was broadcast.")
@@ -77,17 +78,18 @@ static const Op& sum_to_size_ =
           const Dims& size = c.ints(1);
           int lead = t.ndim() - size.size();
           if (lead < 0) runtime_error("size ", size, " is not expandable to size ", t.shape());
-          Dims axes;
-          for (int i = 0; i < t.ndim(); ++i) {
-            int64_t want = i < lead ? 1 : size[i - lead];
+          uint64_t mask = all_axes(lead);
+          for (int i = lead; i < t.ndim(); ++i) {
+            int64_t want = size[i - lead];
             if (want != 1 && want != t.size(i))
               runtime_error("size ", size, " is not expandable to size ", t.shape());
-            if (i < lead || (want == 1 && t.size(i) != 1)) axes.push_back(i);
+            if (want == 1 && t.size(i) != 1) mask |= uint64_t{1} << i;
           }
-          if (axes.empty()) return c[0];
-          GradMode off(false);
-          Tensor r = op<"sum">(t, axes, true);
-          return on_storage(r->storage, size, contiguous_strides(size), 0, r.dtype());
+          if (!mask) return c[0];
+          DType result = is_integral(t.dtype()) ? DType::Int64 : t.dtype();
+          Tensor r = reduce_tensor({reduce::Sum, sum_dtype(result), result}, t, mask, true);
+          if (!lead) return r;
+          return on_storage(r->storage, size, Span{r->strides + lead, size.size()}, 0, r.dtype());
         })
         .grad(0, nothing,
               [](T g, C c) -> Tensor {

@@ -1,0 +1,294 @@
+// The loops of reductions, once per instruction set: one contiguous row to one value, and many rows
+// to one row. The lanes are 256 bytes wide whatever the registers are, so that every instruction
+// set adds in the same order. Read ../reduce.h first.
+#include "../reduce.h"
+
+#include <limits>
+
+#include "../value.h"
+#include "../vec.h"
+
+namespace adjoint::ADJOINT_ISA_TAG {
+namespace {
+
+using reduce::kKinds;
+using reduce::Loop3;
+
+constexpr int64_t kBlock = 4096;  // elements that are summed without pairing
+constexpr int64_t kShort = 12;    // below this, one element after the other
+
+template <class T>
+struct LanesOf {
+  typedef T Vector __attribute__((vector_size(kVectorBytes)));
+  static constexpr int width = kVectorBytes / sizeof(T);
+  static constexpr int vectors = 256 / kVectorBytes;
+};
+
+// --- how two values become one; both for scalars and for vectors
+struct Add {
+  template <class T>
+  static constexpr T identity = T(0);
+  template <class V>
+  ADJOINT_INLINE V combine(V a, V b) {
+    return a + b;
+  }
+};
+struct Multiply {
+  template <class T>
+  static constexpr T identity = T(1);
+  template <class V>
+  ADJOINT_INLINE V combine(V a, V b) {
+    return a * b;
+  }
+};
+struct Larger {
+  template <class T>
+  static constexpr T identity =
+      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                           : std::numeric_limits<T>::lowest();
+  template <class V>
+  ADJOINT_INLINE V combine(V a, V b) {
+    return ((a > b) | (a != a)) ? a : b;
+  }
+};
+struct Smaller {
+  template <class T>
+  static constexpr T identity =
+      std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
+                                           : std::numeric_limits<T>::max();
+  template <class V>
+  ADJOINT_INLINE V combine(V a, V b) {
+    return ((a < b) | (a != a)) ? a : b;
+  }
+};
+
+// --- what happens to an element first
+struct Same {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S) {
+    return x;
+  }
+};
+struct Magnitude {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S) {
+    return x < S(0) ? -x : x;
+  }
+};
+struct Squared {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S) {
+    return x * x;
+  }
+};
+struct CentredSquare {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S centre) {
+    return (x - centre) * (x - centre);
+  }
+};
+struct WithoutNan {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S) {
+    return x != x ? V{} : x;
+  }
+};
+
+template <class T, class Op, class Map, int Width>
+inline void short_block(const T* x, int64_t n, T* result, T centre) {
+  for (int w = 0; w < Width; ++w) {
+    T r = Op::template identity<T>;
+    for (int64_t i = w; i < n; i += Width) r = Op::combine(r, Map::map(x[i], centre));
+    result[w] = r;
+  }
+}
+
+// n counts numbers of type T; a complex sum is one with Width = 2.
+template <class T, class Op, class Map, int Width>
+inline void block(const T* x, int64_t n, T* result, T centre) {
+  using L = LanesOf<T>;
+  using V = typename L::Vector;
+  if (n < kShort) return short_block<T, Op, Map, Width>(x, n, result, centre);
+  V acc[L::vectors];
+  for (V& a : acc) a = V{} + Op::template identity<T>;
+  int64_t i = 0;
+  for (; i + L::width * L::vectors <= n; i += L::width * L::vectors) {
+#pragma GCC unroll 16
+    for (int k = 0; k < L::vectors; ++k) {
+      V v;
+      std::memcpy(&v, x + i + k * L::width, sizeof v);
+      acc[k] = Op::combine(acc[k], V(Map::map(v, centre)));
+    }
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < L::vectors; ++k) {
+    if (i >= n) break;
+    V v = V{} + Op::template identity<T>;
+    if (i + L::width <= n) {
+      std::memcpy(&v, x + i, sizeof v);
+      v = Map::map(v, centre);
+    } else {
+      T rest[L::width];
+      std::memcpy(rest, &v, sizeof v);
+      for (int64_t j = i; j < n; ++j) rest[j - i] = Map::map(x[j], centre);
+      std::memcpy(&v, rest, sizeof v);
+    }
+    acc[k] = Op::combine(acc[k], v);
+    i += L::width;
+  }
+#pragma GCC unroll 16
+  for (int half = L::vectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int k = 0; k < half; ++k) acc[k] = Op::combine(acc[k], acc[k + half]);
+  }
+  T lane[L::width];
+  std::memcpy(lane, &acc[0], sizeof lane);
+#pragma GCC unroll 16
+  for (int half = L::width / 2; half >= Width; half /= 2) {
+    for (int k = 0; k < half; ++k) lane[k] = Op::combine(lane[k], lane[k + half]);
+  }
+  for (int w = 0; w < Width; ++w) result[w] = lane[w];
+}
+
+template <class T, class Op, class Map, int Width>
+void row(const void* data, int64_t count, void* out, const void* centre_at) {
+  const T* x = static_cast<const T*>(data);
+  T* result = static_cast<T*>(out);
+  const T centre = centre_at ? *static_cast<const T*>(centre_at) : T(0);
+  const int64_t n = count * Width;
+  if (n <= kBlock) return block<T, Op, Map, Width>(x, n, result, centre);
+  // A binary counter of partial results: two of equal rank are joined at once.
+  T stack[64][Width];
+  int depth = 0;
+  auto join = [&] {
+    --depth;
+    for (int w = 0; w < Width; ++w)
+      stack[depth - 1][w] = Op::combine(stack[depth - 1][w], stack[depth][w]);
+  };
+  for (int64_t b = 0; b * kBlock < n; ++b) {
+    const int64_t left = n - b * kBlock;
+    block<T, Op, Map, Width>(x + b * kBlock, left < kBlock ? left : kBlock, stack[depth++], centre);
+    for (int64_t m = b + 1; !(m & 1); m >>= 1) join();
+  }
+  while (depth > 1) join();
+  for (int w = 0; w < Width; ++w) result[w] = stack[0][w];
+}
+
+template <class T, class Op, class Map, int Width>
+void columns(const void* data, int64_t stride, int64_t rows, int64_t count, void* out,
+             const void* centre_at) {
+  const T* x = static_cast<const T*>(data);
+  T* __restrict acc = static_cast<T*>(out);
+  const T* centre = static_cast<const T*>(centre_at);
+  const int64_t n = count * Width, step = stride * Width;
+  auto c = [&](int64_t j) {
+    if constexpr (std::is_same_v<Map, CentredSquare>) return centre[j];
+    return T(0);
+  };
+  auto join = [](T a, T b) { return Op::combine(a, b); };
+  int64_t r = 0;
+  for (; r + 8 <= rows; r += 8) {
+    const T* __restrict p = x + r * step;
+    for (int64_t j = 0; j < n; ++j) {
+      const T ab = join(Map::map(p[j], c(j)), Map::map(p[j + step], c(j)));
+      const T cd = join(Map::map(p[j + 2 * step], c(j)), Map::map(p[j + 3 * step], c(j)));
+      const T ef = join(Map::map(p[j + 4 * step], c(j)), Map::map(p[j + 5 * step], c(j)));
+      const T gh = join(Map::map(p[j + 6 * step], c(j)), Map::map(p[j + 7 * step], c(j)));
+      acc[j] = join(acc[j], join(join(ab, cd), join(ef, gh)));
+    }
+  }
+  for (; r < rows; ++r) {
+    const T* __restrict p = x + r * step;
+    for (int64_t j = 0; j < n; ++j) acc[j] = join(acc[j], Map::map(p[j], c(j)));
+  }
+}
+
+template <class T, class Op, int Width>
+void identity(void* out, int64_t n) {
+  T* acc = static_cast<T*>(out);
+  for (int64_t i = 0; i < n * Width; ++i) acc[i] = Op::template identity<T>;
+}
+
+template <class T, class Op, class Map = Same, int Width = 1>
+constexpr Loop3 all_three() {
+  return {row<T, Op, Map, Width>, columns<T, Op, Map, Width>, identity<T, Op, Width>};
+}
+
+// Products of complex numbers do not split into lanes of real ones.
+template <class T>
+Pair<T> times(Pair<T> a, Pair<T> b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+template <class T>
+constexpr Loop3 complex_product() {
+  Loop3 l;
+  l.row = [](const void* data, int64_t n, void* out, const void*) {
+    const Pair<T>* x = static_cast<const Pair<T>*>(data);
+    Pair<T> r{1, 0};
+    for (int64_t i = 0; i < n; ++i) r = times(r, x[i]);
+    *static_cast<Pair<T>*>(out) = r;
+  };
+  l.columns = [](const void* data, int64_t stride, int64_t rows, int64_t n, void* out,
+                 const void*) {
+    const Pair<T>* x = static_cast<const Pair<T>*>(data);
+    Pair<T>* acc = static_cast<Pair<T>*>(out);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < n; ++j) acc[j] = times(acc[j], x[r * stride + j]);
+    }
+  };
+  l.identity = [](void* out, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) static_cast<Pair<T>*>(out)[i] = {1, 0};
+  };
+  return l;
+}
+
+constexpr int at(DType d) { return static_cast<int>(d); }
+
+struct Table {
+  Loop3 loop[kKinds][kDTypes];
+};
+
+constexpr Table make_table() {
+  using namespace reduce;
+  Table t{};
+  t.loop[Sum][at(DType::Float32)] = all_three<float, Add>();
+  t.loop[Sum][at(DType::Float64)] = all_three<double, Add>();
+  t.loop[Sum][at(DType::Int64)] = all_three<uint64_t, Add>();  // wraps around
+  t.loop[Sum][at(DType::Complex64)] = all_three<float, Add, Same, 2>();
+  t.loop[Sum][at(DType::Complex128)] = all_three<double, Add, Same, 2>();
+  t.loop[Prod][at(DType::Float32)] = all_three<float, Multiply>();
+  t.loop[Prod][at(DType::Float64)] = all_three<double, Multiply>();
+  t.loop[Prod][at(DType::Int64)] = all_three<uint64_t, Multiply>();
+  t.loop[Prod][at(DType::Complex64)] = complex_product<float>();
+  t.loop[Prod][at(DType::Complex128)] = complex_product<double>();
+  auto extrema = [&]<class T>(DType d, T) {
+    t.loop[Max][at(d)] = all_three<T, Larger>();
+    t.loop[Min][at(d)] = all_three<T, Smaller>();
+  };
+  extrema(DType::Bool, uint8_t{});
+  extrema(DType::UInt8, uint8_t{});
+  extrema(DType::Int8, int8_t{});
+  extrema(DType::Int16, int16_t{});
+  extrema(DType::Int32, int32_t{});
+  extrema(DType::Int64, int64_t{});
+  extrema(DType::Float32, float{});
+  extrema(DType::Float64, double{});
+  auto mapped = [&]<class T>(DType d, T) {
+    t.loop[SumAbs][at(d)] = all_three<T, Add, Magnitude>();
+    t.loop[SumSquare][at(d)] = all_three<T, Add, Squared>();
+    t.loop[SumCentredSquare][at(d)] = all_three<T, Add, CentredSquare>();
+    t.loop[NanSum][at(d)] = all_three<T, Add, WithoutNan>();
+  };
+  mapped(DType::Float32, float{});
+  mapped(DType::Float64, double{});
+  return t;
+}
+
+constexpr Table kTable = make_table();
+
+}  // namespace
+
+const Loop3& reduce_loops(reduce::Kind kind, DType d);
+const Loop3& reduce_loops(reduce::Kind kind, DType d) { return kTable.loop[kind][at(d)]; }
+
+}  // namespace adjoint::ADJOINT_ISA_TAG
