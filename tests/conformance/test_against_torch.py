@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,8 +143,8 @@ def test_bad_calls_raise_the_class_that_torch_raises(name: str) -> None:
     failures = []
     for sample in op.samples[:3]:
         for what, bad in spoiled(sample.draw(dtype, name)):
-            theirs = error_of(lambda bad=bad: call(torch, op, bad, dtype))
-            ours = error_of(lambda bad=bad: call(ad, op, bad, dtype))
+            theirs = error_of(partial(call, torch, op, bad, dtype))
+            ours = error_of(partial(call, ad, op, bad, dtype))
             if not same_error(ours, theirs):
                 failures.append(f"{name}({sample}) with {what}: {ours}, torch {theirs}")
     assert not failures, "\n".join(failures)
@@ -155,7 +156,7 @@ def test_dtypes_outside_the_table_are_refused_or_accepted_as_by_torch(name: str)
     sample = op.samples[0]
     for dtype in (d for letter in DTYPES if letter not in op.dtypes for d in DTYPES[letter]):
         drawn = sample.draw(dtype, name)
-        theirs = error_of(lambda drawn=drawn, dtype=dtype: call(torch, op, drawn, dtype))
-        ours = error_of(lambda drawn=drawn, dtype=dtype: call(ad, op, drawn, dtype))
+        theirs = error_of(partial(call, torch, op, drawn, dtype))
+        ours = error_of(partial(call, ad, op, drawn, dtype))
         if theirs is not None:
             assert same_error(ours, theirs), f"{name} in {dtype}: {ours}, torch {theirs}"

@@ -19,7 +19,7 @@ def spacing(magnitude: Array, dtype: str) -> Array:
     """The distance between neighbouring numbers of `dtype` at `magnitude`."""
     _, exponent = np.frexp(magnitude)
     least = SMALLEST[{"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)]
-    return np.maximum(np.ldexp(EPSILON[dtype], exponent - 1), least)
+    return np.asarray(np.maximum(np.ldexp(EPSILON[dtype], exponent - 1), least))
 
 
 def assert_close(tensor: Any, reference: Any, ulps: float, scale: float, label: str) -> None:

@@ -31,11 +31,11 @@ def inner(cotangents: Sequence[Array], values: Sequence[Array]) -> float:
 def gradient(loss: Loss, inputs: Sequence[Array], which: int) -> Array:
     """The gradient of `loss` with respect to `inputs[which]`."""
     x = inputs[which]
-    result = np.zeros(x.shape, x.dtype)
+    result: Any = np.zeros(x.shape, x.dtype)
     units = (1.0, 1j) if np.iscomplexobj(x) else (1.0,)
     for at in np.ndindex(x.shape):
         for unit in units:
-            h = STEP * max(1.0, abs(x[at]))
+            h = STEP * max(1.0, float(abs(x[at])))
             result[at] += (
                 unit
                 * (

@@ -80,7 +80,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     """Add up the axes along which an array of `shape` was repeated."""
     g = g.sum(axis=tuple(range(g.ndim - len(shape))))
     repeated = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
-    return g.sum(axis=repeated, keepdims=True)
+    return np.asarray(g.sum(axis=repeated, keepdims=True))
 
 
 def apply(

