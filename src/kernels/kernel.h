@@ -56,8 +56,9 @@ struct LoopRegistrar {
 
 }  // namespace adjoint
 
-// Files compiled per instruction set get ADJOINT_ISA_TAG = Base, V3 or V4 from CMake; their code lives
-// in a namespace of that name so that the linker never mixes two builds of one inline function.
+// Files compiled per instruction set get ADJOINT_ISA_TAG = Base, V3 or V4 from CMake; their code
+// lives in a namespace of that name so that the linker never mixes two builds of one inline
+// function.
 #ifndef ADJOINT_ISA_TAG
 #define ADJOINT_ISA_TAG Base
 #endif

@@ -8,21 +8,36 @@
 namespace adjoint {
 
 enum class DType : uint8_t {
-  Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128,
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128,
 };
 inline constexpr int kDTypes = 12;
 
 // A 16-bit float is stored as bits; arithmetic happens in float32 (see kernels/convert.cpp).
-struct half_t { uint16_t bits; };
-struct bfloat16_t { uint16_t bits; };
+struct half_t {
+  uint16_t bits;
+};
+struct bfloat16_t {
+  uint16_t bits;
+};
 
 using complex64_t = std::complex<float>;
 using complex128_t = std::complex<double>;
 
 inline constexpr uint8_t kItemSize[kDTypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
 inline constexpr const char* kDTypeName[kDTypes] = {
-    "bool",     "uint8",   "int8",    "int16",     "int32",      "int64", "float16",
-    "bfloat16", "float32", "float64", "complex64", "complex128"};
+    "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 
 inline size_t item_size(DType d) { return kItemSize[static_cast<int>(d)]; }
 inline const char* name_of(DType d) { return kDTypeName[static_cast<int>(d)]; }
@@ -42,9 +57,13 @@ inline DType complex_dtype(DType d) {
   return d == DType::Float64 || d == DType::Complex128 ? DType::Complex128 : DType::Complex64;
 }
 
-template <class T> struct dtype_of;
-#define ADJOINT_DTYPE(T, D) \
-  template <> struct dtype_of<T> { static constexpr DType value = DType::D; };
+template <class T>
+struct dtype_of;
+#define ADJOINT_DTYPE(T, D)                  \
+  template <>                                \
+  struct dtype_of<T> {                       \
+    static constexpr DType value = DType::D; \
+  };
 ADJOINT_DTYPE(bool, Bool)
 ADJOINT_DTYPE(uint8_t, UInt8)
 ADJOINT_DTYPE(int8_t, Int8)
