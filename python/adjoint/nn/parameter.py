@@ -45,9 +45,6 @@ class Parameter(Tensor):
         memo[id(self)] = copy
         return copy
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
-        return "Parameter containing:\n" + super().__repr__()
-
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         attributes = dict(getattr(self, "__dict__", {}))
         return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes)
