@@ -1,16 +1,16 @@
 // The loops over memory, and the macros that make a kernel one line:
 //
-//   KERNEL1_FLOAT(exp, exp(x))              x is f32 in the float32 loop and f64 in the float64
-//   loop KERNEL1_WIDE(erf, erf(x))               x is f64 in both: float32 is computed in float64,
-//   rounded once KERNEL2_FLOAT(maximum, maximum(x, y))   likewise 2_WIDE, 3_FLOAT (x, y, z),
-//   4_FLOAT (w, x, y, z) KERNEL1_PREDICATE(isnan, x != x)        the expression is a mask, the
-//   output one byte per element
+//   KERNEL1_FLOAT(exp, exp(x))             x is f32 in the float32 loop, f64 in the float64 loop
+//   KERNEL1_WIDE(erfinv, erfinv(x))        x is f64 in both: float32 is widened, then rounded once
+//   KERNEL2_FLOAT(maximum, maximum(x, y))  likewise 2_WIDE, 3_FLOAT (x, y, z), 4_FLOAT (w, x, y, z)
+//   KERNEL2_WIDE_PAIR(pow, e32, e64)       in f64 for both, with a shorter expression for float32
+//   KERNEL1_PREDICATE(isnan, x != x)       x is one number, the output one byte
 //
 // KERNEL1_FLOAT(exp, exp(x)) expands to
 //
-//   struct exp_kernel { template <class V> static V lane(V x) { return exp(x); } };
-//   static const LoopRegistrar exp_f32{kIsa, "exp", 1, Result::Same, DType::Float32,
-//                                      float_loop<float, f32, 1, exp_kernel>};
+//   struct exp_kernel { template <class V> static auto lane(V x) { return V(exp(x)); } };
+//   static const LoopRegistrar exp_float{kIsa, "exp", 1, Result::Same, DType::Float32,
+//                                        float_loop<float, f32, 1, exp_kernel>};
 //   ... and the same for float64.
 #pragma once
 #include <utility>
@@ -60,20 +60,85 @@ ADJOINT_INLINE void copy_part(T* to, const T* from, int64_t count) {
   }
 }
 
-// The last, incomplete vector. Unused lanes hold 1: no function takes its slow path for it.
+// The last, incomplete vector. Unused lanes hold 1: no function takes its slow path for it. Masked
+// loads, where there are any, spare the wait for a buffer that was written in pieces.
 template <class T, class V>
 ADJOINT_INLINE V load_part(const T* p, int64_t count) {
+#if ADJOINT_SIMD == 512
+  unsigned lanes = (1u << count) - 1;
+  if constexpr (sizeof(T) == 8)
+    return (V)_mm512_mask_loadu_pd(_mm512_set1_pd(1), lanes, p);
+  else if constexpr (sizeof(ScalarOf<V>) == 4)
+    return (V)_mm512_mask_loadu_ps(_mm512_set1_ps(1), lanes, p);
+  else
+    return widen((f32half)_mm256_mask_loadu_ps(_mm256_set1_ps(1), lanes, p));
+#elif ADJOINT_SIMD == 256
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
+  if constexpr (sizeof(T) == 8) {
+    const __m256i wide = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(mask));
+    return (i64)wide ? (V)_mm256_maskload_pd(p, wide) : splat<V>(1);
+  } else if constexpr (sizeof(ScalarOf<V>) == 4) {
+    return (i32)mask ? (V)_mm256_maskload_ps(p, mask) : splat<V>(1);
+  } else {
+    const __m128i half = _mm256_castsi256_si128(mask);
+    return widen((f32half)_mm_blendv_ps(_mm_set1_ps(1), _mm_maskload_ps(p, half), (__m128)half));
+  }
+#else
   T buffer[kLanes<V>];
   for (T& b : buffer) b = 1;
-  copy_part<kLanes<V>>(buffer, p, count);
+  copy_part<kLanes<V> >(buffer, p, count);
   return load<T, V>(buffer);
+#endif
 }
+
+// Stores of shrinking pieces straight from the register.
+#if ADJOINT_SIMD == 256
+ADJOINT_INLINE void store_part128(float* p, __m128 v, int64_t count) {
+  if (count & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), v);
+    v = _mm_movehl_ps(v, v);
+    p += 2;
+  }
+  if (count & 1) _mm_store_ss(p, v);
+}
+#endif
 
 template <class T, class V>
 ADJOINT_INLINE void store_part(T* p, V v, int64_t count) {
+#if ADJOINT_SIMD == 512
+  unsigned lanes = (1u << count) - 1;
+  if constexpr (sizeof(T) == 8)
+    _mm512_mask_storeu_pd(p, lanes, (__m512d)v);
+  else if constexpr (sizeof(ScalarOf<V>) == 4)
+    _mm512_mask_storeu_ps(p, lanes, (__m512)v);
+  else
+    _mm256_mask_storeu_ps(p, lanes, (__m256)narrow(v));
+#elif ADJOINT_SIMD == 256
+  if constexpr (sizeof(T) == 8) {
+    __m128d half = _mm256_castpd256_pd128((__m256d)v);
+    if (count & 2) {
+      _mm_storeu_pd(p, half);
+      half = _mm256_extractf128_pd((__m256d)v, 1);
+      p += 2;
+    }
+    if (count & 1) _mm_store_sd(p, half);
+  } else if constexpr (sizeof(ScalarOf<V>) == 4) {
+    __m128 half = _mm256_castps256_ps128((__m256)v);
+    if (count & 4) {
+      _mm_storeu_ps(p, half);
+      half = _mm256_extractf128_ps((__m256)v, 1);
+      p += 4;
+    }
+    store_part128(p, half, count);
+  } else {
+    store_part128(p, (__m128)narrow(v), count);
+  }
+#else
   T buffer[kLanes<V>];
   store<T, V>(buffer, v);
-  copy_part<kLanes<V>>(p, static_cast<const T*>(buffer), count);
+  copy_part<kLanes<V> >(p, static_cast<const T*>(buffer), count);
+#endif
 }
 
 template <class T, class V, class K, size_t... I>
@@ -92,24 +157,15 @@ static void float_loop(char* const* p, int64_t n) {
   float_loop_over<T, V, K>(p, n, std::make_index_sequence<Inputs>());
 }
 
-// Predicates write bytes 0 or 1.
-template <class T, class V, class K>
+inline constexpr float kInfinity = __builtin_inff();
+
+// Predicates write bytes 0 or 1. Here x is one number: the compiler vectorises these loops, the
+// packing of masks into bytes included, better than vector types allow to write it.
+template <class T, class K>
 static void predicate_loop(char* const* p, int64_t n) {
-  using Bytes = typename VecInfo<V>::Bytes;
   const T* in = reinterpret_cast<const T*>(p[1]);
-  char* out = p[0];
-  int64_t i = 0;
-  for (; i + kLanes<V> <= n; i += kLanes<V>) {
-    Bytes b = __builtin_convertvector(K::template lane<V>(load<T, V>(in + i)), Bytes) & 1;
-    memcpy(out + i, &b, sizeof b);
-  }
-  if (i < n) {
-    Bytes b =
-        __builtin_convertvector(K::template lane<V>(load_part<T, V>(in + i, n - i)), Bytes) & 1;
-    char buffer[sizeof b];
-    memcpy(buffer, &b, sizeof b);
-    copy_part<kLanes<V>>(out + i, static_cast<const char*>(buffer), n - i);
-  }
+  uint8_t* out = reinterpret_cast<uint8_t*>(p[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = K::template lane<T>(in[i]);
 }
 
 }  // namespace ADJOINT_ISA_TAG
@@ -152,9 +208,9 @@ static void predicate_loop(char* const* p, int64_t n) {
 #define KERNEL4_FLOAT(name, ...)                                  \
   ADJOINT_LANE_STRUCT(name, (V w, V x, V y, V z), V(__VA_ARGS__)) \
   ADJOINT_REGISTER_FLOAT(name, 4, f32)
-#define KERNEL1_PREDICATE(name, ...)                                                            \
-  ADJOINT_LANE_STRUCT(name, (V x), __VA_ARGS__)                                                 \
-  static const LoopRegistrar name##_f32{                                                        \
-      kIsa, #name, 1, Result::Bool, DType::Float32, predicate_loop<float, f32, name##_kernel>}; \
-  static const LoopRegistrar name##_f64{                                                        \
-      kIsa, #name, 1, Result::Bool, DType::Float64, predicate_loop<double, f64, name##_kernel>};
+#define KERNEL1_PREDICATE(name, ...)                                                       \
+  ADJOINT_LANE_STRUCT(name, (V x), __VA_ARGS__)                                            \
+  static const LoopRegistrar name##_f32{                                                   \
+      kIsa, #name, 1, Result::Bool, DType::Float32, predicate_loop<float, name##_kernel>}; \
+  static const LoopRegistrar name##_f64{                                                   \
+      kIsa, #name, 1, Result::Bool, DType::Float64, predicate_loop<double, name##_kernel>};

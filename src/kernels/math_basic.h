@@ -8,7 +8,7 @@ namespace ADJOINT_ISA_TAG {
 
 // Vector extensions have no operator for these; elsewhere the compiler turns the lane loop into
 // one. (The maskz forms: gcc 12 warns about its own header for the plain ones.)
-#if defined(__AVX512F__)
+#if ADJOINT_SIMD == 512
 ADJOINT_INLINE f32 sqrt(f32 x) { return (f32)_mm512_maskz_sqrt_ps(0xffff, (__m512)x); }
 ADJOINT_INLINE f64 sqrt(f64 x) { return (f64)_mm512_maskz_sqrt_pd(0xff, (__m512d)x); }
 #define ADJOINT_ROUNDING(name, mode)                                     \
@@ -18,13 +18,13 @@ ADJOINT_INLINE f64 sqrt(f64 x) { return (f64)_mm512_maskz_sqrt_pd(0xff, (__m512d
   ADJOINT_INLINE f64 name(f64 x) {                                       \
     return (f64)_mm512_maskz_roundscale_pd(0xff, (__m512d)x, mode | 8);  \
   }
-#elif defined(__AVX__)
+#elif ADJOINT_SIMD == 256
 ADJOINT_INLINE f32 sqrt(f32 x) { return (f32)_mm256_sqrt_ps((__m256)x); }
 ADJOINT_INLINE f64 sqrt(f64 x) { return (f64)_mm256_sqrt_pd((__m256d)x); }
 #define ADJOINT_ROUNDING(name, mode)                                                   \
   ADJOINT_INLINE f32 name(f32 x) { return (f32)_mm256_round_ps((__m256)x, mode | 8); } \
   ADJOINT_INLINE f64 name(f64 x) { return (f64)_mm256_round_pd((__m256d)x, mode | 8); }
-#elif defined(__SSE4_1__)
+#elif ADJOINT_SIMD == 128
 ADJOINT_INLINE f32 sqrt(f32 x) { return (f32)_mm_sqrt_ps((__m128)x); }
 ADJOINT_INLINE f64 sqrt(f64 x) { return (f64)_mm_sqrt_pd((__m128d)x); }
 #define ADJOINT_ROUNDING(name, mode)                                                \

@@ -5,11 +5,30 @@
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 
-ADJOINT_INLINE f32 fmod(f32 x, f32 y) {
-  return each_lane(x, y, [](float a, float b) { return __builtin_fmodf(a, b); });
-}
-ADJOINT_INLINE f64 fmod(f64 x, f64 y) {
-  return each_lane(x, y, [](double a, double b) { return __builtin_fmod(a, b); });
+static inline float fmod_libm(float x, float y) { return __builtin_fmodf(x, y); }
+static inline double fmod_libm(double x, double y) { return __builtin_fmod(x, y); }
+
+// The remainder is always representable: with the integer quotient q of |x| by |y| at most one off,
+// |x| - q|y| is exact, and one step back or forth makes it right. Quotients too large to be
+// integers, and what is not finite, go to the C library.
+template <class V>
+ADJOINT_INLINE V fmod(V x, V y) {
+  V a = abs(x), b = abs(y);
+  V ratio = a / b;
+  V q = trunc(ratio);
+  auto p = two_product(q, b);
+  V r = (a - p.hi) - p.lo;
+  r = r < 0 ? r + b : r;
+  r = r >= b ? r - b : r;
+  r = with_sign_of(r, x);
+  constexpr ScalarOf<V> most = sizeof(ScalarOf<V>) == 4 ? 0x1p22 : 0x1p51;
+  constexpr ScalarOf<V> least =
+      sizeof(ScalarOf<V>) == 4 ? 0x1p-90 : 0x1p-900;  // the product's rest is exact
+  constexpr ScalarOf<V> huge = sizeof(ScalarOf<V>) == 4 ? 0x1p100 : 0x1p900;
+  auto hard =
+      ~((ratio < most) & (a < huge) & (b < huge) & ((a >= least) | (a == 0)) & (b >= least));
+  if (__builtin_expect(any(hard), 0)) r = patch_lanes<V>(r, x, y, hard, fmod_libm);
+  return r;
 }
 
 // The result has the sign of the divisor.

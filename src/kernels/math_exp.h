@@ -75,6 +75,16 @@ ADJOINT_INLINE V scale_any(V s, V t) {
   return s * exp2_of_magic(half) * exp2_of_magic(rest);
 }
 
+// The second form is right only where s and the result are normal numbers; NaN may not survive it.
+enum class Scale { Any, Normal };
+template <Scale How, class V>
+ADJOINT_INLINE V scale(V s, V t) {
+  if constexpr (How == Scale::Any)
+    return scale_any(s, t);
+  else
+    return scale_normal(s, t);
+}
+
 // Overflow, underflow, infinities and NaN.
 template <class V>
 __attribute__((noinline)) static V exp_extreme(V x) {

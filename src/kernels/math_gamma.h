@@ -1,6 +1,7 @@
-// lgamma, digamma, trigamma and erfinv: scalar functions in double, lane by lane.
+// lgamma, digamma, trigamma, in double.
 #pragma once
 #include "math_inverse.h"
+#include "math_log.h"
 
 extern "C" double lgamma_r(double,
                            int*);  // POSIX; unlike lgamma it does not write the global signgam
@@ -23,81 +24,83 @@ inline constexpr double kDigammaNear[] = {
     0.0006902824648451012, -0.00048603463569055005, 0.0003258798852217698, -0.0001446563812308779,
     9.32963975445995e-05,  -0.00017833337776423342, 0.0001211724807159918};
 
-// B(2k) / 2k, the coefficients of both asymptotic series.
-inline constexpr double kBernoulli[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
-                                        1.0 / 132, -691.0 / 32760, 1.0 / 12};
+// B(2k)/2k and B(2k).
+inline constexpr double kDigammaSeries[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                            1.0 / 132, -691.0 / 32760, 1.0 / 12};
+inline constexpr double kTrigammaSeries[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                             5.0 / 66, -691.0 / 2730, 7.0 / 6};
 
-static inline double horner(double x, const double* c, int n) {
-  double r = c[n - 1];
-  for (int k = n - 1; k-- > 0;) r = r * x + c[k];
-  return r;
+// x > 0: towards [1, 2] by the recurrence below 10, the asymptotic series above. NaN stays NaN.
+ADJOINT_INLINE f64 digamma_positive(f64 x) {
+  auto large = x >= 10;
+  f64 v = x, sum{};
+  auto below = v < 1;
+  sum = below ? -1 / v : sum;
+  v = below ? v + 1 : large ? splat<f64>(1.5) : v;
+  for (int step = 0; step < 8 && any(v > 2); ++step) {
+    auto move = v > 2;
+    v = move ? v - 1 : v;
+    sum += move ? 1 / v : f64{};
+  }
+  f64 near = sum + ((v - kDigammaRoot) - kDigammaRootRest) * poly(v - 1.5, kDigammaNear);
+  if (!any(large)) return near;
+  f64 u = at_least(x, 10.0);
+  f64 inverse = 1 / u, z = inverse * inverse;
+  f64 far = log(u) - (0.5 * inverse + z * poly(z, kDigammaSeries));
+  return large ? far : near;
 }
 
-static inline double digamma_positive(double x) {
-  double r = 0;
-  if (x < 1) r = -1 / x, x += 1;
-  for (; x > 2 && x < 10;) x -= 1, r += 1 / x;
-  if (x <= 2)
-    return r + ((x - kDigammaRoot) - kDigammaRootRest) * horner(x - 1.5, kDigammaNear, 23);
-  if (x > 1e17) return __builtin_log(x);
-  double z = 1 / (x * x);
-  return __builtin_log(x) - 0.5 / x - z * horner(z, kBernoulli, 7);
-}
-
-// Poles: +-inf at +-0 as PyTorch has it, NaN at the negative integers.
-static inline double digamma_scalar(double x) {
-  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
-  if (x > 0 || x != x) return digamma_positive(x);
-  double f = x - __builtin_rint(x);  // tan has the period of the poles
-  if (f == 0 || x == -__builtin_inf()) return __builtin_nan("");
-  return digamma_positive(1 - x) - kPi / __builtin_tan(kPi * f);
-}
-
-// The recurrence up to 16 with the rounding errors of its sum carried along, then the series.
-static inline double trigamma_positive(double x) {
-  double sum = 0, lost = 0;
-  for (; x < 16; x += 1) {
-    double term = 1 / (x * x), next = sum + term;
+// x > 0: the recurrence up to 12 with the rounding errors of its sum carried along, then the
+// series.
+ADJOINT_INLINE f64 trigamma_positive(f64 x) {
+  f64 v = x, sum{}, lost{};
+  for (int step = 0; step < 12 && any(v < 12); ++step) {
+    auto move = v < 12;
+    f64 term = move ? 1 / (v * v) : f64{};
+    f64 next = sum + term;
     lost += sum >= term ? term - (next - sum) : sum - (next - term);
     sum = next;
+    v = move ? v + 1 : v;
   }
-  if (x > 1e17) return 1 / x;
-  constexpr double c[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
-                          5.0 / 66, -691.0 / 2730, 7.0 / 6};
-  double z = 1 / (x * x);
-  double tail = 1 / x + (z / 2 + z / x * horner(z, c, 7));
-  return sum == __builtin_inf() ? sum : sum + (tail + lost);
+  f64 inverse = 1 / v, z = inverse * inverse;
+  f64 tail = inverse + (0.5 * z + z * inverse * poly(z, kTrigammaSeries));
+  return sum == kInf<f64> ? sum : sum + (tail + lost);
 }
 
-static inline double trigamma_scalar(double x) {
-  if (x == 0) return __builtin_inf();
-  if (x > 0 || x != x) return trigamma_positive(x);
+// Reflection. Poles: +-inf at +-0 as PyTorch has it, NaN at the negative integers for digamma, inf
+// for trigamma.
+static inline double digamma_mirrored(double x, double at_one_minus_x) {
+  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
+  double f = x - __builtin_rint(x);  // tan and sin have the period of the poles
+  if (f == 0 || x == -__builtin_inf()) return __builtin_nan("");
+  return at_one_minus_x - kPi / __builtin_tan(kPi * f);
+}
+static inline double trigamma_mirrored(double x, double at_one_minus_x) {
   double f = x - __builtin_rint(x);
   if (f == 0) return __builtin_inf();
   double s = kPi / __builtin_sin(kPi * f);
-  return s * s - trigamma_positive(1 - x);
+  return s * s - at_one_minus_x;
 }
 
-// A close formula (Winitzki), then Halley's steps on erf or erfc, whichever keeps digits.
-static inline double erfinv_scalar(double y) {
-  double a = __builtin_fabs(y);
-  if (!(a < 1)) return a == 1 ? __builtin_copysign(__builtin_inf(), y) : __builtin_nan("");
-  if (a < 1e-9) return y * 0.88622692545275801365;
-  double w = -__builtin_log((1 - a) * (1 + a));
-  double t = 2 / (kPi * 0.147) - w / 2;
-  double x = __builtin_sqrt(__builtin_sqrt(t * t + w / 0.147) - t);
-  for (int k = 0; k < 3; ++k) {
-    double e = a < 0.5 ? __builtin_erf(x) - a : (1 - a) - __builtin_erfc(x);
-    double u = e / (1.1283791670955126 * __builtin_exp(-x * x));
-    x -= u / (1 + x * u);
-  }
-  return __builtin_copysign(x, y);
+template <class F>
+ADJOINT_INLINE f64 with_mirror(f64 x, F f, double (*mirrored)(double, double)) {
+  auto negative = x <= 0;
+  f64 r = f(negative ? 1 - x : x);
+  if (any(negative)) r = patch_lanes<f64>(r, x, r, negative, mirrored);
+  return r;
+}
+ADJOINT_INLINE f64 digamma(f64 x) {
+  return with_mirror(
+      x, [](f64 a) __attribute__((always_inline)) { return digamma_positive(a); },
+      digamma_mirrored);
+}
+ADJOINT_INLINE f64 trigamma(f64 x) {
+  return with_mirror(
+      x, [](f64 a) __attribute__((always_inline)) { return trigamma_positive(a); },
+      trigamma_mirrored);
 }
 
 ADJOINT_INLINE f64 lgamma(f64 x) { return each_lane(x, lgamma_scalar); }
-ADJOINT_INLINE f64 digamma(f64 x) { return each_lane(x, digamma_scalar); }
-ADJOINT_INLINE f64 trigamma(f64 x) { return each_lane(x, trigamma_scalar); }
-ADJOINT_INLINE f64 erfinv(f64 x) { return each_lane(x, erfinv_scalar); }
 
 }  // namespace ADJOINT_ISA_TAG
 }  // namespace adjoint

@@ -16,6 +16,8 @@ struct ArcTable<f32> {
   static constexpr float atan[] = {-0.333333164f, 0.199985296f, -0.142444223f, 0.105993569f,
                                    -0.0609035492f};
   static constexpr float pi = 0x1.921fb6p+1f, pi_rest = -0x1.777a5cp-24f;
+  static constexpr float quarter = 0x1.921fb0p-1f, quarter_rest = 0x1.5110b4p-23f;
+  static constexpr float most = 0x1p126f, least = 0x1p-100f;
 };
 template <>
 struct ArcTable<f64> {
@@ -31,6 +33,7 @@ struct ArcTable<f64> {
   static constexpr double pi = kPi, pi_rest = kPiRest;
   // pi/4 with its last bits zero, so that three times it is exact
   static constexpr double quarter = 0x1.921fb54442d00p-1, quarter_rest = 0x1.8469898cc5170p-49;
+  static constexpr double most = 0x1p1022, least = 0x1p-1000;
 };
 
 // asin(s) = s + s z P(z), z = s^2 <= 1/4; above 1/2 the half-angle form pi/2 - 2
@@ -87,31 +90,33 @@ ADJOINT_INLINE V atan(V x) {
   return with_sign_of(base + ((more + rest) + t), x);
 }
 
+static inline float atan2_libm(float y, float x) { return __builtin_atan2f(y, x); }
 static inline double atan2_libm(double y, double x) { return __builtin_atan2(y, x); }
 static inline double hypot_libm(double x, double y) { return __builtin_hypot(x, y); }
 
 // The angle is k pi/4 plus or minus atan(t), |t| <= tan(pi/8), with one division. Zeros together,
 // infinities, NaN and magnitudes whose sum overflows or whose products underflow go to the C
 // library.
-ADJOINT_INLINE f64 atan2(f64 y, f64 x) {
-  using C = ArcTable<f64>;
-  f64 a = abs(y), b = abs(x);
+template <class V>
+ADJOINT_INLINE V atan2(V y, V x) {
+  using S = ScalarOf<V>;
+  using C = ArcTable<V>;
+  V a = abs(y), b = abs(x);
   auto steep = a > b;
-  f64 high = steep ? a : b, low = steep ? b : a;
-  auto middle = low > 0.41421356237309503 * high;
-  f64 t = (middle ? low - high : low) / (middle ? low + high : high);
-  f64 z = t * t;
-  f64 p = t + t * z * poly(z, C::atan);
-  f64 one = splat<f64>(1);
-  f64 k = middle ? one : f64{};
+  V high = steep ? a : b, low = steep ? b : a;
+  auto middle = low > S(0.41421356237309503) * high;
+  V t = (middle ? low - high : low) / (middle ? low + high : high);
+  V z = t * t;
+  V p = t + t * z * poly(z, C::atan);
+  V k = middle ? splat<V>(1) : V{};
   k = steep ? 2 - k : k;
   p = steep ? -p : p;
-  auto behind = sign_bit(x) != 0;
+  auto behind = bits(x) < 0;
   k = behind ? 4 - k : k;
   p = behind ? -p : p;
-  f64 r = with_sign_of(k * C::quarter + (k * C::quarter_rest + p), y);
-  auto hard = ~((high < 0x1p1022) & (high > 0x1p-1000) & (low >= 0));
-  if (__builtin_expect(any(hard), 0)) r = patch_lanes<f64>(r, y, x, hard, atan2_libm);
+  V r = with_sign_of(k * C::quarter + (k * C::quarter_rest + p), y);
+  auto hard = ~((high < C::most) & (high > C::least) & (low >= 0));
+  if (__builtin_expect(any(hard), 0)) r = patch_lanes<V>(r, y, x, hard, atan2_libm);
   return r;
 }
 

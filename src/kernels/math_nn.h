@@ -10,15 +10,25 @@ namespace ADJOINT_ISA_TAG {
 
 // x sigmoid(z + z_lo). For negative z, where the result is close to x e^z, the product is formed
 // before the factor 2^n, so that it is accurate even where e^z alone would be a denormal number.
+template <Scale How, class V>
+ADJOINT_INLINE V times_sigmoid_scaled(V x, V z, V z_lo) {
+  auto e = exp_parts(at_least(-abs(z), ExpTable<V>::lowest * ScalarOf<V>(1.05)));
+  V q = e.q + (z < 0 ? z_lo : -z_lo) * (1 + e.q);
+  V d = 1 + scale<How>(1 + q, e.t);
+  V r = (z < 0 ? x + x * q : x) / d;
+  return z < 0 ? scale<How>(r, e.t) : r;
+}
+template <class V>
+__attribute__((noinline)) static V times_sigmoid_extreme(V x, V z, V z_lo) {
+  return times_sigmoid_scaled<Scale::Any>(x, z, z_lo);
+}
 template <class V>
 ADJOINT_INLINE V times_sigmoid(V x, V z, V z_lo) {
-  constexpr ScalarOf<V> lowest = ExpTable<V>::lowest * ScalarOf<V>(1.05);
-  V a = -abs(z);
-  auto e = exp_parts(at_least(a, lowest));
-  V slack = z < 0 ? z_lo : -z_lo;
-  V q = e.q + slack * (1 + e.q);
-  V d = 1 + scale_any(1 + q, e.t);
-  return z < 0 ? scale_any((x + x * q) / d, e.t) : x / d;
+  using S = ScalarOf<V>;
+  // the exponents of x and of e^z together stay within the normal numbers; zeros do not
+  auto plain = (abs(z) <= ExpTable<V>::safe * S(0.7)) & (abs(x) >= S(1e-7)) & (abs(x) <= S(1e3));
+  if (__builtin_expect(any(~plain), 0)) return times_sigmoid_extreme(x, z, z_lo);
+  return times_sigmoid_scaled<Scale::Normal>(x, z, z_lo);
 }
 
 template <class V>

@@ -17,6 +17,21 @@
 
 #include "kernel.h"
 
+// Bits of the vectors whose x86 intrinsics fill the gaps of the vector extensions; 0 where there
+// are none and plain loops do it. ADJOINT_PLAIN_VECTORS=bytes builds the plain form at any width
+// (for tests).
+#if defined(ADJOINT_PLAIN_VECTORS)
+#define ADJOINT_SIMD 0
+#elif defined(__AVX512F__)
+#define ADJOINT_SIMD 512
+#elif defined(__AVX__)
+#define ADJOINT_SIMD 256
+#elif defined(__SSE4_1__)
+#define ADJOINT_SIMD 128
+#else
+#define ADJOINT_SIMD 0
+#endif
+
 #define ADJOINT_INLINE static inline __attribute__((always_inline))
 
 // True where a*b+c is one instruction with one rounding; the compiler forms it
@@ -30,10 +45,10 @@
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 
-#if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64;
-#elif defined(__AVX__)
-inline constexpr int kVectorBytes = 32;
+#if ADJOINT_SIMD
+inline constexpr int kVectorBytes = ADJOINT_SIMD / 8;
+#elif defined(ADJOINT_PLAIN_VECTORS)
+inline constexpr int kVectorBytes = ADJOINT_PLAIN_VECTORS;
 #else
 inline constexpr int kVectorBytes = 16;
 #endif
@@ -96,11 +111,11 @@ ADJOINT_INLINE V with_sign_of(V magnitude, V s) {
 // True if any lane of a comparison's result is set.
 template <class I>
 ADJOINT_INLINE bool any(I mask) {
-#if defined(__AVX512F__)
+#if ADJOINT_SIMD == 512
   return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX__)
+#elif ADJOINT_SIMD == 256
   return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
-#elif defined(__SSE4_1__)
+#elif ADJOINT_SIMD == 128
   return !_mm_testz_si128((__m128i)mask, (__m128i)mask);
 #else
   uint64_t words[kVectorBytes / 8], all = 0;
@@ -165,9 +180,9 @@ ADJOINT_INLINE V scale_normal(V x, V t) {
 
 // Between f64 lanes and as many floats. (gcc 12 splits the conversion in two on AVX.)
 ADJOINT_INLINE f64 widen(f32half x) {
-#if defined(__AVX512F__)
+#if ADJOINT_SIMD == 512
   return (f64)_mm512_maskz_cvtps_pd(0xff, (__m256)x);
-#elif defined(__AVX__)
+#elif ADJOINT_SIMD == 256
   return (f64)_mm256_cvtps_pd((__m128)x);
 #else
   return __builtin_convertvector(x, f64);
@@ -189,10 +204,12 @@ ADJOINT_INLINE f32 in_f64(f32 x, F f) {
 // A product that must be rounded: keeps the compiler from fusing it into what uses it.
 template <class V>
 ADJOINT_INLINE V rounded(V x) {
-#if defined(__x86_64__)
+#if ADJOINT_SIMD
   __asm__("" : "+x"(x));
 #elif defined(__aarch64__)
   __asm__("" : "+w"(x));
+#else
+  __asm__("" : "+m"(x));
 #endif
   return x;
 }
@@ -205,14 +222,14 @@ struct Sum2 {
 #if ADJOINT_FMA
 // a*b - c with one rounding. Elsewhere the compiler fuses by itself; here the exactness is the
 // point.
-#if defined(__AVX512F__)
+#if ADJOINT_SIMD == 512
 ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
   return (f32)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)c);
 }
 ADJOINT_INLINE f64 fused_sub(f64 a, f64 b, f64 c) {
   return (f64)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c);
 }
-#elif defined(__AVX__)
+#elif ADJOINT_SIMD == 256
 ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
   return (f32)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)c);
 }

@@ -4,6 +4,7 @@
 #include "../isa_lines.h"
 #include "../math_basic.h"
 #include "../math_erf.h"
+#include "../math_erfinv.h"
 #include "../math_exp.h"
 #include "../math_gamma.h"
 #include "../math_hyper.h"
@@ -56,17 +57,17 @@ KERNEL1_FLOAT(gelu, gelu(x))
 KERNEL1_FLOAT(gelu_tanh, gelu_tanh(x))
 KERNEL1_FLOAT(erf, erf(x))
 KERNEL1_FLOAT(erfc, erfc(x))
-KERNEL1_WIDE(erfinv, erfinv(x))
+KERNEL1_FLOAT(erfinv, erfinv(x))
 KERNEL1_WIDE(lgamma, lgamma(x))
 KERNEL1_WIDE(digamma, digamma(x))
 KERNEL1_WIDE(trigamma, trigamma(x))
 
 KERNEL1_PREDICATE(isnan, x != x)
-KERNEL1_PREDICATE(isinf, abs(x) == kInf<V>)
-KERNEL1_PREDICATE(isfinite, abs(x) < kInf<V>)
-KERNEL1_PREDICATE(isposinf, x == kInf<V>)
-KERNEL1_PREDICATE(isneginf, x == -kInf<V>)
-KERNEL1_PREDICATE(signbit, bits(x) < 0)
+KERNEL1_PREDICATE(isinf, (x == kInfinity) | (x == -kInfinity))
+KERNEL1_PREDICATE(isfinite, (x < kInfinity) & (x > -kInfinity))
+KERNEL1_PREDICATE(isposinf, x == kInfinity)
+KERNEL1_PREDICATE(isneginf, x == -kInfinity)
+KERNEL1_PREDICATE(signbit, __builtin_signbit(x) != 0)
 
 }  // namespace ADJOINT_ISA_TAG
 }  // namespace adjoint
