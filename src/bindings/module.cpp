@@ -16,6 +16,7 @@ void fill(PyObject* module) {
   add_creation(module);
   add_settings(module);
   add_optim(module);
+  add_casts();
   add_op_functions(module, tensor_type);
 }
 

@@ -111,6 +111,7 @@ void add_autograd(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_optim(PyObject* module);
+void add_casts();
 
 extern PyNumberMethods tensor_number_slots;
 void fill_number_slots();

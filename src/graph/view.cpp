@@ -50,7 +50,11 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
 }  // namespace
 
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
-  Tensor v = on_storage(t->storage, shape, strides, offset, t.dtype());
+  return make_view_as(t, shape, strides, offset, t.dtype());
+}
+
+Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype) {
+  Tensor v = on_storage(t->storage, shape, strides, offset, dtype);
   TensorObject* base = t->base ? t->base : t.get();
   Py_INCREF(base);
   v->base = base;
@@ -103,6 +107,11 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
                   "inplace. You should "
                   "replace the inplace operation by an out-of-place one.");
   }
+  if (t.dtype() != base.dtype()) {
+    runtime_error("a ", t.dtype(), " view of a ", base.dtype(),
+                  " tensor is being modified inplace while gradients are recorded (", what,
+                  "), which is not supported; fix: build the tensor from its parts instead");
+  }
   if (t.has(kNoGradView)) {
     runtime_error(
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
@@ -142,12 +151,29 @@ void rebase_history(const Tensor& t, Node* node) {
   refresh_view_history(t.get());
 }
 
+namespace {
+
+// The view's elements taken from its base, by ops. A complex view of real memory, or a real one of
+// complex memory, goes through the other dtype.
+Tensor gather(const Tensor& base, const Tensor& t) {
+  Geometry g = geometry_of(t);
+  if (base.dtype() == t.dtype()) return op<"as_strided">(base, g.shape, g.strides, g.offset);
+  if (is_complex(base.dtype())) {
+    return op<"as_strided">(op<"view_as_real">(base), g.shape, g.strides, g.offset);
+  }
+  for (int64_t& s : g.strides) s *= 2;
+  g.shape.push_back(2);
+  g.strides.push_back(1);
+  return op<"view_as_complex">(op<"as_strided">(base, g.shape, g.strides, 2 * g.offset));
+}
+
+}  // namespace
+
 void refresh_view_history(TensorObject* view) {
   Tensor t = Tensor::borrow(view), base = Tensor::borrow(view->base);
   if (!base.requires_grad()) return;
   GradMode on(true);
-  Geometry g = geometry_of(t);
-  Tensor fresh = op<"as_strided">(base, g.shape, g.strides, g.offset);
+  Tensor fresh = gather(base, t);
   set_history(t, fresh->grad_fn, fresh->output_nr);
 }
 

@@ -11,6 +11,8 @@ namespace adjoint {
 
 // A view of `t` with the given geometry (offset in elements from the start of the storage).
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);
+// The same memory seen as elements of another dtype; the geometry counts elements of that dtype.
+Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype);
 
 // Refuses, before anything is changed, what must not be changed in place. `recording` says whether
 // the change will have a history.

@@ -1,5 +1,7 @@
-// Arithmetic, elementwise: add, sub, mul, div and their like. A good file to read first.
+// Sums and products, elementwise, and their fused forms. A good file to read first.
+// Read next: division.cpp, power.cpp.
 #include "elementwise_forward.h"
+#include "fused.h"
 #include "op.h"
 
 namespace adjoint {
@@ -8,30 +10,113 @@ namespace {
 using T = const Tensor&;
 using C = Context&;
 
-bool is_one(const Value& v) { return v.is_scalar() && v.complex() == 1.0; }
+bool is_one(const Value& v) { return v.kind() == Value::Int && v.integer() == 1; }
+
+bool is_bool(const Value& v) {
+  return v.is_tensor() ? v.object()->dtype == DType::Bool : v.kind() == Value::Bool;
+}
+
+// A factor such as alpha never decides the dtype of the result; it must fit it.
+Value fitting_factor(const Value* operands, int count, const Value& factor, const char* name) {
+  ResultType type;
+  for (int i = 0; i < count; ++i) type.add(operands[i]);
+  DType d = type.get();
+  if (d == DType::Bool) return Value(factor.boolean());
+  if (factor.kind() == Value::Bool) {
+    runtime_error("Boolean ", name, " only supported for Boolean results (the result is ", d, ")");
+  }
+  if (is_integral(d) && factor.kind() != Value::Int) {
+    runtime_error("For integral input tensors, argument ", name,
+                  " must not be a floating point number.");
+  }
+  if (!is_complex(d) && factor.kind() == Value::Complex) {
+    runtime_error("For non-complex input tensors, argument ", name,
+                  " must not be a complex number.");
+  }
+  return factor;
+}
+
+Value negated(const Value& v) {
+  if (v.kind() == Value::Int) return Value(-v.integer());
+  if (v.kind() == Value::Double) return Value(-v.real());
+  return Value(-v.complex());
+}
 
 // add and sub: with alpha = 1 a kernel of two operands, otherwise a + alpha * b.
 Value add_forward(Call& c) {
   static const Kernel &plain = kernel_named("add"), &scaled = kernel_named("add_scaled");
   if (is_one(c[2])) return run_kernel(plain, c.args, 2, Common, c.out, "add");
-  return run_kernel(scaled, c.args, 3, Common, c.out, "add");
+  Value v[3] = {c[0], c[1], fitting_factor(c.args, 2, c[2], "alpha")};
+  return run_kernel(scaled, v, 3, Common, c.out, "add");
+}
+
+void refuse_bool_subtraction(Call& c) {
+  if (is_bool(c[0]) && is_bool(c[1])) {
+    runtime_error(
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
+  }
+  if (is_bool(c[0]) || is_bool(c[1])) {
+    runtime_error(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+        "to invert a mask, use the `~` or `logical_not()` operator instead.");
+  }
 }
 
 Value sub_forward(Call& c) {
   static const Kernel &plain = kernel_named("sub"), &scaled = kernel_named("add_scaled");
-  for (int i = 0; i < 2; ++i) {
-    if (c[i].is_tensor() ? c[i].object()->dtype == DType::Bool : c[i].kind() == Value::Bool) {
-      runtime_error(
-          "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-          "to invert a mask, "
-          "use the `~` or `logical_not()` operator instead.");
+  refuse_bool_subtraction(c);
+  if (is_one(c[2])) return run_kernel(plain, c.args, 2, Common, c.out, "sub");
+  Value v[3] = {c[0], c[1], negated(fitting_factor(c.args, 2, c[2], "alpha"))};
+  return run_kernel(scaled, v, 3, Common, c.out, "sub");
+}
+
+Value rsub_forward(Call& c) {
+  static const Kernel& k = kernel_named("rsub_scaled");
+  refuse_bool_subtraction(c);
+  Value v[3] = {c[0], c[1], fitting_factor(c.args, 2, c[2], "alpha")};
+  return run_kernel(k, v, 3, Common, c.out, "rsub");
+}
+
+Value addcmul_forward(Call& c) {
+  static const Kernel& k = kernel_named("addcmul");
+  Value v[4] = {c[0], c[1], c[2], fitting_factor(c.args, 3, c[3], "value")};
+  return run_kernel(k, v, 4, Common, c.out, "addcmul");
+}
+
+Value addcdiv_forward(Call& c) {
+  static const Kernel& k = kernel_named("addcdiv");
+  if (is_integral(c.tensor(1).dtype()) && is_integral(c.tensor(2).dtype())) {
+    runtime_error(
+        "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
+        "will perform a true division of tensor1 and tensor2. Use (input + value * "
+        "torch.trunc(tensor1 / tensor2)) for integer inputs.");
+  }
+  Value v[4] = {c[0], c[1], c[2], fitting_factor(c.args, 3, c[3], "value")};
+  return run_kernel(k, v, 4, Common, c.out, "addcdiv");
+}
+
+Value lerp_forward(Call& c) {
+  static const Kernel& k = kernel_named("lerp");
+  DType d = c.tensor(0).dtype();
+  for (int i = 1; i < 3; ++i) {
+    if (c[i].is_tensor() && c.tensor(i).dtype() != d) {
+      runtime_error("expected dtype ", d, " for `", i == 1 ? "end" : "weight", "` but got dtype ",
+                    c.tensor(i).dtype());
     }
   }
-  if (is_one(c[2])) return run_kernel(plain, c.args, 2, Common, c.out, "sub");
-  Value negative[3] = {c[0], c[1],
-                       c[2].kind() == Value::Int ? Value(-c[2].integer()) : Value(-c[2].complex())};
-  if (c[2].kind() == Value::Double) negative[2] = Value(-c[2].real());
-  return run_kernel(scaled, negative, 3, Common, c.out, "sub");
+  if (is_integral(d)) not_implemented("\"lerp\" not implemented for dtype ", d);
+  return run_kernel(k, c.args, 3, Common, c.out, "lerp");
+}
+
+Value neg_forward(Call& c) {
+  static const Kernel& k = kernel_named("neg");
+  if (is_bool(c[0])) {
+    runtime_error(
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+        "invert a mask, use the `~` or `logical_not()` operator instead.");
+  }
+  return run_kernel(k, c.args, 1, Common, c.out, "neg");
 }
 
 Tensor scaled(T g, const Value& alpha) { return is_one(alpha) ? g : g * alpha; }
@@ -53,6 +138,13 @@ static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scala
                             .inplace()
                             .alias("subtract");
 
+static const Op& rsub_ = def("rsub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
+                             "`other - alpha * input`, elementwise.")
+                             .forward(rsub_forward)
+                             .partial(0, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
+                             .partial(1, nothing, [](T g, C) { return g; })
+                             .function_only();
+
 static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * other`, elementwise.")
                             .elementwise("mul")
                             .partial(0, input(1), [](T g, C c) { return g * c.in(1); })
@@ -60,38 +152,50 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .inplace()
                             .alias("multiply");
 
-static const Op& div_ =
-    def("div(input: Operand, other: Operand)",
-        "`input / other`, elementwise; integers give floats.")
-        .elementwise("div", ToFloat)
-        .partial(0, input(1), [](T g, C c) { return g / c.in(1); })
-        .partial(1, input(1) | output(), [](T g, C c) { return -(g * c.out() / c.in(1)); })
-        .inplace();
-
 static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
-                            .elementwise("neg")
+                            .forward(neg_forward)
                             .partial(0, nothing, [](T g, C) { return -g; })
                             .inplace()
                             .alias("negative");
 
-static const Op& conj_ =
-    def("conj(input)", "The complex conjugate; a real tensor is returned as it is.")
+static const Op& positive_ =
+    def("positive(input)", "`+input`: the tensor itself; bool has no sign and is refused.")
         .forward([](Call& c) -> Value {
-          static const Kernel& k = kernel_named("conj");
-          if (!is_complex(c.tensor(0).dtype())) return c[0];
-          return run_kernel(k, c.args, 1, Common, c.out, "conj");
+          if (is_bool(c[0])) {
+            runtime_error("The `+` operator, on a bool tensor is not supported.");
+          }
+          return c[0];
         })
-        .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
-        .linear();
+        .no_out();
 
-static const Op& real_ =
-    def("real(input)", "The real part of a complex tensor.")
-        .forward([](Call& c) -> Value {
-          static const Kernel& k = kernel_named("real");
-          if (!is_complex(c.tensor(0).dtype())) return c[0];
-          return run_kernel(k, c.args, 1, Common, c.out, "real");
-        })
-        .grad(0, nothing, [](T g, C c) -> Tensor { return op<"_to_copy">(g, c.dtype(0)); })
-        .linear();
+static const Op& addcmul_ =
+    def("addcmul(input, tensor1, tensor2, *, value: Scalar = 1)",
+        "`input + value * tensor1 * tensor2`, elementwise.")
+        .forward(addcmul_forward)
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(1, input(2), [](T g, C c) { return mul_scaled(g, c.in(2), c.in(3)); })
+        .partial(2, input(1), [](T g, C c) { return mul_scaled(g, c.in(1), c.in(3)); })
+        .inplace();
+
+static const Op& addcdiv_ =
+    def("addcdiv(input, tensor1, tensor2, *, value: Scalar = 1)",
+        "`input + value * tensor1 / tensor2`, elementwise.")
+        .forward(addcdiv_forward)
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(1, input(2), [](T g, C c) { return scaled(g, c.in(3)) / c.in(2); })
+        .partial(2, input(1) | input(2),
+                 [](T g, C c) {
+                   return neg_mul_div(scaled(g, c.in(3)), c.tensor(1) / c.in(2), c.in(2));
+                 })
+        .inplace();
+
+static const Op& lerp_ =
+    def("lerp(input, end, weight: Operand)",
+        "`input + weight * (end - input)`, elementwise; exact at weights 0 and 1.")
+        .forward(lerp_forward)
+        .partial(0, input(2), [](T g, C c) -> Tensor { return g * op<"rsub">(c.in(2), 1); })
+        .partial(1, input(2), [](T g, C c) { return g * c.in(2); })
+        .partial(2, input(0) | input(1), [](T g, C c) { return g * (c.tensor(1) - c.in(0)); })
+        .inplace();
 
 }  // namespace adjoint

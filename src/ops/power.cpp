@@ -1,0 +1,150 @@
+// Powers and roots, elementwise. Small exponents have exact kernels: x ** 2 is one product.
+#include "elementwise_forward.h"
+#include "fused.h"
+#include "op.h"
+
+namespace adjoint {
+namespace {
+
+using T = const Tensor&;
+using C = Context&;
+
+// The kernel that computes x ** e by fewer roundings than `pow`; null if there is none.
+const Kernel* exact_kernel(DType d, double e) {
+  static const Kernel &square = kernel_named("square"), &cube = kernel_named("cube"),
+                      &sqrt = kernel_named("sqrt"), &rsqrt = kernel_named("rsqrt"),
+                      &reciprocal = kernel_named("reciprocal"), &copy = kernel_named("positive");
+  if (d == DType::Bool) return nullptr;
+  if (e == 1) return &copy;
+  if (e == 2) return &square;
+  if (e == 3 && !is_complex(d)) return &cube;
+  if (is_integral(d)) return nullptr;
+  if (e == 0.5) return &sqrt;
+  if (e == -0.5) return &rsqrt;
+  if (e == -1) return &reciprocal;
+  return nullptr;
+}
+
+Value pow_forward(Call& c) {
+  static const Kernel& general = kernel_named("pow");
+  if (c[0].is_tensor() && c[1].is_scalar()) {
+    ResultType type;
+    type.add(c[0]);
+    type.add(c[1]);
+    DType d = type.get();
+    if (is_integral(d) && c[1].real() < 0) {
+      runtime_error("Integers to negative integer powers are not allowed.");
+    }
+    const Kernel* k = c[1].kind() == Value::Complex ? nullptr : exact_kernel(d, c[1].real());
+    if (k) {
+      Value v[1] = {cast(c.tensor(0), d)};
+      return run_kernel(*k, v, 1, Common, c.out, "pow");
+    }
+  }
+  return run_kernel(general, c.args, 2, Common, c.out, "pow");
+}
+
+Value less_one(const Value& e) {
+  if (e.is_tensor()) return e.tensor() - 1.0;
+  if (e.kind() == Value::Int || e.kind() == Value::Bool) return Value(e.integer() - 1);
+  if (e.kind() == Value::Double) return Value(e.real() - 1);
+  return Value(e.complex() - 1.0);
+}
+
+// g * e * x ** (e - 1), and 0 where e is 0, whatever x is.
+Tensor base_rule(T g, C c) {
+  Value x = c.in(0), e = c.in(1);
+  if (e.is_tensor()) {
+    Tensor slope = op<"pow">(x, op<"sub">(e, 1));
+    Tensor product = g * (e.tensor() * slope);
+    return pass_where(op<"ne">(e, 0), product);
+  }
+  if (e.complex() == 0.0) return zeros_of(g);
+  if (e.complex() == 1.0) return g;
+  if (e.complex() == 2.0) return mul_scaled(g, x, e);
+  return mul_scaled(g, op<"pow">(x, less_one(e)), e);
+}
+
+// g * out * log(x), and 0 where x is 0 and e is not negative.
+Tensor exponent_rule(T g, C c) {
+  Value x = c.in(0), e = c.in(1);
+  if (x.is_scalar()) {
+    std::complex<double> z = x.complex();
+    bool complex = x.kind() == Value::Complex || is_complex(g.dtype());
+    if (z == 0.0) {
+      Value positive = complex ? op<"ge">(op<"real">(e), 0) : op<"ge">(e, 0);
+      return pass_where(op<"logical_not">(positive), g * (c.out() * -INFINITY));
+    }
+    if (complex) return g * (c.out() * Value(std::log(z)));
+    return g * (c.out() * std::log(z.real()));
+  }
+  Tensor product = g * (c.out() * op<"log">(x));
+  Value not_negative = is_complex(e.object()->dtype) ? op<"logical_and">(op<"eq">(op<"imag">(e), 0),
+                                                                         op<"ge">(op<"real">(e), 0))
+                                                     : op<"ge">(e, 0);
+  Value certain = op<"logical_and">(op<"eq">(x, 0), not_negative);
+  return op<"where">(certain, 0.0, product);
+}
+
+}  // namespace
+
+static const Op& pow_ =
+    def("pow(input: Operand, exponent: Operand)",
+        "`input ** exponent`, elementwise. An integer to a negative power is refused.")
+        .forward(pow_forward)
+        .partial(0, input(0) | input(1), base_rule)
+        .partial(1, input(0) | input(1) | output(), exponent_rule)
+        .inplace();
+
+static const Op& float_power_ =
+    def("float_power(input: Operand, exponent: Operand)",
+        "`input ** exponent` in float64, or complex128 if either is complex.")
+        .forward([](Call& c) -> Value {
+          Value v[2] = {c[0], c[1]};
+          bool complex = false;
+          for (const Value& x : v) {
+            complex |= x.is_tensor() ? is_complex(x.object()->dtype) : x.kind() == Value::Complex;
+          }
+          DType d = complex ? DType::Complex128 : DType::Float64;
+          for (Value& x : v) {
+            if (x.is_tensor())
+              x = op<"_to_copy">(x, d);
+            else if (x.kind() != Value::Complex)
+              x = Value(x.real());
+          }
+          return op<"pow">(v[0], v[1]);
+        });
+
+static const Op& square_ =
+    def("square(input)", "`input * input`, elementwise.")
+        .forward([](Call& c) -> Value {
+          static const Kernel& k = kernel_named("square");
+          Value v[1] = {c[0]};
+          if (c.tensor(0).dtype() == DType::Bool) v[0] = cast(c.tensor(0), DType::Int64);
+          return run_kernel(k, v, 1, Common, c.out, "square");
+        })
+        .partial(0, input(0), [](T g, C c) { return mul_scaled(g, c.in(0), 2); })
+        .inplace()
+        .node("PowBackward0");
+
+static const Op& sqrt_ =
+    def("sqrt(input)", "The square root, elementwise; NaN for negative numbers.")
+        .elementwise("sqrt", ToFloat)
+        .partial(0, output(),
+                 [](T g, C c) -> Tensor {
+                   if (is_complex(g.dtype())) return g / (c.out() * 2.0);
+                   return op<"_sqrt_grad">(g, c.out());
+                 })
+        .inplace();
+
+static const Op& rsqrt_ = def("rsqrt(input)", "`1 / sqrt(input)`, elementwise.")
+                              .elementwise("rsqrt", ToFloat)
+                              .partial(0, output(),
+                                       [](T g, C c) -> Tensor {
+                                         if (is_complex(g.dtype()))
+                                           return g * (op<"pow">(c.out(), 3).tensor() * -0.5);
+                                         return op<"_rsqrt_grad">(g, c.out());
+                                       })
+                              .inplace();
+
+}  // namespace adjoint

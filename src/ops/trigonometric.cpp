@@ -1,0 +1,153 @@
+// Trigonometric and hyperbolic functions and their inverses, elementwise.
+#include <numbers>
+
+#include "elementwise_forward.h"
+#include "fused.h"
+#include "op.h"
+
+namespace adjoint {
+namespace {
+
+using T = const Tensor&;
+using C = Context&;
+
+Tensor rsqrt(const Tensor& x) { return op<"rsqrt">(x); }
+Tensor square(const Value& x) { return op<"square">(x); }
+
+// Multiplication by a constant that makes floats of integers.
+template <bool ToRadians>
+Value change_unit(Call& c) {
+  static const Kernel& k = kernel_named("mul");
+  constexpr double factor = ToRadians ? std::numbers::pi / 180 : 180 / std::numbers::pi;
+  Value v[2] = {c[0], factor};
+  return run_kernel(k, v, 2, ToFloat, c.out, c.op.name.c_str());
+}
+
+}  // namespace
+
+static const Op& sin_ = def("sin(input)", "The sine of radians, elementwise.")
+                            .elementwise("sin", ToFloat)
+                            .partial(0, input(0), [](T g, C c) { return mul_cos(g, c.in(0)); })
+                            .inplace();
+
+static const Op& cos_ = def("cos(input)", "The cosine of radians, elementwise.")
+                            .elementwise("cos", ToFloat)
+                            .partial(0, input(0), [](T g, C c) { return mul_neg_sin(g, c.in(0)); })
+                            .inplace();
+
+static const Op& tan_ =
+    def("tan(input)", "The tangent of radians, elementwise.")
+        .elementwise("tan", ToFloat)
+        .partial(0, output(), [](T g, C c) { return g * (square(c.out()) + 1.0); })
+        .inplace();
+
+static const Op& asin_ =
+    def("asin(input)", "The inverse sine, in radians.")
+        .elementwise("asin", ToFloat)
+        .partial(0, input(0), [](T g, C c) { return g * rsqrt(one_minus_square(c.in(0))); })
+        .inplace()
+        .alias("arcsin");
+
+static const Op& acos_ =
+    def("acos(input)", "The inverse cosine, in radians.")
+        .elementwise("acos", ToFloat)
+        .partial(0, input(0), [](T g, C c) { return -(g * rsqrt(one_minus_square(c.in(0)))); })
+        .inplace()
+        .alias("arccos");
+
+static const Op& atan_ =
+    def("atan(input)", "The inverse tangent, in radians.")
+        .elementwise("atan", ToFloat)
+        .partial(0, input(0), [](T g, C c) { return g / (square(c.in(0)) + 1.0); })
+        .inplace()
+        .alias("arctan");
+
+static const Op& atan2_ =
+    def("atan2(input, other)", "The angle of the point (other, input), in radians.")
+        .elementwise("atan2", ToFloat)
+        .partial(0, input(0) | input(1),
+                 [](T g, C c) { return g * c.in(1) / (square(c.in(0)) + square(c.in(1))); })
+        .partial(1, input(0) | input(1),
+                 [](T g, C c) { return -(g * c.in(0)) / (square(c.in(0)) + square(c.in(1))); })
+        .inplace()
+        .alias("arctan2");
+
+static const Op& sinh_ = def("sinh(input)", "The hyperbolic sine, elementwise.")
+                             .elementwise("sinh", ToFloat)
+                             .partial(0, input(0), [](T g, C c) { return g * op<"cosh">(c.in(0)); })
+                             .inplace();
+
+static const Op& cosh_ = def("cosh(input)", "The hyperbolic cosine, elementwise.")
+                             .elementwise("cosh", ToFloat)
+                             .partial(0, input(0), [](T g, C c) { return g * op<"sinh">(c.in(0)); })
+                             .inplace();
+
+static const Op& tanh_ = def("tanh(input)", "The hyperbolic tangent, elementwise.")
+                             .elementwise("tanh", ToFloat)
+                             .partial(0, output(),
+                                      [](T g, C c) -> Tensor {
+                                        if (is_complex(g.dtype()))
+                                          return g * one_minus_square(c.out());
+                                        return op<"_tanh_grad">(g, c.out());
+                                      })
+                             .inplace();
+
+static const Op& asinh_ =
+    def("asinh(input)", "The inverse hyperbolic sine, elementwise.")
+        .elementwise("asinh", ToFloat)
+        .partial(0, input(0), [](T g, C c) { return g * rsqrt(square(c.in(0)) + 1.0); })
+        .inplace()
+        .alias("arcsinh");
+
+static const Op& acosh_ = def("acosh(input)", "The inverse hyperbolic cosine, elementwise.")
+                              .elementwise("acosh", ToFloat)
+                              .partial(0, input(0),
+                                       [](T g, C c) {
+                                         Tensor x = c.in(0);
+                                         // Two roots: the branch cut of one root of the product is
+                                         // not that of acosh.
+                                         if (is_complex(x.dtype()))
+                                           return g * rsqrt(x - 1.0) * rsqrt(x + 1.0);
+                                         return g * rsqrt(square(x) - 1.0);
+                                       })
+                              .inplace()
+                              .alias("arccosh");
+
+static const Op& atanh_ =
+    def("atanh(input)", "The inverse hyperbolic tangent, elementwise.")
+        .elementwise("atanh", ToFloat)
+        .partial(0, input(0), [](T g, C c) { return g / one_minus_square(c.in(0)); })
+        .inplace()
+        .alias("arctanh");
+
+static const Op& hypot_ =
+    def("hypot(input, other)", "sqrt(input**2 + other**2), without overflow.")
+        .elementwise("hypot")
+        .partial(0, input(0) | output(), [](T g, C c) { return g * (c.tensor(0) / c.out()); })
+        .partial(1, input(1) | output(), [](T g, C c) { return g * (c.tensor(1) / c.out()); })
+        .inplace();
+
+static const Op& sinc_ = def("sinc(input)", "sin(pi * input) / (pi * input), and 1 at zero.")
+                             .elementwise("sinc", ToFloat)
+                             .partial(0, input(0),
+                                      [](T g, C c) -> Tensor {
+                                        Tensor y = c.tensor(0) * std::numbers::pi;
+                                        Tensor slope =
+                                            (op<"cos">(y) - op<"sin">(y).tensor() / y) / c.in(0);
+                                        return op<"where">(op<"eq">(c.in(0), 0), 0.0, g * slope);
+                                      })
+                             .inplace();
+
+static const Op& deg2rad_ =
+    def("deg2rad(input)", "Degrees as radians.")
+        .forward(change_unit<true>)
+        .partial(0, nothing, [](T g, C) { return g * (std::numbers::pi / 180); })
+        .inplace();
+
+static const Op& rad2deg_ =
+    def("rad2deg(input)", "Radians as degrees.")
+        .forward(change_unit<false>)
+        .partial(0, nothing, [](T g, C) { return g * (180 / std::numbers::pi); })
+        .inplace();
+
+}  // namespace adjoint
