@@ -247,7 +247,6 @@ def tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor: ...
-
 def _sgd_step(
     params: list[Any],
     grads: list[Any],
