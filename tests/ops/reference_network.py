@@ -15,6 +15,11 @@ def added(x: Array, a: Array, b: Array, beta: Any = 1, alpha: Any = 1) -> Any:
     return (np.multiply(x, beta) if beta else 0) + np.multiply(np.matmul(a, b), alpha)
 
 
+def linear(x: Array, weight: Array, bias: Any = None) -> Any:
+    out = np.matmul(x, weight.T)
+    return out if bias is None else out + bias
+
+
 def einsum(text: str, *arrays: Array) -> Any:
     return np.einsum(text.replace(" ", ""), *arrays)
 
@@ -231,7 +236,8 @@ def cast(dtype: str) -> Callable[..., Any]:
 CASTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8", "bool")
 NETWORK: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), np.matmul), "outer": np.outer,
-    "addmm": added, "baddbmm": added, "einsum": einsum,
+    "addmm": added, "baddbmm": added, "addmv": added, "linear": linear,
+    "vdot": lambda a, b: np.matmul(np.conj(a), b), "einsum": einsum,
     "tensordot": lambda a, b, dims: np.tensordot(a, b, axes=dims),
     "reshape": np.reshape, "view": np.reshape, "flatten": flatten, "squeeze": squeeze,
     "unsqueeze": lambda x, dim: np.expand_dims(x, dim),

@@ -60,6 +60,15 @@ PRODUCTS = [
         S(R(5, 2, 3), R(5, 3, 4)), S(R(0, 2, 3), R(0, 3, 4)), S(R(2, 2, 0), R(2, 0, 3)),
     ]),
     product("mv", [S(R(2, 3), R(3)), S(R(2, 0), R(0)), S(R(9, 40), R(40))]),
+    product("addmv", [
+        S(R(2), R(2, 3), R(3)), S(R(), R(2, 3), R(3)), S(R(2), R(2, 3), R(3), beta=2, alpha=3),
+        S(R(2), R(2, 3), R(3), beta=0),
+    ]),
+    product("vdot", [S(R(3), R(3)), S(R(0), R(0)), S(R(40), R(40))]),
+    product("linear", [
+        S(R(2, 3), R(4, 3)), S(R(2, 3), R(4, 3), R(4)), S(R(3), R(4, 3), R(4)),
+        S(R(5, 2, 3), R(4, 3), R(4)), S(R(0, 3), R(4, 3)), S(R(3), R(3)),
+    ], path=F + "linear", method=False),
     product("dot", [S(R(3), R(3)), S(R(0), R(0)), S(R(40), R(40))]),
     product("outer", [S(R(3), R(4)), S(R(0), R(4)), S(R(1), R(1))]),
     product(
