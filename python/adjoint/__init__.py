@@ -9,24 +9,40 @@ import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from . import _core
-from ._core import *  # noqa: F403
-from ._core import Tensor as Tensor
-from ._device import device as device
+from ._openblas import load as _load
+
+_core = _load()
+
+from ._core import *  # noqa: E402, F403
+from ._core import Tensor as Tensor  # noqa: E402
+
+_core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+
+from . import _tensor_methods, autograd  # noqa: E402
+from ._creation import tensor as tensor  # noqa: E402
+from ._device import device as device  # noqa: E402
+from ._printing import set_printoptions as set_printoptions  # noqa: E402
+from ._typeinfo import finfo as finfo  # noqa: E402
+from ._typeinfo import iinfo as iinfo  # noqa: E402
+from .autograd import enable_grad as enable_grad  # noqa: E402
+from .autograd import inference_mode as inference_mode  # noqa: E402
+from .autograd import no_grad as no_grad  # noqa: E402
+from .autograd import set_grad_enabled as set_grad_enabled  # noqa: E402
 
 if _TYPE_CHECKING:
     from . import cuda as cuda
     from . import nn as nn
     from . import optim as optim
+    from . import return_types as return_types
     from . import utils as utils
     from ._alias import install_as_torch as install_as_torch
 
 __version__ = "0.1.0"
 
-_core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+_core._extend_tensor(_tensor_methods.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
-_LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "utils"})
+_LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "return_types", "utils"})
 _LAZY_NAMES = {"install_as_torch": "_alias"}
 
 

@@ -98,6 +98,16 @@ PyObject* memory_release(PyObject*, PyObject*) {
   memory::release_cached();
   Py_RETURN_NONE;
 }
+// Methods of Tensor that are written in Python: what runs once per call of a user's function.
+PyObject* extend_tensor(PyObject*, PyObject* methods) {
+  if (!PyDict_Check(methods)) {
+    PyErr_SetString(PyExc_TypeError, "expected a dict");
+    return nullptr;
+  }
+  if (PyDict_Update(tensor_type->tp_dict, methods) < 0) return nullptr;
+  PyType_Modified(tensor_type);
+  Py_RETURN_NONE;
+}
 PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(isa_name(active_isa())); }
 
 PyMethodDef functions[] = {
@@ -112,6 +122,7 @@ PyMethodDef functions[] = {
     {"memory_stats", memory_stats, METH_NOARGS, "Bytes in use, reserved, cached and at the peak."},
     {"release_memory", memory_release, METH_NOARGS, "Gives cached memory back to the system."},
     {"instruction_set", isa, METH_NOARGS, "The instruction set the kernels were chosen for."},
+    {"_extend_tensor", extend_tensor, METH_O, "Adds attributes to the Tensor type."},
     {"_set_package_folder", set_package_folder, METH_O,
      "Lines of files below this folder are not the user's."},
     {nullptr}};

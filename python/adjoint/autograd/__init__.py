@@ -1,0 +1,25 @@
+"""Automatic differentiation: ``backward``, ``grad``, grad modes and the graph.
+
+The engine is native (``src/engine``); this package is the part people call.
+"""
+
+from __future__ import annotations
+
+from . import graph as graph
+from ._backward import _tensor_backward as _tensor_backward
+from ._backward import backward as backward
+from ._backward import grad as grad
+from .grad_mode import enable_grad as enable_grad
+from .grad_mode import inference_mode as inference_mode
+from .grad_mode import no_grad as no_grad
+from .grad_mode import set_grad_enabled as set_grad_enabled
+
+__all__ = [
+    "backward",
+    "enable_grad",
+    "grad",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]
