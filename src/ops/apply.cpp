@@ -59,10 +59,10 @@ Tensor apply_inplace(const Op& op, Value* args) {
 
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (grad_enabled()) {
-    if (wants_recording(op, args) || needs_grad(out.get())) {
-      runtime_error(op.name,
-                    "(): functions with out=... arguments don't support automatic differentiation, "
-                    "but one of "
+    bool any = needs_grad(out.get());
+    for (size_t i = 0; i < op.schema.arguments.size(); ++i) any |= needs_grad(args[i]);
+    if (any) {
+      runtime_error(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of "
                     "the arguments requires grad.");
     }
   }

@@ -122,8 +122,8 @@ struct Op {
   std::string family;     // the file it stands in: a chapter of the reference
 
   Forward forward = nullptr;
-  std::array<Rule, 8> grads{};
-  std::array<Uses, 8> uses{};
+  std::array<Rule, kMaxArguments> grads{};
+  std::array<Uses, kMaxArguments> uses{};
   bool is_partial = false;  // the rules in `grads` are partial derivatives of an elementwise op
   JointRule joint = nullptr;
   Uses joint_uses{};

@@ -22,12 +22,6 @@ void each_tensor(const Value& v, F&& f) {
   }
 }
 
-bool needs(const Value& v) {
-  bool any = false;
-  each_tensor(v, [&](TensorObject* t) { any |= t && needs_grad(t); });
-  return any;
-}
-
 int count_edges(const Op& op, const Value* args) {
   int n = 0;
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
@@ -39,12 +33,18 @@ int count_edges(const Op& op, const Value* args) {
 
 }  // namespace
 
+bool needs_grad(const Value& v) {
+  bool any = false;
+  each_tensor(v, [&](TensorObject* t) { any |= t && needs_grad(t); });
+  return any;
+}
+
 bool wants_recording(const Op& op, const Value* args) {
   for (size_t i = 0, n = op.schema.arguments.size(); i < n; ++i) {
     if (op.edge_of[i] < 0) continue;
     if (args[i].is_tensor()) {
       if (needs_grad(args[i].object()) && (op.joint || op.grads[i])) return true;
-    } else if (args[i].is_tensors() && op.joint && needs(args[i])) {
+    } else if (args[i].is_tensors() && op.joint && needs_grad(args[i])) {
       return true;
     }
   }

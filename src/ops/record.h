@@ -16,6 +16,8 @@ class NodeRef {
   Node* n_;
 };
 
+// Does this argument hold a tensor that needs a gradient?
+bool needs_grad(const Value& v);
 // Does any tensor argument that the op has a derivative for need a gradient?
 bool wants_recording(const Op& op, const Value* args);
 // What the rules that will run read.
