@@ -69,15 +69,18 @@ bool parse_operand(PyObject* o, Value* v) {
   return parse_number(o, v);
 }
 
+PyObject* release_python(Value v) {
+  return v.is_tensor() ? reinterpret_cast<PyObject*>(v.release_object()) : to_python(v);
+}
+
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
-    Value args[4];
+    Value args[3];
     if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
-    for (size_t i = 2; i < op.schema.arguments.size(); ++i)
-      args[i] = op.schema.arguments[i].default_value;
-    return to_python(apply(op, args));
+    if (op.argument_count > 2) args[2] = op.schema.arguments[2].default_value;
+    return release_python(apply(op, args));
   });
 }
 

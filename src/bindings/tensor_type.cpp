@@ -22,6 +22,7 @@ int traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(t->grad_fn);
   Py_VISIT(t->grad);
   Py_VISIT(t->base);
+  if (t->accumulator && !t->accumulator->owns_variable) Py_VISIT(t->accumulator);
   if (t->extra) {
     Py_VISIT(t->extra->hooks);
     Py_VISIT(t->extra->post_accumulate);
@@ -33,8 +34,13 @@ int clear(PyObject* o) {
   clear_tensor_object(as_tensor(o));
   return 0;
 }
+// Before anything is taken away: a leaf that a graph still needs lives on, held by its accumulator.
+void finalize(PyObject* o) { disown_accumulator(as_tensor(o)); }
 void dealloc(PyObject* o) {
   TensorObject* t = as_tensor(o);
+  if (t->accumulator && Py_REFCNT(t->accumulator) > 1 && Py_TYPE(o) == tensor_type) {
+    if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
+  }
   PyObject_GC_UnTrack(o);
   if (t->weakrefs) PyObject_ClearWeakRefs(o);
   Py_CLEAR(t->dict);
@@ -395,6 +401,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_dealloc = dealloc;
   t.tp_traverse = traverse;
   t.tp_clear = clear;
+  t.tp_finalize = finalize;
   t.tp_weaklistoffset = offsetof(TensorObject, weakrefs);
   t.tp_dictoffset = offsetof(TensorObject, dict);
   t.tp_getset = attributes;

@@ -48,23 +48,27 @@ namespace {
 
 bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
-Meta meta_at(const Edge& e) {
-  if (TensorObject* v = e.node->variable) return {Dims(Span{v->shape, v->ndim}), v->dtype};
-  return e.node->meta_of(e.slot);
+struct Expected {
+  Span shape;
+  DType dtype;
+};
+
+Expected expected_at(const Edge& e) {
+  if (TensorObject* v = e.node->variable) return {{v->shape, v->ndim}, v->dtype};
+  const Meta& m = e.node->meta_of(e.slot);
+  return {m.shape(), m.dtype};
 }
 
 bool fits(const Tensor& g, const Edge& e) {
-  if (TensorObject* v = e.node->variable)
-    return g.dtype() == v->dtype && g.shape() == Span{v->shape, v->ndim};
-  const Meta& m = e.node->meta_of(e.slot);
-  return g.dtype() == m.dtype && g.shape() == Span(m.shape);
+  Expected m = expected_at(e);
+  return g.dtype() == m.dtype && g.shape() == m.shape;
 }
 
 // Sums broadcast axes and casts, so that the gradient looks like the value it belongs to.
 Tensor fitted(Tensor g, const Edge& e, const Node* from) {
-  Meta m = meta_at(e);
+  Expected m = expected_at(e);
   if (is_complex(g.dtype()) && !is_complex(m.dtype)) g = op<"real">(g);
-  if (!(g.shape() == Span(m.shape))) {
+  if (!(g.shape() == m.shape)) {
     int lead = g.ndim() - m.shape.size();
     bool fine = lead >= 0;
     for (int i = 0; fine && i < m.shape.size(); ++i)
@@ -85,8 +89,7 @@ Tensor fitted(Tensor g, const Edge& e, const Node* from) {
 Run::~Run() {
   for (Node* n : heap_) {  // only after an error: forget what was gathered
     if (n->run == this) {
-      n->pending = Tensor();
-      for (Tensor& t : n->more_pending) t = Tensor();
+      for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
       n->run = nullptr;
     }
     Py_DECREF(n);
@@ -128,9 +131,7 @@ void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
 
 void Run::take(Node* node, Tensor* grads) {
   if (node->run == this) {
-    grads[0] = std::move(node->pending);
-    for (size_t k = 0; k < node->more_pending.size(); ++k)
-      grads[k + 1] = std::move(node->more_pending[k]);
+    for (uint32_t k = 0; k < node->output_count; ++k) grads[k] = std::move(node->pending_of(k));
     node->run = nullptr;
   } else if (auto found = elsewhere_.find(node); found != elsewhere_.end()) {
     std::move(found->second.begin(), found->second.end(), grads);

@@ -1,8 +1,6 @@
 // Making, traversing and freeing nodes. Read node.h first.
 #include "node.h"
 
-#include <new>
-
 #include "view.h"
 
 namespace adjoint {
@@ -16,9 +14,8 @@ Node* g_free[kFreeList];
 int g_free_count = 0;
 uint64_t g_sequence = 0;
 
-thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec"))) = true;
-
 void free_extra(NodeExtra* extra) {
+  for (Meta& m : extra->more_meta) m.clear();
   for (auto& h : extra->tensor_hooks) Py_XDECREF(h.second);
   for (auto& r : extra->retains) Py_XDECREF(r.second);
   Py_XDECREF(extra->pre_hooks);
@@ -37,15 +34,9 @@ void take_apart(Node* n) noexcept {
   clear_node(n);
   if (n->edges != n->inline_edges) delete[] n->edges;
   if (n->saved != n->inline_saved) delete[] n->saved;
-  n->line.~SourceLine();
-  n->freed_by.~SourceLine();
-  n->pending.~Tensor();
-  n->more_pending.~Tensors();
-  n->output.~Saved();
-  n->kept.~Value();
-  n->meta.~Meta();
-  n->more_meta.~vector();
-  for (Saved& s : n->inline_saved) s.~Saved();
+  n->line = SourceLine();
+  n->freed_by = SourceLine();
+  n->meta.clear();
   PyTypeObject* type = Py_TYPE(n);
   if (g_free_count < kFreeList && type == node_type) {
     g_free[g_free_count++] = n;
@@ -57,8 +48,7 @@ void take_apart(Node* n) noexcept {
 
 }  // namespace
 
-bool grad_enabled() { return t_grad_enabled; }
-void set_grad_enabled(bool on) { t_grad_enabled = on; }
+thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec"))) = true;
 
 Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   Node* n;
@@ -69,23 +59,14 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
     n = PyObject_GC_New(Node, node_type);
     if (!n) throw PythonError{};
   }
-  std::memset(static_cast<void*>(&n->dict), 0, offsetof(Node, line) - offsetof(Node, dict));
+  std::memset(static_cast<void*>(&n->dict), 0, offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict));
   n->name = name;
   n->backward = backward;
   n->sequence = ++g_sequence;
   n->edge_count = static_cast<uint16_t>(edges);
   n->saved_count = static_cast<uint16_t>(saved);
   n->output_count = 1;
-  new (&n->line) SourceLine(SourceLine::here());
-  new (&n->freed_by) SourceLine;
-  new (&n->pending) Tensor;
-  new (&n->more_pending) Tensors;
-  new (&n->output) Saved;
-  new (&n->kept) Value;
-  new (&n->meta) Meta;
-  new (&n->more_meta) std::vector<Meta>;
-  for (Edge& e : n->inline_edges) e = Edge{};
-  for (Saved& s : n->inline_saved) new (&s) Saved;
+  SourceLine::capture(&n->line);
   n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
   n->saved = saved <= 2 ? n->inline_saved : new Saved[saved];
   PyObject_GC_Track(n);
@@ -102,7 +83,7 @@ int traverse_node(Node* n, visitproc visit, void* arg) {
     return v.sole_owner() ? v.each_object([&](PyObject* o) { return o ? visit(o, arg) : 0; }) : 0;
   };
   Py_VISIT(n->dict);
-  Py_VISIT(n->variable);
+  if (n->owns_variable) Py_VISIT(n->variable);
   for (int i = 0; i < n->edge_count; ++i) Py_VISIT(n->edges[i].node);
   for (int i = 0; i < n->saved_count; ++i) {
     if (int r = value(n->saved[i].value)) return r;
@@ -110,8 +91,8 @@ int traverse_node(Node* n, visitproc visit, void* arg) {
   if (int r = value(n->output.value)) return r;
   if (int r = value(n->kept)) return r;
   Py_VISIT(n->pending.get());
-  for (Tensor& t : n->more_pending) Py_VISIT(t.get());
   if (n->extra) {
+    for (Tensor& t : n->extra->more_pending) Py_VISIT(t.get());
     for (auto& h : n->extra->tensor_hooks) Py_VISIT(h.second);
     for (auto& h : n->extra->retains) Py_VISIT(h.second);
     Py_VISIT(n->extra->pre_hooks);
@@ -122,7 +103,9 @@ int traverse_node(Node* n, visitproc visit, void* arg) {
 
 void clear_node(Node* n) noexcept {
   Py_CLEAR(n->dict);
-  if (TensorObject* v = std::exchange(n->variable, nullptr)) {
+  if (n->owns_variable) {
+    n->owns_variable = false;
+    TensorObject* v = std::exchange(n->variable, nullptr);
     v->accumulator = nullptr;
     Py_DECREF(v);
   }
@@ -132,7 +115,6 @@ void clear_node(Node* n) noexcept {
   }
   release_saved(n);
   n->pending = Tensor();
-  for (Tensor& t : n->more_pending) t = Tensor();
   if (NodeExtra* extra = std::exchange(n->extra, nullptr)) free_extra(extra);
 }
 
@@ -149,46 +131,51 @@ void destroy_node(Node* n) noexcept {
 }
 
 void release_saved(Node* n) noexcept {
-  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value = Value();
-  n->output.value = Value();
-  n->kept = Value();
+  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value.reset();
+  n->output.value.reset();
+  n->kept.reset();
   n->released = true;
 }
 
 Node* accumulator_of(TensorObject* t) {
-  if (t->accumulator) {
-    Py_INCREF(t->accumulator);
-    return t->accumulator;
+  if (Node* n = t->accumulator) {
+    // No graph uses it yet: it takes its place in the order with the first node that does, so that the
+    // gradient is added as soon as it is complete.
+    if (Py_REFCNT(n) == 1) n->sequence = ++g_sequence;
+    Py_INCREF(n);
+    return n;
   }
   Node* n = new_node("AccumulateGrad", nullptr, 0, 0);
   n->variable = t;
-  Py_INCREF(t);
   t->accumulator = n;
+  Py_INCREF(n);
   return n;
 }
 
-Edge gradient_edge(TensorObject* t) {
+bool disown_accumulator(TensorObject* t) {
+  Node* n = t->accumulator;
+  if (!n || n->owns_variable || Py_REFCNT(n) == 1) return false;
+  n->owns_variable = true;
+  Py_INCREF(t);
+  Py_DECREF(n);
+  return true;
+}
+
+void drop_accumulator(TensorObject* t) noexcept {
+  Node* n = std::exchange(t->accumulator, nullptr);
+  if (!n) return;
+  bool owned = !n->owns_variable;
+  n->variable = nullptr;
+  n->owns_variable = false;
+  if (owned) Py_DECREF(n);
+}
+
+Edge make_gradient_edge(TensorObject* t) {
   if (!needs_grad(t)) return {};
   if (stale_view(t)) refresh_view_history(t);
   if (!t->grad_fn) return {accumulator_of(t), 0};
   Py_INCREF(t->grad_fn);
   return {t->grad_fn, t->output_nr};
 }
-
-void set_history(const Tensor& t, Node* n, uint32_t slot) {
-  Py_INCREF(n);
-  Py_XSETREF(t->grad_fn, n);
-  t->output_nr = slot;
-  t->flags |= kRequiresGrad;
-  t->view_version = t->storage->version;
-}
-
-void set_meta(Node* n, uint32_t slot, const Tensor& t) {
-  Meta& m = slot == 0 ? n->meta : n->more_meta[slot - 1];
-  m.shape = Dims(t.shape());
-  m.dtype = t.dtype();
-}
-
-Saved save(const Value& v) { return {v, v.is_tensor() ? v.object()->storage->version : 0}; }
 
 }  // namespace adjoint

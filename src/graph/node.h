@@ -8,6 +8,10 @@
 // A node is a CPython object so that the garbage collector sees cycles through the graph; nothing
 // here depends on it otherwise. Note [Order of nodes]: `sequence` rises with creation, and a node
 // is always created after the nodes its edges point to. So "newest first" is a topological order.
+// Note [Leaves and their accumulators]: a leaf owns its AccumulateGrad node, which points back without owning, so
+// that the pair is freed without the garbage collector and is made once, not once per graph. When the
+// leaf's last holder goes while a graph still uses the node, the ownership is turned round: the node keeps the leaf
+// (disown_accumulator), as hooks and `.variable` expect.
 // Read next: ../ops/record.cpp (how nodes are made), ../engine/engine.cpp (how they are run).
 #pragma once
 #include <vector>
@@ -31,10 +35,24 @@ struct Saved {
   uint32_t version = 0;
 };
 
-// Shape and dtype of an output: what a gradient that arrives must look like.
+// Shape and dtype of an output: what a gradient that arrives must look like. All zero bytes is a 0-d bool.
 struct Meta {
-  Dims shape;
-  DType dtype = DType::Float32;
+  int64_t* heap;  // the shape, above six axes
+  uint8_t ndim;
+  DType dtype;
+  int64_t inline_shape[kInlineDims];
+
+  Span shape() const { return {heap ? heap : inline_shape, ndim}; }
+  void set(Span shape, DType d) {
+    clear();
+    ndim = static_cast<uint8_t>(shape.n);
+    dtype = d;
+    if (shape.n > kInlineDims) heap = new int64_t[shape.n];
+    std::copy_n(shape.p, shape.n, heap ? heap : inline_shape);
+  }
+  void clear() {
+    if (heap) delete[] std::exchange(heap, nullptr);
+  }
 };
 
 // What few nodes have.
@@ -45,45 +63,48 @@ struct NodeExtra {
   std::vector<std::pair<uint32_t, PyObject*>> retains;
   PyObject* pre_hooks = nullptr;   // dict id -> callable(grad_outputs)
   PyObject* post_hooks = nullptr;  // dict id -> callable(grad_inputs, grad_outputs)
+  // The outputs after the first.
+  std::vector<Meta> more_meta;
+  Tensors more_pending;
 };
 
 // grads: one per output, undefined where nothing arrived. result: one per edge, to be filled in.
 using BackwardFn = void (*)(Node* node, Tensor* grads, Tensor* result);
 
+// Everything after the object header is valid when zeroed, which is how a node starts.
 struct Node {
-  PyObject_HEAD PyObject* dict;
+  PyObject_HEAD
+  PyObject* dict;
   PyObject* weakrefs;
   uint64_t sequence;
-  const Op* op;         // null for nodes that no op made
-  const char* name;     // "MulBackward0"
-  BackwardFn backward;  // null for AccumulateGrad
+  const Op* op;            // null for nodes that no op made
+  const char* name;        // "MulBackward0"
+  BackwardFn backward;     // null for AccumulateGrad
   uint16_t edge_count, saved_count, output_count;
   bool released;           // saved values were freed by a backward pass
+  bool owns_variable;      // see Note [Leaves and their accumulators]
   Edge* edges;             // their nodes are owned
   Saved* saved;            // one per argument of the op
-  TensorObject* variable;  // AccumulateGrad: the leaf, owned
+  TensorObject* variable;  // AccumulateGrad: the leaf
   Run* run;                // the backward pass that holds `pending`, if one is under way
   NodeExtra* extra;        // owned
-  // From here on C++ objects, constructed by new_node and destroyed by destroy_node.
   SourceLine line;
-  SourceLine freed_by;          // the backward call that released the saved values
-  Tensor pending;               // the gradient gathered so far for the first output
-  Tensors more_pending;         // and for the others
-  Saved output;                 // a saved output: an alias without history, or a list of them
-  Value kept;                   // what forward left for backward besides inputs and outputs
-  Meta meta;                    // of the first output
-  std::vector<Meta> more_meta;  // of the others
+  SourceLine freed_by;     // the backward call that released the saved values
+  Tensor pending;          // the gradient gathered so far for the first output
+  Saved output;            // a saved output: an alias without history, or a list of them
+  Value kept;              // what forward left for backward besides inputs and outputs
   Edge inline_edges[2];
   Saved inline_saved[2];
+  Meta meta;               // of the first output
 
-  const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : more_meta[slot - 1]; }
-  Tensor& pending_of(uint32_t slot) { return slot == 0 ? pending : more_pending[slot - 1]; }
+  const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : extra->more_meta[slot - 1]; }
+  Tensor& pending_of(uint32_t slot) { return slot == 0 ? pending : extra->more_pending[slot - 1]; }
   void set_output_count(int n) {
     output_count = static_cast<uint16_t>(n);
-    if (n > 1) {
-      more_meta.resize(n - 1);
-      more_pending.resize(n - 1);
-    }
+    if (n < 2) return;
+    if (!extra) extra = new NodeExtra;
+    extra->more_meta.resize(n - 1, Meta{});
+    extra->more_pending.resize(n - 1);
   }
 };
 
@@ -99,8 +120,9 @@ void release_saved(Node* n) noexcept;
 NodeExtra& extra_of(Node* n);
 
 // Whether ops record, in this thread.
-bool grad_enabled();
-void set_grad_enabled(bool on);
+extern thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec")));
+inline bool grad_enabled() { return t_grad_enabled; }
+inline void set_grad_enabled(bool on) { t_grad_enabled = on; }
 struct GradMode {
   explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
   ~GradMode() { set_grad_enabled(before_); }
@@ -120,12 +142,29 @@ inline bool needs_grad(const TensorObject* t) {
 
 // The edge that gradients for `t` travel along, made if need be; a null node when t needs none. The
 // caller owns a reference to the node.
-Edge gradient_edge(TensorObject* t);
-// The node that adds into `t.grad`: a new reference. The tensor itself holds it weakly.
+Edge make_gradient_edge(TensorObject* t);
+// Called when the last holder of `t` goes: true when the graph keeps it alive from here on.
+bool disown_accumulator(TensorObject* t);
+// Called when `t` is freed.
+void drop_accumulator(TensorObject* t) noexcept;
+inline Edge gradient_edge(TensorObject* t) {
+  if (!t->grad_fn || t->base) return make_gradient_edge(t);
+  Py_INCREF(t->grad_fn);
+  return {t->grad_fn, t->output_nr};
+}
+// The node that adds into `t.grad`: a new reference.
 Node* accumulator_of(TensorObject* t);
 // Makes `t` output `slot` of `n`.
-void set_history(const Tensor& t, Node* n, uint32_t slot);
-void set_meta(Node* n, uint32_t slot, const Tensor& t);
-Saved save(const Value& v);
+inline void set_history(const Tensor& t, Node* n, uint32_t slot) {
+  Py_INCREF(n);
+  Py_XSETREF(t->grad_fn, n);
+  t->output_nr = slot;
+  t->flags |= kRequiresGrad;
+  t->view_version = t->storage->version;
+}
+inline void set_meta(Node* n, uint32_t slot, const Tensor& t) {
+  (slot == 0 ? n->meta : n->extra->more_meta[slot - 1]).set(t.shape(), t.dtype());
+}
+inline Saved save(const Value& v) { return {v, v.is_tensor() ? v.object()->storage->version : 0}; }
 
 }  // namespace adjoint

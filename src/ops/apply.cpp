@@ -1,11 +1,43 @@
 // Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
 #include "../graph/view.h"
+#include "../tensor/gil.h"
 #include "op.h"
 #include "record.h"
 
 namespace adjoint {
 
+namespace {
+
+// One or two contiguous tensors of one shape and dtype and a loop that takes them as they are: what most small
+// programs spend their time in. Undefined when the general path is needed.
+Tensor apply_directly(const Op& op, Value* args) {
+  if (!args[0].is_tensor()) return {};
+  TensorObject* a = args[0].object();
+  Loop loop = op.direct[static_cast<int>(a->dtype)];
+  if (!loop || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims) return {};
+  TensorObject* b = a;
+  bool recording = needs_grad(a) && op.grads[0];
+  if (op.argument_count == 2) {
+    if (!args[1].is_tensor()) return {};
+    b = args[1].object();
+    if (b->dtype != a->dtype || !(b->flags & kContiguous) || !(Span{a->shape, a->ndim} == Span{b->shape, b->ndim})) {
+      return {};
+    }
+    recording |= needs_grad(b) && op.grads[1];
+  }
+  Tensor out = empty_contiguous_like(a, a->dtype);
+  char* data[3] = {out->data, a->data, b->data};
+  loop(data, a->numel);
+  if (recording && grad_enabled()) record_small(op, args, out.get());
+  return out;
+}
+
+}  // namespace
+
 Value apply(const Op& op, Value* args) {
+  if (op.is_elementwise) {
+    if (Tensor out = apply_directly(op, args)) return out;
+  }
   Call c{op, args};
   Value out = op.forward(c);
   if (grad_enabled() && wants_recording(op, args)) record(c, out);

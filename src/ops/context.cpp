@@ -88,7 +88,7 @@ Span Context::shape(int i) {
   if (call_) return {call_->args[i].object()->shape, call_->args[i].object()->ndim};
   const Edge& e = node_->edges[node_->op->edge_of[i]];
   if (e.node->variable) return {e.node->variable->shape, e.node->variable->ndim};
-  return e.node->meta_of(e.slot).shape;
+  return e.node->meta_of(e.slot).shape();
 }
 
 DType Context::dtype(int i) {
@@ -99,7 +99,7 @@ DType Context::dtype(int i) {
 
 Span Context::out_shape(int k) {
   if (call_) return (result_->is_tensor() ? result_->tensor() : result_->tensors()[k]).shape();
-  return node_->meta_of(k).shape;
+  return node_->meta_of(k).shape();
 }
 
 bool Context::needs(int i) {
@@ -110,7 +110,7 @@ bool Context::needs(int i) {
 Tensor Context::grad(int k) {
   if (grads_[k]) return grads_[k];
   const Meta& m = node_->meta_of(k);
-  return zeros(m.shape, m.dtype);
+  return zeros(m.shape(), m.dtype);
 }
 
 void op_backward(Node* node, Tensor* grads, Tensor* result) {

@@ -8,8 +8,7 @@ namespace adjoint {
 namespace {
 
 bool same_layout(const TensorObject* a, const TensorObject* b) {
-  return (a->flags & b->flags & kContiguous) && a->ndim == b->ndim &&
-         std::memcmp(a->shape, b->shape, a->ndim * sizeof(int64_t)) == 0;
+  return (a->flags & b->flags & kContiguous) && Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
 }
 
 DType result_dtype(const Kernel& k, DType d) {
@@ -38,7 +37,7 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
   DType result = result_dtype(kernel, a->dtype);
   Tensor to = out;
   if (!to) {
-    to = empty({a->shape, a->ndim}, result);
+    to = empty_contiguous_like(a, result);
   } else if (to.dtype() != result || !same_layout(to.get(), a)) {
     return {};
   } else {

@@ -47,9 +47,14 @@ Block def(const char* schema, const char* doc, const char* file) {
   op->doc = doc;
   op->node_name = node_name_of(op->name);
   op->family = family_of(file);
-  for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
-    op->edge_of[i] =
-        op->schema.arguments[i].is_tensor() ? static_cast<int8_t>(op->tensor_arguments++) : -1;
+  op->argument_count = static_cast<int>(op->schema.arguments.size());
+  for (int i = 0; i < op->argument_count; ++i) {
+    const Argument& a = op->schema.arguments[i];
+    op->takes_list |= a.type == ArgType::TensorList;
+    op->edge_of[i] = -1;
+    if (!a.is_tensor()) continue;
+    op->edge_of[i] = static_cast<int8_t>(op->tensor_arguments);
+    op->tensor_at[op->tensor_arguments++] = static_cast<int8_t>(i);
   }
   registry().push_back(op);
   if (!by_name().emplace(op->full_name, op).second) {
@@ -76,7 +81,16 @@ const Op& find_op(std::string_view name) {
 
 void finish_ops() {
   for (Op* op : registry()) {
-    if (op->kernel_name) op->kernel = &kernel_named(op->kernel_name);
+    if (!op->kernel_name) continue;
+    op->kernel = &kernel_named(op->kernel_name);
+    bool simple = op->kernel->result == Result::Same && op->argument_count <= 2 &&
+                  op->argument_count == op->kernel->inputs;
+    for (int d = 0; simple && d < kDTypes; ++d) {
+      DType t = static_cast<DType>(d);
+      bool converts = is_half(t) || (op->promotion == ToFloat && is_integral(t));
+      // Integer loops may divide by zero, which the general path reports.
+      if (!converts && !is_integral(t)) op->direct[d] = op->kernel->loop[d];
+    }
   }
 }
 

@@ -131,6 +131,8 @@ struct Op {
   BatchRule batch = nullptr;
   bool is_linear = false;
 
+  // For contiguous tensors of one shape and dtype: the loop, where it takes the dtype as it is.
+  std::array<Loop, kDTypes> direct{};
   const char* kernel_name = nullptr;
   const Kernel* kernel = nullptr;
   Promotion promotion = Common;
@@ -146,6 +148,9 @@ struct Op {
   std::vector<std::string> result_fields;       // names of a result of several tensors
   std::array<int8_t, kMaxArguments> edge_of{};  // argument -> first edge, -1 for what is no tensor
   int tensor_arguments = 0;
+  int argument_count = 0;
+  bool takes_list = false;                        // one of the arguments is a list of tensors
+  std::array<int8_t, kMaxArguments> tensor_at{};  // the tensor arguments, in order
 
   bool differentiable() const {
     if (joint) return true;

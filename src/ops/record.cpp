@@ -22,13 +22,36 @@ void each_tensor(const Value& v, F&& f) {
   }
 }
 
-int count_edges(const Op& op, const Value* args) {
-  int n = 0;
-  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
-    if (op.edge_of[i] < 0) continue;
-    n += args[i].is_tensors() ? static_cast<int>(args[i].tensors().size()) : 1;
+bool has_rule(const Op& op, int i) { return op.joint || op.grads[i]; }
+
+// Keeps the arguments that the rules read, and everything that is no tensor.
+void save_arguments(Node* node, const Op& op, const Value* args, uint32_t used) {
+  for (int i = 0; i < op.argument_count; ++i) {
+    if (op.edge_of[i] < 0 || (used >> i & 1) || args[i].is_scalar()) {
+      if (!args[i].is_none()) node->saved[i] = save(args[i]);
+    } else {
+      node->saved[i].version = kNotSaved;
+    }
   }
-  return n;
+}
+
+// Edges come before the node: a leaf's accumulator made with them must be older.
+Node* begin_with_lists(const Op& op, Value* args) {
+  std::vector<Edge> edges;
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k];
+    bool rule = has_rule(op, i);
+    if (args[i].is_tensors()) {
+      each_tensor(args[i], [&](TensorObject* t) { edges.push_back(t && rule ? gradient_edge(t) : Edge{}); });
+    } else {
+      edges.push_back(args[i].is_tensor() && rule ? gradient_edge(args[i].object()) : Edge{});
+    }
+  }
+  Node* node = new_node(op.node_name.c_str(), op_backward, static_cast<int>(edges.size()), op.argument_count);
+  node->op = &op;
+  std::copy(edges.begin(), edges.end(), node->edges);
+  save_arguments(node, op, args, uses_of(op, args).inputs);
+  return node;
 }
 
 }  // namespace
@@ -40,10 +63,10 @@ bool needs_grad(const Value& v) {
 }
 
 bool wants_recording(const Op& op, const Value* args) {
-  for (size_t i = 0, n = op.schema.arguments.size(); i < n; ++i) {
-    if (op.edge_of[i] < 0) continue;
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k];
     if (args[i].is_tensor()) {
-      if (needs_grad(args[i].object()) && (op.joint || op.grads[i])) return true;
+      if (needs_grad(args[i].object()) && has_rule(op, i)) return true;
     } else if (args[i].is_tensors() && op.joint && needs_grad(args[i])) {
       return true;
     }
@@ -54,43 +77,55 @@ bool wants_recording(const Op& op, const Value* args) {
 Uses uses_of(const Op& op, const Value* args) {
   if (op.joint) return op.joint_uses;
   Uses u;
-  for (size_t i = 0; i < op.schema.arguments.size() && i < op.grads.size(); ++i) {
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k];
     if (op.grads[i] && args[i].is_tensor() && needs_grad(args[i].object())) u = u | op.uses[i];
   }
   return u;
 }
 
 Node* begin_record(const Op& op, Value* args) {
-  int arguments = static_cast<int>(op.schema.arguments.size());
-  int edge_total =
-      op.tensor_arguments <= 2 && !op.joint ? op.tensor_arguments : count_edges(op, args);
-  // Edges first: a leaf's accumulator made here must be older than the node.
-  Edge few[4];
-  std::vector<Edge> many(edge_total > 4 ? edge_total : 0);
-  Edge* edges = edge_total > 4 ? many.data() : few;
-  int e = 0;
-  for (int i = 0; i < arguments; ++i) {
-    if (op.edge_of[i] < 0) continue;
-    bool has_rule = op.joint || (i < static_cast<int>(op.grads.size()) && op.grads[i]);
-    if (args[i].is_tensors()) {
-      each_tensor(args[i],
-                  [&](TensorObject* t) { edges[e++] = t && has_rule ? gradient_edge(t) : Edge{}; });
-    } else {
-      edges[e++] = args[i].is_tensor() && has_rule ? gradient_edge(args[i].object()) : Edge{};
-    }
+  if (op.takes_list) return begin_with_lists(op, args);
+  Edge edges[kMaxArguments];
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k];
+    edges[k] = args[i].is_tensor() && has_rule(op, i) ? gradient_edge(args[i].object()) : Edge{};
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, edge_total, arguments);
+  Node* node = new_node(op.node_name.c_str(), op_backward, op.tensor_arguments, op.argument_count);
   node->op = &op;
-  std::copy_n(edges, edge_total, node->edges);
-  Uses uses = uses_of(op, args);
-  for (int i = 0; i < arguments; ++i) {
-    if (op.edge_of[i] >= 0 && !(uses.inputs >> i & 1) && !args[i].is_scalar()) {
-      node->saved[i].version = kNotSaved;
+  std::copy_n(edges, op.tensor_arguments, node->edges);
+  save_arguments(node, op, args, uses_of(op, args).inputs);
+  return node;
+}
+
+void record_small(const Op& op, Value* args, TensorObject* out) {
+  Edge edges[2];
+  Uses uses;
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k];
+    if (!args[i].is_tensor() || !op.grads[i] || !needs_grad(args[i].object())) continue;
+    edges[k] = gradient_edge(args[i].object());
+    uses = uses | op.uses[i];
+  }
+  Node* node = new_node(op.node_name.c_str(), op_backward, op.tensor_arguments, op.argument_count);
+  node->op = &op;
+  node->inline_edges[0] = edges[0];
+  node->inline_edges[1] = edges[1];
+  for (int i = 0; i < op.argument_count; ++i) {
+    Saved& s = node->inline_saved[i];
+    if ((uses.inputs >> i & 1) || args[i].is_scalar()) {
+      s.value.fill(args[i]);
+      if (args[i].is_tensor()) s.version = args[i].object()->storage->version;
     } else {
-      node->saved[i] = save(args[i]);
+      s.version = kNotSaved;
     }
   }
-  return node;
+  if (uses.outputs) node->output = save(alias(Tensor::borrow(out)));
+  node->meta.ndim = out->ndim;
+  node->meta.dtype = out->dtype;
+  std::copy_n(out->shape, out->ndim, node->meta.inline_shape);
+  out->grad_fn = node;
+  out->flags |= kRequiresGrad;
 }
 
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out) {
@@ -113,8 +148,9 @@ void record(Call& c, Value& out) {
   if (out.is_tensor()) {
     Tensor t = out.tensor();
     if (!is_differentiable(t.dtype())) return;
-    for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
-      if (c.args[i].is_tensor() && c.args[i].object() == t.get()) return;  // returned as it came
+    for (int k = 0; k < op.tensor_arguments; ++k) {
+      const Value& v = c.args[op.tensor_at[k]];
+      if (v.is_tensor() && v.object() == t.get()) return;  // returned as it came
     }
     NodeRef node(begin_record(op, c.args));
     node->kept = std::move(c.kept);

@@ -59,24 +59,21 @@ struct Frame {
 };
 }  // namespace
 
-SourceLine SourceLine::here() {
-  SourceLine line;
+void SourceLine::capture(SourceLine* into) {
   auto* frame = reinterpret_cast<Frame*>(PyThreadState_Get()->cframe->current_frame);
   Frame* innermost = frame;
   while (frame && is_package_code(frame->code)) frame = frame->previous;
   if (!frame) frame = innermost;
-  if (!frame) return line;
-  line.code_ = reinterpret_cast<PyObject*>(frame->code);
-  Py_INCREF(line.code_);
-  line.offset_ = static_cast<int>(reinterpret_cast<char*>(frame->previous_instruction) -
+  if (!frame) return;
+  into->code_ = reinterpret_cast<PyObject*>(frame->code);
+  Py_INCREF(into->code_);
+  into->offset_ = static_cast<int>(reinterpret_cast<char*>(frame->previous_instruction) -
                                   reinterpret_cast<char*>(_PyCode_CODE(frame->code)));
-  return line;
 }
 #else
-SourceLine SourceLine::here() {
-  SourceLine line;
+void SourceLine::capture(SourceLine* into) {
   PyFrameObject* frame = PyEval_GetFrame();
-  if (!frame) return line;
+  if (!frame) return;
   Py_INCREF(frame);
   PyFrameObject* innermost = frame;
   Py_INCREF(innermost);
@@ -90,11 +87,10 @@ SourceLine SourceLine::here() {
     frame = back;
   }
   PyFrameObject* chosen = frame ? frame : innermost;
-  line.code_ = reinterpret_cast<PyObject*>(PyFrame_GetCode(chosen));
-  line.offset_ = PyFrame_GetLasti(chosen);
+  into->code_ = reinterpret_cast<PyObject*>(PyFrame_GetCode(chosen));
+  into->offset_ = PyFrame_GetLasti(chosen);
   Py_XDECREF(frame);
   Py_DECREF(innermost);
-  return line;
 }
 #endif
 

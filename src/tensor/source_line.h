@@ -20,7 +20,13 @@ class SourceLine {
   ~SourceLine() { Py_XDECREF(code_); }
 
   // The innermost frame of the running thread that is not adjoint's own Python code.
-  static SourceLine here();
+  static SourceLine here() {
+    SourceLine line;
+    capture(&line);
+    return line;
+  }
+  // The same into a line that holds nothing yet.
+  static void capture(SourceLine* into);
   // Frames of code whose file lies below this folder are skipped by here().
   static void set_package_folder(const std::string& folder);
 

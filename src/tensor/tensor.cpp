@@ -63,6 +63,7 @@ void clear_tensor_object(TensorObject* t) noexcept {
     Py_XDECREF(extra->post_accumulate);
     delete extra;
   }
+  if (t->accumulator) drop_accumulator(t);
   Py_CLEAR(t->grad_fn);
   Py_CLEAR(t->grad);
   Py_CLEAR(t->base);
@@ -180,6 +181,19 @@ Tensor empty_like(const Tensor& like, DType dtype) {
   if (like.contiguous() || !is_dense(like.shape(), like.strides()))
     return empty(like.shape(), dtype);
   return empty_strided(like.shape(), like.strides(), dtype);
+}
+
+Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
+  if (like->ndim > kInlineDims) return empty({like->shape, like->ndim}, dtype);
+  Tensor t = Tensor::steal(new_tensor_object());
+  t->ndim = like->ndim;
+  t->dtype = dtype;
+  t->flags = kContiguous;
+  t->numel = like->numel;
+  std::memcpy(t->dims, like->dims, sizeof(t->dims));
+  t->storage = new_storage(like->numel * item_size(dtype));
+  t->data = static_cast<char*>(t->storage->data);
+  return t;
 }
 
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype) {

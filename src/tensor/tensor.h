@@ -145,6 +145,8 @@ Tensor empty_strided(Span shape, Span strides, DType dtype);
 Tensor zeros(Span shape, DType dtype);
 // An uninitialised tensor of `like`'s shape; keeps its memory order where that is dense.
 Tensor empty_like(const Tensor& like, DType dtype);
+// The same for a contiguous tensor whose shape needs no check: the fastest way to a result.
+Tensor empty_contiguous_like(const TensorObject* like, DType dtype);
 // A header on existing storage, without history or base. `offset` counts elements.
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);
 // The same memory seen by a second header, without history: shares the version.

@@ -63,6 +63,17 @@ class Value {
     if (kind_ >= String) drop_payload();
   }
 
+  void reset() noexcept {
+    if (kind_ >= String) drop_payload();
+    kind_ = None;
+  }
+  // Copies into a value known to be empty.
+  void fill(const Value& o) {
+    kind_ = o.kind_;
+    u_ = o.u_;
+    retain_payload();
+  }
+
   Kind kind() const { return kind_; }
   bool is_none() const { return kind_ == None; }
   bool is_tensor() const { return kind_ == Tensor_; }
@@ -71,6 +82,10 @@ class Value {
   explicit operator bool() const { return kind_ != None; }
 
   TensorObject* object() const { return u_.t; }
+  TensorObject* release_object() {  // of a tensor: its reference goes to the caller
+    kind_ = None;
+    return u_.t;
+  }
   PyObject* python() const { return u_.o; }
   Tensor tensor() const { return kind_ == Tensor_ ? Tensor::borrow(u_.t) : Tensor(); }
   operator Tensor() const { return tensor(); }
@@ -126,7 +141,7 @@ class Value {
       ++u_.box->references;
     }
   }
-  void drop_payload() {
+  void drop_payload() noexcept {
     if (kind_ == Tensor_ || kind_ == Object) {
       Py_DECREF(u_.o);
     } else if (--u_.box->references == 0) {
