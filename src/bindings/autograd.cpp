@@ -309,13 +309,17 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("expected a Tensor, got ", Py_TYPE(o)->tp_name);
     Edge e = gradient_edge(as_tensor(o));
-    if (!e.node) runtime_error("It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    if (!e.node)
+      runtime_error(
+          "It is not possible to get the gradient edge for a Tensor that does not require "
+          "gradients");
     return Py_BuildValue("(Ni)", e.node, static_cast<int>(e.slot));
   });
 }
 
 PyMethodDef functions[] = {
-    {"_gradient_edge", gradient_edge_of, METH_O, "(node, slot) where the gradient of a tensor goes."},
+    {"_gradient_edge", gradient_edge_of, METH_O,
+     "(node, slot) where the gradient of a tensor goes."},
     {"_run_backward", run, METH_VARARGS, "Runs the engine; see adjoint.autograd."},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
      "Whether operations are recorded in this thread."},

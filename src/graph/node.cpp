@@ -59,7 +59,8 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
     n = PyObject_GC_New(Node, node_type);
     if (!n) throw PythonError{};
   }
-  std::memset(static_cast<void*>(&n->dict), 0, offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict));
+  std::memset(static_cast<void*>(&n->dict), 0,
+              offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict));
   n->name = name;
   n->backward = backward;
   n->sequence = ++g_sequence;
@@ -139,8 +140,8 @@ void release_saved(Node* n) noexcept {
 
 Node* accumulator_of(TensorObject* t) {
   if (Node* n = t->accumulator) {
-    // No graph uses it yet: it takes its place in the order with the first node that does, so that the
-    // gradient is added as soon as it is complete.
+    // No graph uses it yet: it takes its place in the order with the first node that does, so that
+    // the gradient is added as soon as it is complete.
     if (Py_REFCNT(n) == 1) n->sequence = ++g_sequence;
     Py_INCREF(n);
     return n;

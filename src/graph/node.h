@@ -8,10 +8,10 @@
 // A node is a CPython object so that the garbage collector sees cycles through the graph; nothing
 // here depends on it otherwise. Note [Order of nodes]: `sequence` rises with creation, and a node
 // is always created after the nodes its edges point to. So "newest first" is a topological order.
-// Note [Leaves and their accumulators]: a leaf owns its AccumulateGrad node, which points back without owning, so
-// that the pair is freed without the garbage collector and is made once, not once per graph. When the
-// leaf's last holder goes while a graph still uses the node, the ownership is turned round: the node keeps the leaf
-// (disown_accumulator), as hooks and `.variable` expect.
+// Note [Leaves and their accumulators]: a leaf owns its AccumulateGrad node, which points back
+// without owning, so that the pair is freed without the garbage collector and is made once, not
+// once per graph. When the leaf's last holder goes while a graph still uses the node, the ownership
+// is turned round: the node keeps the leaf (disown_accumulator), as hooks and `.variable` expect.
 // Read next: ../ops/record.cpp (how nodes are made), ../engine/engine.cpp (how they are run).
 #pragma once
 #include <vector>
@@ -35,7 +35,8 @@ struct Saved {
   uint32_t version = 0;
 };
 
-// Shape and dtype of an output: what a gradient that arrives must look like. All zero bytes is a 0-d bool.
+// Shape and dtype of an output: what a gradient that arrives must look like. All zero bytes is a
+// 0-d bool.
 struct Meta {
   int64_t* heap;  // the shape, above six axes
   uint8_t ndim;
@@ -73,13 +74,12 @@ using BackwardFn = void (*)(Node* node, Tensor* grads, Tensor* result);
 
 // Everything after the object header is valid when zeroed, which is how a node starts.
 struct Node {
-  PyObject_HEAD
-  PyObject* dict;
+  PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
   uint64_t sequence;
-  const Op* op;            // null for nodes that no op made
-  const char* name;        // "MulBackward0"
-  BackwardFn backward;     // null for AccumulateGrad
+  const Op* op;         // null for nodes that no op made
+  const char* name;     // "MulBackward0"
+  BackwardFn backward;  // null for AccumulateGrad
   uint16_t edge_count, saved_count, output_count;
   bool released;           // saved values were freed by a backward pass
   bool owns_variable;      // see Note [Leaves and their accumulators]
@@ -89,13 +89,13 @@ struct Node {
   Run* run;                // the backward pass that holds `pending`, if one is under way
   NodeExtra* extra;        // owned
   SourceLine line;
-  SourceLine freed_by;     // the backward call that released the saved values
-  Tensor pending;          // the gradient gathered so far for the first output
-  Saved output;            // a saved output: an alias without history, or a list of them
-  Value kept;              // what forward left for backward besides inputs and outputs
+  SourceLine freed_by;  // the backward call that released the saved values
+  Tensor pending;       // the gradient gathered so far for the first output
+  Saved output;         // a saved output: an alias without history, or a list of them
+  Value kept;           // what forward left for backward besides inputs and outputs
   Edge inline_edges[2];
   Saved inline_saved[2];
-  Meta meta;               // of the first output
+  Meta meta;  // of the first output
 
   const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : extra->more_meta[slot - 1]; }
   Tensor& pending_of(uint32_t slot) { return slot == 0 ? pending : extra->more_pending[slot - 1]; }

@@ -8,19 +8,21 @@ namespace adjoint {
 
 namespace {
 
-// One or two contiguous tensors of one shape and dtype and a loop that takes them as they are: what most small
-// programs spend their time in. Undefined when the general path is needed.
+// One or two contiguous tensors of one shape and dtype and a loop that takes them as they are: what
+// most small programs spend their time in. Undefined when the general path is needed.
 Tensor apply_directly(const Op& op, Value* args) {
   if (!args[0].is_tensor()) return {};
   TensorObject* a = args[0].object();
   Loop loop = op.direct[static_cast<int>(a->dtype)];
-  if (!loop || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims) return {};
+  if (!loop || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims)
+    return {};
   TensorObject* b = a;
   bool recording = needs_grad(a) && op.grads[0];
   if (op.argument_count == 2) {
     if (!args[1].is_tensor()) return {};
     b = args[1].object();
-    if (b->dtype != a->dtype || !(b->flags & kContiguous) || !(Span{a->shape, a->ndim} == Span{b->shape, b->ndim})) {
+    if (b->dtype != a->dtype || !(b->flags & kContiguous) ||
+        !(Span{a->shape, a->ndim} == Span{b->shape, b->ndim})) {
       return {};
     }
     recording |= needs_grad(b) && op.grads[1];
@@ -94,7 +96,9 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     bool any = needs_grad(out.get());
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) any |= needs_grad(args[i]);
     if (any) {
-      runtime_error(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of "
+      runtime_error(op.name,
+                    "(): functions with out=... arguments don't support automatic differentiation, "
+                    "but one of "
                     "the arguments requires grad.");
     }
   }

@@ -1,5 +1,5 @@
-// Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their own; matmul,
-// linear and outer are made of them.
+// Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their
+// own; matmul, linear and outer are made of them.
 #include "../kernels/gemm.h"
 #include "../tensor/gil.h"
 #include "op.h"
@@ -15,40 +15,47 @@ Tensor adjoint_of(T t) { return op<"conj">(op<"transpose">(t, -2, -1)); }
 
 void check_dtypes(const char* name, T a, T b) {
   if (a.dtype() != b.dtype()) {
-    runtime_error(name, ": expected both operands to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+    runtime_error(name, ": expected both operands to have the same dtype, but got: ", a.dtype(),
+                  " != ", b.dtype());
   }
   if (a.dtype() == DType::Bool) not_implemented("\"", name, "\" not implemented for dtype bool");
 }
 void check_ndim(const char* name, const char* argument, T t, int ndim) {
   if (t.ndim() != ndim) {
-    runtime_error(name, ": ", argument, " must be a ", ndim, "-D tensor, but it has shape ", t.shape());
+    runtime_error(name, ": ", argument, " must be a ", ndim, "-D tensor, but it has shape ",
+                  t.shape());
   }
 }
 [[noreturn]] void bad_shapes(const char* name, T a, T b) {
-  runtime_error(name, ": shapes cannot be multiplied (", to_string(a.shape()), " and ", to_string(b.shape()), ")");
+  runtime_error(name, ": shapes cannot be multiplied (", to_string(a.shape()), " and ",
+                to_string(b.shape()), ")");
 }
 
 Matrix matrix(T t) { return {t.bytes(), t.stride(-2), t.stride(-1)}; }
-bool is_long(int64_t m, int64_t n, int64_t k) { return m * n * std::max<int64_t>(k, 1) >= kReleaseGil; }
+bool is_long(int64_t m, int64_t n, int64_t k) {
+  return m * n * std::max<int64_t>(k, 1) >= kReleaseGil;
+}
 
 // c = alpha * a @ b + beta * c
 void product(T a, T b, T c, const Value& alpha, const Value& beta) {
   int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   WithoutGil release(is_long(m, n, k));
-  gemm(a.dtype(), m, n, k, matrix(a), matrix(b), c.bytes(), std::max<int64_t>(n, 1), alpha.complex(), beta.complex());
+  gemm(a.dtype(), m, n, k, matrix(a), matrix(b), c.bytes(), std::max<int64_t>(n, 1),
+       alpha.complex(), beta.complex());
 }
 void batch_product(T a, T b, T c, const Value& alpha, const Value& beta) {
   int64_t m = a.size(1), k = a.size(2), n = b.size(2);
   WithoutGil release(is_long(a.size(0) * m, n, k));
-  gemm_batch(a.dtype(), a.size(0), m, n, k, matrix(a), a.stride(0), matrix(b), b.stride(0), c.bytes(), m * n,
-             std::max<int64_t>(n, 1), alpha.complex(), beta.complex());
+  gemm_batch(a.dtype(), a.size(0), m, n, k, matrix(a), a.stride(0), matrix(b), b.stride(0),
+             c.bytes(), m * n, std::max<int64_t>(n, 1), alpha.complex(), beta.complex());
 }
 
 void check_mm(const char* name, T a, T b) {
   check_ndim(name, "the first matrix", a, 2);
   check_ndim(name, "the second matrix", b, 2);
   if (a.size(1) != b.size(0)) {
-    runtime_error("mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ", b.size(0), "x", b.size(1), ")");
+    runtime_error("mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
+                  b.size(0), "x", b.size(1), ")");
   }
   check_dtypes(name, a, b);
 }
@@ -56,8 +63,8 @@ void check_bmm(const char* name, T a, T b) {
   check_ndim(name, "batch1", a, 3);
   check_ndim(name, "batch2", b, 3);
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
-    runtime_error("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ", a.size(2),
-                  "] but got: [", b.size(0), ", ", b.size(1), "].");
+    runtime_error("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0),
+                  ", ", a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
   }
   check_dtypes(name, a, b);
 }
@@ -78,25 +85,32 @@ Value bmm_forward(Call& c) {
   return out;
 }
 
-// beta * input + alpha * (a @ b), the input broadcast; with beta 0 the input is not read, so its NaNs do not spread.
-template <bool Batch> Value add_product(Call& c) {
+// beta * input + alpha * (a @ b), the input broadcast; with beta 0 the input is not read, so its
+// NaNs do not spread.
+template <bool Batch>
+Value add_product(Call& c) {
   Tensor t = c.tensor(0), a = c.tensor(1), b = c.tensor(2);
   const char* name = Batch ? "baddbmm" : "addmm";
-  if (Batch) check_bmm(name, a, b);
-  else check_mm(name, a, b);
+  if (Batch)
+    check_bmm(name, a, b);
+  else
+    check_mm(name, a, b);
   check_dtypes(name, t, a);
   Dims shape = Batch ? Dims{a.size(0), a.size(1), b.size(2)} : Dims{a.size(0), b.size(1)};
   Tensor out = empty(shape, a.dtype());
   bool reads = c[3].complex() != 0.0;
   if (!(broadcast_shapes(t.shape(), shape) == shape)) {
-    runtime_error("The expanded size of the tensor must match: ", t.shape(), " does not broadcast to ", shape);
+    runtime_error("The expanded size of the tensor must match: ", t.shape(),
+                  " does not broadcast to ", shape);
   }
   if (reads) {
     GradMode off(false);
     copy_into(out, op<"expand">(t, shape).tensor());
   }
-  if (Batch) batch_product(a, b, out, c[4], reads ? c[3] : Value(0));
-  else product(a, b, out, c[4], reads ? c[3] : Value(0));
+  if (Batch)
+    batch_product(a, b, out, c[4], reads ? c[3] : Value(0));
+  else
+    product(a, b, out, c[4], reads ? c[3] : Value(0));
   return out;
 }
 
@@ -128,12 +142,14 @@ Tensor batched(T a, T b) {
 
 Tensor matmul(T a, T b) {
   if (a.ndim() == 0 || b.ndim() == 0) {
-    runtime_error("both arguments to matmul need to be at least 1D, but they are ", a.ndim(), "D and ", b.ndim(), "D");
+    runtime_error("both arguments to matmul need to be at least 1D, but they are ", a.ndim(),
+                  "D and ", b.ndim(), "D");
   }
   if (a.ndim() == 1 && b.ndim() == 1) return op<"dot">(a, b);
   if (a.ndim() == 2 && b.ndim() == 1) return op<"mv">(a, b);
   if (a.ndim() == 2 && b.ndim() == 2) return op<"mm">(a, b);
-  if (a.ndim() == 1) return op<"squeeze.dim">(matmul(op<"unsqueeze">(a, 0), b), b.ndim() == 2 ? 0 : -2);
+  if (a.ndim() == 1)
+    return op<"squeeze.dim">(matmul(op<"unsqueeze">(a, 0), b), b.ndim() == 2 ? 0 : -2);
   if (b.ndim() == 1) return op<"squeeze.dim">(matmul(a, op<"unsqueeze">(b, 1)), -1);
   if (a.size(-1) != b.size(-2)) bad_shapes("matmul", a, b);
   check_dtypes("matmul", a, b);
@@ -147,101 +163,126 @@ Tensor matmul(T a, T b) {
 
 }  // namespace
 
-static const Op& mm_ = def("mm(input, mat2)", "The product of two matrices.")
-    .forward(mm_forward)
-    .grad(0, input(1), [](T g, C c) -> Tensor { return op<"mm">(g, adjoint_of(c.tensor(1))); })
-    .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mm">(adjoint_of(c.tensor(0)), g); })
-    .linear();
+static const Op& mm_ =
+    def("mm(input, mat2)", "The product of two matrices.")
+        .forward(mm_forward)
+        .grad(0, input(1), [](T g, C c) -> Tensor { return op<"mm">(g, adjoint_of(c.tensor(1))); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mm">(adjoint_of(c.tensor(0)), g); })
+        .linear();
 
-static const Op& bmm_ = def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
-    .forward(bmm_forward)
-    .grad(0, input(1), [](T g, C c) -> Tensor { return op<"bmm">(g, adjoint_of(c.tensor(1))); })
-    .grad(1, input(0), [](T g, C c) -> Tensor { return op<"bmm">(adjoint_of(c.tensor(0)), g); })
-    .linear();
+static const Op& bmm_ =
+    def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
+        .forward(bmm_forward)
+        .grad(0, input(1), [](T g, C c) -> Tensor { return op<"bmm">(g, adjoint_of(c.tensor(1))); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return op<"bmm">(adjoint_of(c.tensor(0)), g); })
+        .linear();
 
-static const Op& mv_ = def("mv(input, vec)", "The product of a matrix and a vector.")
-    .forward([](Call& c) -> Value {
-      Tensor a = c.tensor(0), x = c.tensor(1);
-      check_ndim("mv", "input", a, 2);
-      check_ndim("mv", "vec", x, 1);
-      if (a.size(1) != x.size(0)) {
-        runtime_error("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x", a.size(1), "), vec (", x.size(0), ")");
-      }
-      check_dtypes("mv", a, x);
-      Tensor out = empty(Dims{a.size(0)}, a.dtype());
-      WithoutGil release(is_long(a.size(0), a.size(1), 1));
-      gemv(a.dtype(), a.size(0), a.size(1), matrix(a), x.bytes(), x.stride(0), out.bytes(), 1);
-      return out;
-    })
-    .grad(0, input(1), [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj">(c.tensor(1))); })
-    .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
-    .linear();
+static const Op& mv_ =
+    def("mv(input, vec)", "The product of a matrix and a vector.")
+        .forward([](Call& c) -> Value {
+          Tensor a = c.tensor(0), x = c.tensor(1);
+          check_ndim("mv", "input", a, 2);
+          check_ndim("mv", "vec", x, 1);
+          if (a.size(1) != x.size(0)) {
+            runtime_error("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x",
+                          a.size(1), "), vec (", x.size(0), ")");
+          }
+          check_dtypes("mv", a, x);
+          Tensor out = empty(Dims{a.size(0)}, a.dtype());
+          WithoutGil release(is_long(a.size(0), a.size(1), 1));
+          gemv(a.dtype(), a.size(0), a.size(1), matrix(a), x.bytes(), x.stride(0), out.bytes(), 1);
+          return out;
+        })
+        .grad(0, input(1),
+              [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj">(c.tensor(1))); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
+        .linear();
 
-static const Op& dot_ = def("dot(input, tensor)", "The sum of the products of two vectors' elements, without conjugation.")
-    .forward([](Call& c) -> Value {
-      Tensor x = c.tensor(0), y = c.tensor(1);
-      if (x.ndim() != 1 || y.ndim() != 1) {
-        runtime_error("1D tensors expected, but got ", x.ndim(), "D and ", y.ndim(), "D tensors");
-      }
-      check_dtypes("dot", x, y);
-      if (x.size(0) != y.size(0)) {
-        runtime_error("inconsistent tensor size, expected tensor ", x.shape(), " and src ", y.shape(),
-                      " to have the same number of elements, but got ", x.size(0), " and ", y.size(0), " elements respectively");
-      }
-      Tensor out = empty({}, x.dtype());
-      WithoutGil release(x.size(0) >= kReleaseGil);
-      dot(x.dtype(), x.size(0), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
-      return out;
-    })
-    .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })
-    .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(0)); })
-    .linear();
+static const Op& dot_ =
+    def("dot(input, tensor)",
+        "The sum of the products of two vectors' elements, without conjugation.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0), y = c.tensor(1);
+          if (x.ndim() != 1 || y.ndim() != 1) {
+            runtime_error("1D tensors expected, but got ", x.ndim(), "D and ", y.ndim(),
+                          "D tensors");
+          }
+          check_dtypes("dot", x, y);
+          if (x.size(0) != y.size(0)) {
+            runtime_error("inconsistent tensor size, expected tensor ", x.shape(), " and src ",
+                          y.shape(), " to have the same number of elements, but got ", x.size(0),
+                          " and ", y.size(0), " elements respectively");
+          }
+          Tensor out = empty({}, x.dtype());
+          WithoutGil release(x.size(0) >= kReleaseGil);
+          dot(x.dtype(), x.size(0), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
+          return out;
+        })
+        .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(0)); })
+        .linear();
 
-static const Op& vdot_ = def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
-    .forward([](Call& c) -> Value { return op<"dot">(op<"conj">(c[0]), c[1]); });
+static const Op& vdot_ =
+    def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
+        .forward([](Call& c) -> Value { return op<"dot">(op<"conj">(c[0]), c[1]); });
 
-static const Op& addmm_ = def("addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1)",
-                              "`beta * input + alpha * (mat1 @ mat2)`.")
-    .forward(add_product<false>)
-    .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
-    .grad(1, input(2), [](T g, C c) { return times(op<"mm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
-    .grad(2, input(1), [](T g, C c) { return times(op<"mm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
-    .inplace();
+static const Op& addmm_ =
+    def("addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1)",
+        "`beta * input + alpha * (mat1 @ mat2)`.")
+        .forward(add_product<false>)
+        .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
+        .grad(1, input(2),
+              [](T g, C c) { return times(op<"mm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
+        .grad(2, input(1),
+              [](T g, C c) { return times(op<"mm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .inplace();
 
-static const Op& baddbmm_ = def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
-                                "`beta * input + alpha * bmm(batch1, batch2)`.")
-    .forward(add_product<true>)
-    .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
-    .grad(1, input(2), [](T g, C c) { return times(op<"bmm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
-    .grad(2, input(1), [](T g, C c) { return times(op<"bmm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
-    .inplace();
+static const Op& baddbmm_ =
+    def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
+        "`beta * input + alpha * bmm(batch1, batch2)`.")
+        .forward(add_product<true>)
+        .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
+        .grad(1, input(2),
+              [](T g, C c) { return times(op<"bmm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
+        .grad(2, input(1),
+              [](T g, C c) { return times(op<"bmm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .inplace();
 
-static const Op& addmv_ = def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)", "`beta * input + alpha * (mat @ vec)`.")
-    .forward([](Call& c) -> Value { return times(c.tensor(0), c[3]) + times(op<"mv">(c[1], c[2]), c[4]); })
-    .inplace();
+static const Op& addmv_ = def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
+                              "`beta * input + alpha * (mat @ vec)`.")
+                              .forward([](Call& c) -> Value {
+                                return times(c.tensor(0), c[3]) + times(op<"mv">(c[1], c[2]), c[4]);
+                              })
+                              .inplace();
 
-static const Op& outer_ = def("outer(input, vec2)", "The product of every element of one vector with every element of another.")
-    .forward([](Call& c) -> Value {
-      Tensor x = c.tensor(0), y = c.tensor(1);
-      if (x.ndim() != 1 || y.ndim() != 1) {
-        runtime_error("outer: Expected 1-D arguments, but got ", x.ndim(), "-D and ", y.ndim(), "-D");
-      }
-      return op<"mul">(op<"reshape">(x, Dims{x.size(0), 1}), y);
-    })
-    .alias("ger");
+static const Op& outer_ =
+    def("outer(input, vec2)",
+        "The product of every element of one vector with every element of another.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0), y = c.tensor(1);
+          if (x.ndim() != 1 || y.ndim() != 1) {
+            runtime_error("outer: Expected 1-D arguments, but got ", x.ndim(), "-D and ", y.ndim(),
+                          "-D");
+          }
+          return op<"mul">(op<"reshape">(x, Dims{x.size(0), 1}), y);
+        })
+        .alias("ger");
 
-static const Op& matmul_ = def("matmul(input, other)", "The product of matrices or vectors, broadcasting over leading axes.")
-    .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); });
+static const Op& matmul_ =
+    def("matmul(input, other)",
+        "The product of matrices or vectors, broadcasting over leading axes.")
+        .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); });
 
-static const Op& linear_ = def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
-    .forward([](Call& c) -> Value {
-      Tensor x = c.tensor(0), w = c.tensor(1);
-      Tensor wt = w.ndim() == 2 ? op<"transpose">(w, 0, 1).tensor() : w;
-      if (c[2].is_none()) return matmul(x, wt);
-      if (x.ndim() == 2 && w.ndim() == 2) return op<"addmm">(c[2], x, wt);
-      return op<"add">(matmul(x, wt), c[2]);
-    })
-    .function_only()
-    .no_out();
+static const Op& linear_ =
+    def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0), w = c.tensor(1);
+          Tensor wt = w.ndim() == 2 ? op<"transpose">(w, 0, 1).tensor() : w;
+          if (c[2].is_none()) return matmul(x, wt);
+          if (x.ndim() == 2 && w.ndim() == 2) return op<"addmm">(c[2], x, wt);
+          return op<"add">(matmul(x, wt), c[2]);
+        })
+        .function_only()
+        .no_out();
 
 }  // namespace adjoint

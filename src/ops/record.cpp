@@ -42,12 +42,14 @@ Node* begin_with_lists(const Op& op, Value* args) {
     int i = op.tensor_at[k];
     bool rule = has_rule(op, i);
     if (args[i].is_tensors()) {
-      each_tensor(args[i], [&](TensorObject* t) { edges.push_back(t && rule ? gradient_edge(t) : Edge{}); });
+      each_tensor(args[i],
+                  [&](TensorObject* t) { edges.push_back(t && rule ? gradient_edge(t) : Edge{}); });
     } else {
       edges.push_back(args[i].is_tensor() && rule ? gradient_edge(args[i].object()) : Edge{});
     }
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, static_cast<int>(edges.size()), op.argument_count);
+  Node* node = new_node(op.node_name.c_str(), op_backward, static_cast<int>(edges.size()),
+                        op.argument_count);
   node->op = &op;
   std::copy(edges.begin(), edges.end(), node->edges);
   save_arguments(node, op, args, uses_of(op, args).inputs);

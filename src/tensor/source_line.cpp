@@ -68,7 +68,7 @@ void SourceLine::capture(SourceLine* into) {
   into->code_ = reinterpret_cast<PyObject*>(frame->code);
   Py_INCREF(into->code_);
   into->offset_ = static_cast<int>(reinterpret_cast<char*>(frame->previous_instruction) -
-                                  reinterpret_cast<char*>(_PyCode_CODE(frame->code)));
+                                   reinterpret_cast<char*>(_PyCode_CODE(frame->code)));
 }
 #else
 void SourceLine::capture(SourceLine* into) {
