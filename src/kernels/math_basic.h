@@ -103,7 +103,7 @@ ADJOINT_INLINE V nextafter(V x, V y) {
   using I = IntOf<V>;
   I up = (x < y) ^ (x < 0);  // -1: the magnitude grows
   I step = up ? I{} + 1 : I{} - 1;
-  V moved = from_bits(bits(x) + step);
+  V moved = from_bits(wrapping_add(bits(x), step));
   V from_zero = from_bits((I{} + 1) | sign_bit(y));
   V r = x == 0 ? from_zero : moved;
   r = x == y ? y : r;

@@ -60,11 +60,11 @@ ADJOINT_INLINE V erfcx(V a) {
   V inverse = 1 / d;
   // what a + K and the quotient lost, relative to the result
 #if ADJOINT_FMA
-  V lost = (1 - inverse * d) - inverse * (a - (d - C::k));
+  V lost = minus_product(inverse, d, splat<V>(1)) - inverse * (a - (d - C::k));
 #else
   V lost = -inverse * (a - (d - C::k));
 #endif
-  V v = poly((a - C::k) * inverse, C::tail) * inverse;
+  V v = poly_careful((a - C::k) * inverse, C::tail) * inverse;
   return v + v * lost;
 }
 

@@ -135,7 +135,7 @@ ADJOINT_INLINE V sigmoid(V x) {
   V top = x < 0 ? e : splat<V>(1);
   V q = top * inverse;
 #if ADJOINT_FMA
-  V rest = (top - q * d) - q * d_rest;
+  V rest = minus_product(q, d, top) - q * d_rest;
 #else
   auto back = two_product(q, d);
   V rest = ((top - back.hi) - back.lo) - q * d_rest;

@@ -28,14 +28,13 @@ struct LogTable<f64> {
 
 // x = 2^k m for normal x > 0.
 ADJOINT_INLINE f32 split_exponent(f32 x, f32& m) {
-  i32 k = (bits(x) - 0x3f3504f3) >> 23;  // 0x3f3504f3 is sqrt(1/2)
-  m = from_bits(bits(x) - (k << 23));
+  i32 k = wrapping_add(bits(x), i32{} - 0x3f3504f3) >> 23;  // 0x3f3504f3 is sqrt(1/2)
+  m = from_bits((i32)((u32)bits(x) - (u32)(k << 23)));
   return __builtin_convertvector(k, f32);
 }
 // AVX2 has neither an arithmetic shift nor a conversion of 64-bit integers: k + 1023 is kept
 // positive and becomes a double by setting the exponent of 2^52 above it.
 ADJOINT_INLINE f64 split_exponent(f64 x, f64& m) {
-  typedef uint64_t u64 __attribute__((vector_size(kVectorBytes)));
   constexpr uint64_t one = 0x3ff0000000000000, sqrt_half = 0x3fe6a09e667f3bcd,
                      exponent = 0xfff0000000000000;
   u64 shifted = (u64)bits(x) + (one - sqrt_half);

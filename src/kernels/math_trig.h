@@ -62,7 +62,7 @@ ADJOINT_INLINE Reduced<f32> reduce(f32 a) {
   using C = TrigTable<f32>;
   f32 t = a * 0.636619772f + kMagic<f32>;
   f32 n = t - kMagic<f32>;
-  f32 r1 = a - n * C::piece[0];  // exact: one rounding, and the difference fits
+  f32 r1 = minus_product(n, splat<f32>(C::piece[0]), a);  // exact: the difference fits
   auto w = two_product(n, splat<f32>(C::piece[1]));
   f32 r = r1 - w.hi;
   f32 rest = ((r1 - r) - w.hi) - (n * C::piece[2] + w.lo);
@@ -87,7 +87,7 @@ template <class V>
 ADJOINT_INLINE V sin_shifted(V magnitude, int quarter, IntOf<V> sign) {
   auto a = reduce(magnitude);
   V z = a.r * a.r;
-  IntOf<V> n = a.n + quarter;
+  IntOf<V> n = wrapping_add(a.n, IntOf<V>{} + quarter);
   V v = (n & 1) != 0 ? cos_near_zero(a, z) : sin_near_zero(a, z);
   return from_bits(bits(v) ^ sign ^ ((n & 2) << (kMantissa<V> == 23 ? 30 : 62)));
 }

@@ -57,6 +57,8 @@ typedef float f32 __attribute__((vector_size(kVectorBytes)));
 typedef double f64 __attribute__((vector_size(kVectorBytes)));
 typedef int32_t i32 __attribute__((vector_size(kVectorBytes)));
 typedef int64_t i64 __attribute__((vector_size(kVectorBytes)));
+typedef uint32_t u32 __attribute__((vector_size(kVectorBytes)));
+typedef uint64_t u64 __attribute__((vector_size(kVectorBytes)));
 typedef float f32half __attribute__((vector_size(kVectorBytes / 2)));  // as many lanes as f64
 typedef int8_t m32 __attribute__((vector_size(kVectorBytes / 4)));     // one byte per f32 lane
 typedef int8_t m64 __attribute__((vector_size(kVectorBytes / 8)));     // one byte per f64 lane
@@ -97,6 +99,10 @@ template <class V>
 inline constexpr ScalarOf<V> kInf = __builtin_inff();
 template <class V>
 inline constexpr ScalarOf<V> kNaN = __builtin_nanf("");
+
+// Sums of bit patterns; lanes that hold NaN may wrap.
+ADJOINT_INLINE i32 wrapping_add(i32 a, i32 b) { return (i32)((u32)a + (u32)b); }
+ADJOINT_INLINE i64 wrapping_add(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
 
 // The sign bit alone, and the number without it.
 ADJOINT_INLINE i32 sign_bit(f32 x) { return bits(x) & INT32_MIN; }
@@ -158,6 +164,15 @@ ADJOINT_INLINE V poly(V x, const ScalarOf<V> (&c)[N]) {
   return poly_part<0, N>(powers, c);
 }
 
+// The same with the last three steps by Horner's rule: slower, but more accurate where the terms do
+// not shrink fast.
+template <class V, int N>
+ADJOINT_INLINE V poly_careful(V x, const ScalarOf<V> (&c)[N]) {
+  V powers[5] = {x};
+  for (int k = 1; k < 5; ++k) powers[k] = powers[k - 1] * powers[k - 1];
+  return ((poly_part<3, N>(powers, c) * x + c[2]) * x + c[1]) * x + c[0];
+}
+
 // Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
 template <class V>
 inline constexpr ScalarOf<V> kMagic = sizeof(ScalarOf<V>) == 4 ? 0x1.8p23 : 0x1.8p52;
@@ -170,12 +185,13 @@ inline constexpr int64_t kOneBits = sizeof(ScalarOf<V>) == 4 ? 0x3f800000 : 0x3f
 // 2^n for the integer in the low bits of t = n + kMagic, n within the normal exponents.
 template <class V>
 ADJOINT_INLINE V exp2_of_magic(V t) {
-  return from_bits((bits(t) << kMantissa<V>)+typename VecInfo<V>::Word(kOneBits<V>));
+  return from_bits(
+      wrapping_add(bits(t) << kMantissa<V>, IntOf<V>{} + typename VecInfo<V>::Word(kOneBits<V>)));
 }
 // x * 2^n by adding to the exponent: right if x and the result are normal numbers.
 template <class V>
 ADJOINT_INLINE V scale_normal(V x, V t) {
-  return from_bits(bits(x) + (bits(t) << kMantissa<V>));
+  return from_bits(wrapping_add(bits(x), bits(t) << kMantissa<V>));
 }
 
 // Between f64 lanes and as many floats. (gcc 12 splits the conversion in two on AVX.)
@@ -219,40 +235,49 @@ template <class V>
 struct Sum2 {
   V hi, lo;
 };
-#if ADJOINT_FMA
-// a*b - c with one rounding. Elsewhere the compiler fuses by itself; here the exactness is the
-// point.
-#if ADJOINT_SIMD == 512
-ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
-  return (f32)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)c);
-}
-ADJOINT_INLINE f64 fused_sub(f64 a, f64 b, f64 c) {
-  return (f64)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c);
-}
-#elif ADJOINT_SIMD == 256
-ADJOINT_INLINE f32 fused_sub(f32 a, f32 b, f32 c) {
-  return (f32)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)c);
-}
-ADJOINT_INLINE f64 fused_sub(f64 a, f64 b, f64 c) {
-  return (f64)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c);
-}
-#else
+// a*b - c and c - a*b with one rounding, where ADJOINT_FMA. The compiler fuses other sums by
+// itself, or not; these are for places that rely on it.
+#if ADJOINT_SIMD == 512 && ADJOINT_FMA
+#define ADJOINT_FUSED(name, op)                                       \
+  ADJOINT_INLINE f32 name(f32 a, f32 b, f32 c) {                      \
+    return (f32)_mm512_##op##_ps((__m512)a, (__m512)b, (__m512)c);    \
+  }                                                                   \
+  ADJOINT_INLINE f64 name(f64 a, f64 b, f64 c) {                      \
+    return (f64)_mm512_##op##_pd((__m512d)a, (__m512d)b, (__m512d)c); \
+  }
+ADJOINT_FUSED(product_minus, fmsub)
+ADJOINT_FUSED(minus_product, fnmadd)
+#undef ADJOINT_FUSED
+#elif ADJOINT_SIMD == 256 && ADJOINT_FMA
+#define ADJOINT_FUSED(name, op)                                       \
+  ADJOINT_INLINE f32 name(f32 a, f32 b, f32 c) {                      \
+    return (f32)_mm256_##op##_ps((__m256)a, (__m256)b, (__m256)c);    \
+  }                                                                   \
+  ADJOINT_INLINE f64 name(f64 a, f64 b, f64 c) {                      \
+    return (f64)_mm256_##op##_pd((__m256d)a, (__m256d)b, (__m256d)c); \
+  }
+ADJOINT_FUSED(product_minus, fmsub)
+ADJOINT_FUSED(minus_product, fnmadd)
+#undef ADJOINT_FUSED
+#elif ADJOINT_FMA
 template <class V>
-ADJOINT_INLINE V fused_sub(V a, V b, V c) {
+ADJOINT_INLINE V product_minus(V a, V b, V c) {
   V r;
   for (int k = 0; k < kLanes<V>; ++k)
-    r[k] = sizeof(ScalarOf<V>) == 4 ? __builtin_fmaf(a[k], b[k], -c[k])
-                                    : __builtin_fma(a[k], b[k], -c[k]);
+    r[k] = sizeof a[k] == 4 ? __builtin_fmaf(a[k], b[k], -c[k]) : __builtin_fma(a[k], b[k], -c[k]);
   return r;
 }
-#endif
+template <class V>
+ADJOINT_INLINE V minus_product(V a, V b, V c) {
+  return -product_minus(a, b, c);
+}
 #endif
 
 template <class V>
 ADJOINT_INLINE Sum2<V> two_product(V a, V b) {
   V p = rounded(a * b);
 #if ADJOINT_FMA
-  return {p, fused_sub(a, b, p)};
+  return {p, product_minus(a, b, p)};
 #else  // Dekker: halves of the mantissas, whose products are exact
   constexpr ScalarOf<V> split = sizeof(ScalarOf<V>) == 4 ? 4097 : 134217729;
   V ca = a * split, cb = b * split;

@@ -205,6 +205,13 @@ Error measure(const Case& c, const Kernel* k, int64_t samples, bool every) {
     return m.finish();
   }
   for (int64_t i = 0; i < samples; ++i) m.add(T(uniform(random)));
+  if (sizeof(T) == 4 && samples >= 300000) {
+    for (uint64_t b = 0; b < (uint64_t(1) << 32); b += 1021) {
+      T a = number_from(Word(b));
+      m.add(c.positive ? std::fabs(a) : a);
+    }
+    return m.finish();
+  }
   for (int64_t i = 0; i < samples; ++i) {
     T a = number_from(Word(random()));
     m.add(c.positive ? std::fabs(a) : a);
@@ -227,6 +234,24 @@ bool report(const Case& c, const Kernel* k, double bound, int64_t samples, bool 
   return good;
 }
 
+// Everything in docs/accuracy.md but the rows.
+const char* const kPreamble = R"(# Accuracy of the elementwise functions
+
+Largest error seen, in units in the last place (ulp) of the exact result; 0.5 is correct rounding.
+NaN, infinities, signed zeros, denormal arguments and results, and overflow and underflow thresholds
+are checked against the reference too. The table is written by `tests/native/ulp_float.cpp
+--markdown`: uniform samples in the range where the function varies, numbers close to multiples of
+pi/2, special values with their neighbours, and for float32 every 1021st bit pattern, for float64
+random ones. `ulp_float --all exp` takes every float32 there is. Instruction sets without fused
+multiply-add differ by a few tenths.
+
+Relative errors of `lgamma` and `digamma` are unbounded next to their roots at negative arguments;
+the table is for positive ones.
+
+| kernel | float32 | float64 |
+|---|---|---|
+)";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -238,13 +263,13 @@ int main(int argc, char** argv) {
     if (a == "--all")
       every = true, samples = 30000000;
     else if (a == "--markdown")
-      markdown = true, samples = 1000000;
+      markdown = true, samples = 300000;
     else if (a == "--more")
       samples = 1000000;
     else
       names.push_back(a);
   }
-  if (markdown) std::puts("| kernel | float32 | float64 |\n|---|---|---|");
+  if (markdown) std::fputs(kPreamble, stdout);
   bool good = true;
   for (const Case& c : kCases) {
     bool wanted = names.empty();
