@@ -24,6 +24,8 @@ void register_for_integers() {
   to_bool<bool>("signbit", [](bool) { return false; });
   same<INTS>("relu", [](auto x) { return x > 0 ? x : decltype(x)(0); });
   same<bool>("positive", [](bool x) { return x; });
+  same<bool>("clamp_min", [](bool x, bool low) { return x | low; });
+  same<bool>("clamp_max", [](bool x, bool high) { return x & high; });
   same<bool, INTS>("fmax", [](auto x, auto y) { return x < y ? y : x; });
   same<bool, INTS>("fmin", [](auto x, auto y) { return y < x ? y : x; });
   same<bool, INTS>("heaviside", [](auto x, auto y) {
@@ -79,10 +81,9 @@ double zeta(double s, double x) {
 
 // The n-th derivative of digamma, n >= 2: a sum of equal signs, (-1)^(n+1) n! zeta(n + 1, x).
 double polygamma(double n, double x) {
-  if (x <= 0 && x == std::floor(x)) return INFINITY;
-  double sum = 0;
-  for (; x < 1; x += 1) sum += std::pow(x, -(n + 1));
-  const double value = std::tgamma(n + 1) * (sum + zeta(n + 1, x));
+  double sum = x <= 0 && x == std::floor(x) ? INFINITY : 0;
+  for (; x < 1 && sum < INFINITY; x += 1) sum += std::pow(x, -(n + 1));
+  const double value = std::tgamma(n + 1) * (sum < INFINITY ? sum + zeta(n + 1, x) : sum);
   return std::fmod(n, 2) == 0 ? -value : value;
 }
 

@@ -14,11 +14,27 @@ using C = Context&;
 Tensor flat(T g, C) { return zeros_of(g); }
 Tensor one_minus(const Tensor& x) { return op<"rsub">(x, 1); }
 
+// Integers are refused although the kernel's numbers would make floats of them.
+Value float_only(Call& c) {
+  DType d = c.tensor(0).dtype();
+  if (is_integral(d)) not_implemented("\"", c.op.name, "\" not implemented for dtype ", d);
+  return elementwise_forward(c);
+}
+
 bool tanh_form(const Value& approximate) {
   if (approximate.str() == "tanh") return true;
   if (approximate.str() == "none") return false;
   runtime_error("approximate argument must be either none or tanh, but got '", approximate.str(),
                 "'");
+}
+
+// The result keeps the input's dtype, whatever the numbers are.
+Value threshold_forward(Call& c) {
+  static const Kernel& k = kernel_named("threshold");
+  DType d = c.tensor(0).dtype();
+  Value v[3] = {c[0], c[1], c[2]};
+  if (is_integral(d)) v[1] = Value(c.integer(1)), v[2] = Value(c.integer(2));
+  return run_kernel(k, v, 3, Common, c.out, "threshold");
 }
 
 // The second derivatives: what the derivative of a fused derivative needs.
@@ -60,6 +76,7 @@ static const Op& leaky_relu_ =
     def("leaky_relu(input, negative_slope: Scalar = 0.01)",
         "The input where positive, negative_slope times it elsewhere.")
         .elementwise("leaky_relu")
+        .forward(float_only)
         .partial(0, input(0),
                  [](T g, C c) -> Tensor { return op<"_leaky_relu_grad">(g, c.in(0), c.in(1)); })
         .inplace()
@@ -123,6 +140,7 @@ static const Op& softplus_ =
     def("softplus(input, beta: Scalar = 1, threshold: Scalar = 20)",
         "log(1 + exp(beta * input)) / beta; the input where beta * input exceeds the threshold.")
         .elementwise("softplus")
+        .forward(float_only)
         .partial(
             0, input(0),
             [](T g, C c) -> Tensor { return op<"_softplus_grad">(g, c.in(0), c.in(1), c.in(2)); })
@@ -153,6 +171,7 @@ static const Op& elu_ =
     def("elu(input, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1)",
         "scale * input where positive, scale * alpha * (exp(input_scale * input) - 1) elsewhere.")
         .elementwise("elu")
+        .forward(float_only)
         .partial(0, input(0) | output(),
                  [](T g, C c) -> Tensor {
                    Value scale = c.in(2);
@@ -186,6 +205,8 @@ static const Op& hardtanh_ =
         "The input limited to [min_val, max_val]; the gradient is 0 at the bounds.")
         .forward([](Call& c) -> Value {
           static const Kernel& k = kernel_named("clamp");
+          if (c.tensor(0).dtype() == DType::Bool)
+            runtime_error("Bool inputs not supported for hardtanh");
           return run_kernel(k, c.args, 3, Common, c.out, "hardtanh");
         })
         .partial(0, input(0),
@@ -200,7 +221,7 @@ static const Op& hardtanh_ =
 static const Op& threshold_ =
     def("threshold(input, threshold: Scalar, value: Scalar)",
         "The input where it exceeds the threshold, `value` elsewhere.")
-        .elementwise("threshold")
+        .forward(threshold_forward)
         .partial(0, input(0),
                  [](T g, C c) -> Tensor { return op<"where">(op<"le">(c.in(0), c.in(1)), 0.0, g); })
         .inplace()
@@ -211,11 +232,14 @@ static const Op& mish_ =
         .forward([](Call& c) -> Value { return c.tensor(0) * op<"tanh">(op<"softplus">(c[0])); })
         .function_only();
 
-static const Op& hardsigmoid_ = def("hardsigmoid(input)", "(input + 3) / 6, limited to [0, 1].")
-                                    .forward([](Call& c) -> Value {
-                                      return op<"hardtanh">(c.tensor(0) + 3.0, 0, 6).tensor() / 6.0;
-                                    })
-                                    .function_only();
+static const Op& hardsigmoid_ =
+    def("hardsigmoid(input)", "(input + 3) / 6, limited to [0, 1].")
+        .forward([](Call& c) -> Value {
+          if (is_integral(c.tensor(0).dtype()))
+            not_implemented("\"hardsigmoid\" not implemented for dtype ", c.tensor(0).dtype());
+          return op<"hardtanh">(c.tensor(0) + 3.0, 0, 6).tensor() / 6.0;
+        })
+        .function_only();
 
 static const Op& hardswish_ =
     def("hardswish(input)", "input * hardsigmoid(input), elementwise.")

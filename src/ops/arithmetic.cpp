@@ -21,7 +21,9 @@ Value fitting_factor(const Value* operands, int count, const Value& factor, cons
   ResultType type;
   for (int i = 0; i < count; ++i) type.add(operands[i]);
   DType d = type.get();
-  if (d == DType::Bool) return Value(factor.boolean());
+  if (d == DType::Bool && (factor.kind() == Value::Bool || factor.kind() == Value::Int)) {
+    return Value(factor.boolean());
+  }
   if (factor.kind() == Value::Bool) {
     runtime_error("Boolean ", name, " only supported for Boolean results (the result is ", d, ")");
   }
@@ -34,6 +36,18 @@ Value fitting_factor(const Value* operands, int count, const Value& factor, cons
                   " must not be a complex number.");
   }
   return factor;
+}
+
+// addcmul and addcdiv are more lenient than add: the factor is converted.
+Value converted_factor(Call& c) {
+  ResultType type;
+  for (int i = 0; i < 3; ++i) type.add(c[i]);
+  DType d = type.get();
+  if (!is_complex(d) && c[3].kind() == Value::Complex) {
+    runtime_error("value cannot be converted to type ", d, " without overflow");
+  }
+  if (is_integral(d) || c[3].kind() == Value::Bool) return Value(c[3].integer());
+  return c[3];
 }
 
 Value negated(const Value& v) {
@@ -80,7 +94,7 @@ Value rsub_forward(Call& c) {
 
 Value addcmul_forward(Call& c) {
   static const Kernel& k = kernel_named("addcmul");
-  Value v[4] = {c[0], c[1], c[2], fitting_factor(c.args, 3, c[3], "value")};
+  Value v[4] = {c[0], c[1], c[2], converted_factor(c)};
   return run_kernel(k, v, 4, Common, c.out, "addcmul");
 }
 
@@ -92,7 +106,7 @@ Value addcdiv_forward(Call& c) {
         "will perform a true division of tensor1 and tensor2. Use (input + value * "
         "torch.trunc(tensor1 / tensor2)) for integer inputs.");
   }
-  Value v[4] = {c[0], c[1], c[2], fitting_factor(c.args, 3, c[3], "value")};
+  Value v[4] = {c[0], c[1], c[2], converted_factor(c)};
   return run_kernel(k, v, 4, Common, c.out, "addcdiv");
 }
 
@@ -106,6 +120,9 @@ Value lerp_forward(Call& c) {
     }
   }
   if (is_integral(d)) not_implemented("\"lerp\" not implemented for dtype ", d);
+  if (!is_complex(d) && c[2].kind() == Value::Complex) {
+    runtime_error("value cannot be converted to type ", d, " without overflow");
+  }
   return run_kernel(k, c.args, 3, Common, c.out, "lerp");
 }
 
@@ -117,6 +134,11 @@ Value neg_forward(Call& c) {
         "invert a mask, use the `~` or `logical_not()` operator instead.");
   }
   return run_kernel(k, c.args, 1, Common, c.out, "neg");
+}
+
+Value one_minus(const Value& w) {
+  if (w.is_tensor()) return op<"rsub">(w, 1);
+  return w.kind() == Value::Complex ? Value(1.0 - w.complex()) : Value(1.0 - w.real());
 }
 
 Tensor scaled(T g, const Value& alpha) { return is_one(alpha) ? g : g * alpha; }
@@ -138,7 +160,7 @@ static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scala
                             .inplace()
                             .alias("subtract");
 
-static const Op& rsub_ = def("rsub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
+static const Op& rsub_ = def("rsub(input, other: Operand, *, alpha: Scalar = 1)",
                              "`other - alpha * input`, elementwise.")
                              .forward(rsub_forward)
                              .partial(0, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
@@ -193,7 +215,7 @@ static const Op& lerp_ =
     def("lerp(input, end, weight: Operand)",
         "`input + weight * (end - input)`, elementwise; exact at weights 0 and 1.")
         .forward(lerp_forward)
-        .partial(0, input(2), [](T g, C c) -> Tensor { return g * op<"rsub">(c.in(2), 1); })
+        .partial(0, input(2), [](T g, C c) -> Tensor { return g * one_minus(c.in(2)); })
         .partial(1, input(2), [](T g, C c) { return g * c.in(2); })
         .partial(2, input(0) | input(1), [](T g, C c) { return g * (c.tensor(1) - c.in(0)); })
         .inplace();

@@ -90,10 +90,6 @@ static const Op& equal_ =
     def("equal(input, other)", "Whether both tensors have the same shape and equal elements.")
         .forward([](Call& c) -> Value {
           Tensor a = c.tensor(0), b = c.tensor(1);
-          if (a.dtype() != b.dtype()) {
-            runtime_error("Expected object of data type ", a.dtype(), " but got data type ",
-                          b.dtype(), " for argument 'other' in call to equal");
-          }
           if (!(a.shape() == b.shape())) return false;
           GradMode off(false);
           return all_true(op<"eq">(a, b));

@@ -63,8 +63,7 @@ Value view_as_complex_forward(Call& c) {
   return make_view_as(t, shape, strides, t.offset() / 2, complex_dtype(t.dtype()));
 }
 
-Value complex_forward(Call& c) {
-  Tensor re = c.tensor(0), im = c.tensor(1);
+void check_parts(const Tensor& re, const Tensor& im) {
   if (re.dtype() != im.dtype()) {
     runtime_error("Expected object of scalar type ", re.dtype(), " but got scalar type ",
                   im.dtype(), " for second argument");
@@ -73,6 +72,11 @@ Value complex_forward(Call& c) {
     runtime_error("Expected both inputs to be Float or Double tensors but got ", re.dtype(),
                   " and ", im.dtype());
   }
+}
+
+Value complex_forward(Call& c) {
+  Tensor re = c.tensor(0), im = c.tensor(1);
+  check_parts(re, im);
   Dims shape = broadcast_shapes(re.shape(), im.shape());
   Tensor out = empty(shape, complex_dtype(re.dtype()));
   GradMode off(false);
@@ -167,6 +171,7 @@ static const Op& polar_ =
     def("polar(abs, angle)", "A complex tensor from its absolute value and its angle.")
         .forward([](Call& c) -> Value {
           Tensor size = c.tensor(0);
+          check_parts(size, c.tensor(1));
           return op<"complex">(size * op<"cos">(c[1]), size * op<"sin">(c[1]));
         })
         .function_only();

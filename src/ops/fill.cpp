@@ -40,7 +40,8 @@ Tensor element_of(const Value& value, DType dtype) {
     }
     return cast(value.tensor(), dtype);
   }
-  if (value.kind() == Value::Complex && !is_complex(dtype) && value.complex().imag() != 0) {
+  if (value.kind() == Value::Complex && !is_complex(dtype) && dtype != DType::Bool &&
+      value.complex().imag() != 0) {
     runtime_error("value cannot be converted to type ", dtype,
                   " without overflow: it has an imaginary part");
   }

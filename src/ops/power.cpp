@@ -14,8 +14,8 @@ const Kernel* exact_kernel(DType d, double e) {
   static const Kernel &square = kernel_named("square"), &cube = kernel_named("cube"),
                       &sqrt = kernel_named("sqrt"), &rsqrt = kernel_named("rsqrt"),
                       &reciprocal = kernel_named("reciprocal"), &copy = kernel_named("positive");
-  if (d == DType::Bool) return nullptr;
   if (e == 1) return &copy;
+  if (d == DType::Bool) return nullptr;
   if (e == 2) return &square;
   if (e == 3 && !is_complex(d)) return &cube;
   if (is_integral(d)) return nullptr;
@@ -51,13 +51,18 @@ Value less_one(const Value& e) {
   return Value(e.complex() - 1.0);
 }
 
-// g * e * x ** (e - 1), and 0 where e is 0, whatever x is.
-Tensor base_rule(T g, C c) {
-  Value x = c.in(0), e = c.in(1);
+// x, but 1 where the condition holds. Masking the argument of a function rather than its result
+// keeps every higher derivative free of the NaN that is masked.
+Value harmless_where(const Value& condition, const Value& x) {
+  return op<"where">(condition, 1, x);
+}
+
+// g * e * x ** (e - 1), and 0 where e is 0, even at x = 0 and NaN.
+Tensor base_slope(T g, const Value& x, const Value& e) {
   if (e.is_tensor()) {
-    Tensor slope = op<"pow">(x, op<"sub">(e, 1));
-    Tensor product = g * (e.tensor() * slope);
-    return pass_where(op<"ne">(e, 0), product);
+    Value odd = op<"logical_not">(op<"gt">(op<"abs">(x), 0));
+    Value base = harmless_where(op<"logical_and">(op<"eq">(e, 0), odd), x);
+    return g * (e.tensor() * op<"pow">(base, op<"sub">(e, 1)));
   }
   if (e.complex() == 0.0) return zeros_of(g);
   if (e.complex() == 1.0) return g;
@@ -66,24 +71,44 @@ Tensor base_rule(T g, C c) {
 }
 
 // g * out * log(x), and 0 where x is 0 and e is not negative.
-Tensor exponent_rule(T g, C c) {
-  Value x = c.in(0), e = c.in(1);
+Tensor exponent_slope(T g, const Value& x, const Value& e, const Tensor& out) {
   if (x.is_scalar()) {
     std::complex<double> z = x.complex();
     bool complex = x.kind() == Value::Complex || is_complex(g.dtype());
     if (z == 0.0) {
       Value positive = complex ? op<"ge">(op<"real">(e), 0) : op<"ge">(e, 0);
-      return pass_where(op<"logical_not">(positive), g * (c.out() * -INFINITY));
+      return g * (out * op<"where">(positive, 0.0, -INFINITY));
     }
-    if (complex) return g * (c.out() * Value(std::log(z)));
-    return g * (c.out() * std::log(z.real()));
+    if (complex) return g * (out * Value(std::log(z)));
+    return g * (out * std::log(z.real()));
   }
-  Tensor product = g * (c.out() * op<"log">(x));
   Value not_negative = is_complex(e.object()->dtype) ? op<"logical_and">(op<"eq">(op<"imag">(e), 0),
                                                                          op<"ge">(op<"real">(e), 0))
                                                      : op<"ge">(e, 0);
   Value certain = op<"logical_and">(op<"eq">(x, 0), not_negative);
-  return op<"where">(certain, 0.0, product);
+  return g * (out * op<"log">(harmless_where(certain, x)));
+}
+
+// float_power computes in the widest dtype.
+Value widened(const Value& v, DType d) {
+  if (v.is_tensor()) return op<"_to_copy">(v, d);
+  return is_complex(d) ? Value(v.complex()) : Value(v.real());
+}
+
+Value float_power_forward(Call& c) {
+  static const Kernel& k = kernel_named("pow");
+  bool complex = false;
+  for (int i = 0; i < 2; ++i) {
+    complex |= c[i].is_tensor() ? is_complex(c.tensor(i).dtype()) : c[i].kind() == Value::Complex;
+  }
+  DType d = complex ? DType::Complex128 : DType::Float64;
+  if (c.out && c.out.dtype() != d) {
+    runtime_error("the base given to float_power_ has dtype ", c.out.dtype(),
+                  " but the operation's result requires dtype ", d);
+  }
+  GradMode off(false);
+  Value v[2] = {widened(c[0], d), widened(c[1], d)};
+  return run_kernel(k, v, 2, Common, c.out, "float_power");
 }
 
 }  // namespace
@@ -92,28 +117,26 @@ static const Op& pow_ =
     def("pow(input: Operand, exponent: Operand)",
         "`input ** exponent`, elementwise. An integer to a negative power is refused.")
         .forward(pow_forward)
-        .partial(0, input(0) | input(1), base_rule)
-        .partial(1, input(0) | input(1) | output(), exponent_rule)
+        .partial(0, input(0) | input(1), [](T g, C c) { return base_slope(g, c.in(0), c.in(1)); })
+        .partial(1, input(0) | input(1) | output(),
+                 [](T g, C c) { return exponent_slope(g, c.in(0), c.in(1), c.out()); })
         .inplace();
 
 static const Op& float_power_ =
     def("float_power(input: Operand, exponent: Operand)",
         "`input ** exponent` in float64, or complex128 if either is complex.")
-        .forward([](Call& c) -> Value {
-          Value v[2] = {c[0], c[1]};
-          bool complex = false;
-          for (const Value& x : v) {
-            complex |= x.is_tensor() ? is_complex(x.object()->dtype) : x.kind() == Value::Complex;
-          }
-          DType d = complex ? DType::Complex128 : DType::Float64;
-          for (Value& x : v) {
-            if (x.is_tensor())
-              x = op<"_to_copy">(x, d);
-            else if (x.kind() != Value::Complex)
-              x = Value(x.real());
-          }
-          return op<"pow">(v[0], v[1]);
-        });
+        .forward(float_power_forward)
+        .partial(0, input(0) | input(1),
+                 [](T g, C c) {
+                   return base_slope(g, widened(c.in(0), g.dtype()), widened(c.in(1), g.dtype()));
+                 })
+        .partial(1, input(0) | input(1) | output(),
+                 [](T g, C c) {
+                   return exponent_slope(g, widened(c.in(0), g.dtype()),
+                                         widened(c.in(1), g.dtype()), c.out());
+                 })
+        .inplace()
+        .node("PowBackward0");
 
 static const Op& square_ =
     def("square(input)", "`input * input`, elementwise.")

@@ -28,6 +28,14 @@ Value round_forward(Call& c) {
   return run_kernel(at, v, 3, Common, c.out, "round");
 }
 
+Value abs_forward(Call& c) {
+  static const Kernel& k = kernel_named("abs");
+  if (c.out && is_complex(c.out.dtype())) {
+    runtime_error("In-place abs is not supported for complex tensors.");
+  }
+  return run_kernel(k, c.args, 1, Common, c.out, "abs");
+}
+
 // sgn of complex numbers is z / |z|: only the part of g across z turns it.
 Tensor sgn_rule(T g, C c) {
   if (!is_complex(g.dtype())) return zeros_of(g);
@@ -80,7 +88,7 @@ static const Op& sgn_ =
 
 static const Op& abs_ =
     def("abs(input)", "The absolute value, elementwise; the modulus of complex numbers.")
-        .elementwise("abs")
+        .forward(abs_forward)
         .grad(0, input(0),
               [](T g, C c) -> Tensor {
                 Tensor x = c.in(0);

@@ -19,6 +19,9 @@ template <bool ToRadians>
 Value change_unit(Call& c) {
   static const Kernel& k = kernel_named("mul");
   constexpr double factor = ToRadians ? std::numbers::pi / 180 : 180 / std::numbers::pi;
+  if (is_complex(c.tensor(0).dtype())) {
+    runtime_error(c.op.name, " is not supported for complex tensors.");
+  }
   Value v[2] = {c[0], factor};
   return run_kernel(k, v, 2, ToFloat, c.out, c.op.name.c_str());
 }
