@@ -112,6 +112,7 @@ void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_optim(PyObject* module);
 void add_casts();
+void add_promotion(PyObject* module);
 
 extern PyNumberMethods tensor_number_slots;
 void fill_number_slots();

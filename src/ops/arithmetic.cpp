@@ -3,6 +3,7 @@
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -18,9 +19,7 @@ bool is_bool(const Value& v) {
 
 // A factor such as alpha never decides the dtype of the result; it must fit it.
 Value fitting_factor(const Value* operands, int count, const Value& factor, const char* name) {
-  ResultType type;
-  for (int i = 0; i < count; ++i) type.add(operands[i]);
-  DType d = type.get();
+  DType d = common_dtype(operands, count);
   if (d == DType::Bool && (factor.kind() == Value::Bool || factor.kind() == Value::Int)) {
     return Value(factor.boolean());
   }
@@ -35,17 +34,14 @@ Value fitting_factor(const Value* operands, int count, const Value& factor, cons
     runtime_error("For non-complex input tensors, argument ", name,
                   " must not be a complex number.");
   }
+  require_fits(factor, d);
   return factor;
 }
 
 // addcmul and addcdiv are more lenient than add: the factor is converted.
 Value converted_factor(Call& c) {
-  ResultType type;
-  for (int i = 0; i < 3; ++i) type.add(c[i]);
-  DType d = type.get();
-  if (!is_complex(d) && c[3].kind() == Value::Complex) {
-    runtime_error("value cannot be converted to type ", d, " without overflow");
-  }
+  DType d = common_dtype(c.args, 3);
+  require_fits(c[3], d);
   if (is_integral(d) || c[3].kind() == Value::Bool) return Value(c[3].integer());
   return c[3];
 }
@@ -120,9 +116,7 @@ Value lerp_forward(Call& c) {
     }
   }
   if (is_integral(d)) not_implemented("\"lerp\" not implemented for dtype ", d);
-  if (!is_complex(d) && c[2].kind() == Value::Complex) {
-    runtime_error("value cannot be converted to type ", d, " without overflow");
-  }
+  require_fits(c[2], d);
   return run_kernel(k, c.args, 3, Common, c.out, "lerp");
 }
 
@@ -175,7 +169,8 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .alias("multiply");
 
 static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
-                            .forward(neg_forward)
+                            .elementwise("neg")
+                            .forward(neg_forward)  // where the direct loop does not serve
                             .partial(0, nothing, [](T g, C) { return -g; })
                             .inplace()
                             .alias("negative");

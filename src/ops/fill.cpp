@@ -4,6 +4,7 @@
 #include "../tensor/gil.h"
 #include "fused.h"
 #include "op.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -40,11 +41,7 @@ Tensor element_of(const Value& value, DType dtype) {
     }
     return cast(value.tensor(), dtype);
   }
-  if (value.kind() == Value::Complex && !is_complex(dtype) && dtype != DType::Bool &&
-      value.complex().imag() != 0) {
-    runtime_error("value cannot be converted to type ", dtype,
-                  " without overflow: it has an imaginary part");
-  }
+  require_fits(value, dtype);
   return scalar_tensor(value, dtype);
 }
 

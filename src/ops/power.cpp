@@ -2,6 +2,7 @@
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -28,13 +29,11 @@ const Kernel* exact_kernel(DType d, double e) {
 Value pow_forward(Call& c) {
   static const Kernel& general = kernel_named("pow");
   if (c[0].is_tensor() && c[1].is_scalar()) {
-    ResultType type;
-    type.add(c[0]);
-    type.add(c[1]);
-    DType d = type.get();
+    DType d = common_dtype(c.args, 2);
     if (is_integral(d) && c[1].real() < 0) {
       runtime_error("Integers to negative integer powers are not allowed.");
     }
+    require_fits(c[1], d);
     const Kernel* k = c[1].kind() == Value::Complex ? nullptr : exact_kernel(d, c[1].real());
     if (k) {
       Value v[1] = {cast(c.tensor(0), d)};
@@ -140,6 +139,7 @@ static const Op& float_power_ =
 
 static const Op& square_ =
     def("square(input)", "`input * input`, elementwise.")
+        .elementwise("square")
         .forward([](Call& c) -> Value {
           static const Kernel& k = kernel_named("square");
           Value v[1] = {c[0]};

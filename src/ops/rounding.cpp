@@ -129,6 +129,12 @@ static const Op& heaviside_ =
 static const Op& nextafter_ =
     def("nextafter(input, other)", "The next number after `input` in the direction of `other`.")
         .elementwise("nextafter")
+        .forward([](Call& c) -> Value {
+          // A step of float32, in which 16-bit floats compute, is lost when rounded back.
+          if (is_half(promote_types(c.tensor(0).dtype(), c.tensor(1).dtype())))
+            not_implemented("\"nextafter\" not implemented for 16-bit floats; cast to float32");
+          return elementwise_forward(c);
+        })
         .inplace();
 
 }  // namespace adjoint

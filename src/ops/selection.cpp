@@ -5,6 +5,7 @@
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -20,6 +21,11 @@ Value choose(Call& c, int condition, int first, int second) {
                   mask.dtype());
   }
   Value v[3] = {cast(mask, DType::Bool), c[first], c[second]};
+  if (v[1].is_scalar() || v[2].is_scalar()) {
+    DType d = common_dtype(v + 1, 2);
+    require_fits(v[1], d);
+    require_fits(v[2], d);
+  }
   return run_kernel(k, v, 3, Common, c.out, "where");
 }
 
@@ -39,6 +45,9 @@ Value clamp_forward(Call& c) {
   if (c[1].is_none() && c[2].is_none()) {
     runtime_error("torch.clamp: At least one of 'min' or 'max' must not be None");
   }
+  DType d = common_dtype(c.args, 3);
+  require_fits(c[1], d);
+  require_fits(c[2], d);
   if (c[2].is_none()) return run_kernel(low, c.args, 2, Common, c.out, "clamp");
   if (c[1].is_none()) {
     Value v[2] = {c[0], c[2]};

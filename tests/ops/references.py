@@ -163,6 +163,28 @@ def logical(f: Callable[..., Any]) -> Reference:
     return lambda *xs: f(*(np.asarray(x) != 0 for x in xs))
 
 
+def float_power(x: Any, y: Any) -> Any:
+    return np.power(np.asarray(x, np.float64), np.asarray(y, np.float64))
+
+
+def sgn(x: Array) -> Any:
+    return x / np.abs(x) if x.dtype.kind == "c" else sign(x)
+
+
+def polygamma(n: int, x: Array) -> Any:
+    return special.polygamma(n, np.asarray(x, np.float64))
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    return np.multiply(x, np.log(y))
+
+
+def sinc(x: Array) -> Any:
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
+    turned = np.where(x == 0, 1, x * np.longdouble("3.14159265358979323846"))
+    return np.where(x == 0, 1, np.sin(turned) / turned)
+
+
 REFERENCES: dict[str, Reference] = {
     "add": scaled(np.add), "sub": scaled(np.subtract), "mul": np.multiply, "div": divide,
     "true_divide": divide, "div_rounded": divide, "floor_divide": lambda x,
@@ -180,6 +202,20 @@ REFERENCES: dict[str, Reference] = {
     "sigmoid": sigmoid, "erf": scipy64(special.erf), "erfc": scipy64(special.erfc),
     "erfinv": scipy64(special.erfinv), "lgamma": scipy64(special.gammaln),
     "digamma": scipy64(special.digamma), "logit": logit, "softplus": softplus,
+    "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "xlogy": xlogy,
+    "float_power": float_power, "sgn": sgn, "angle": np.angle, "sinc": sinc,
+    "rsub": lambda x, y, alpha=1: y - np.multiply(x, alpha),
+    "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "polygamma": polygamma,
+    "clamp_min": np.maximum, "clamp_max": np.minimum, "copysign": np.copysign,
+    "heaviside": lambda x, y: np.where(x == 0, y, x > 0).astype(x.dtype),
+    "nextafter": lambda x, y: np.nextafter(*(v.astype("f8" if v.dtype.itemsize > 8 else "f4")
+                                             for v in (x, y))),
+    "gcd": np.gcd, "lcm": np.lcm, "isposinf": lambda x: x == np.inf,
+    "isneginf": lambda x: x == -np.inf, "signbit": lambda x: np.asarray(x) < 0,
+    "isreal": np.isreal, "isclose": lambda x, y: np.isclose(x, y),
+    "conj_physical": np.conj, "complex": lambda x, y: x + 1j * y,
+    "polar": lambda r, t: r * np.exp(1j * t),
+    "view_as_real": lambda x: np.stack([x.real, x.imag], -1),
     "atan2": np.arctan2, "hypot": np.hypot,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round,
     "round_decimals": np.round, "frac": lambda x: x - np.trunc(x), "clamp": clamp,

@@ -195,6 +195,20 @@ OPS_LIST: list[Op] = [
     ),
     binary("atan2", off_zero, off_zero, "bifh", out="float", ulps=4, scalars=()),
     binary("hypot", off_zero, off_zero, "fh", ulps=4, scalars=()),
+    *(binary(n, real, real, "fh", ulps=4, terms=1, scalars=(), inplace=False)
+      for n in ("logaddexp", "logaddexp2")),
+    binary("xlogy", real, positive, "bifh", out="float", ulps=4, scalars=(2, 0.5)),
+    binary("float_power", positive, real, "bif", out="float64", ulps=4, inplace=False),
+    Op("sgn", pointwise(off_zero), "bifhc", inplace=True, pointwise=True, ulps=4),
+    Op("angle", pointwise(off_zero), "fhc", "real", pointwise=True, ulps=4),
+    binary("rsub", real, real, "ifhc", method=False, inplace=False,
+           extra=[S(real(2, 3), real(3), alpha=2)]),
+    curve("sinc", off_zero, "bifh", ulps=16, terms=1),
+    curve("deg2rad", real, "bifh", ulps=2), curve("rad2deg", real, "bifh", ulps=2),
+    Op(
+        "polygamma", [S(n, positive(2, 3)) for n in (0, 1, 2, 3)] + [S(2, positive(67))], "f",
+        method=False, ulps=64,
+    ),
     # Rounding, choosing, clamping.
     *(
         Op(name, pointwise(off_halves), "ifh", inplace=True, pointwise=True)
@@ -226,6 +240,11 @@ OPS_LIST: list[Op] = [
         ],
         "ifhc", method=False,
     ),
+    *(binary(n, real, real, "ifh") for n in ("clamp_min", "clamp_max")),
+    binary("copysign", off_zero, off_zero, "bifh", out="float"),
+    binary("heaviside", real, real, "bifh", scalars=(), diff=False),
+    binary("nextafter", real, real, "f", scalars=(), diff=False),
+    *(whole_numbers(n, domain(-9, 9), domain(-9, 9), "i", scalars=()) for n in ("gcd", "lcm")),
     # Questions.
     *(binary(n, real, real, "bifhc", out="bool", diff=False, inplace=False) for n in ("eq", "ne")),
     *(
@@ -245,7 +264,18 @@ OPS_LIST: list[Op] = [
         Op(n, pointwise(real), "bifhc", "bool", diff=False, pointwise=True)
         for n in ("isnan", "isinf", "isfinite")
     ),
+    *(
+        Op(n, pointwise(real), "bifh", "bool", diff=False, pointwise=True)
+        for n in ("isposinf", "isneginf", "signbit")
+    ),
+    Op("isreal", pointwise(real), "bifhc", "bool", diff=False, pointwise=True),
+    binary("isclose", real, real, "ifc", out="bool", diff=False, scalars=(), inplace=False),
     Op("nan_to_num", pointwise(real), "bifh", inplace=True, pointwise=True),
+    # Complex numbers and their parts.
+    Op("conj_physical", pointwise(real), "bifhc", inplace=True, pointwise=True),
+    Op("complex", pointwise(real, real), "f", "complex", method=False),
+    Op("polar", pointwise(positive, real), "f", "complex", method=False, ulps=4),
+    Op("view_as_real", pointwise(real), "c", "real", method=False),
     # Reductions.
     Op("sum", reduced(), "bifhc", "sum", ulps=16),
     Op("mean", reduced(zero=False), "fhc", ulps=16),

@@ -159,6 +159,7 @@ class Op:
             else "bool",  # all and any answer bytes with a byte
             "long": "int64",
             "sum": "int64" if whole else dtype,
+            "complex": {"float32": "complex64", "float64": "complex128"}.get(dtype, dtype),
             "real": {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype),
         }
         return named.get(self.out, self.out)
