@@ -22,12 +22,13 @@ bool parse_scalar(PyObject* o, Value* out) {
   return parse_number(item.get(), out);
 }
 
-bool parse_tensor_list(PyObject* o, Value* out) {
+bool parse_tensor_list(PyObject* o, bool none_items, Value* out) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   Tensors ts(n);
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    if (item == Py_None && none_items) continue;
     if (!is_tensor(item)) return false;
     ts[i] = Tensor::borrow(as_tensor(item));
   }
@@ -45,7 +46,7 @@ bool parse_value(const Argument& a, PyObject* o, Value* out) {
       if (!is_tensor(o)) return false;
       return *out = Value(Tensor::borrow(as_tensor(o))), true;
     case ArgType::TensorList:
-      return parse_tensor_list(o, out);
+      return parse_tensor_list(o, a.type_text == "Tensor?[]", out);
     case ArgType::Scalar:
       return parse_scalar(o, out);
     case ArgType::Int: {
@@ -208,7 +209,7 @@ Object run_out(const Op& op, Parsed& p) {
   if (is_tensor(p.out))
     return checked(to_python(apply_out(op, p.values, Tensor::borrow(as_tensor(p.out)))));
   Value outs;
-  if (!parse_tensor_list(p.out, &outs)) {
+  if (!parse_tensor_list(p.out, false, &outs)) {
     type_error(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(p.out)->tp_name);
   }
   GradMode off(false);

@@ -2,6 +2,7 @@
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
 #include "../graph/view.h"
 #include "../kernels/convert.h"
+#include "indexing.h"
 #include "python.h"
 
 namespace adjoint {
@@ -371,6 +372,7 @@ PyObject* repr(PyObject* o) {
 }
 
 PySequenceMethods sequence;
+PyMappingMethods mapping;
 
 }  // namespace
 
@@ -408,7 +410,13 @@ void add_tensor_type(PyObject* module) {
   t.tp_methods = methods;
   t.tp_as_number = &tensor_number_slots;
   sequence.sq_length = length;
+  sequence.sq_contains = contains;
   t.tp_as_sequence = &sequence;
+  mapping.mp_length = length;
+  mapping.mp_subscript = get_item;
+  mapping.mp_ass_subscript = set_item;
+  t.tp_as_mapping = &mapping;
+  t.tp_iter = iterate;
   t.tp_richcompare = compare_tensors;
   t.tp_hash = PyBaseObject_Type.tp_hash;  // by identity
   t.tp_repr = repr;

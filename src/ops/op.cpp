@@ -48,13 +48,16 @@ Block def(const char* schema, const char* doc, const char* file) {
   op->node_name = node_name_of(op->name);
   op->family = family_of(file);
   op->argument_count = static_cast<int>(op->schema.arguments.size());
-  for (int i = 0; i < op->argument_count; ++i) {
-    const Argument& a = op->schema.arguments[i];
-    op->takes_list |= a.type == ArgType::TensorList;
-    op->edge_of[i] = -1;
-    if (!a.is_tensor()) continue;
-    op->edge_of[i] = static_cast<int8_t>(op->tensor_arguments);
-    op->tensor_at[op->tensor_arguments++] = static_cast<int8_t>(i);
+  op->edge_of.fill(-1);
+  // Lists come last, since how many edges one has is known only when it is called.
+  for (bool lists : {false, true}) {
+    for (int i = 0; i < op->argument_count; ++i) {
+      const Argument& a = op->schema.arguments[i];
+      if (!a.is_tensor() || (a.type == ArgType::TensorList) != lists) continue;
+      op->takes_list |= lists;
+      op->edge_of[i] = static_cast<int8_t>(op->tensor_arguments);
+      op->tensor_at[op->tensor_arguments++] = static_cast<int8_t>(i);
+    }
   }
   registry().push_back(op);
   if (!by_name().emplace(op->full_name, op).second) {

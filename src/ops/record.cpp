@@ -42,8 +42,9 @@ Node* begin_with_lists(const Op& op, Value* args) {
     int i = op.tensor_at[k];
     bool rule = has_rule(op, i);
     if (args[i].is_tensors()) {
+      if (!rule) continue;  // a list of indices: nothing goes there
       each_tensor(args[i],
-                  [&](TensorObject* t) { edges.push_back(t && rule ? gradient_edge(t) : Edge{}); });
+                  [&](TensorObject* t) { edges.push_back(t ? gradient_edge(t) : Edge{}); });
     } else {
       edges.push_back(args[i].is_tensor() && rule ? gradient_edge(args[i].object()) : Edge{});
     }

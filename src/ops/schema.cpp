@@ -32,11 +32,19 @@ std::vector<std::string> split_arguments(const std::string& s) {
 }
 
 void set_type(Argument& a, std::string type) {
-  static const std::map<std::string, ArgType> types = {
-      {"Tensor", ArgType::Tensor}, {"Operand", ArgType::Operand}, {"Tensor[]", ArgType::TensorList},
-      {"Scalar", ArgType::Scalar}, {"int", ArgType::Int},         {"float", ArgType::Float},
-      {"bool", ArgType::Bool},     {"str", ArgType::Str},         {"int[]", ArgType::Ints},
-      {"int[*]", ArgType::Ints},   {"dtype", ArgType::DType},     {"any", ArgType::Any}};
+  static const std::map<std::string, ArgType> types = {{"Tensor", ArgType::Tensor},
+                                                       {"Operand", ArgType::Operand},
+                                                       {"Tensor[]", ArgType::TensorList},
+                                                       {"Tensor?[]", ArgType::TensorList},
+                                                       {"Scalar", ArgType::Scalar},
+                                                       {"int", ArgType::Int},
+                                                       {"float", ArgType::Float},
+                                                       {"bool", ArgType::Bool},
+                                                       {"str", ArgType::Str},
+                                                       {"int[]", ArgType::Ints},
+                                                       {"int[*]", ArgType::Ints},
+                                                       {"dtype", ArgType::DType},
+                                                       {"any", ArgType::Any}};
   a.type_text = type;
   if (type.back() == '?') {
     a.optional = true;

@@ -2,10 +2,10 @@
 //
 //   "addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1)"
 //
-// Types: Tensor (when none is written), Operand (a tensor or a number), Tensor[] , Scalar, int,
-// float, bool, str, int[] (an int counts as a list of one), int[*] (may also be given as separate
-// positional arguments), dtype, any (the Python object as it is). A `?` behind a type also takes
-// None.
+// Types: Tensor (when none is written), Operand (a tensor or a number), Tensor[], Tensor?[] (items
+// may be None), Scalar, int, float, bool, str, int[] (an int counts as a list of one), int[*] (may
+// also be given as separate positional arguments), dtype, any (the Python object as it is). A `?`
+// behind a type also takes None.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,0 +1,42 @@
+// Moving blocks of elements to and from places given by lists of offsets. All of advanced indexing,
+// gather, scatter and their like come down to three lists:
+//
+//   element (b, k, a) of the dense side  <->  base + outer[b] + index[k] + inner[a]
+//
+// The lists hold elements, not bytes, and are checked before they come here. Read next:
+// ../ops/offsets.h, which makes them.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "../tensor/dtype.h"
+
+namespace adjoint {
+
+using Offsets = std::vector<int64_t>;
+
+struct Places {
+  Offsets outer{0}, index, inner{0};
+  bool inner_dense = true;  // inner[a] == a: whole blocks are copied
+  int64_t numel() const { return static_cast<int64_t>(outer.size() * index.size() * inner.size()); }
+};
+
+enum class Reduce : uint8_t { Replace, Add, Multiply, Max, Min };
+
+// out[b, k, a] = base[place(b, k, a)]; `out` is dense.
+void gather_places(char* out, const char* base, DType dtype, const Places& places);
+
+// base[place(b, k, a)] is replaced by, or combined with, src[b, k, a]; `src` is dense, or a single
+// element when `one_value` is set. A place named several times takes its values in the order of k,
+// whatever the number of threads.
+void scatter_places(char* base, const char* src, bool one_value, DType dtype, const Places& places,
+                    Reduce how);
+
+// The flat positions at which `mask` (n bytes) is nonzero, in order.
+Offsets true_positions(const uint8_t* mask, int64_t n);
+
+// out[i] = mask[i] ? value : in[i], all dense, by item size; p = {out, in, mask, value}.
+using MaskLoop = void (*)(char* const* p, int64_t n);
+MaskLoop mask_loop(DType dtype);
+
+}  // namespace adjoint
