@@ -30,14 +30,14 @@ Tensor select_axis(const Tensor& t, int dim, int64_t i, int real_dim) {
 
 // A bound of a slice: None, an int, anything with __index__. Python's own clipping keeps it in
 // range.
-Tensor slice_axis(const Tensor& t, int dim, PyObject* s) {
+Tensor slice_axis(const Tensor& t, int dim, PyObject* s, bool even_if_whole = false) {
   if (t.ndim() == 0) index_error("slice() cannot be applied to a 0-dim tensor.");
   Py_ssize_t start, stop, step;
   checked(PySlice_Unpack(s, &start, &stop, &step));
   if (step <= 0) value_error("step must be greater than zero");
   int64_t n = t.size(dim);
   PySlice_AdjustIndices(n, &start, &stop, step);
-  if (start == 0 && stop == n && step == 1) return t;
+  if (start == 0 && stop == n && step == 1 && !even_if_whole) return t;
   return op<"slice">(t, dim, static_cast<int64_t>(start), static_cast<int64_t>(stop),
                      static_cast<int64_t>(step));
 }
@@ -224,13 +224,14 @@ Tensor value_tensor(const Tensor& self, PyObject* o) {
 }
 
 // Leading axes of length one say nothing.
-Tensor without_leading_ones(Tensor v, int ndim) {
-  while (v.ndim() > ndim && v.size(0) == 1) v = op<"select">(v, 0, 0);
-  return v;
+Tensor without_leading_ones(const Tensor& v) {
+  int ones = 0;
+  while (ones < v.ndim() && v.size(ones) == 1) ++ones;
+  return ones ? op<"reshape">(v, Span{v->shape + ones, v.ndim() - ones}).tensor() : v;
 }
 
 void copy_value(const Tensor& view, Tensor value) {
-  value = without_leading_ones(std::move(value), view.ndim());
+  if (value.ndim() > view.ndim()) value = without_leading_ones(value);
   for (int i = 1; i <= value.ndim(); ++i) {
     int64_t have = value.size(-i), want = i <= view.ndim() ? view.size(-i) : -1;
     if (have != 1 && have != want) {
@@ -252,6 +253,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
       if (i == -1 && PyErr_Occurred()) throw PythonError{};
       return to_python(select_axis(t, 0, i, 0));
     }
+    if (PySlice_Check(key)) return to_python(slice_axis(t, 0, key, true));
     Reader r(t);
     r.read(key);
     if (r.has_tensors()) return to_python(op<"index">(r.view(), Value(std::move(r.indices()))));
@@ -265,9 +267,11 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     if (!value) type_error("Tensor does not support deleting items");
     Tensor t = Tensor::borrow(as_tensor(self));
     Tensor v = value_tensor(t, value);
+    if (key == Py_False) return 0;  // an axis of length zero
     Reader r(t);
     r.read(key);
     if (r.has_tensors()) {
+      v = without_leading_ones(v);
       op_inplace<"index_put">(r.view(), Value(std::move(r.indices())), v, false);
     } else {
       copy_value(r.view(), v);

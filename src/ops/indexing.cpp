@@ -24,15 +24,12 @@ Value index_put_forward(Call& c) {
   }
   Tensor to = changeable(c);
   IndexPlan plan = plan_index(to, c.tensors(1));
-  // Leading axes of length one say nothing: x[i] = v takes v of shape [1, 3] where [3] is meant.
-  Dims shape(values.shape()), strides(values.strides());
-  while (shape.size() > plan.shape.size() && shape[0] == 1) shape.erase(0), strides.erase(0);
-  values = on_storage(values->storage, shape, strides, values.offset(), values.dtype());
+  Span shape = values.shape();
   for (int i = 1; i <= shape.size(); ++i) {
     int64_t have = shape[shape.size() - i];
     int64_t want = i <= plan.shape.size() ? plan.shape[plan.shape.size() - i] : 1;
     if (i > plan.shape.size() || (have != 1 && have != want)) {
-      runtime_error("shape mismatch: value tensor of shape ", c.tensor(2).shape(),
+      runtime_error("shape mismatch: value tensor of shape ", shape,
                     " cannot be broadcast to indexing result of shape ", plan.shape);
     }
   }
