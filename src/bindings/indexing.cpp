@@ -36,8 +36,9 @@ Tensor slice_axis(const Tensor& t, int dim, PyObject* s, bool even_if_whole = fa
   checked(PySlice_Unpack(s, &start, &stop, &step));
   if (step <= 0) value_error("step must be greater than zero");
   int64_t n = t.size(dim);
+  bool whole = start == 0 && step == 1 && (stop == PY_SSIZE_T_MAX || stop == n);
+  if (whole && !even_if_whole) return t;
   PySlice_AdjustIndices(n, &start, &stop, step);
-  if (start == 0 && stop == n && step == 1 && !even_if_whole) return t;
   return op<"slice">(t, dim, static_cast<int64_t>(start), static_cast<int64_t>(stop),
                      static_cast<int64_t>(step));
 }
