@@ -28,14 +28,25 @@ void free_extra(NodeExtra* extra) {
 std::vector<Node*> g_dead;
 bool g_reaping = false;
 
+inline void drop_edges_and_saved(Node* n) noexcept {
+  for (int i = 0; i < n->edge_count; ++i) {
+    Node* next = std::exchange(n->edges[i].node, nullptr);
+    Py_XDECREF(next);
+  }
+  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value.reset();
+  n->output.value.reset();
+  n->kept.reset();
+}
+
 void take_apart(Node* n) noexcept {
   PyObject_GC_UnTrack(n);
   if (n->weakrefs) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
-  clear_node(n);
+  if (n->dict || n->extra || n->variable || n->pending) clear_node(n);
+  drop_edges_and_saved(n);
   if (n->edges != n->inline_edges) delete[] n->edges;
   if (n->saved != n->inline_saved) delete[] n->saved;
-  n->line = SourceLine();
-  n->freed_by = SourceLine();
+  n->line.clear();
+  n->freed_by.clear();
   n->meta.clear();
   PyTypeObject* type = Py_TYPE(n);
   if (g_free_count < kFreeList && type == node_type) {
@@ -110,19 +121,19 @@ void clear_node(Node* n) noexcept {
     v->accumulator = nullptr;
     Py_DECREF(v);
   }
-  for (int i = 0; i < n->edge_count; ++i) {
-    Node* next = std::exchange(n->edges[i].node, nullptr);
-    Py_XDECREF(next);
-  }
-  release_saved(n);
+  drop_edges_and_saved(n);
+  n->released = true;
   n->pending = Tensor();
   if (NodeExtra* extra = std::exchange(n->extra, nullptr)) free_extra(extra);
 }
 
 void destroy_node(Node* n) noexcept {
-  g_dead.push_back(n);
-  if (g_reaping) return;
+  if (g_reaping) {
+    g_dead.push_back(n);
+    return;
+  }
   g_reaping = true;
+  take_apart(n);
   while (!g_dead.empty()) {
     Node* next = g_dead.back();
     g_dead.pop_back();

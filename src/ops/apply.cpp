@@ -6,39 +6,29 @@
 
 namespace adjoint {
 
-namespace {
-
-// One or two contiguous tensors of one shape and dtype and a loop that takes them as they are: what
-// most small programs spend their time in. Undefined when the general path is needed.
-Tensor apply_directly(const Op& op, Value* args) {
-  if (!args[0].is_tensor()) return {};
-  TensorObject* a = args[0].object();
+TensorObject* apply_direct(const Op& op, TensorObject* a, TensorObject* b) {
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims)
-    return {};
-  TensorObject* b = a;
+    return nullptr;
   bool recording = needs_grad(a) && op.grads[0];
-  if (op.argument_count == 2) {
-    if (!args[1].is_tensor()) return {};
-    b = args[1].object();
+  if (b) {
     if (b->dtype != a->dtype || !(b->flags & kContiguous) ||
         !(Span{a->shape, a->ndim} == Span{b->shape, b->ndim})) {
-      return {};
+      return nullptr;
     }
     recording |= needs_grad(b) && op.grads[1];
   }
   Tensor out = empty_contiguous_like(a, a->dtype);
-  char* data[3] = {out->data, a->data, b->data};
+  char* data[3] = {out->data, a->data, b ? b->data : nullptr};
   loop(data, a->numel);
-  if (recording && grad_enabled()) record_small(op, args, out.get());
-  return out;
+  if (recording && grad_enabled()) record_direct(op, a, b, out.get());
+  return out.release();
 }
 
-}  // namespace
-
 Value apply(const Op& op, Value* args) {
-  if (op.is_elementwise) {
-    if (Tensor out = apply_directly(op, args)) return out;
+  if (op.is_direct && args[0].is_tensor() && (op.argument_count == 1 || args[1].is_tensor())) {
+    TensorObject* second = op.argument_count == 1 ? nullptr : args[1].object();
+    if (TensorObject* out = apply_direct(op, args[0].object(), second)) return Tensor::steal(out);
   }
   Call c{op, args};
   Value out = op.forward(c);

@@ -93,6 +93,7 @@ void finish_ops() {
       bool converts = is_half(t) || (op->promotion == ToFloat && is_integral(t));
       // Integer loops may divide by zero, which the general path reports.
       if (!converts && !is_integral(t)) op->direct[d] = op->kernel->loop[d];
+      op->is_direct |= op->direct[d] != nullptr;
     }
   }
 }

@@ -133,6 +133,7 @@ struct Op {
 
   // For contiguous tensors of one shape and dtype: the loop, where it takes the dtype as it is.
   std::array<Loop, kDTypes> direct{};
+  bool is_direct = false;  // there is one
   const char* kernel_name = nullptr;
   const Kernel* kernel = nullptr;
   Promotion promotion = Common;
@@ -209,7 +210,11 @@ void finish_ops();                              // resolves kernels; called once
 // ----------------------------------------------------------------------------------------- Runs an
 // op and records it. `args` has one value per argument of the schema.
 Value apply(const Op& op, Value* args);
-// The same into args[0].
+// The shortest way through an elementwise op of one or two (b may be null) small contiguous tensors
+// of one shape and dtype, which is what most small programs spend their time in. A new reference;
+// null when `apply` is needed.
+TensorObject* apply_direct(const Op& op, TensorObject* a, TensorObject* b);
+// The same as apply, into args[0].
 Tensor apply_inplace(const Op& op, Value* args);
 // The same into `out`, which is resized if its shape differs.
 Value apply_out(const Op& op, Value* args, const Tensor& out);

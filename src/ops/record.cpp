@@ -101,32 +101,34 @@ Node* begin_record(const Op& op, Value* args) {
   return node;
 }
 
-void record_small(const Op& op, Value* args, TensorObject* out) {
+void record_direct(const Op& op, TensorObject* a, TensorObject* b, TensorObject* out) {
+  TensorObject* inputs[2] = {a, b};
   Edge edges[2];
   Uses uses;
-  for (int k = 0; k < op.tensor_arguments; ++k) {
-    int i = op.tensor_at[k];
-    if (!args[i].is_tensor() || !op.grads[i] || !needs_grad(args[i].object())) continue;
-    edges[k] = gradient_edge(args[i].object());
+  for (int i = 0; i < op.argument_count; ++i) {
+    if (!op.grads[i] || !needs_grad(inputs[i])) continue;
+    edges[i] = gradient_edge(inputs[i]);
     uses = uses | op.uses[i];
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, op.tensor_arguments, op.argument_count);
+  Node* node = new_node(op.node_name.c_str(), op_backward, op.argument_count, op.argument_count);
   node->op = &op;
-  node->inline_edges[0] = edges[0];
-  node->inline_edges[1] = edges[1];
   for (int i = 0; i < op.argument_count; ++i) {
+    node->inline_edges[i] = edges[i];
     Saved& s = node->inline_saved[i];
-    if ((uses.inputs >> i & 1) || args[i].is_scalar()) {
-      s.value.fill(args[i]);
-      if (args[i].is_tensor()) s.version = args[i].object()->storage->version;
+    if (uses.inputs >> i & 1) {
+      s.value.fill(inputs[i]);
+      s.version = inputs[i]->storage->version;
     } else {
       s.version = kNotSaved;
     }
   }
-  if (uses.outputs) node->output = save(alias(Tensor::borrow(out)));
+  if (uses.outputs) {
+    node->output.value.fill(alias_contiguous(out).get());
+    node->output.version = out->storage->version;
+  }
   node->meta.ndim = out->ndim;
   node->meta.dtype = out->dtype;
-  std::copy_n(out->shape, out->ndim, node->meta.inline_shape);
+  std::memcpy(node->meta.inline_shape, out->dims, sizeof(node->meta.inline_shape));
   out->grad_fn = node;
   out->flags |= kRequiresGrad;
 }

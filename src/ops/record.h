@@ -25,9 +25,9 @@ Uses uses_of(const Op& op, const Value* args);
 // A node with edges and saved arguments, before the result exists: a new reference.
 Node* begin_record(const Op& op, Value* args);
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out);
-// The whole of it for an op without lists and with at most two arguments, whose result is a fresh
-// tensor.
-void record_small(const Op& op, Value* args, TensorObject* out);
+// The whole of it for an op of one or two tensors (b is null for one) whose result is a fresh
+// contiguous tensor.
+void record_direct(const Op& op, TensorObject* a, TensorObject* b, TensorObject* out);
 // The whole of it, for results that are new tensors.
 void record(Call& c, Value& out);
 

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <string>
+#include <utility>
 
 namespace adjoint {
 
@@ -29,6 +30,10 @@ class SourceLine {
   static void capture(SourceLine* into);
   // Frames of code whose file lies below this folder are skipped by here().
   static void set_package_folder(const std::string& folder);
+
+  void clear() noexcept {
+    if (code_) Py_DECREF(std::exchange(code_, nullptr));
+  }
 
   explicit operator bool() const { return code_ != nullptr; }
   std::string file() const;

@@ -183,17 +183,35 @@ Tensor empty_like(const Tensor& like, DType dtype) {
   return empty_strided(like.shape(), like.strides(), dtype);
 }
 
-Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
-  if (like->ndim > kInlineDims) return empty({like->shape, like->ndim}, dtype);
-  Tensor t = Tensor::steal(new_tensor_object());
+namespace {
+
+// A header with the geometry of a contiguous tensor of at most six axes.
+TensorObject* header_like(const TensorObject* like, DType dtype) {
+  TensorObject* t = new_tensor_object();
   t->ndim = like->ndim;
   t->dtype = dtype;
   t->flags = kContiguous;
   t->numel = like->numel;
   std::memcpy(t->dims, like->dims, sizeof(t->dims));
+  return t;
+}
+
+}  // namespace
+
+Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
+  if (like->ndim > kInlineDims) return empty({like->shape, like->ndim}, dtype);
+  Tensor t = Tensor::steal(header_like(like, dtype));
   t->storage = new_storage(like->numel * item_size(dtype));
   t->data = static_cast<char*>(t->storage->data);
   return t;
+}
+
+Tensor alias_contiguous(const TensorObject* from) {
+  TensorObject* t = header_like(from, from->dtype);
+  t->storage = from->storage;
+  retain(t->storage);
+  t->data = from->data;
+  return Tensor::steal(t);
 }
 
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype) {

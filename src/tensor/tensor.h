@@ -147,6 +147,8 @@ Tensor zeros(Span shape, DType dtype);
 Tensor empty_like(const Tensor& like, DType dtype);
 // The same for a contiguous tensor whose shape needs no check: the fastest way to a result.
 Tensor empty_contiguous_like(const TensorObject* like, DType dtype);
+// A second header on the memory of such a tensor.
+Tensor alias_contiguous(const TensorObject* t);
 // A header on existing storage, without history or base. `offset` counts elements.
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);
 // The same memory seen by a second header, without history: shares the version.

@@ -74,6 +74,12 @@ class Value {
     retain_payload();
   }
 
+  void fill(TensorObject* t) {
+    Py_INCREF(t);
+    kind_ = Tensor_;
+    u_.t = t;
+  }
+
   Kind kind() const { return kind_; }
   bool is_none() const { return kind_ == None; }
   bool is_tensor() const { return kind_ == Tensor_; }
