@@ -88,6 +88,12 @@ bool parse_rest(PyObject* const* args, Py_ssize_t n, Value* out) {
   return *out = Value(std::move(d)), true;
 }
 
+// "Operand" is a word of the schemas, not of users.
+std::string wanted_type(const Argument& a) {
+  if (a.type != ArgType::Operand) return a.type_text;
+  return a.optional ? "Tensor, Number or None" : "Tensor or Number";
+}
+
 struct Parsed {
   Value values[kMaxArguments];
   PyObject* out = nullptr;  // borrowed
@@ -110,6 +116,18 @@ int find_argument(const Schema& s, PyObject* keyword) {
     return 0;
   }
   return -1;
+}
+
+// Where any operand may be a number, at least one must be a tensor all the same.
+bool has_tensor(const std::vector<Argument>& as, Parsed& p) {
+  if (as.empty() || as[0].type != ArgType::Operand) return true;
+  for (size_t i = 0; i < as.size(); ++i) {
+    if (p.values[i].is_tensor()) return true;
+  }
+  if (p.explain) {
+    p.why = text("argument '", as[0].name, "' (position 1) must be Tensor, not a number");
+  }
+  return false;
 }
 
 bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
@@ -136,7 +154,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     }
     if (p.explain)
       p.why = text("argument '", as[next].name, "' (position ", k + 1, ") must be ",
-                   as[next].type_text, ", not ", Py_TYPE(args[k])->tp_name);
+                   wanted_type(as[next]), ", not ", Py_TYPE(args[k])->tp_name);
     return false;
   }
   Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
@@ -160,7 +178,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     given[i] = true;
     if (!parse_value(as[i], value, &p.values[i])) {
       if (p.explain)
-        p.why = text("argument '", as[i].name, "' must be ", as[i].type_text, ", not ",
+        p.why = text("argument '", as[i].name, "' must be ", wanted_type(as[i]), ", not ",
                      Py_TYPE(value)->tp_name);
       return false;
     }
@@ -173,7 +191,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     }
     p.values[i] = as[i].default_value;
   }
-  return true;
+  return has_tensor(as, p);
 }
 
 std::string types_of(PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {

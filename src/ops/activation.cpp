@@ -32,6 +32,7 @@ bool tanh_form(const Value& approximate) {
 Value threshold_forward(Call& c) {
   static const Kernel& k = kernel_named("threshold");
   DType d = c.tensor(0).dtype();
+  if (d == DType::Bool) not_implemented("\"threshold\" not implemented for dtype bool");
   Value v[3] = {c[0], c[1], c[2]};
   if (is_integral(d)) v[1] = Value(c.integer(1)), v[2] = Value(c.integer(2));
   return run_kernel(k, v, 3, Common, c.out, "threshold");

@@ -90,6 +90,8 @@ Value rsub_forward(Call& c) {
 
 Value addcmul_forward(Call& c) {
   static const Kernel& k = kernel_named("addcmul");
+  if (common_dtype(c.args, 3) == DType::Bool)
+    not_implemented("\"addcmul\" not implemented for dtype bool");
   Value v[4] = {c[0], c[1], c[2], converted_factor(c)};
   return run_kernel(k, v, 4, Common, c.out, "addcmul");
 }

@@ -37,7 +37,7 @@ Tensor element_of(const Value& value, DType dtype) {
   if (value.is_tensor()) {
     if (value.object()->ndim != 0) {
       runtime_error("fill_ only supports 0-dimension value tensor but got tensor with ",
-                    value.object()->ndim, " dimensions.");
+                    static_cast<int>(value.object()->ndim), " dimensions.");
     }
     return cast(value.tensor(), dtype);
   }

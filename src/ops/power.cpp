@@ -33,7 +33,7 @@ Value pow_forward(Call& c) {
     if (is_integral(d) && c[1].real() < 0) {
       runtime_error("Integers to negative integer powers are not allowed.");
     }
-    require_fits(c[1], d);
+    if (is_integral(d)) require_fits(c[1], d);
     const Kernel* k = c[1].kind() == Value::Complex ? nullptr : exact_kernel(d, c[1].real());
     if (k) {
       Value v[1] = {cast(c.tensor(0), d)};

@@ -23,8 +23,7 @@ Value choose(Call& c, int condition, int first, int second) {
   Value v[3] = {cast(mask, DType::Bool), c[first], c[second]};
   if (v[1].is_scalar() || v[2].is_scalar()) {
     DType d = common_dtype(v + 1, 2);
-    require_fits(v[1], d);
-    require_fits(v[2], d);
+    for (int i = 1; i < 3 && is_integral(d); ++i) require_fits(v[i], d);
   }
   return run_kernel(k, v, 3, Common, c.out, "where");
 }
