@@ -1,7 +1,7 @@
 // Elementwise functions of two to four float32 or float64 arguments, and the fused derivatives that
 // backward rules call so that a common backward is one pass over memory. One line each.
-// How the lines expand is in isa_lines.h, what they call in math_*.h, the errors in
-// docs/accuracy.md.
+// How the lines expand is in isa_lines.h, what they call in math_*.h. Beside a line: the largest
+// error seen in float32 and float64, in ulp (docs/accuracy.md says how).
 #include "../isa_lines.h"
 #include "../math_basic.h"
 #include "../math_divide.h"
@@ -25,17 +25,17 @@ KERNEL2_FLOAT(fmod, fmod(x, y))
 KERNEL2_FLOAT(remainder, remainder(x, y))
 KERNEL2_FLOAT(floor_divide, floor_divide(x, y))
 KERNEL2_FLOAT(trunc_divide, trunc(x / y))
-KERNEL2_WIDE_PAIR(pow, pow_of_float(x, y), pow(x, y))
-KERNEL2_FLOAT(atan2, atan2(x, y))
-KERNEL2_WIDE(hypot, hypot(x, y))
+KERNEL2_WIDE_PAIR(pow, pow_of_float(x, y), pow(x, y))  // 0.5, 1.2
+KERNEL2_FLOAT(atan2, atan2(x, y))                      // 2.1, 2.0
+KERNEL2_WIDE(hypot, hypot(x, y))                       // 0.5, 1.2
 KERNEL2_FLOAT(logaddexp, logaddexp(x, y))
 KERNEL2_FLOAT(logaddexp2, logaddexp2(x, y))
-KERNEL2_FLOAT(xlogy, xlogy(x, y))
+KERNEL2_FLOAT(xlogy, xlogy(x, y))  // 1.7, 1.7
 KERNEL2_FLOAT(leaky_relu, x > 0 ? x : x * y)
 KERNEL3_FLOAT(softplus, softplus(x, y, z))
 
 // Derivatives: the incoming gradient first, then what the forward kernel saw or made.
-KERNEL2_FLOAT(mul_cos, x* cos(y))
+KERNEL2_FLOAT(mul_cos, x* cos(y))  // 1.6, 1.6
 KERNEL2_FLOAT(mul_neg_sin, -x* sin(y))
 KERNEL2_FLOAT(tanh_grad, x * (1 - y * y))
 KERNEL2_FLOAT(sigmoid_grad, x * (1 - y) * y)
