@@ -118,9 +118,14 @@ int find_argument(const Schema& s, PyObject* keyword) {
   return -1;
 }
 
-// Where any operand may be a number, at least one must be a tensor all the same.
-bool has_tensor(const std::vector<Argument>& as, Parsed& p) {
+// Where any operand may be a number, at least one must be a tensor all the same; PyTorch makes an
+// exception of the four kinds of arithmetic.
+bool has_tensor(const Op& op, Parsed& p) {
+  const std::vector<Argument>& as = op.schema.arguments;
   if (as.empty() || as[0].type != ArgType::Operand) return true;
+  for (const char* name : {"add", "sub", "mul", "div", "floor_divide"}) {
+    if (op.name == name) return true;
+  }
   for (size_t i = 0; i < as.size(); ++i) {
     if (p.values[i].is_tensor()) return true;
   }
@@ -191,7 +196,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     }
     p.values[i] = as[i].default_value;
   }
-  return has_tensor(as, p);
+  return has_tensor(op, p);
 }
 
 std::string types_of(PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
