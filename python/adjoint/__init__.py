@@ -22,6 +22,11 @@ from . import _tensor_methods, autograd  # noqa: E402
 from ._creation import tensor as tensor  # noqa: E402
 from ._device import device as device  # noqa: E402
 from ._printing import set_printoptions as set_printoptions  # noqa: E402
+from ._queries import is_complex as is_complex  # noqa: E402
+from ._queries import is_floating_point as is_floating_point  # noqa: E402
+from ._queries import is_nonzero as is_nonzero  # noqa: E402
+from ._queries import is_tensor as is_tensor  # noqa: E402
+from ._queries import numel as numel  # noqa: E402
 from ._typeinfo import finfo as finfo  # noqa: E402
 from ._typeinfo import iinfo as iinfo  # noqa: E402
 from .autograd import enable_grad as enable_grad  # noqa: E402
