@@ -28,7 +28,7 @@ def hardtanh(
     """The input limited to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return input.clamp_(min_val, max_val) if inplace else input.clamp(min_val, max_val)
+    return _finish(input, ad.hardtanh(input, min_val, max_val), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -51,9 +51,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """The input where positive, alpha * (exp(input) - 1) elsewhere."""
-    # expm1 sees only the negative part, so the branch not taken cannot overflow into its gradient.
-    negative = alpha * input.clamp(max=0).expm1()
-    return _finish(input, ad.where(input > 0, input, negative), inplace)
+    return _finish(input, ad.elu(input, alpha), inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -78,7 +76,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), without overflow."""
-    return input.clamp(max=0) - (-input.abs()).exp().log1p()
+    return ad.logsigmoid(input)
 
 
 def softsign(input: Tensor) -> Tensor:
