@@ -106,8 +106,7 @@ struct Edges {
 
 Edge edge_of(PyObject* o) {
   if (is_tensor(o)) return gradient_edge(as_tensor(o));
-  if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 &&
-      Py_TYPE(PyTuple_GET_ITEM(o, 0)) == node_type) {
+  if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && is_node(PyTuple_GET_ITEM(o, 0))) {
     auto* n = reinterpret_cast<Node*>(PyTuple_GET_ITEM(o, 0));
     Py_INCREF(n);
     return {n, static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(o, 1)))};
@@ -313,7 +312,9 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
       runtime_error(
           "It is not possible to get the gradient edge for a Tensor that does not require "
           "gradients");
-    return Py_BuildValue("(Ni)", e.node, static_cast<int>(e.slot));
+    Object node = checked(to_python(e.node));
+    Py_DECREF(e.node);
+    return Py_BuildValue("(Oi)", node.get(), static_cast<int>(e.slot));
   });
 }
 

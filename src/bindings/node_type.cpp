@@ -1,6 +1,8 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
 #include "python.h"
 
+#include <map>
+
 namespace adjoint {
 namespace {
 
@@ -29,8 +31,9 @@ PyObject* next_functions(PyObject* o, void*) {
   Node* n = node_of(o);
   PyObject* t = PyTuple_New(n->edge_count);
   for (int i = 0; t && i < n->edge_count; ++i) {
-    PyObject* next = n->edges[i].node ? reinterpret_cast<PyObject*>(n->edges[i].node) : Py_None;
-    PyTuple_SET_ITEM(t, i, Py_BuildValue("(Oi)", next, static_cast<int>(n->edges[i].slot)));
+    PyTuple_SET_ITEM(
+        t, i,
+        Py_BuildValue("(Ni)", to_python(n->edges[i].node), static_cast<int>(n->edges[i].slot)));
   }
   return t;
 }
@@ -136,11 +139,37 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
+// A node's class carries its name, as in PyTorch: `type(y.grad_fn).__name__ == "MulBackward0"`. The
+// class is made, and the node given it, when Python first sees the node; the core never looks.
+PyObject* to_python(Node* n) {
+  if (!n) Py_RETURN_NONE;
+  if (Py_TYPE(n) == node_type) {
+    static std::map<std::string, PyTypeObject*> types;
+    PyTypeObject*& type = types[n->name];
+    if (!type) {
+      PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+                             {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                             {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                             {0, nullptr}};
+      // The spec's name must outlive the type.
+      auto* name = new std::string(std::string("adjoint.autograd.graph.") + n->name);
+      PyType_Spec spec = {name->c_str(), 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+      Object bases = checked(PyTuple_Pack(1, node_type));
+      type = reinterpret_cast<PyTypeObject*>(
+          checked(PyType_FromSpecWithBases(&spec, bases.get())).release());
+    }
+    Py_INCREF(type);
+    Py_SET_TYPE(n, type);
+  }
+  Py_INCREF(n);
+  return reinterpret_cast<PyObject*>(n);
+}
+
 void add_node_type(PyObject* module) {
   PyTypeObject& t = g_type;
   t.tp_name = "adjoint.autograd.graph.Node";
   t.tp_basicsize = sizeof(Node);
-  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
   t.tp_dealloc = dealloc;
   t.tp_traverse = traverse;
   t.tp_clear = clear;

@@ -78,6 +78,9 @@ inline PyObject* to_python(const Tensor& t) {  // None when undefined
   return o;
 }
 
+PyObject* to_python(Node* n);  // None for null
+inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, node_type); }
+
 extern PyTypeObject dtype_python_type;
 extern PyTypeObject size_python_type;
 bool is_dtype(PyObject* o);

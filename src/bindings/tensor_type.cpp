@@ -98,9 +98,7 @@ PyObject* get_grad_fn(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
     TensorObject* t = as_tensor(o);
     if (stale_view(t)) refresh_view_history(t);
-    PyObject* n = t->grad_fn ? reinterpret_cast<PyObject*>(t->grad_fn) : Py_None;
-    Py_INCREF(n);
-    return n;
+    return to_python(t->grad_fn);
   });
 }
 PyObject* get_grad(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->grad)); }

@@ -11,7 +11,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "../kernels/elementwise.h"
+#include "../ops/elementwise_forward.h"
 #include "../ops/op.h"
+#include "../tensor/gil.h"
 
 namespace adjoint {
 
@@ -84,6 +87,21 @@ Tensor fitted(Tensor g, const Edge& e, const Node* from) {
   return g;
 }
 
+// sum += grad where nobody else sees `sum`: no version to count, nothing to check.
+bool add_directly(const Tensor& sum, const Tensor& grad) {
+  static const Kernel& kernel = kernel_named("add");
+  Loop loop = kernel.loop[static_cast<int>(sum.dtype())];
+  if (!loop || is_half(sum.dtype()) || grad.dtype() != sum.dtype() || !grad.contiguous() ||
+      !(grad.shape() == sum.shape())) {
+    return false;
+  }
+  char* data[3] = {sum->data, sum->data, grad->data};
+  size_t item[3] = {sum.itemsize(), sum.itemsize(), sum.itemsize()};
+  WithoutGil release(sum.numel() >= kReleaseGil);
+  run_contiguous(loop, item, data, 3, sum.numel());
+  return true;
+}
+
 }  // namespace
 
 Run::~Run() {
@@ -117,7 +135,7 @@ void Run::add(Tensor& sum, Tensor grad) {
   if (!sum) {
     sum = std::move(grad);
   } else if (!options_.create_graph && sum.unique() && sum.contiguous()) {
-    op_inplace<"add">(sum, std::move(grad));
+    if (!add_directly(sum, grad)) op_inplace<"add">(sum, std::move(grad));
   } else {
     sum = sum + grad;
   }
@@ -191,7 +209,7 @@ void Run::run_node(Node* node) {
   for (int i = 0; i < node->edge_count; ++i) deliver(node->edges[i], std::move(results[i]), node);
   if (!options_.keep_graph) {
     release_saved(node);
-    node->freed_by = line_;
+    if (node->released) node->freed_by = line_;
   }
 }
 

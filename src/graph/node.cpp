@@ -143,10 +143,14 @@ void destroy_node(Node* n) noexcept {
 }
 
 void release_saved(Node* n) noexcept {
-  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value.reset();
-  n->output.value.reset();
-  n->kept.reset();
-  n->released = true;
+  auto release = [n](Value& v) {
+    if (v.kind() < Value::Tensor_) return;  // numbers, shapes and names cost nothing to keep
+    v.reset();
+    n->released = true;
+  };
+  for (int i = 0; i < n->saved_count; ++i) release(n->saved[i].value);
+  release(n->output.value);
+  release(n->kept);
 }
 
 Node* accumulator_of(TensorObject* t) {

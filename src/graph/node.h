@@ -115,7 +115,8 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved);
 int traverse_node(Node* n, visitproc visit, void* arg);
 void clear_node(Node* n) noexcept;    // drops what can be part of a cycle
 void destroy_node(Node* n) noexcept;  // the type's dealloc: never recurses, however long the chain
-// Frees the saved values after a backward pass without retain_graph.
+// Frees the tensors saved for backward, after a pass without retain_graph. A node that kept none
+// can run again.
 void release_saved(Node* n) noexcept;
 NodeExtra& extra_of(Node* n);
 

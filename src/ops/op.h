@@ -231,10 +231,14 @@ struct OpName {
 template <OpName Name, class... A>
 Value op(A&&... a) {
   static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
-  Value args[kMaxArguments] = {Value(std::forward<A>(a))...};
-  for (size_t i = sizeof...(A); i < found.schema.arguments.size(); ++i) {
-    args[i] = found.schema.arguments[i].default_value;
+  constexpr int given = sizeof...(A);
+  if (found.argument_count == given) {
+    Value args[given] = {Value(std::forward<A>(a))...};
+    return apply(found, args);
   }
+  Value args[kMaxArguments] = {Value(std::forward<A>(a))...};
+  for (int i = given; i < found.argument_count; ++i)
+    args[i] = found.schema.arguments[i].default_value;
   return apply(found, args);
 }
 // The in-place form of the same.
@@ -242,9 +246,8 @@ template <OpName Name, class... A>
 Tensor op_inplace(A&&... a) {
   static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
   Value args[kMaxArguments] = {Value(std::forward<A>(a))...};
-  for (size_t i = sizeof...(A); i < found.schema.arguments.size(); ++i) {
+  for (int i = sizeof...(A); i < found.argument_count; ++i)
     args[i] = found.schema.arguments[i].default_value;
-  }
   return apply_inplace(found, args);
 }
 

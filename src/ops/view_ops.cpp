@@ -61,6 +61,27 @@ bool view_strides(T t, const Dims& shape, Dims* out) {
   return true;
 }
 
+// Refuses strides that reach outside the memory of `t`.
+void check_strided(const Dims& shape, const Dims& strides, int64_t offset, T t) {
+  if (shape.size() != strides.size()) runtime_error("mismatch in length of strides and shape");
+  int64_t n = checked_numel(shape, 1), last = offset;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (strides[i] < 0)
+      runtime_error("as_strided: Negative strides are not supported at the moment, got strides: ",
+                    strides);
+    int64_t reach;
+    if (n && (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
+              __builtin_add_overflow(last, reach, &last))) {
+      runtime_error("as_strided: the strides overflow");
+    }
+  }
+  int64_t room = static_cast<int64_t>(t->storage->bytes / t.itemsize());
+  if (offset < 0 || (n && last >= room)) {
+    runtime_error("setStorage: sizes ", shape, ", strides ", strides, ", storage offset ", offset,
+                  " requiring ", last + 1, " elements are out of bounds for storage of ", room);
+  }
+}
+
 Value view_forward(Call& c) {
   Tensor t = c.tensor(0);
   Dims shape = infer_shape(c.ints(1), t.numel()), strides;
@@ -148,26 +169,7 @@ static const Op& as_strided_ =
           Tensor t = c.tensor(0);
           const Dims &shape = c.ints(1), &strides = c.ints(2);
           int64_t offset = c[3].is_none() ? t.offset() : c.integer(3);
-          if (shape.size() != strides.size())
-            runtime_error("mismatch in length of strides and shape");
-          int64_t n = checked_numel(shape, 1), last = offset;
-          for (int i = 0; i < shape.size(); ++i) {
-            if (strides[i] < 0)
-              runtime_error(
-                  "as_strided: Negative strides are not supported at the moment, got strides: ",
-                  strides);
-            int64_t reach;
-            if (n && (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-                      __builtin_add_overflow(last, reach, &last))) {
-              runtime_error("as_strided: the strides overflow");
-            }
-          }
-          int64_t room = static_cast<int64_t>(t->storage->bytes / t.itemsize());
-          if (offset < 0 || (n && last >= room)) {
-            runtime_error("setStorage: sizes ", shape, ", strides ", strides, ", storage offset ",
-                          offset, " requiring ", last + 1,
-                          " elements are out of bounds for storage of ", room);
-          }
+          check_strided(shape, strides, offset, t);
           c.kept = std::vector<Value>{Value(Dims(t.strides())), Value(t.offset()), Value(offset)};
           return make_view(t, shape, strides, offset);
         })
@@ -250,9 +252,9 @@ static const Op& as_strided_scatter_ =
             runtime_error("expected src to have a size equal to the slice: got ", src.shape(),
                           ", expected ", c.ints(2));
           }
-          copy_into(on_storage(out->storage, c.ints(2), c.ints(3),
-                               c[4].is_none() ? 0 : c.integer(4), t.dtype()),
-                    src);
+          int64_t offset = c[4].is_none() ? 0 : c.integer(4);
+          check_strided(c.ints(2), c.ints(3), offset, out);
+          copy_into(on_storage(out->storage, c.ints(2), c.ints(3), offset, t.dtype()), src);
           c.kept = Dims(out.strides());
           return out;
         })
