@@ -117,12 +117,12 @@ Value unique_of(Call& c, bool sort, bool inverse, bool counts, const Value& dim_
     std::memcpy(rows->data + i * bytes, table.rows->data + g.first[i] * bytes, bytes);
   }
   // Back to where the axis stood.
-  Dims back(rows.shape()), strides(rows.strides());
-  int64_t n = back[0], s = strides[0];
-  back.erase(0);
-  strides.erase(0);
-  back.insert(dim, n);
-  strides.insert(dim, s);
+  Dims back, strides;
+  for (int d = 0; d < rows.ndim(); ++d) {
+    int from = d < dim ? d + 1 : d == dim ? 0 : d;
+    back.push_back(rows.size(from));
+    strides.push_back(rows.stride(from));
+  }
   Tensor values = contiguous(on_storage(rows->storage, back, strides, 0, t.dtype()));
   if (!inverse && !counts) return values;
   Tensors out{values};
@@ -176,8 +176,7 @@ static const Op& bincount_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0), weights = c.tensor(1);
           if (!is_integral(t.dtype()) || t.dtype() == DType::Bool) {
-            runtime_error("bincount only supports 1-d non-negative integral inputs, got ",
-                          t.dtype());
+            not_implemented("\"bincount_cpu\" not implemented for '", t.dtype(), "'");
           }
           if (c.integer(2) < 0) runtime_error("minlength should be >= 0, got ", c.integer(2));
           if (t.ndim() != 1) {

@@ -144,7 +144,8 @@ static const Op& scatter_value_ =
           return to;
         })
         .grad(0, input(2), clear_places)
-        .inplace();
+        .inplace()
+        .node("ScatterBackward1");
 
 static const Op& scatter_add_ =
     def("scatter_add(input, dim: int, index, src)",

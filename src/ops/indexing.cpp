@@ -39,7 +39,7 @@ Value index_put_forward(Call& c) {
   return to;
 }
 
-void check_rows(T t, int dim, T index, T source, const char* name) {
+void check_rows(T t, int dim, T index, T source, ErrorClass kind, const char* name) {
   bool vector = source.ndim() <= 1 && t.ndim() <= 1;
   int64_t have = source.ndim() ? source.size(std::min(dim, source.ndim() - 1)) : 1;
   bool fits = vector || source.ndim() == t.ndim();
@@ -53,8 +53,8 @@ void check_rows(T t, int dim, T index, T source, const char* name) {
                   t.shape(), " source.shape = ", source.shape());
   }
   if (have != index.numel()) {
-    runtime_error(name, "(): Number of indices (", index.numel(),
-                  ") should be equal to source.size(dim): (", have, "), for dim: ", dim);
+    fail(kind, name, "(): Number of indices (", index.numel(),
+         ") should be equal to source.size(dim): (", have, "), for dim: ", dim);
   }
 }
 
@@ -66,7 +66,8 @@ Value put_rows(Call& c, Reduce how, T source, const char* name) {
                   ") must have the same scalar type");
   }
   int dim = wrap_dim(c.integer(1), t.ndim());
-  check_rows(t, dim, index, source, name);
+  ErrorClass kind = how == Reduce::Add ? ErrorClass::Runtime : ErrorClass::Index;
+  check_rows(t, dim, index, source, kind, name);
   Tensor to = changeable(c);
   Places places = plan_rows(to, dim, index, name);
   if (places.numel()) {
@@ -115,6 +116,10 @@ static const Op& index_select_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0), index = c.tensor(2);
           int dim = wrap_dim(c.integer(1), t.ndim());
+          if (t.ndim() == 0 && index.numel() != 1) {
+            runtime_error("index_select(): Index to scalar can have only 1 value, got ",
+                          index.numel(), " value(s)");
+          }
           Places places = plan_rows(t, dim, index, "index_select");
           return read_places(t, places, with_length(t.shape(), dim, index.numel()));
         })
@@ -203,14 +208,7 @@ Tensor index_fill_input(T g, C c) { return op<"index_fill">(g, c.in(1), c.in(2),
 
 }  // namespace
 
-static const Op& index_fill_ =
-    def("index_fill(input, dim: int, index, value: Scalar)",
-        "A copy of `input` whose slices `index` along `dim` are `value`.")
-        .forward(index_fill_forward)
-        .grad(0, input(2), index_fill_input)
-        .linear()
-        .inplace();
-
+// Before the overload with a number, which would take a 0-d tensor for one.
 static const Op& index_fill_tensor_ =
     def("index_fill.tensor(input, dim: int, index, value)",
         "The same with a 0-d tensor as value, which takes part in differentiation.")
@@ -218,6 +216,15 @@ static const Op& index_fill_tensor_ =
         .grad(0, input(2), index_fill_input)
         .grad(3, input(2),
               [](T g, C c) -> Tensor { return op<"sum">(op<"index_select">(g, c.in(1), c.in(2))); })
+        .linear()
+        .inplace()
+        .node("IndexFillBackward1");
+
+static const Op& index_fill_ =
+    def("index_fill(input, dim: int, index, value: Scalar)",
+        "A copy of `input` whose slices `index` along `dim` are `value`.")
+        .forward(index_fill_forward)
+        .grad(0, input(2), index_fill_input)
         .linear()
         .inplace();
 

@@ -85,12 +85,7 @@ Value nonzero_forward(Call& c) {
 
 }  // namespace
 
-static const Op& masked_fill_ = def("masked_fill(input, mask, value: Scalar)",
-                                    "A copy of `input` that is `value` where `mask`.")
-                                    .forward(masked_fill_forward)
-                                    .grad(0, input(1), clear_mask)
-                                    .inplace();
-
+// Before the overload with a number, which would take a 0-d tensor for one.
 static const Op& masked_fill_tensor_ =
     def("masked_fill.tensor(input, mask, value)",
         "The same with a 0-d tensor as value, which takes part in differentiation.")
@@ -99,7 +94,14 @@ static const Op& masked_fill_tensor_ =
         .grad(2, input(1),
               [](T g, C c) -> Tensor { return op<"sum">(op<"masked_select">(g, c.in(1))); })
         .linear()
-        .inplace();
+        .inplace()
+        .node("MaskedFillBackward1");
+
+static const Op& masked_fill_ = def("masked_fill(input, mask, value: Scalar)",
+                                    "A copy of `input` that is `value` where `mask`.")
+                                    .forward(masked_fill_forward)
+                                    .grad(0, input(1), clear_mask)
+                                    .inplace();
 
 static const Op& masked_select_ =
     def("masked_select(input, mask)", "The elements of `input` where `mask`, as a vector.")
