@@ -70,7 +70,7 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
         what, ": this tensor shares read-only memory; use .clone() to get one that can be written");
   }
   for (int i = 0; i < t.ndim(); ++i) {
-    if (t.stride(i) == 0 && t.size(i) > 1) {
+    if (t.stride(i) == 0 && t.size(i) > 1 && t.numel() > 0) {
       runtime_error(
           "unsupported operation: more than one element of the written-to tensor refers to a "
           "single memory location (shape ",

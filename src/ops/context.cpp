@@ -1,5 +1,6 @@
 // What rules see, and the backward of nodes made by ops. Read op.h first.
 #include "op.h"
+#include "record.h"
 
 namespace adjoint {
 namespace {
@@ -58,6 +59,11 @@ Value Context::in(int i) {
     if (node_->released) freed(node_);
     throw std::logic_error("the derivative of " + node_->op->full_name + " reads argument " +
                            std::to_string(i) + " but its block does not say so");
+  }
+  if (s.value.is_tensors() && version_of(s.value.tensors()) != s.version) {
+    for (const Tensor& t : s.value.tensors()) {
+      if (t && t.version() > 0) changed_in_place(node_, t, 0);
+    }
   }
   if (!s.value.is_tensor()) return s.value;
   Tensor t = s.value.tensor();

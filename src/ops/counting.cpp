@@ -72,7 +72,10 @@ Groups group(const Table& t, DType d, bool sort) {
   };
   std::vector<int64_t> order(t.n);
   std::iota(order.begin(), order.end(), int64_t{0});
-  if (sort) {
+  if (sort && t.width == 1) {
+    Tensor values = empty(Dims{t.n}, d);
+    sort_rows(t.rows->data, values->data, order.data(), d, 1, t.n, t.n, false);
+  } else if (sort) {
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return order_of(a, b) < 0; });
   }

@@ -199,6 +199,12 @@ Value index_fill_forward(Call& c) {
     }
     wrapped.data<int64_t>()[i] = k < 0 ? k + n : k;
   }
+  // Each once, however often it is named: what the gradient of the value reads.
+  int64_t* first = wrapped.data<int64_t>();
+  std::sort(first, first + index.numel());
+  int64_t distinct = std::unique(first, first + index.numel()) - first;
+  wrapped = on_storage(wrapped->storage, Dims{distinct}, Dims{1}, 0, DType::Int64);
+  c.kept = wrapped;
   Places places = plan_rows(to, dim, wrapped, "index_fill_");
   write_places(to, apart(cast(value, t.dtype()), to), places, Reduce::Replace);
   return to;

@@ -140,6 +140,13 @@ Tensor broadcast_dense(T t, Span shape) {
 }
 
 IndexPlan plan_index(T t, const Tensors& given) {
+  // One mask for all axes: flat positions, without a detour by coordinates.
+  if (given.size() == 1 && given[0] && is_mask(given[0].dtype()) && t.ndim() > 0 &&
+      given[0].shape() == t.shape()) {
+    IndexPlan plan{plan_mask(t, given[0]), {}};
+    plan.shape = Dims{plan.places.numel()};
+    return plan;
+  }
   Tensors indices = expand_masks(t, given);
   Dims shape = broadcast_indices(indices);
   int first = -1, last = -1, count = 0;

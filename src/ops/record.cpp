@@ -29,6 +29,7 @@ void save_arguments(Node* node, const Op& op, const Value* args, uint32_t used) 
   for (int i = 0; i < op.argument_count; ++i) {
     if (op.edge_of[i] < 0 || (used >> i & 1) || args[i].is_scalar()) {
       if (!args[i].is_none()) node->saved[i] = save(args[i]);
+      if (args[i].is_tensors()) node->saved[i].version = version_of(args[i].tensors());
     } else {
       node->saved[i].version = kNotSaved;
     }
@@ -58,6 +59,12 @@ Node* begin_with_lists(const Op& op, Value* args) {
 }
 
 }  // namespace
+
+uint32_t version_of(const Tensors& ts) {
+  uint32_t sum = 0;  // versions only rise, so the sum tells
+  for (const Tensor& t : ts) sum += t ? t.version() : 0;
+  return sum;
+}
 
 bool needs_grad(const Value& v) {
   bool any = false;

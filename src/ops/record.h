@@ -22,6 +22,8 @@ bool needs_grad(const Value& v);
 bool wants_recording(const Op& op, const Value* args);
 // What the rules that will run read.
 Uses uses_of(const Op& op, const Value* args);
+// What a list of tensors is saved with: it changes when the memory of any of them does.
+uint32_t version_of(const Tensors& ts);
 // A node with edges and saved arguments, before the result exists: a new reference.
 Node* begin_record(const Op& op, Value* args);
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out);
