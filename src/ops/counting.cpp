@@ -300,11 +300,15 @@ static const Op& unravel_index_ =
         .forward([](Call& c) -> Value {
           Tensor flat = contiguous(cast(c.tensor(0), DType::Int64));
           if (!is_integral(c.tensor(0).dtype()) || c.tensor(0).dtype() == DType::Bool) {
-            value_error("expected 'indices' to be an integer tensor, got ", c.tensor(0).dtype());
+            type_error("expected 'indices' to be integer dtype, but got ", c.tensor(0).dtype());
           }
           const Dims& shape = c.ints(1);
           for (int64_t s : shape) {
-            if (s < 0) value_error("'shape' cannot have negative values, but got ", shape);
+            if (s >= 0) continue;
+            std::string given = to_string(shape);  // as a tuple
+            given.front() = '(';
+            given.back() = ')';
+            value_error("'shape' cannot have negative values, but got ", given);
           }
           int64_t n = checked_numel(shape, 1);
           Tensors out;

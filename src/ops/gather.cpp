@@ -282,7 +282,7 @@ static const Op& take_along_dim_ =
         "gather with broadcasting over the other axes; flat without `dim`.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0), index = c.tensor(1);
-          if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32) {
+          if (index.dtype() != DType::Int64) {
             runtime_error("torch.take_along_dim(): dtype of indices should be Long but got ",
                           index.dtype());
           }

@@ -17,11 +17,6 @@ Dims with_length(Span shape, int dim, int64_t n) {
 
 Value index_put_forward(Call& c) {
   Tensor t = c.tensor(0), values = c.tensor(2);
-  if (values.dtype() != t.dtype()) {
-    runtime_error("Index put requires the source and destination dtypes match, got ", t.dtype(),
-                  " for the destination and ", values.dtype(),
-                  " for the source. (fix: convert the source with .to(", t.dtype(), "))");
-  }
   Tensor to = changeable(c);
   IndexPlan plan = plan_index(to, c.tensors(1));
   Span shape = values.shape();
@@ -32,6 +27,11 @@ Value index_put_forward(Call& c) {
       runtime_error("shape mismatch: value tensor of shape ", shape,
                     " cannot be broadcast to indexing result of shape ", plan.shape);
     }
+  }
+  if (values.dtype() != t.dtype()) {
+    runtime_error("Index put requires the source and destination dtypes match, got ", t.dtype(),
+                  " for the destination and ", values.dtype(),
+                  " for the source. (fix: convert the source with .to(", t.dtype(), "))");
   }
   values = apart(values, to);
   if (values.numel() != 1) values = broadcast_dense(values, plan.shape);

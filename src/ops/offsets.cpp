@@ -17,6 +17,14 @@ Tensor as_int64(T index, Span shape) {
 
 bool is_mask(DType d) { return d == DType::Bool || d == DType::UInt8; }
 
+// Bytes as a mask are PyTorch's old way; integers of that width would mean something else.
+void warn_of_bytes(T mask) {
+  if (mask.dtype() != DType::UInt8) return;
+  const char* text =
+      "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError{};
+}
+
 // Masks become the coordinates at which they are true, one index tensor per axis of the mask.
 void add_mask(T mask, T t, size_t position, Tensors* out) {
   int at = static_cast<int>(out->size());
@@ -42,6 +50,7 @@ Tensors expand_masks(T t, const Tensors& indices) {
     if (!x || x.dtype() == DType::Int64 || x.dtype() == DType::Int32) {
       out.push_back(x);
     } else if (is_mask(x.dtype())) {
+      warn_of_bytes(x);
       add_mask(x, t, i, &out);
     } else {
       index_error("tensors used as indices must be long, int, byte or bool tensors, not ",
@@ -87,6 +96,7 @@ bool is_run(Span shape, Span strides) {
 
 // An index value along an axis of n, checked.
 int64_t checked_index(int64_t i, int64_t n, int dim) {
+  if (n == 0) index_error("index is out of bounds for dimension with size 0 (index ", i, ")");
   if (i < -n || i >= n) {
     index_error("index ", i, " is out of bounds for dimension ", dim, " with size ", n);
   }
@@ -143,6 +153,7 @@ IndexPlan plan_index(T t, const Tensors& given) {
   // One mask for all axes: flat positions, without a detour by coordinates.
   if (given.size() == 1 && given[0] && is_mask(given[0].dtype()) && t.ndim() > 0 &&
       given[0].shape() == t.shape()) {
+    warn_of_bytes(given[0]);
     IndexPlan plan{plan_mask(t, given[0]), {}};
     plan.shape = Dims{plan.places.numel()};
     return plan;
