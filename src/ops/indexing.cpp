@@ -220,8 +220,9 @@ static const Op& index_fill_tensor_ =
         "The same with a 0-d tensor as value, which takes part in differentiation.")
         .forward(index_fill_forward)
         .grad(0, input(2), index_fill_input)
-        .grad(3, input(2),
-              [](T g, C c) -> Tensor { return op<"sum">(op<"index_select">(g, c.in(1), c.in(2))); })
+        .grad(
+            3, nothing,
+            [](T g, C c) -> Tensor { return op<"sum">(op<"index_select">(g, c.in(1), c.kept())); })
         .linear()
         .inplace()
         .node("IndexFillBackward1");
