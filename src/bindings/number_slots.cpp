@@ -76,10 +76,6 @@ PyObject* release_python(Value v) {
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
-    if (Py_TYPE(a) == tensor_type && Py_TYPE(b) == tensor_type && op_of(O).is_direct) {
-      if (TensorObject* out = apply_direct(op_of(O), as_tensor(a), as_tensor(b)))
-        return reinterpret_cast<PyObject*>(out);
-    }
     Value args[3];
     if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);

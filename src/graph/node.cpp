@@ -80,7 +80,7 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   n->output_count = 1;
   SourceLine::capture(&n->line);
   n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
-  n->saved = saved <= 2 ? n->inline_saved : new Saved[saved];
+  n->saved = saved <= kInlineSaved ? n->inline_saved : new Saved[saved];
   PyObject_GC_Track(n);
   return n;
 }

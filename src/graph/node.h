@@ -72,6 +72,8 @@ struct NodeExtra {
 // grads: one per output, undefined where nothing arrived. result: one per edge, to be filled in.
 using BackwardFn = void (*)(Node* node, Tensor* grads, Tensor* result);
 
+inline constexpr int kInlineSaved = 4;
+
 // Everything after the object header is valid when zeroed, which is how a node starts.
 struct Node {
   PyObject_HEAD PyObject* dict;
@@ -94,7 +96,7 @@ struct Node {
   Saved output;         // a saved output: an alias without history, or a list of them
   Value kept;           // what forward left for backward besides inputs and outputs
   Edge inline_edges[2];
-  Saved inline_saved[2];
+  Saved inline_saved[kInlineSaved];
   Meta meta;  // of the first output
 
   const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : extra->more_meta[slot - 1]; }

@@ -6,29 +6,67 @@
 
 namespace adjoint {
 
-TensorObject* apply_direct(const Op& op, TensorObject* a, TensorObject* b) {
+namespace {
+
+constexpr int64_t kMaxFilled = 64;  // elements a number is repeated to
+
+// The tensor that gives an op of two operands its shape, if both are of the short way's kind.
+TensorObject* common_layout(const Value& x, const Value& y) {
+  if (!x.is_tensor()) return y.is_tensor() && x.is_scalar() ? y.object() : nullptr;
+  TensorObject* a = x.object();
+  if (!y.is_tensor()) return y.is_scalar() ? a : nullptr;
+  TensorObject* b = y.object();
+  bool same = b->dtype == a->dtype && (b->flags & kContiguous) && Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
+  return same ? a : nullptr;
+}
+
+// A real number next to a float tensor takes its dtype: repeated, it is an operand like any other.
+bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
+  if (v.kind() == Value::Complex || like->numel > kMaxFilled) return false;
+  double x = v.real();
+  if (like->dtype == DType::Float32) std::fill_n(reinterpret_cast<float*>(buffer), like->numel, static_cast<float>(x));
+  else if (like->dtype == DType::Float64) std::fill_n(reinterpret_cast<double*>(buffer), like->numel, x);
+  else return false;
+  return true;
+}
+
+bool has_defaults(const Op& op, const Value* args) {
+  for (int i = op.operands; i < op.argument_count; ++i) {
+    const Value& d = op.schema.arguments[i].default_value;
+    if (args[i].kind() != d.kind() || (d.kind() == Value::Int && args[i].integer() != d.integer())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TensorObject* apply_direct(const Op& op, const Value* args) {
+  TensorObject* a = op.operands == 2 ? common_layout(args[0], args[1]) : args[0].is_tensor() ? args[0].object() : nullptr;
+  if (!a || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
-  if (!loop || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims)
-    return nullptr;
-  bool recording = needs_grad(a) && op.grads[0];
-  if (b) {
-    if (b->dtype != a->dtype || !(b->flags & kContiguous) ||
-        !(Span{a->shape, a->ndim} == Span{b->shape, b->ndim})) {
-      return nullptr;
+  if (!loop || (op.argument_count > op.operands && !has_defaults(op, args))) return nullptr;
+  alignas(16) char number[kMaxFilled * sizeof(double)];
+  char* data[3];
+  bool recording = false;
+  for (int i = 0; i < op.operands; ++i) {
+    if (args[i].is_tensor()) {
+      data[i + 1] = args[i].object()->data;
+      recording |= needs_grad(args[i].object()) && op.grads[i];
+    } else {
+      data[i + 1] = number;
+      if (!fill_number(args[i], a, number)) return nullptr;
     }
-    recording |= needs_grad(b) && op.grads[1];
   }
   Tensor out = empty_contiguous_like(a, a->dtype);
-  char* data[3] = {out->data, a->data, b ? b->data : nullptr};
+  data[0] = out->data;
   loop(data, a->numel);
-  if (recording && grad_enabled()) record_direct(op, a, b, out.get());
+  if (recording && grad_enabled()) record_direct(op, args, out.get());
   return out.release();
 }
 
 Value apply(const Op& op, Value* args) {
-  if (op.is_direct && args[0].is_tensor() && (op.argument_count == 1 || args[1].is_tensor())) {
-    TensorObject* second = op.argument_count == 1 ? nullptr : args[1].object();
-    if (TensorObject* out = apply_direct(op, args[0].object(), second)) return Tensor::steal(out);
+  if (op.operands) {
+    if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
   Call c{op, args};
   Value out = op.forward(c);

@@ -144,6 +144,7 @@ Tensor scaled(T g, const Value& alpha) { return is_one(alpha) ? g : g * alpha; }
 static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scalar = 1)",
                             "`input + alpha * other`, elementwise.")
                             .forward(add_forward)
+                            .direct("add", 2)
                             .partial(0, nothing, [](T g, C) { return g; })
                             .partial(1, nothing, [](T g, C c) { return scaled(g, c.in(2)); })
                             .inplace();
@@ -151,6 +152,7 @@ static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scala
 static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
                             "`input - alpha * other`, elementwise.")
                             .forward(sub_forward)
+                            .direct("sub", 2)
                             .partial(0, nothing, [](T g, C) { return g; })
                             .partial(1, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
                             .inplace()

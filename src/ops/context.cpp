@@ -54,6 +54,7 @@ Tensor with_edge(const Tensor& t, const Edge& e) {
 
 Value Context::in(int i) {
   if (call_) return call_->args[i];
+  if (i >= node_->saved_count) return node_->op->schema.arguments[i].default_value;
   const Saved& s = node_->saved[i];
   if (s.version == kNotSaved && s.value.is_none()) {
     if (node_->released) freed(node_);

@@ -59,6 +59,9 @@ Block def(const char* schema, const char* doc, const char* file) {
       op->tensor_at[op->tensor_arguments++] = static_cast<int8_t>(i);
     }
   }
+  if (op->argument_count > kMaxArguments || op->tensor_arguments > kMaxTensorArguments) {
+    throw std::logic_error("too many arguments: " + op->full_name);
+  }
   registry().push_back(op);
   if (!by_name().emplace(op->full_name, op).second) {
     throw std::logic_error("two ops are named " + op->full_name);
@@ -82,19 +85,26 @@ const Op& find_op(std::string_view name) {
   return *found->second;
 }
 
+namespace {
+
+void find_direct_loops(Op& op) {
+  const char* name = op.direct_kernel ? op.direct_kernel : op.kernel_name;
+  if (!name) return;
+  const Kernel& kernel = kernel_named(name);
+  if (!op.direct_kernel) op.operands = op.argument_count == kernel.inputs ? op.argument_count : 0;
+  if (kernel.result != Result::Same || op.operands > 2) op.operands = 0;
+  for (int d = 0; op.operands && d < kDTypes; ++d) {
+    // 16-bit floats are converted; integer loops may divide by zero, which only the general way reports.
+    if (!is_half(static_cast<DType>(d)) && !is_integral(static_cast<DType>(d))) op.direct[d] = kernel.loop[d];
+  }
+}
+
+}  // namespace
+
 void finish_ops() {
   for (Op* op : registry()) {
-    if (!op->kernel_name) continue;
-    op->kernel = &kernel_named(op->kernel_name);
-    bool simple = op->kernel->result == Result::Same && op->argument_count <= 2 &&
-                  op->argument_count == op->kernel->inputs;
-    for (int d = 0; simple && d < kDTypes; ++d) {
-      DType t = static_cast<DType>(d);
-      bool converts = is_half(t) || (op->promotion == ToFloat && is_integral(t));
-      // Integer loops may divide by zero, which the general path reports.
-      if (!converts && !is_integral(t)) op->direct[d] = op->kernel->loop[d];
-      op->is_direct |= op->direct[d] != nullptr;
-    }
+    if (op->kernel_name) op->kernel = &kernel_named(op->kernel_name);
+    find_direct_loops(*op);
   }
 }
 

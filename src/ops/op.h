@@ -40,6 +40,7 @@
 namespace adjoint {
 
 inline constexpr int kMaxArguments = 24;
+inline constexpr int kMaxTensorArguments = 8;
 
 // --- what a rule reads ---------------------------------------------------------------------------
 struct Uses {
@@ -131,9 +132,11 @@ struct Op {
   BatchRule batch = nullptr;
   bool is_linear = false;
 
-  // For contiguous tensors of one shape and dtype: the loop, where it takes the dtype as it is.
+  // The short way (apply_direct): for contiguous operands of one shape and dtype, the loop, where it takes the dtype as
+  // it is. Arguments after the first `operands` must have their defaults.
   std::array<Loop, kDTypes> direct{};
-  bool is_direct = false;  // there is one
+  const char* direct_kernel = nullptr;
+  int operands = 0;  // 0: there is no short way
   const char* kernel_name = nullptr;
   const Kernel* kernel = nullptr;
   Promotion promotion = Common;
@@ -171,6 +174,11 @@ class Block {
 
   // A loop over elements, by name of the kernel.
   Block& elementwise(const char* kernel, Promotion p = Common);
+  // A kernel for the common case of an op with a forward of its own: the first `operands` arguments are its
+  // operands, the others have their defaults.
+  Block& direct(const char* kernel, int operands) {
+    return op_->direct_kernel = kernel, op_->operands = operands, *this;
+  }
   Block& forward(Forward f) { return op_->forward = f, *this; }
   Block& partial(int i, Uses u, Rule r) { return op_->is_partial = true, grad(i, u, r); }
   Block& grad(int i, Uses u, Rule r) {
@@ -210,10 +218,10 @@ void finish_ops();                              // resolves kernels; called once
 // ----------------------------------------------------------------------------------------- Runs an
 // op and records it. `args` has one value per argument of the schema.
 Value apply(const Op& op, Value* args);
-// The shortest way through an elementwise op of one or two (b may be null) small contiguous tensors
-// of one shape and dtype, which is what most small programs spend their time in. A new reference;
-// null when `apply` is needed.
-TensorObject* apply_direct(const Op& op, TensorObject* a, TensorObject* b);
+// The short way through an elementwise op of one or two operands: small contiguous tensors of one shape and dtype, or
+// one tensor and a number. It is what most small programs spend their time in. A new reference; null when
+// the general way is needed.
+TensorObject* apply_direct(const Op& op, const Value* args);
 // The same as apply, into args[0].
 Tensor apply_inplace(const Op& op, Value* args);
 // The same into `out`, which is resized if its shape differs.

@@ -96,7 +96,7 @@ Uses uses_of(const Op& op, const Value* args) {
 
 Node* begin_record(const Op& op, Value* args) {
   if (op.takes_list) return begin_with_lists(op, args);
-  Edge edges[kMaxArguments];
+  Edge edges[kMaxTensorArguments];
   for (int k = 0; k < op.tensor_arguments; ++k) {
     int i = op.tensor_at[k];
     edges[k] = args[i].is_tensor() && has_rule(op, i) ? gradient_edge(args[i].object()) : Edge{};
@@ -108,23 +108,24 @@ Node* begin_record(const Op& op, Value* args) {
   return node;
 }
 
-void record_direct(const Op& op, TensorObject* a, TensorObject* b, TensorObject* out) {
-  TensorObject* inputs[2] = {a, b};
+void record_direct(const Op& op, const Value* args, TensorObject* out) {
   Edge edges[2];
   Uses uses;
-  for (int i = 0; i < op.argument_count; ++i) {
-    if (!op.grads[i] || !needs_grad(inputs[i])) continue;
-    edges[i] = gradient_edge(inputs[i]);
+  for (int i = 0; i < op.operands; ++i) {
+    if (!args[i].is_tensor() || !op.grads[i] || !needs_grad(args[i].object())) continue;
+    edges[i] = gradient_edge(args[i].object());
     uses = uses | op.uses[i];
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, op.argument_count, op.argument_count);
+  Node* node = new_node(op.node_name.c_str(), op_backward, op.operands, op.operands);
   node->op = &op;
-  for (int i = 0; i < op.argument_count; ++i) {
+  for (int i = 0; i < op.operands; ++i) {
     node->inline_edges[i] = edges[i];
     Saved& s = node->inline_saved[i];
-    if (uses.inputs >> i & 1) {
-      s.value.fill(inputs[i]);
-      s.version = inputs[i]->storage->version;
+    if (!args[i].is_tensor()) {
+      s.value.fill(args[i]);
+    } else if (uses.inputs >> i & 1) {
+      s.value.fill(args[i]);
+      s.version = args[i].object()->storage->version;
     } else {
       s.version = kNotSaved;
     }
