@@ -89,7 +89,9 @@ PyObject* getattr(PyObject* o, PyObject* name) {
       for (size_t i = 0; i < n->op->schema.arguments.size(); ++i) {
         const std::string& argument = n->op->schema.arguments[i].name;
         if (want == argument || (want == "self" && argument == "input")) {
-          if (static_cast<int>(i) < n->saved_count && n->saved[i].version == UINT32_MAX && n->saved[i].value.is_none()) Py_RETURN_NONE;
+          if (static_cast<int>(i) < n->saved_count && n->saved[i].version == UINT32_MAX &&
+              n->saved[i].value.is_none())
+            Py_RETURN_NONE;
           return to_python(c.in(static_cast<int>(i)));
         }
       }

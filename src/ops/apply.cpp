@@ -16,7 +16,8 @@ TensorObject* common_layout(const Value& x, const Value& y) {
   TensorObject* a = x.object();
   if (!y.is_tensor()) return y.is_scalar() ? a : nullptr;
   TensorObject* b = y.object();
-  bool same = b->dtype == a->dtype && (b->flags & kContiguous) && Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
+  bool same = b->dtype == a->dtype && (b->flags & kContiguous) &&
+              Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
   return same ? a : nullptr;
 }
 
@@ -24,16 +25,20 @@ TensorObject* common_layout(const Value& x, const Value& y) {
 bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
   if (v.kind() == Value::Complex || like->numel > kMaxFilled) return false;
   double x = v.real();
-  if (like->dtype == DType::Float32) std::fill_n(reinterpret_cast<float*>(buffer), like->numel, static_cast<float>(x));
-  else if (like->dtype == DType::Float64) std::fill_n(reinterpret_cast<double*>(buffer), like->numel, x);
-  else return false;
+  if (like->dtype == DType::Float32)
+    std::fill_n(reinterpret_cast<float*>(buffer), like->numel, static_cast<float>(x));
+  else if (like->dtype == DType::Float64)
+    std::fill_n(reinterpret_cast<double*>(buffer), like->numel, x);
+  else
+    return false;
   return true;
 }
 
 bool has_defaults(const Op& op, const Value* args) {
   for (int i = op.operands; i < op.argument_count; ++i) {
     const Value& d = op.schema.arguments[i].default_value;
-    if (args[i].kind() != d.kind() || (d.kind() == Value::Int && args[i].integer() != d.integer())) return false;
+    if (args[i].kind() != d.kind() || (d.kind() == Value::Int && args[i].integer() != d.integer()))
+      return false;
   }
   return true;
 }
@@ -41,8 +46,11 @@ bool has_defaults(const Op& op, const Value* args) {
 }  // namespace
 
 TensorObject* apply_direct(const Op& op, const Value* args) {
-  TensorObject* a = op.operands == 2 ? common_layout(args[0], args[1]) : args[0].is_tensor() ? args[0].object() : nullptr;
-  if (!a || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims) return nullptr;
+  TensorObject* a = op.operands == 2      ? common_layout(args[0], args[1])
+                    : args[0].is_tensor() ? args[0].object()
+                                          : nullptr;
+  if (!a || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims)
+    return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop || (op.argument_count > op.operands && !has_defaults(op, args))) return nullptr;
   alignas(16) char number[kMaxFilled * sizeof(double)];

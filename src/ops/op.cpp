@@ -94,8 +94,10 @@ void find_direct_loops(Op& op) {
   if (!op.direct_kernel) op.operands = op.argument_count == kernel.inputs ? op.argument_count : 0;
   if (kernel.result != Result::Same || op.operands > 2) op.operands = 0;
   for (int d = 0; op.operands && d < kDTypes; ++d) {
-    // 16-bit floats are converted; integer loops may divide by zero, which only the general way reports.
-    if (!is_half(static_cast<DType>(d)) && !is_integral(static_cast<DType>(d))) op.direct[d] = kernel.loop[d];
+    // 16-bit floats are converted; integer loops may divide by zero, which only the general way
+    // reports.
+    if (!is_half(static_cast<DType>(d)) && !is_integral(static_cast<DType>(d)))
+      op.direct[d] = kernel.loop[d];
   }
 }
 

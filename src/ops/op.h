@@ -132,8 +132,8 @@ struct Op {
   BatchRule batch = nullptr;
   bool is_linear = false;
 
-  // The short way (apply_direct): for contiguous operands of one shape and dtype, the loop, where it takes the dtype as
-  // it is. Arguments after the first `operands` must have their defaults.
+  // The short way (apply_direct): for contiguous operands of one shape and dtype, the loop, where
+  // it takes the dtype as it is. Arguments after the first `operands` must have their defaults.
   std::array<Loop, kDTypes> direct{};
   const char* direct_kernel = nullptr;
   int operands = 0;  // 0: there is no short way
@@ -174,8 +174,8 @@ class Block {
 
   // A loop over elements, by name of the kernel.
   Block& elementwise(const char* kernel, Promotion p = Common);
-  // A kernel for the common case of an op with a forward of its own: the first `operands` arguments are its
-  // operands, the others have their defaults.
+  // A kernel for the common case of an op with a forward of its own: the first `operands` arguments
+  // are its operands, the others have their defaults.
   Block& direct(const char* kernel, int operands) {
     return op_->direct_kernel = kernel, op_->operands = operands, *this;
   }
@@ -218,9 +218,9 @@ void finish_ops();                              // resolves kernels; called once
 // ----------------------------------------------------------------------------------------- Runs an
 // op and records it. `args` has one value per argument of the schema.
 Value apply(const Op& op, Value* args);
-// The short way through an elementwise op of one or two operands: small contiguous tensors of one shape and dtype, or
-// one tensor and a number. It is what most small programs spend their time in. A new reference; null when
-// the general way is needed.
+// The short way through an elementwise op of one or two operands: small contiguous tensors of one
+// shape and dtype, or one tensor and a number. It is what most small programs spend their time in.
+// A new reference; null when the general way is needed.
 TensorObject* apply_direct(const Op& op, const Value* args);
 // The same as apply, into args[0].
 Tensor apply_inplace(const Op& op, Value* args);
