@@ -79,8 +79,16 @@ bool parse_value(const Argument& a, PyObject* o, Value* out) {
   return false;
 }
 
-// `view(2, 3)`: all remaining positional arguments are one list of ints.
-bool parse_rest(PyObject* const* args, Py_ssize_t n, Value* out) {
+// `view(2, 3)`: all remaining positional arguments are one list of ints (or of tensors).
+bool parse_rest(const Argument& a, PyObject* const* args, Py_ssize_t n, Value* out) {
+  if (a.type == ArgType::TensorList) {
+    Tensors ts;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      if (!is_tensor(args[i])) return false;
+      ts.push_back(Tensor::borrow(as_tensor(args[i])));
+    }
+    return *out = Value(std::move(ts)), true;
+  }
   Dims d(static_cast<int>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!parse_int(args[i], &d[static_cast<int>(i)])) return false;
@@ -153,7 +161,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
           PyList_Check(args[k]))
         continue;
     }
-    if (as[next].variadic && parse_rest(args + k, positional - k, &p.values[next])) {
+    if (as[next].variadic && parse_rest(as[next], args + k, positional - k, &p.values[next])) {
       ++next;
       break;
     }

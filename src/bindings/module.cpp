@@ -15,6 +15,7 @@ void fill(PyObject* module) {
   add_autograd(module);
   add_creation(module);
   add_settings(module);
+  add_shape_attributes();
   add_optim(module);
   add_casts();
   add_promotion(module);

@@ -44,13 +44,14 @@ void set_type(Argument& a, std::string type) {
                                                        {"int[]", ArgType::Ints},
                                                        {"int[*]", ArgType::Ints},
                                                        {"dtype", ArgType::DType},
-                                                       {"any", ArgType::Any}};
+                                                       {"any", ArgType::Any},
+                                                       {"Tensor[*]", ArgType::TensorList}};
   a.type_text = type;
   if (type.back() == '?') {
     a.optional = true;
     type.pop_back();
   }
-  a.variadic = type == "int[*]";
+  a.variadic = type == "int[*]" || type == "Tensor[*]";
   auto found = types.find(type);
   if (found == types.end()) throw std::logic_error("unknown type in schema: " + type);
   a.type = found->second;

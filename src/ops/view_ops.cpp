@@ -111,23 +111,150 @@ static const Op& view_ =
         .view()
         .method_only();
 
+// The copy that reshape makes where no view fits: nobody else can see it, so it is no view.
+static const Op& unsafe_view_ =
+    def("_unsafe_view(input, shape: int[])", "Another shape for memory that nobody else sees.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          const Dims& shape = c.ints(1);
+          return on_storage(t->storage, shape, contiguous_strides(shape), t.offset(), t.dtype());
+        })
+        .grad(0, nothing, as_input_shape)
+        .linear()
+        .internal();
+
 static const Op& reshape_ =
     def("reshape(input, shape: int[*])",
         "The same elements under another shape: a view where that is possible, otherwise a copy.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           Dims shape = infer_shape(c.ints(1), t.numel()), strides;
-          if (view_strides(t, shape, &strides)) return make_view(t, shape, strides, t.offset());
-          Tensor copy = contiguous(t);
-          return on_storage(copy->storage, shape, contiguous_strides(shape), 0, copy.dtype());
+          if (view_strides(t, shape, &strides)) return op<"view">(t, shape);
+          return op<"_unsafe_view">(op<"contiguous">(t), shape);
         })
-        .grad(0, nothing, as_input_shape)
-        .linear()
-        .view()
-        .node("ViewBackward0");
+        .no_out();
+
+static const Op& view_dtype_ =
+    def("view.dtype(input, dtype: dtype)", "The same memory seen as elements of another dtype.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          DType d = c[1].dtype();
+          int64_t from = static_cast<int64_t>(t.itemsize()),
+                  to = static_cast<int64_t>(item_size(d));
+          Dims shape(t.shape()), strides(t.strides());
+          int64_t offset = t.offset();
+          if (from != to) {
+            int last = t.ndim() - 1;
+            int64_t ratio = std::max(from, to) / std::min(from, to);
+            if (last < 0)
+              runtime_error("self.dim() cannot be 0 to view ", t.dtype(), " as ", d,
+                            " (different element sizes)");
+            if (strides[last] != 1)
+              runtime_error("self.stride(-1) must be 1 to view ", t.dtype(), " as ", d,
+                            " (different element sizes), but got ", strides[last]);
+            bool even = from > to || (shape[last] % ratio == 0 && offset % ratio == 0);
+            for (int i = 0; i < last && from < to; ++i) even = even && strides[i] % ratio == 0;
+            if (!even)
+              runtime_error("view of ", t.dtype(), " as ", d,
+                            ": the last axis, the strides and the offset must be divisible by ",
+                            ratio, ", got shape ", t.shape(), ", strides ", t.strides(),
+                            ", offset ", offset);
+            auto scale = [&](int64_t v) { return from > to ? v * ratio : v / ratio; };
+            shape[last] = scale(shape[last]);
+            for (int i = 0; i < last; ++i) strides[i] = scale(strides[i]);
+            offset = scale(offset);
+          }
+          Tensor v = make_view(t, Dims{}, Dims{}, 0);
+          Tensor seen = on_storage(t->storage, shape, strides, offset, d);
+          std::swap(seen->base, v->base);
+          seen->view_version = t->storage->version;
+          return seen;
+        })
+        .no_out()
+        .method_only();
+
+static const Op& view_as_ =
+    def("view_as(input, other)", "A view in the shape of `other`.")
+        .forward([](Call& c) -> Value { return op<"view">(c[0], c.tensor(1).shape()); })
+        .method_only()
+        .no_out();
+
+static const Op& reshape_as_ =
+    def("reshape_as(input, other)", "The same elements in the shape of `other`.")
+        .forward([](Call& c) -> Value { return op<"reshape">(c[0], c.tensor(1).shape()); })
+        .method_only()
+        .no_out();
+
+static const Op& flatten_ =
+    def("flatten(input, start_dim: int = 0, end_dim: int = -1)",
+        "Axes `start_dim` to `end_dim` joined into one.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          int a = wrap_dim(c.integer(1), t.ndim()), b = wrap_dim(c.integer(2), t.ndim());
+          if (a > b)
+            runtime_error("flatten() has invalid args: start_dim cannot come after end_dim");
+          if (t.ndim() == 0) return op<"reshape">(t, Dims{1});
+          if (a == b) return t;
+          Dims shape;
+          int64_t joined = 1;
+          for (int i = 0; i < t.ndim(); ++i) {
+            if (i < a || i > b) {
+              shape.push_back(t.size(i));
+              continue;
+            }
+            joined *= t.size(i);
+            if (i == b) shape.push_back(joined);
+          }
+          return op<"reshape">(t, shape);
+        })
+        .no_out();
+
+static const Op& ravel_ =
+    def("ravel(input)", "All axes joined into one.")
+        .forward([](Call& c) -> Value { return op<"reshape">(op<"contiguous">(c[0]), Dims{-1}); })
+        .no_out();
+
+static const Op& unflatten_ =
+    def("unflatten(input, dim: int, sizes: int[])", "One axis seen as several.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          int axis = wrap_dim(c.integer(1), t.ndim());
+          if (c.ints(2).empty()) runtime_error("unflatten: sizes must be non-empty");
+          int64_t n = t.ndim() ? t.size(axis) : 1, known = 1;
+          int unknown = -1;
+          Dims sizes = c.ints(2);
+          for (int i = 0; i < sizes.size(); ++i) {
+            if (sizes[i] == -1 && unknown < 0)
+              unknown = i;
+            else
+              known *= sizes[i];
+          }
+          if (unknown >= 0 && known > 0 && n % known == 0) sizes[unknown] = n / known, known = n;
+          if (known != n) {
+            runtime_error("unflatten: Provided sizes ", c.ints(2),
+                          " don't multiply up to the size of dim ", axis, " (", n,
+                          ") in the input tensor");
+          }
+          Dims shape(t.shape());
+          if (t.ndim()) shape.erase(axis);
+          for (int i = 0; i < sizes.size(); ++i) shape.insert(axis + i, sizes[i]);
+          return op<"view">(t, shape);
+        })
+        .no_out();
+
+static const Op& expand_as_ =
+    def("expand_as(input, other)", "A view expanded to the shape of `other`.")
+        .forward([](Call& c) -> Value { return op<"expand">(c[0], c.tensor(1).shape()); })
+        .method_only()
+        .no_out();
+
+static const Op& broadcast_to_ =
+    def("broadcast_to(input, size: int[*])", "A view expanded to a shape.")
+        .forward([](Call& c) -> Value { return op<"expand">(c[0], c[1]); })
+        .no_out();
 
 static const Op& expand_ =
-    def("expand(input, size: int[*])",
+    def("expand(input, size: int[*], *, implicit: bool = False)",
         "A view in which axes of length one are repeated without a copy; -1 keeps a length.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);

@@ -1,0 +1,102 @@
+// The attributes T, mT, H, mH, and methods that give a tensor another shape in place: transpose_,
+// squeeze_ and their like.
+#include "../graph/view.h"
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+Tensor self_of(PyObject* o) { return Tensor::borrow(as_tensor(o)); }
+
+PyObject* get_T(PyObject* o, void*) {
+  return guard([&] {
+    Tensor t = self_of(o);
+    Dims order(t.ndim());
+    for (int i = 0; i < t.ndim(); ++i) order[i] = t.ndim() - 1 - i;
+    return to_python(op<"permute">(t, order));
+  });
+}
+
+Tensor matrix_transpose(const Tensor& t, const char* name) {
+  if (t.ndim() == 1) {
+    runtime_error("tensor.", name,
+                  " is only supported on matrices or batches of matrices. Got 1-D tensor.");
+  }
+  return t.ndim() == 0 ? t : op<"transpose">(t, -2, -1).tensor();
+}
+PyObject* get_mT(PyObject* o, void*) {
+  return guard([&] { return to_python(matrix_transpose(self_of(o), "mT")); });
+}
+PyObject* get_mH(PyObject* o, void*) {
+  return guard([&] { return to_python(op<"conj">(matrix_transpose(self_of(o), "mH"))); });
+}
+PyObject* get_H(PyObject* o, void*) {
+  return guard([&] {
+    Tensor t = self_of(o);
+    if (t.ndim() != 2 && t.ndim() != 0) {
+      runtime_error("tensor.H is only supported on matrices (2-D tensors). Got ", t.ndim(),
+                    "-D tensor.");
+    }
+    return to_python(op<"conj">(matrix_transpose(t, "H")));
+  });
+}
+
+PyGetSetDef attributes[] = {
+    {"T", get_T, nullptr, "A view with the axes in reverse order.", nullptr},
+    {"mT", get_mT, nullptr, "A view with the last two axes exchanged.", nullptr},
+    {"H", get_H, nullptr, "The conjugate transpose of a matrix.", nullptr},
+    {"mH", get_mH, nullptr, "The conjugate of mT.", nullptr},
+    {nullptr}};
+
+// --- in place
+// ---------------------------------------------------------------------------------
+// `seen`, a view of `t` with its history, becomes what `t` itself is.
+PyObject* become(const Tensor& t, const Tensor& seen) {
+  if (seen.ndim() > kInlineDims || t.ndim() > kInlineDims)
+    not_implemented("another shape in place for more than ", kInlineDims, " axes");
+  t->ndim = seen->ndim;
+  t->numel = seen->numel;
+  t->data = seen->data;
+  std::copy_n(seen->dims, 2 * kInlineDims, t->dims);
+  t.set(kContiguous, seen.contiguous());
+  bump_version(t);
+  if (seen->grad_fn) set_history(t, seen->grad_fn, seen->output_nr);
+  if (t.is_view()) t->view_version = t->storage->version;
+  return to_python(t);
+}
+
+// Calls the op of that name with the method's arguments and keeps its geometry.
+PyObject* in_place(const char* name, PyObject* o, PyObject* args, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Tensor t = self_of(o);
+    bool recording = grad_enabled() && needs_grad(t.get());
+    check_inplace(t, recording, (std::string(name) + "_").c_str());
+    Object method = checked(PyObject_GetAttrString(o, name));
+    Object seen = checked(PyObject_Call(method.get(), args, keywords));
+    return become(t, self_of(seen.get()));
+  });
+}
+
+template <OpName Name>
+PyCFunction method() {
+  PyCFunctionWithKeywords f = [](PyObject* o, PyObject* args, PyObject* keywords) {
+    return in_place(Name.text, o, args, keywords);
+  };
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
+constexpr int kCall = METH_VARARGS | METH_KEYWORDS;
+PyMethodDef methods[] = {{"transpose_", method<"transpose">(), kCall, "transpose, in place."},
+                         {"swapaxes_", method<"swapaxes">(), kCall, "swapaxes, in place."},
+                         {"swapdims_", method<"swapdims">(), kCall, "swapdims, in place."},
+                         {"t_", method<"t">(), kCall, "t, in place."},
+                         {"squeeze_", method<"squeeze">(), kCall, "squeeze, in place."},
+                         {"unsqueeze_", method<"unsqueeze">(), kCall, "unsqueeze, in place."},
+                         {"as_strided_", method<"as_strided">(), kCall, "as_strided, in place."},
+                         {nullptr}};
+
+}  // namespace
+
+void add_shape_attributes() { extend_tensor_type(methods, attributes); }
+
+}  // namespace adjoint
