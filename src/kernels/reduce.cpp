@@ -412,10 +412,55 @@ void plan_axes(Span shape, Span strides, size_t item, uint64_t mask, Problem* p,
   }
 }
 
+namespace {
+
+constexpr int64_t kNarrow = 32;
+
+// A long column of short rows without gaps, (n, 3) say, runs too short for the loops.
+bool is_narrow(const Problem& p) {
+  const Axes &k = p.kept, &r = p.reduced;
+  return k.count == 1 && r.count == 1 && !p.centre && k.size[0] <= kNarrow && r.size[0] >= 1024 &&
+         k.stride[0] == static_cast<int64_t>(item_size(p.dtype)) &&
+         r.stride[0] == k.size[0] * k.stride[0];
+}
+
+// Sees many short rows as one long row: (n, 3) as (n / 42, 126), whose results are 42 rows of 3.
+void run_narrow(const Problem& p) {
+  const int64_t width = p.kept.size[0], factor = 128 / width, rows = p.reduced.size[0];
+  const int64_t item = static_cast<int64_t>(item_size(p.accumulator));
+  alignas(64) char partial[(128 + kNarrow) * kMaxItem];
+  Problem wide = p;
+  wide.out = partial;
+  wide.out_dtype = p.accumulator;
+  wide.divisor = 0;
+  wide.kept.size[0] = factor * width;
+  wide.reduced.size[0] = rows / factor;
+  wide.reduced.stride[0] = factor * p.reduced.stride[0];
+  Job(wide).run();
+  Problem rest = p;
+  rest.kind = joining(p.kind);
+  if (const int64_t left = rows % factor) {
+    Problem tail = wide;
+    tail.data += (rows - left) * p.reduced.stride[0];
+    tail.kept = p.kept;
+    tail.reduced = p.reduced;
+    tail.reduced.size[0] = left;
+    tail.out = partial + factor * width * item;
+    Job(tail).run();
+  }
+  rest.data = partial;
+  rest.dtype = p.accumulator;
+  rest.kept.stride[0] = item;
+  rest.reduced.size[0] = factor + (rows % factor != 0);
+  rest.reduced.stride[0] = width * item;
+  Job(rest).run();
+}
+
+}  // namespace
+
 void run(const Problem& p) {
-  const int64_t results = p.kept.total();
-  if (results == 0) return;
-  Job(p).run();
+  if (p.kept.total() == 0) return;
+  is_narrow(p) ? run_narrow(p) : Job(p).run();
 }
 
 }  // namespace reduce

@@ -28,7 +28,7 @@ Value flip_forward(Call& c) {
 
 // One axis of `t`, moved by `shift`: two blocks that change places.
 Tensor rolled(T t, int axis, int64_t shift) {
-  Tensor out = empty_like(t, t.dtype());
+  Tensor out = empty(t.shape(), t.dtype());
   int64_t n = t.size(axis);
   shift = n ? (shift % n + n) % n : 0;
   auto part = [&](T whole, int64_t start, int64_t length) {
@@ -143,17 +143,21 @@ static const Op& rot90_ =
             runtime_error("expected rotation dims to be different, but got dim0 = ", dims[0],
                           " and dim1 = ", dims[1]);
           }
-          switch ((c.integer(1) % 4 + 4) % 4) {
+          GradMode off(false);
+          switch ((c.integer(1) % 4 + 4) % 4) {  // the copy is ours: no view of anything
             case 1:
-              return op<"transpose">(op<"flip">(t, Dims{b}), a, b);
+              return alias(op<"transpose">(op<"flip">(t, Dims{b}), a, b));
             case 2:
               return op<"flip">(t, Dims{a, b});
             case 3:
-              return op<"transpose">(op<"flip">(t, Dims{a}), a, b);
+              return alias(op<"transpose">(op<"flip">(t, Dims{a}), a, b));
             default:
               return op<"clone">(t);
           }
         })
+        .grad(0, nothing,
+              [](T g, C c) -> Tensor { return op<"rot90">(g, -c.in(1).integer(), c.in(2)); })
+        .linear()
         .no_out();
 
 static const Op& tril_ =

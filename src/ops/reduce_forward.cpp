@@ -41,7 +41,7 @@ Dims reduced_shape(Span shape, uint64_t mask, bool keepdim) {
 
 namespace {
 
-// The kept axes lie in the order in which the input's lay in memory, as in PyTorch.
+// The kept axes lie in the order in which the input's lay in memory.
 Tensor new_result(Span shape, uint64_t mask, bool keepdim, const int* order, bool ordered,
                   DType d) {
   Dims out = reduced_shape(shape, mask, keepdim);
@@ -109,9 +109,11 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
   p.out_dtype = r.result;
   p.divisor = r.mean ? static_cast<double>(reduced_count(t.shape(), mask)) : r.divisor;
   p.centre = r.centre;
-  WithoutGil release(n >= kReleaseGil);
-  reduce::run(p);
-  return out;
+  {
+    WithoutGil release(n >= kReleaseGil);
+    reduce::run(p);
+  }
+  return ordered || r.memory_order ? out : contiguous(out);
 }
 
 // --- the transpose of a sum

@@ -20,9 +20,10 @@ struct Reduction {
   reduce::Kind kind;
   DType accumulator;  // has a loop for `kind`
   DType result;
-  bool mean = false;   // divide by the number of elements
-  double divisor = 0;  // or by this
-  const char* centre = nullptr;
+  bool mean = false;             // divide by the number of elements
+  double divisor = 0;            // or by this
+  const char* centre = nullptr;  // the data of a result made with `memory_order`
+  bool memory_order = false;     // leave the kept axes in the order in which the input lies
 };
 // Reduces; an empty set of elements gives the identity (NaN for a mean).
 Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool keepdim);

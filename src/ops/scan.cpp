@@ -1,0 +1,219 @@
+// Running sums, products, maxima along an axis; and the product over axes, whose derivative is made
+// of running products. The loops are in ../kernels/scan.h.
+#include "../kernels/scan.h"
+
+#include "../tensor/gil.h"
+#include "along_axis.h"
+#include "reduce_forward.h"
+
+namespace adjoint {
+namespace {
+
+using T = const Tensor&;
+using C = Context&;
+
+Tensor scanned(scan::Kind kind, Tensor t, int64_t dim, DType result) {
+  int axis = wrap_dim(dim, t.ndim());
+  DType d = is_integral(result) ? DType::Int64 : compute_dtype(result);
+  // Narrow integers wrap around at every step, which is what the low bits of int64 do.
+  t = contiguous(cast(t, is_integral(result) ? result : d));
+  t = cast(t, d);
+  Tensor out = empty(t.shape(), d);
+  scan::Shape s = around(t.shape(), axis);
+  {
+    WithoutGil release(t.numel() >= kReleaseGil);
+    scan::run(kind, d, t->data, out->data, s);
+  }
+  return cast(out, result);
+}
+
+DType scan_dtype(T t, const Value& dtype) {
+  return !dtype.is_none() ? dtype.dtype() : is_integral(t.dtype()) ? DType::Int64 : t.dtype();
+}
+
+Tensor reversed_cumsum(T g, const Value& dim) {
+  if (g.ndim() == 0) return g;
+  Dims axis{dim.integer()};
+  return op<"flip">(op<"cumsum">(op<"flip">(g, axis), dim), axis);
+}
+
+bool has_zero(T x) {
+  GradMode off(false);
+  return !op<"all">(x).tensor().data<bool>()[0];
+}
+
+// Products of all elements before (or after) each one along an axis.
+Tensor product_before(T x, int axis, bool after) {
+  Dims axes{axis};
+  Tensor way = after ? op<"flip">(x, axes).tensor() : x;
+  Dims first(x.shape());
+  first[axis] = 1;
+  Tensor one = op<"add">(zeros(first, x.dtype()), 1);
+  Tensor shifted = op<"cat">(Tensors{one, op<"slice">(way, axis, 0, x.size(axis) - 1)}, axis);
+  Tensor product = op<"cumprod">(shifted, axis);
+  return after ? op<"flip">(product, axes).tensor() : product;
+}
+
+// d prod / d x_k = the product of the others. Without zeros a division does it.
+Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
+  if (x.numel() == 0) return zeros(x.shape(), g.dtype());
+  Dims dims{axis};
+  if (!has_zero(x)) {
+    return spread(g * op<"conj">(out).tensor(), x.shape(), dims, keepdim) / op<"conj">(x).tensor();
+  }
+  Tensor others = product_before(x, axis, false) * product_before(x, axis, true);
+  return spread(g, x.shape(), dims, keepdim) * op<"conj">(others).tensor();
+}
+
+// d cumprod_i / d x_k = the product of x_j, j <= i, j != k. Where x has zeros, each k on its own.
+Tensor cumprod_grad(T g, C c) {
+  Tensor x = c.tensor(0);
+  Value dim = c.in(1);
+  if (x.ndim() == 0) return g;
+  if (x.numel() == 0) return g;
+  int axis = wrap_dim(dim.integer(), x.ndim());
+  if (!has_zero(x)) {
+    return reversed_cumsum(g * op<"conj">(c.out()).tensor(), axis) / op<"conj">(x).tensor();
+  }
+  Tensor before = product_before(x, axis, false);
+  int64_t n = x.size(axis);
+  Tensors grads;
+  for (int64_t k = 0; k < n; ++k) {
+    Tensor one = op<"_ones_like">(op<"slice">(x, axis, k, k + 1));
+    Tensor later = op<"cumprod">(op<"slice">(x, axis, k + 1, n), axis);
+    Tensor tail = op<"cat">(Tensors{one, later}, axis);
+    Tensor weight = op<"select">(before, axis, k).tensor();
+    Tensor part = op<"slice">(g, axis, k, n).tensor() * op<"conj">(tail).tensor();
+    grads.push_back(op<"conj">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
+  }
+  return op<"stack">(std::move(grads), axis);
+}
+
+Value running(Call& c, bool largest) {
+  Tensor t = c.tensor(0);
+  if (is_complex(t.dtype()))
+    not_implemented("\"", c.op.name, "\" not implemented for '", t.dtype(), "'");
+  int axis = wrap_dim(c.integer(1), t.ndim());
+  Tensor x = contiguous(cast(t, compute_dtype(t.dtype())));
+  Tensor values = empty(t.shape(), x.dtype()), index = empty(t.shape(), DType::Int64);
+  scan::Shape s = around(t.shape(), axis);
+  {
+    WithoutGil release(t.numel() >= kReleaseGil);
+    scan::running_extremum(largest, x.dtype(), x->data, values->data, index.data<int64_t>(), s);
+  }
+  return Tensors{cast(values, t.dtype()), index};
+}
+
+void running_vjp(C c, Tensor* grads) {
+  Span shape = c.shape(0);
+  int axis = wrap_dim(c.in(1).integer(), shape.n);
+  Tensor g = c.grad(0);
+  grads[0] = shape.n == 0 ? g : op<"_scatter_along">(g, c.out(1), shape[axis], axis).tensor();
+}
+
+// In logarithms, so that nothing overflows: positive and negative gradients apart.
+Tensor logcumsumexp_grad(T g, C c) {
+  Tensor x = c.tensor(0), out = c.out();
+  if (x.ndim() == 0) return g;
+  if (x.numel() == 0) return g;
+  Dims axis{c.in(1).integer()};
+  double low = -__builtin_inf();
+  auto half = [&](T part) -> Tensor {
+    Tensor size = op<"where">(op<"gt">(part, 0), op<"log">(part), low);
+    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size - out, axis), c.in(1)), axis);
+    return op<"exp">(sum + x);
+  };
+  return half(g) - half(-g);
+}
+
+}  // namespace
+
+static const Op& ones_like_ = def("_ones_like(input)", "Ones of the shape and dtype of `input`.")
+                                  .forward([](Call& c) -> Value {
+                                    Tensor t = c.tensor(0);
+                                    GradMode off(false);
+                                    return op<"add">(zeros(t.shape(), t.dtype()), 1);
+                                  })
+                                  .internal();
+
+static const Op& cumsum_ =
+    def("cumsum(input, dim: int, *, dtype: dtype? = None)", "The running sum along an axis.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return scanned(scan::Sum, t, c.integer(1), scan_dtype(t, c[2]));
+        })
+        .grad(0, nothing, [](T g, C c) { return reversed_cumsum(g, c.in(1)); })
+        .linear()
+        .inplace();
+
+static const Op& cumprod_ =
+    def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return scanned(scan::Prod, t, c.integer(1), scan_dtype(t, c[2]));
+        })
+        .grad(0, input(0) | output(), cumprod_grad)
+        .inplace();
+
+static const Op& logcumsumexp_ =
+    def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          if (!is_floating(t.dtype()))
+            not_implemented("\"logcumsumexp\" not implemented for '", t.dtype(), "'");
+          return scanned(scan::LogSumExp, t, c.integer(1), t.dtype());
+        })
+        .grad(0, input(0) | output(), logcumsumexp_grad);
+
+static const Op& cummax_ =
+    def("cummax(input, dim: int)", "The largest so far along an axis, and where it stands.")
+        .forward([](Call& c) { return running(c, true); })
+        .vjp(output(1), running_vjp)
+        .results({"values", "indices"});
+
+static const Op& cummin_ =
+    def("cummin(input, dim: int)", "The smallest so far along an axis, and where it stands.")
+        .forward([](Call& c) { return running(c, false); })
+        .vjp(output(1), running_vjp)
+        .results({"values", "indices"});
+
+namespace {
+
+Tensor product(Tensor t, uint64_t mask, bool keepdim, const Value& dtype) {
+  DType result = scan_dtype(t, dtype);
+  if (is_integral(result) && result != DType::Int64) t = cast(t, result);
+  DType d = is_integral(result) ? DType::Int64 : compute_dtype(result);
+  return reduce_tensor({reduce::Prod, d, result}, t, mask, keepdim);
+}
+
+}  // namespace
+
+static const Op& prod_ =
+    def("prod(input, *, dtype: dtype? = None)", "The product of all elements.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return product(t, all_axes(t.ndim()), false, c[1]);
+        })
+        .grad(0, input(0) | output(), [](T g, C c) -> Tensor {
+          Tensor x = c.tensor(0);
+          Tensor flat = op<"reshape">(x, Dims{-1});
+          return op<"reshape">(product_grad(g, flat, c.out(), 0, false), x.shape());
+        });
+
+static const Op& prod_dim_ =
+    def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
+        "The product along an axis.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return product(t, uint64_t{1} << wrap_dim(c.integer(1), t.ndim()), c.flag(2), c[3]);
+        })
+        .grad(0, input(0) | output(),
+              [](T g, C c) -> Tensor {
+                Tensor x = c.tensor(0);
+                if (x.ndim() == 0) return g;
+                int axis = wrap_dim(c.in(1).integer(), x.ndim());
+                return product_grad(g, x, c.out(), axis, c.in(2).boolean());
+              })
+        .node("ProdBackward1");
+
+}  // namespace adjoint
