@@ -44,9 +44,11 @@ Tensor both_nan_or_equal(T x, T value) {
 }
 
 // The gradient goes in equal shares to all elements that are the extremum.
-Tensor shared(T g, T x, T value, const Value& dims, bool keepdim) {
+// Only `max` and `min` of everything count NaN as equal to NaN, as in PyTorch.
+Tensor shared(T g, T x, T value, const Value& dims, bool keepdim, bool nan_too = false) {
   Tensor wide = spread(value, x.shape(), dims, keepdim);
-  Tensor mask = op<"_to_copy">(both_nan_or_equal(x, wide), g.dtype());
+  Tensor equal = nan_too ? both_nan_or_equal(x, wide) : op<"eq">(x, wide).tensor();
+  Tensor mask = op<"_to_copy">(equal, g.dtype());
   Tensor count = op<"sum">(mask, dims, keepdim);
   return mask * spread(g / count, x.shape(), dims, keepdim);
 }
@@ -64,7 +66,10 @@ Tensor places(bool largest, T t, int axis, bool keepdim) {
 
 Value arg_extreme(Call& c, bool largest, const char* name) {
   Tensor t = c.tensor(0);
-  if (is_complex(t.dtype())) runtime_error(name, "(): does not support complex input");
+  if (is_complex(t.dtype()) || t.dtype() == DType::Bool) {
+    runtime_error(name, "(): does not support ", is_complex(t.dtype()) ? "complex" : "bool",
+                  " input");
+  }
   bool keepdim = c.flag(2);
   if (!c[1].is_none()) {
     int axis = wrap_dim(c.integer(1), t.ndim());
@@ -85,7 +90,7 @@ Value arg_extreme(Call& c, bool largest, const char* name) {
 
 Value extreme_along(Call& c, bool largest, const char* name) {
   Tensor t = c.tensor(0);
-  if (is_complex(t.dtype())) no_order(name, t.dtype());
+  if (is_complex(t.dtype())) runtime_error(name, "(): does not support complex input");
   int axis = wrap_dim(c.integer(1), t.ndim());
   check_not_empty(t, uint64_t{1} << axis, false, name);
   Tensor index = places(largest, t, axis, true);
@@ -217,7 +222,7 @@ static const Op& max_ =
         .forward(
             [](Call& c) -> Value { return extreme_values(true, c.tensor(0), {}, false, "max"); })
         .grad(0, input(0) | output(),
-              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false); })
+              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
         .node("MaxBackward1");
 
 static const Op& max_dim_ =
@@ -237,7 +242,7 @@ static const Op& min_ =
         .forward(
             [](Call& c) -> Value { return extreme_values(false, c.tensor(0), {}, false, "min"); })
         .grad(0, input(0) | output(),
-              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false); })
+              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
         .node("MinBackward1");
 
 static const Op& min_dim_ =

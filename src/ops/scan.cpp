@@ -117,9 +117,14 @@ Tensor logcumsumexp_grad(T g, C c) {
   if (x.ndim() == 0) return g;
   if (x.numel() == 0) return g;
   Dims axis{c.in(1).integer()};
-  double low = -__builtin_inf();
+  // The lowest finite number stands for log(0): infinities would leave inf - inf. NaN stays NaN.
+  double low = x.dtype() == DType::Float16   ? -65504.0
+               : x.dtype() == DType::Float64 ? -__DBL_MAX__
+                                             : -0x1.fep127;
   auto half = [&](T part) -> Tensor {
-    Tensor size = op<"where">(op<"gt">(part, 0), op<"log">(part), low);
+    // The inner selection keeps the derivative of log away from zero.
+    Tensor none = op<"le">(part, 0);
+    Tensor size = op<"where">(none, low, op<"log">(op<"where">(none, 1.0, part)));
     Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size - out, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };

@@ -47,7 +47,8 @@ Tensor variance_forward(T t, const Value& dims, const Value& correction, bool ke
 Tensor variance_grad(T g, T x, const Value& dims, const Value& correction, bool keepdim) {
   double n = static_cast<double>(reduced_count(x.shape(), axes_mask(dims, x.ndim())));
   Tensor centred = x - op<"mean">(x, dims, true).tensor();
-  Tensor scaled = g * (2.0 / (n - correction_of(correction)));
+  double freedom = n - correction_of(correction);
+  Tensor scaled = g * (freedom >= 0 ? 2.0 / freedom : __builtin_nan(""));
   return spread(scaled, x.shape(), dims, keepdim) * centred;
 }
 

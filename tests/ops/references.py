@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from tests.ops.reference_network import NETWORK
+from tests.ops.samples_arranging import ARRANGED
 from tests.ops.spec import Array
 
 Reference = Callable[..., Any]
@@ -239,4 +240,5 @@ REFERENCES: dict[str, Reference] = {
     "all": reduction(np.all), "any": reduction(np.any),
     "count_nonzero": reduction(np.count_nonzero),
     **NETWORK,
+    **ARRANGED,
 }  # fmt: skip

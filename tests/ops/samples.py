@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.ops.samples_arranging import ARRANGING
 from tests.ops.samples_shape import SHAPE_OPS
 from tests.ops.spec import Arr, Op, Sample
 
@@ -317,6 +318,7 @@ OPS_LIST: list[Op] = [
         diff=False,
     ),
     *SHAPE_OPS,
+    *ARRANGING,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}
