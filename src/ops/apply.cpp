@@ -127,6 +127,16 @@ Tensor apply_inplace(const Op& op, Value* args) {
   return self;
 }
 
+namespace {
+
+// neg, floor and their like do not convert into out=, as in PyTorch, where square is a power.
+bool keeps_dtype(const Op& op) {
+  return op.is_elementwise && op.argument_count == 1 && op.promotion == Common &&
+         op.kernel->result == Result::Same && op.name != "square";
+}
+
+}  // namespace
+
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (grad_enabled()) {
     bool any = needs_grad(out.get());
@@ -137,6 +147,10 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                     "but one of "
                     "the arguments requires grad.");
     }
+  }
+  if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
+    runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype,
+                  ": ", op.name, "() writes only into a tensor of its input's dtype");
   }
   check_inplace(out, false, op.name.c_str());
   Call c{op, args};

@@ -139,6 +139,18 @@ Value one_minus(const Value& w) {
 
 Tensor scaled(T g, const Value& alpha) { return is_one(alpha) ? g : g * alpha; }
 
+// The older order of arguments, x.add_(-lr, g): the same op with its factor in the second place.
+template <OpName Name>
+Value factor_second(Call& c) {
+  static const Op& modern = find_op({Name.text, sizeof(Name.text) - 1});
+  int last = c.op.argument_count - 1;
+  Value v[kMaxArguments] = {c[0]};
+  for (int i = 1; i < last; ++i) v[i] = c[i + 1];
+  v[last] = c[1];
+  Call same{modern, v, c.out};
+  return modern.forward(same);
+}
+
 }  // namespace
 
 static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scalar = 1)",
@@ -149,6 +161,13 @@ static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scala
                             .partial(1, nothing, [](T g, C c) { return scaled(g, c.in(2)); })
                             .inplace();
 
+static const Op& add_alpha_ = def("add.alpha(input, alpha: Scalar, other: Operand)",
+                                  "`input + alpha * other`: an older order of the arguments.")
+                                  .forward(factor_second<"add">)
+                                  .partial(0, nothing, [](T g, C) { return g; })
+                                  .partial(2, nothing, [](T g, C c) { return scaled(g, c.in(1)); })
+                                  .inplace();
+
 static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
                             "`input - alpha * other`, elementwise.")
                             .forward(sub_forward)
@@ -157,6 +176,13 @@ static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scala
                             .partial(1, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
                             .inplace()
                             .alias("subtract");
+
+static const Op& sub_alpha_ = def("sub.alpha(input, alpha: Scalar, other: Operand)",
+                                  "`input - alpha * other`: an older order of the arguments.")
+                                  .forward(factor_second<"sub">)
+                                  .partial(0, nothing, [](T g, C) { return g; })
+                                  .partial(2, nothing, [](T g, C c) { return scaled(-g, c.in(1)); })
+                                  .inplace();
 
 static const Op& rsub_ = def("rsub(input, other: Operand, *, alpha: Scalar = 1)",
                              "`other - alpha * input`, elementwise.")
@@ -207,6 +233,27 @@ static const Op& addcdiv_ =
         .partial(2, input(1) | input(2),
                  [](T g, C c) {
                    return neg_mul_div(scaled(g, c.in(3)), c.tensor(1) / c.in(2), c.in(2));
+                 })
+        .inplace();
+
+static const Op& addcmul_value_ =
+    def("addcmul.value(input, value: Scalar, tensor1, tensor2)",
+        "`input + value * tensor1 * tensor2`: an older order of the arguments.")
+        .forward(factor_second<"addcmul">)
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(2, input(3), [](T g, C c) { return mul_scaled(g, c.in(3), c.in(1)); })
+        .partial(3, input(2), [](T g, C c) { return mul_scaled(g, c.in(2), c.in(1)); })
+        .inplace();
+
+static const Op& addcdiv_value_ =
+    def("addcdiv.value(input, value: Scalar, tensor1, tensor2)",
+        "`input + value * tensor1 / tensor2`: an older order of the arguments.")
+        .forward(factor_second<"addcdiv">)
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(2, input(3), [](T g, C c) { return scaled(g, c.in(1)) / c.in(3); })
+        .partial(3, input(2) | input(3),
+                 [](T g, C c) {
+                   return neg_mul_div(scaled(g, c.in(1)), c.tensor(2) / c.in(3), c.in(3));
                  })
         .inplace();
 
