@@ -41,6 +41,8 @@ if _TYPE_CHECKING:
     from . import return_types as return_types
     from . import utils as utils
     from ._alias import install_as_torch as install_as_torch
+    from ._contraction import einsum as einsum
+    from ._contraction import tensordot as tensordot
 
 __version__ = "0.1.0"
 
@@ -48,7 +50,11 @@ _core._extend_tensor(_tensor_methods.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "return_types", "utils"})
-_LAZY_NAMES = {"install_as_torch": "_alias"}
+_LAZY_NAMES = {
+    "einsum": "_contraction",
+    "install_as_torch": "_alias",
+    "tensordot": "_contraction",
+}
 
 
 def __getattr__(name: str) -> _Any:

@@ -281,6 +281,7 @@ Tensor with_probabilities(T x, Tensor target, const Value& weight, Reduce how, d
     runtime_error("Expected floating point type for target with class probabilities, got ",
                   target.dtype());
   }
+  if (x.ndim() == 0) value_error("Expected 1 or more dimensions (got 0)");
   const int axis = x.ndim() == 1 ? 0 : 1;
   check_class_weight(x, axis, weight);
   const double classes = static_cast<double>(x.size(axis));
@@ -326,7 +327,7 @@ Value cross_entropy(Call& c) {
   if (!(smoothing >= 0 && smoothing <= 1)) {
     runtime_error("label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
   }
-  if (x.ndim() >= 1 && x.shape() == target.shape()) {
+  if (x.shape() == target.shape()) {
     if (is_floating(target.dtype()) && c.integer(3) >= 0)
       runtime_error("ignore_index is not supported for floating point target");
     return with_probabilities(x, target, c[2], how, smoothing);

@@ -69,6 +69,18 @@ void check_bmm(const char* name, T a, T b) {
   check_dtypes(name, a, b);
 }
 
+void check_mv(const char* name, T a, T x) {
+  if (a.ndim() != 2 || x.ndim() != 1) {
+    runtime_error(name, ": a matrix and a vector expected, but got ", a.ndim(), "-D and ", x.ndim(),
+                  "-D tensors");
+  }
+  if (a.size(1) != x.size(0)) {
+    runtime_error("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x", a.size(1),
+                  "), vec (", x.size(0), ")");
+  }
+  check_dtypes(name, a, x);
+}
+
 Value mm_forward(Call& c) {
   Tensor a = c.tensor(0), b = c.tensor(1);
   check_mm("mm", a, b);
@@ -85,6 +97,19 @@ Value bmm_forward(Call& c) {
   return out;
 }
 
+// Puts what is to be added to a product into its result, broadcast; false when it is not to be
+// read.
+bool start_sum(T out, T t, const Value& beta) {
+  if (t.ndim() > out.ndim() || !(Span(broadcast_shapes(t.shape(), out.shape())) == out.shape())) {
+    runtime_error("The expanded size of the tensor must match: ", t.shape(),
+                  " does not broadcast to ", out.shape());
+  }
+  if (beta.complex() == 0.0) return false;
+  GradMode off(false);
+  copy_into(out, t.shape() == out.shape() ? t : op<"expand">(t, out.shape()).tensor());
+  return true;
+}
+
 // beta * input + alpha * (a @ b), the input broadcast; with beta 0 the input is not read, so its
 // NaNs do not spread.
 template <bool Batch>
@@ -98,15 +123,7 @@ Value add_product(Call& c) {
   check_dtypes(name, t, a);
   Dims shape = Batch ? Dims{a.size(0), a.size(1), b.size(2)} : Dims{a.size(0), b.size(1)};
   Tensor out = empty(shape, a.dtype());
-  bool reads = c[3].complex() != 0.0;
-  if (!(broadcast_shapes(t.shape(), shape) == shape)) {
-    runtime_error("The expanded size of the tensor must match: ", t.shape(),
-                  " does not broadcast to ", shape);
-  }
-  if (reads) {
-    GradMode off(false);
-    copy_into(out, op<"expand">(t, shape).tensor());
-  }
+  bool reads = start_sum(out, t, c[3]);
   if (Batch)
     batch_product(a, b, out, c[4], reads ? c[3] : Value(0));
   else
@@ -120,7 +137,22 @@ Tensor times(T g, const Value& scale) {
   return g * scale;
 }
 
-Tensor fold(T t) { return op<"reshape">(t, Dims{-1, t.size(-1)}); }
+// The tangent of beta * input + alpha * product(a, b); a tangent that is undefined is zero.
+template <OpName Product>
+Value tangent_of_sum(C c, const Tensor* t) {
+  Tensor sum = t[0] ? t[0] * c.in(3) : Tensor();
+  auto add = [&](T part) { sum = sum ? sum + part * c.in(4) : part * c.in(4); };
+  if (t[1]) add(op<Product>(t[1], c.in(2)));
+  if (t[2]) add(op<Product>(c.in(1), t[2]));
+  return sum;
+}
+
+// All axes but the last as one. The length is stated: -1 could not be inferred from no elements.
+Tensor fold(T t) {
+  int64_t rows = 1;
+  for (int i = 0; i < t.ndim() - 1; ++i) rows *= t.size(i);
+  return op<"reshape">(t, Dims{rows, t.size(-1)});
+}
 
 // Products over batches that broadcast: both sides become [batch, rows, columns].
 Tensor batched(T a, T b) {
@@ -150,7 +182,10 @@ Tensor matmul(T a, T b) {
   if (a.ndim() == 2 && b.ndim() == 2) return op<"mm">(a, b);
   if (a.ndim() == 1)
     return op<"squeeze.dim">(matmul(op<"unsqueeze">(a, 0), b), b.ndim() == 2 ? 0 : -2);
-  if (b.ndim() == 1) return op<"squeeze.dim">(matmul(a, op<"unsqueeze">(b, 1)), -1);
+  if (b.ndim() == 1) {
+    if (a.size(-1) != b.size(0)) bad_shapes("matmul", a, b);
+    return op<"reshape">(op<"mv">(fold(a), b), Span{a->shape, a.ndim() - 1});
+  }
   if (a.size(-1) != b.size(-2)) bad_shapes("matmul", a, b);
   check_dtypes("matmul", a, b);
   if (b.ndim() == 2) {  // one matrix for all rows of a
@@ -181,13 +216,7 @@ static const Op& mv_ =
     def("mv(input, vec)", "The product of a matrix and a vector.")
         .forward([](Call& c) -> Value {
           Tensor a = c.tensor(0), x = c.tensor(1);
-          check_ndim("mv", "input", a, 2);
-          check_ndim("mv", "vec", x, 1);
-          if (a.size(1) != x.size(0)) {
-            runtime_error("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x",
-                          a.size(1), "), vec (", x.size(0), ")");
-          }
-          check_dtypes("mv", a, x);
+          check_mv("mv", a, x);
           Tensor out = empty(Dims{a.size(0)}, a.dtype());
           WithoutGil release(is_long(a.size(0), a.size(1), 1));
           gemv(a.dtype(), a.size(0), a.size(1), matrix(a), x.bytes(), x.stride(0), out.bytes(), 1);
@@ -235,6 +264,7 @@ static const Op& addmm_ =
               [](T g, C c) { return times(op<"mm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
         .grad(2, input(1),
               [](T g, C c) { return times(op<"mm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .jvp(tangent_of_sum<"mm">)
         .inplace();
 
 static const Op& baddbmm_ =
@@ -246,14 +276,30 @@ static const Op& baddbmm_ =
               [](T g, C c) { return times(op<"bmm">(g, adjoint_of(c.tensor(2))), c.in(4)); })
         .grad(2, input(1),
               [](T g, C c) { return times(op<"bmm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .jvp(tangent_of_sum<"bmm">)
         .inplace();
 
-static const Op& addmv_ = def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
-                              "`beta * input + alpha * (mat @ vec)`.")
-                              .forward([](Call& c) -> Value {
-                                return times(c.tensor(0), c[3]) + times(op<"mv">(c[1], c[2]), c[4]);
-                              })
-                              .inplace();
+static const Op& addmv_ =
+    def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
+        "`beta * input + alpha * (mat @ vec)`.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0), a = c.tensor(1), x = c.tensor(2);
+          check_mv("addmv", a, x);
+          check_dtypes("addmv", t, a);
+          Tensor out = empty(Dims{a.size(0)}, a.dtype());
+          bool reads = start_sum(out, t, c[3]);
+          WithoutGil release(is_long(a.size(0), a.size(1), 1));
+          gemv(a.dtype(), a.size(0), a.size(1), matrix(a), x.bytes(), x.stride(0), out.bytes(), 1,
+               c[4].complex(), reads ? c[3].complex() : 0.0);
+          return out;
+        })
+        .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
+        .grad(1, input(2),
+              [](T g, C c) { return times(op<"outer">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+        .grad(2, input(1),
+              [](T g, C c) { return times(op<"mv">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .jvp(tangent_of_sum<"mv">)
+        .inplace();
 
 static const Op& outer_ =
     def("outer(input, vec2)",
@@ -273,14 +319,91 @@ static const Op& matmul_ =
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); });
 
+// --- linear: as addmm with the transpose of the weight, but without making it, and with a
+// gradient of the weight that lies in memory as the weight does.
+// -----------------------------------------------------------------------------------------------
+namespace {
+
+template <bool Bias>
+Value linear_forward(Call& c) {
+  Tensor x = c.tensor(0), w = c.tensor(1), b = Bias ? c.tensor(2) : Tensor();
+  int64_t rows = 1, n = w.size(0), k = w.size(1);
+  for (int i = 0; i < x.ndim() - 1; ++i) rows *= x.size(i);
+  if (x.size(-1) != k) {
+    runtime_error("mat1 and mat2 shapes cannot be multiplied (", rows, "x", x.size(-1), " and ", k,
+                  "x", n, ")");
+  }
+  check_dtypes("linear", x, w);
+  if (Bias) check_dtypes("linear", x, b);
+  Dims shape(x.shape());
+  shape.back() = n;
+  Tensor out = empty(shape, x.dtype());
+  bool reads = Bias && start_sum(out, b, 1);
+  Tensor in = x.ndim() == 2 ? x : contiguous(x);
+  const int64_t step = x.ndim() == 2 ? x.stride(0) : k, next = x.ndim() == 2 ? x.stride(1) : 1;
+  WithoutGil release(is_long(rows, n, k));
+  gemm(x.dtype(), rows, n, k, {in.bytes(), step, next}, {w.bytes(), w.stride(1), w.stride(0)},
+       out.bytes(), std::max<int64_t>(n, 1), 1.0, reads ? 1.0 : 0.0);
+  return out;
+}
+
+Tensor linear_input_grad(T g, C c) {
+  Tensor w = c.in(1);
+  Tensor flat = op<"mm">(g.ndim() == 2 ? g : fold(g), op<"conj">(w));
+  return g.ndim() == 2 ? flat : op<"reshape">(flat, c.shape(0)).tensor();
+}
+Tensor linear_weight_grad(T g, C c) {
+  Tensor x = c.in(0);
+  Tensor rows = g.ndim() == 2 ? g : fold(g), in = x.ndim() == 2 ? x : fold(x);
+  return op<"mm">(op<"transpose">(rows, 0, 1), op<"conj">(in));
+}
+template <bool Bias>
+Value linear_tangent(C c, const Tensor* t) {
+  Tensor sum = Bias ? t[2] : Tensor();
+  auto add = [&](T part) { sum = sum ? sum + part : part; };
+  if (t[0]) add(op<"linear">(t[0], c.in(1)));
+  if (t[1]) add(op<"linear">(c.in(0), t[1]));
+  if (!(sum.shape() == c.out_shape())) sum = op<"expand">(sum, c.out_shape());
+  return sum;
+}
+
+}  // namespace
+
+static const Op& linear_plain_ = def("_linear(input, weight)", "`input @ weight.T`.")
+                                     .forward(linear_forward<false>)
+                                     .grad(0, input(1), linear_input_grad)
+                                     .grad(1, input(0), linear_weight_grad)
+                                     .jvp(linear_tangent<false>)
+                                     .internal()
+                                     .node("MmBackward0");
+
+static const Op& linear_bias_ =
+    def("_linear_bias(input, weight, bias)", "`input @ weight.T + bias`.")
+        .forward(linear_forward<true>)
+        .grad(0, input(1), linear_input_grad)
+        .grad(1, input(0), linear_weight_grad)
+        .grad(2, nothing, [](T g, C) { return g; })
+        .jvp(linear_tangent<true>)
+        .internal()
+        .node("AddmmBackward0");
+
 static const Op& linear_ =
     def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
         .forward([](Call& c) -> Value {
           Tensor x = c.tensor(0), w = c.tensor(1);
-          Tensor wt = w.ndim() == 2 ? op<"transpose">(w, 0, 1).tensor() : w;
-          if (c[2].is_none()) return matmul(x, wt);
-          if (x.ndim() == 2 && w.ndim() == 2) return op<"addmm">(c[2], x, wt);
-          return op<"add">(matmul(x, wt), c[2]);
+          if (w.ndim() > 2 || w.ndim() == 0) {
+            runtime_error("linear: the weight must have 1 or 2 dimensions, but its shape is ",
+                          w.shape());
+          }
+          if (w.ndim() == 1) {
+            Tensor out = matmul(x, w);
+            return c[2].is_none() ? out : op<"add">(out, c[2]).tensor();
+          }
+          if (x.ndim() == 0) {
+            runtime_error("both arguments to linear need to be at least 1D, but they are 0D and ",
+                          w.ndim(), "D");
+          }
+          return c[2].is_none() ? op<"_linear">(x, w) : op<"_linear_bias">(x, w, c[2]);
         })
         .function_only()
         .no_out();

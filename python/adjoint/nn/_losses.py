@@ -68,8 +68,9 @@ def l1_loss(
     """Mean (or sum) of |input - target|."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _same_size("l1_loss", input, target)
-    loss = (input - target).abs()
-    return _reduce(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+    if weight is not None:
+        return _weighted((input - target).abs(), weight, reduction)
+    return _core.l1_loss(input, target, reduction=reduction)
 
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -90,13 +91,7 @@ def smooth_l1_loss(
     """difference² / (2 beta) below `beta`, |difference| - beta / 2 above."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _same_size("smooth_l1_loss", input, target)
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    size = (input - target).abs()
-    if beta == 0:
-        return _reduce(size, reduction)
-    loss = ad.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta)
-    return _reduce(loss, reduction)
+    return _core.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
 def huber_loss(
@@ -108,11 +103,10 @@ def huber_loss(
 ) -> Tensor:
     """difference² / 2 below `delta`, delta * (|difference| - delta / 2) above."""
     _same_size("huber_loss", input, target)
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    size = (input - target).abs()
-    loss = ad.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
-    return _reduce(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+    if weight is None:
+        return _core.huber_loss(input, target, reduction=reduction, delta=delta)
+    loss = _core.huber_loss(input, target, reduction="none", delta=delta)
+    return _weighted(loss, weight, reduction)
 
 
 def kl_div(
@@ -155,20 +149,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(target log input + (1 - target) log(1 - input)), each logarithm at least -100."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
-    if tuple(input.shape) != tuple(target.shape):
-        raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size "
-            f"({input.size()}) is deprecated. Please ensure they have the same size."
-        )
-    with ad.no_grad():
-        if not bool(((input >= 0) & (input <= 1)).all()):
-            raise RuntimeError("all elements of input should be between 0 and 1")
-    loss = -(target * _floored_log(input) + (1 - target) * _floored_log(1 - input))
-    return _reduce(loss if weight is None else loss * weight, reduction)
-
-
-def _floored_log(x: Tensor) -> Tensor:
-    return x.log().clamp(min=-100)
+    return _core.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -182,17 +163,9 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Binary cross-entropy of sigmoid(input), computed without overflow."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
-    if tuple(input.shape) != tuple(target.shape):
-        raise ValueError(
-            f"Target size ({target.size()}) must be the same as input size ({input.size()})"
-        )
-    # -log sigmoid(x) = softplus(-x); a threshold beyond exp's range keeps it exact.
-    softplus = (-input).clamp(min=0) + (-input.abs()).exp().log1p()
-    if pos_weight is None:
-        loss = (1 - target) * input + softplus
-    else:
-        loss = (1 - target) * input + (1 + (pos_weight - 1) * target) * softplus
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return _core.binary_cross_entropy_with_logits(
+        input, target, weight=weight, pos_weight=pos_weight, reduction=reduction
+    )
 
 
 def nll_loss(
