@@ -236,7 +236,23 @@ Object result_object(const Op& op, const Value& v) {
   return checked(PyObject_CallFunction(make, "sOO", op.name.c_str(), fields.get(), o.get()));
 }
 
+// zeros(2, out=t) makes what t holds: a dtype that was not named is that of `out`.
+void take_dtype_of_out(const Op& op, Parsed& p) {
+  if (op.tensor_arguments || !is_tensor(p.out)) return;
+  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+    const Argument& a = op.schema.arguments[i];
+    if (a.type != ArgType::DType || a.name != "dtype") continue;
+    DType d = as_tensor(p.out)->dtype;
+    if (p.values[i].is_none()) p.values[i] = Value(d);
+    if (p.values[i].dtype() != d) {
+      runtime_error("dtype ", p.values[i].dtype(), " does not match dtype of out parameter (", d,
+                    ")");
+    }
+  }
+}
+
 Object run_out(const Op& op, Parsed& p) {
+  take_dtype_of_out(op, p);
   if (is_tensor(p.out))
     return checked(to_python(apply_out(op, p.values, Tensor::borrow(as_tensor(p.out)))));
   Value outs;

@@ -1,5 +1,6 @@
 // Tensors from Python data: numbers and nested lists.
 #include "../kernels/convert.h"
+#include "../ops/options.h"
 #include "python.h"
 
 namespace adjoint {
@@ -80,6 +81,32 @@ struct Filler {
 };
 
 }  // namespace
+
+void check_placement(const Value& layout, const Value& device, const Value& pin_memory) {
+  if (device.kind() == Value::Object) {
+    PyObject* o = device.python();
+    if (!PyUnicode_Check(o) || PyUnicode_CompareWithASCIIString(o, "cpu") != 0) {
+      static PyObject* type = nullptr;  // adjoint.device: refuses everything but the CPU
+      if (!type) {
+        Object module = checked(PyImport_ImportModule("adjoint._device"));
+        type = checked(PyObject_GetAttrString(module.get(), "device")).release();
+      }
+      checked(PyObject_CallOneArg(type, o));
+    }
+  }
+  if (layout.kind() == Value::Object) {
+    Object name = checked(PyObject_Str(layout.python()));
+    if (PyUnicode_CompareWithASCIIString(name.get(), "torch.strided") != 0) {
+      not_implemented("layout ", PyUnicode_AsUTF8(name.get()),
+                      ": adjoint's tensors are dense; use layout=torch.strided");
+    }
+  }
+  if (pin_memory.boolean()) {
+    runtime_error(
+        "pin_memory=True requires a CUDA or other accelerator backend; adjoint computes on the "
+        "CPU, leave pin_memory out");
+  }
+}
 
 Tensor tensor_from_python(PyObject* data, const Value& dtype) {
   Survey s;
