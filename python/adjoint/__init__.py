@@ -33,6 +33,11 @@ from .autograd import enable_grad as enable_grad  # noqa: E402
 from .autograd import inference_mode as inference_mode  # noqa: E402
 from .autograd import no_grad as no_grad  # noqa: E402
 from .autograd import set_grad_enabled as set_grad_enabled  # noqa: E402
+from .random import get_rng_state as get_rng_state  # noqa: E402
+from .random import initial_seed as initial_seed  # noqa: E402
+from .random import manual_seed as manual_seed  # noqa: E402
+from .random import seed as seed  # noqa: E402
+from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
     from . import cuda as cuda

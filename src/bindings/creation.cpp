@@ -101,7 +101,7 @@ void check_placement(const Value& layout, const Value& device, const Value& pin_
                       ": adjoint's tensors are dense; use layout=torch.strided");
     }
   }
-  if (pin_memory.boolean()) {
+  if (pin_memory.kind() == Value::Bool && pin_memory.boolean()) {
     runtime_error(
         "pin_memory=True requires a CUDA or other accelerator backend; adjoint computes on the "
         "CPU, leave pin_memory out");

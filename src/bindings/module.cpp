@@ -17,6 +17,7 @@ void fill(PyObject* module) {
   add_settings(module);
   add_shape_attributes();
   add_optim(module);
+  add_random(module);
   add_casts();
   add_promotion(module);
   add_op_functions(module, tensor_type);

@@ -115,6 +115,7 @@ void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_shape_attributes();
 void add_optim(PyObject* module);
+void add_random(PyObject* module);
 void add_casts();
 void add_promotion(PyObject* module);
 

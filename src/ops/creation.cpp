@@ -28,8 +28,7 @@ bool real_fits(double x, DType d) {
   if (d == DType::Bool || d == DType::Float64 || is_complex(d) || is_half(d)) return true;
   if (d == DType::Float32) return !(std::abs(x) > 3.4028235677973366e38) || std::isinf(x);
   if (!(x > -9.3e18 && x < 9223372036854775808.0)) return false;  // NaN and infinity too
-  return d == DType::Int64 ? x >= -9223372036854775808.0
-                           : integer_fits(static_cast<int64_t>(x), d);
+  return d == DType::Int64 ? x >= -9223372036854775808.0 : integer_fits(static_cast<int64_t>(x), d);
 }
 
 [[noreturn]] void does_not_fit(const Value& v, DType d) {
@@ -232,8 +231,7 @@ static const Op& new_full_ =
         "otherwise.")
         .forward([](Call& c) -> Value {
           Options options(c, 3);
-          return options.finish(
-              filled(empty(c.ints(1), options.dtype(c.tensor(0).dtype())), c[2]));
+          return options.finish(filled(empty(c.ints(1), options.dtype(c.tensor(0).dtype())), c[2]));
         })
         .method_only()
         .no_out();

@@ -4,12 +4,12 @@
 #include "op.h"
 
 // Stands at the end of a schema; the options of a call are found from the position of `dtype`.
-#define ADJOINT_OPTIONS                                                            \
-  "*, dtype: dtype? = None, layout: any? = None, device: any? = None, "            \
+#define ADJOINT_OPTIONS                                                 \
+  "*, dtype: dtype? = None, layout: any? = None, device: any? = None, " \
   "requires_grad: bool = False, pin_memory: bool? = False)"
 // The same for functions that take a tensor as the model.
-#define ADJOINT_LIKE_OPTIONS                                                       \
-  "*, dtype: dtype? = None, layout: any? = None, device: any? = None, "            \
+#define ADJOINT_LIKE_OPTIONS                                            \
+  "*, dtype: dtype? = None, layout: any? = None, device: any? = None, " \
   "requires_grad: bool = False, memory_format: any? = None)"
 
 namespace adjoint {

@@ -64,7 +64,8 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
     integers &= v->kind() != Value::Double;
   }
   DType d = options.dtype(integers ? DType::Int64 : default_dtype());
-  if (d == DType::Bool || is_complex(d)) not_implemented("\"arange_cpu\" not implemented for '", d, "'");
+  if (d == DType::Bool || is_complex(d))
+    not_implemented("\"arange_cpu\" not implemented for '", d, "'");
   if (is_integral(d)) {
     for (const Value* v : {&start, &end, &step}) {
       if (!std::isfinite(v->real()) || std::abs(v->real()) > 9.2233720368547748e18)
@@ -72,11 +73,10 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
     }
     if (!integers) count_of(start.real(), end.real(), step.real());
     int64_t a = start.integer(), b = step.integer();
-    int64_t n = integers ? integer_count(a, end.integer(), b)
-                : step.integer() == 0
-                    ? (runtime_error("step must be nonzero"), 0)
-                    : count_of(start.real(), end.real(), step.real());
-    Tensor t = empty({Dims{n}}, d);
+    int64_t n = integers              ? integer_count(a, end.integer(), b)
+                : step.integer() == 0 ? (runtime_error("step must be nonzero"), 0)
+                                      : count_of(start.real(), end.real(), step.real());
+    Tensor t = empty(Dims{n}, d);
     generate(t, [=](int64_t i) {
       return static_cast<int64_t>(static_cast<uint64_t>(a) +
                                   static_cast<uint64_t>(i) * static_cast<uint64_t>(b));
@@ -86,7 +86,7 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
   double a = start.real(), b = step.real();
   int64_t n = integers ? integer_count(start.integer(), end.integer(), step.integer())
                        : count_of(a, end.real(), b);
-  Tensor t = empty({Dims{n}}, d);
+  Tensor t = empty(Dims{n}, d);
   generate(t, [=](int64_t i) { return a + static_cast<double>(i) * b; });
   return options.finish(t);
 }
@@ -117,11 +117,11 @@ DType spaced_dtype(const Options& o, const Value& a, const Value& b) {
 // f turns a spaced value into the one that is stored.
 template <class F>
 Tensor spaced_tensor(Call& c, DType d, int64_t steps, F f) {
-  Tensor t = empty({Dims{steps}}, d);
+  Tensor t = empty(Dims{steps}, d);
   double a = c[0].real(), b = c[1].real();
   if (is_complex(d)) {
-    auto at = spaced<std::complex<double>, std::complex<double>>(c[0].complex(), c[1].complex(),
-                                                                 steps);
+    auto at =
+        spaced<std::complex<double>, std::complex<double>>(c[0].complex(), c[1].complex(), steps);
     generate(t, [=](int64_t i) { return f(at(i)); });
   } else if (d == DType::Float64) {
     auto at = spaced<double, double>(a, b, steps);
@@ -160,8 +160,8 @@ static const Op& linspace_ =
         .forward([](Call& c) -> Value {
           Options options(c, 3);
           int64_t steps = checked_steps(c[2]);
-          return options.finish(spaced_tensor(c, spaced_dtype(options, c[0], c[1]), steps,
-                                              [](auto x) { return x; }));
+          return options.finish(
+              spaced_tensor(c, spaced_dtype(options, c[0], c[1]), steps, [](auto x) { return x; }));
         })
         .function_only();
 
@@ -243,7 +243,7 @@ static const Op& eye_m_ =
         .forward([](Call& c) -> Value { return identity(c, c.integer(0), c.integer(1), 2); })
         .function_only();
 
-#define TRIANGLE                                                                              \
+#define TRIANGLE                                                                                 \
   "(row: int, col: int, offset: int = 0, *, dtype: dtype? = None, layout: any? = None, device: " \
   "any? = None, pin_memory: bool? = None)"
 static const Op& tril_indices_ =

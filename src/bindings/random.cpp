@@ -1,0 +1,178 @@
+// adjoint.Generator and the default generator.
+#include "../random/generator.h"
+
+#include <memory>
+
+#include "../kernels/convert.h"
+#include "../ops/options.h"
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+struct GeneratorObject {
+  PyObject_HEAD random::Generator* generator;
+  bool owned;  // the default generator belongs to the core
+};
+
+PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+random::Generator& self_of(PyObject* o) {
+  return *reinterpret_cast<GeneratorObject*>(o)->generator;
+}
+
+PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"device", nullptr};
+  PyObject* device = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:Generator", const_cast<char**>(names),
+                                   &device))
+    return nullptr;
+  return guard([&]() -> PyObject* {
+    if (device != Py_None) check_placement(Value(), Value::object(device), Value());
+    Object o = checked(type->tp_alloc(type, 0));
+    auto* self = reinterpret_cast<GeneratorObject*>(o.get());
+    self->generator = std::make_unique<random::Generator>().release();
+    self->owned = true;
+    return o.release();
+  });
+}
+
+void dealloc(PyObject* o) {
+  auto* self = reinterpret_cast<GeneratorObject*>(o);
+  if (self->owned) delete self->generator;
+  Py_TYPE(o)->tp_free(o);
+}
+
+// Any int from -2^63 to 2^64 - 1; negative ones count from 2^64, as in PyTorch.
+PyObject* manual_seed(PyObject* o, PyObject* seed) {
+  return guard([&]() -> PyObject* {
+    Object i = checked(PyNumber_Index(seed));
+    uint64_t bits;
+    int overflow = 0;
+    long long small = PyLong_AsLongLongAndOverflow(i.get(), &overflow);
+    if (overflow == 0) {
+      bits = static_cast<uint64_t>(small);
+    } else {
+      bits = overflow > 0 ? PyLong_AsUnsignedLongLong(i.get()) : 0;
+      if (overflow < 0 || PyErr_Occurred()) {
+        PyErr_Clear();
+        runtime_error("Overflow when unpacking long long: a seed is an int from -2^63 to 2^64 - 1");
+      }
+    }
+    random::Generator& g = self_of(o);
+    std::lock_guard lock(g.mutex);
+    g.manual_seed(bits);
+    Py_INCREF(o);
+    return o;
+  });
+}
+
+PyObject* seed(PyObject* o, PyObject*) {
+  random::Generator& g = self_of(o);
+  std::lock_guard lock(g.mutex);
+  return PyLong_FromUnsignedLongLong(g.seed());
+}
+PyObject* initial_seed(PyObject* o, PyObject*) {
+  random::Generator& g = self_of(o);
+  std::lock_guard lock(g.mutex);
+  return PyLong_FromUnsignedLongLong(g.initial_seed());
+}
+
+PyObject* get_state(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    random::Generator& g = self_of(o);
+    Tensor t = empty(Dims{static_cast<int64_t>(random::kStateBytes)}, DType::UInt8);
+    std::lock_guard lock(g.mutex);
+    std::vector<uint8_t> blob = g.get_state();
+    std::memcpy(t->data, blob.data(), blob.size());
+    return to_python(t);
+  });
+}
+
+PyObject* set_state(PyObject* o, PyObject* state) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(state))
+      type_error("expected a torch.ByteTensor, but got ", Py_TYPE(state)->tp_name);
+    Tensor t = Tensor::borrow(as_tensor(state));
+    if (t.dtype() != DType::UInt8)
+      type_error("expected a torch.ByteTensor, but got a tensor of dtype ", t.dtype());
+    t = contiguous(t);
+    random::Generator& g = self_of(o);
+    std::lock_guard lock(g.mutex);
+    try {
+      g.set_state(t.data<uint8_t>(), static_cast<size_t>(t.numel()));
+    } catch (const std::runtime_error& e) {
+      runtime_error(e.what());
+    }
+    Py_INCREF(o);
+    return o;
+  });
+}
+
+PyObject* clone_state(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object copy = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(o))));
+    random::Generator& g = self_of(o);
+    std::lock_guard lock(g.mutex);
+    self_of(copy.get()).copy_state(g);
+    return copy.release();
+  });
+}
+
+PyObject* reduce(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object state = checked(get_state(o, nullptr));
+    return Py_BuildValue("O()O", Py_TYPE(o), state.get());
+  });
+}
+
+PyObject* get_device(PyObject*, void*) {
+  Object module = Object::steal(PyImport_ImportModule("adjoint._device"));
+  return module ? PyObject_CallMethod(module.get(), "device", "s", "cpu") : nullptr;
+}
+
+PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns self."},
+    {"seed", seed, METH_NOARGS, "Restarts the stream from the system's entropy; returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed the stream was last started from."},
+    {"get_state", get_state, METH_NOARGS, "The position in the stream, a uint8 tensor."},
+    {"set_state", set_state, METH_O, "set_state(state): goes to a position in a stream."},
+    {"clone_state", clone_state, METH_NOARGS, "A new generator at the same position."},
+    {"__setstate__", set_state, METH_O, nullptr},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {nullptr}};
+PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The CPU.", nullptr}, {nullptr}};
+
+PyObject* g_default = nullptr;
+
+}  // namespace
+
+random::Generator& generator_of(const Value& v) {
+  if (v.is_none()) return random::default_generator();
+  if (v.kind() == Value::Object && PyObject_TypeCheck(v.python(), &g_type))
+    return self_of(v.python());
+  type_error("argument 'generator' must be an adjoint.Generator, not ",
+             v.kind() == Value::Object ? Py_TYPE(v.python())->tp_name : "that");
+}
+
+void add_random(PyObject* module) {
+  PyTypeObject& t = g_type;
+  t.tp_name = "adjoint.Generator";
+  t.tp_basicsize = sizeof(GeneratorObject);
+  t.tp_flags = Py_TPFLAGS_DEFAULT;
+  t.tp_new = make;
+  t.tp_dealloc = dealloc;
+  t.tp_methods = methods;
+  t.tp_getset = attributes;
+  t.tp_doc = "Generator(device='cpu'): a stream of random numbers of its own.";
+  checked(PyType_Ready(&t));
+  checked(PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(&t)));
+  Object o = checked(t.tp_alloc(&t, 0));
+  auto* self = reinterpret_cast<GeneratorObject*>(o.get());
+  self->generator = &random::default_generator();
+  self->owned = false;
+  g_default = o.release();
+  checked(PyModule_AddObjectRef(module, "default_generator", g_default));
+}
+
+}  // namespace adjoint
