@@ -18,6 +18,7 @@ void fill(PyObject* module) {
   add_shape_attributes();
   add_optim(module);
   add_random(module);
+  add_buffers(module);
   add_casts();
   add_promotion(module);
   add_op_functions(module, tensor_type);

@@ -116,11 +116,22 @@ void add_settings(PyObject* module);
 void add_shape_attributes();
 void add_optim(PyObject* module);
 void add_random(PyObject* module);
+void add_buffers(PyObject* module);
+void add_dlpack(PyObject* module);
+void add_subclasses(PyObject* module);
 void add_casts();
 void add_promotion(PyObject* module);
 
 extern PyNumberMethods tensor_number_slots;
 void fill_number_slots();
+extern PyBufferProcs tensor_buffer_slots;
+void fill_buffer_slots();
+// Tensor(2, 3), Tensor([1, 2]), Tensor(): the constructor PyTorch keeps for old programs.
+PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* keywords);
+// Numbers and nested sequences of them; None when `dtype` is to be inferred.
+Tensor tensor_from_python(PyObject* data, const Value& dtype);
+// Moves what `from` holds (which nobody else may refer to) into an object of a subclass.
+Tensor moved_to(PyTypeObject* type, Tensor from);
 
 // Adds module functions from a table.
 void add_functions(PyObject* module, PyMethodDef* table);

@@ -56,7 +56,7 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
       bits = overflow > 0 ? PyLong_AsUnsignedLongLong(i.get()) : 0;
       if (overflow < 0 || PyErr_Occurred()) {
         PyErr_Clear();
-        runtime_error("Overflow when unpacking long long: a seed is an int from -2^63 to 2^64 - 1");
+        value_error("Overflow when unpacking long long: a seed is an int from -2^63 to 2^64 - 1");
       }
     }
     random::Generator& g = self_of(o);
@@ -82,7 +82,6 @@ PyObject* get_state(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     random::Generator& g = self_of(o);
     Tensor t = empty(Dims{static_cast<int64_t>(random::kStateBytes)}, DType::UInt8);
-    std::lock_guard lock(g.mutex);
     std::vector<uint8_t> blob = g.get_state();
     std::memcpy(t->data, blob.data(), blob.size());
     return to_python(t);
@@ -92,13 +91,12 @@ PyObject* get_state(PyObject* o, PyObject*) {
 PyObject* set_state(PyObject* o, PyObject* state) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(state))
-      type_error("expected a torch.ByteTensor, but got ", Py_TYPE(state)->tp_name);
+      type_error("RNG state must be a torch.ByteTensor, but got ", Py_TYPE(state)->tp_name);
     Tensor t = Tensor::borrow(as_tensor(state));
     if (t.dtype() != DType::UInt8)
-      type_error("expected a torch.ByteTensor, but got a tensor of dtype ", t.dtype());
+      type_error("RNG state must be a torch.ByteTensor, but got a tensor of dtype ", t.dtype());
     t = contiguous(t);
     random::Generator& g = self_of(o);
-    std::lock_guard lock(g.mutex);
     try {
       g.set_state(t.data<uint8_t>(), static_cast<size_t>(t.numel()));
     } catch (const std::runtime_error& e) {
@@ -113,7 +111,6 @@ PyObject* clone_state(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object copy = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(o))));
     random::Generator& g = self_of(o);
-    std::lock_guard lock(g.mutex);
     self_of(copy.get()).copy_state(g);
     return copy.release();
   });

@@ -407,6 +407,8 @@ void add_tensor_type(PyObject* module) {
   t.tp_getset = attributes;
   t.tp_methods = methods;
   t.tp_as_number = &tensor_number_slots;
+  fill_buffer_slots();
+  t.tp_as_buffer = &tensor_buffer_slots;
   sequence.sq_length = length;
   sequence.sq_contains = contains;
   t.tp_as_sequence = &sequence;
