@@ -1,12 +1,21 @@
-"""Making tensors from Python data: ``tensor``, ``as_tensor``, ``from_numpy``."""
+"""Making tensors from Python data: ``tensor``, ``as_tensor``, ``from_numpy`` and their like.
+
+Numbers and nested lists of them go to the core directly; everything else that holds numbers (arrays,
+ranges, sequences) is brought into one of these forms here.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._device import device as _device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def tensor(
@@ -39,7 +48,369 @@ def tensor(
     """
     if device is not None:
         _device(device)
-    out = _core._tensor(data, dtype)
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; leave pin_memory out"
+        )
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach()."
+            "clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+    out = _copied(data, dtype)
     if requires_grad:
         out.requires_grad_()
     return out
+
+
+def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
+    """A new tensor with the values of ``data``, without history."""
+    if isinstance(data, Tensor):
+        source = data.detach()
+        return source.clone() if dtype is None else source.to(dtype, copy=True)
+    if _is_array(data):
+        return _copied(_shared(_as_native(data)), dtype)
+    made = _core._tensor(data, dtype)
+    return _from_sequence(data, dtype) if made is None else made
+
+
+def _is_array(data: Any) -> bool:
+    """Whether NumPy made it, or it knows how to become an array."""
+    kind = type(data)
+    if kind.__module__ == "builtins":
+        return False
+    return hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")
+
+
+def _as_native(data: Any) -> npt.NDArray[Any]:
+    """An array that a tensor can share: native byte order, no negative strides."""
+    import numpy as np
+
+    array = np.asarray(data)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array with array.copy().)"
+        )
+    return array
+
+
+_SUPPORTED = (
+    "The only supported types are: float64, float32, float16, complex64, complex128, int64, "
+    "int32, int16, int8, uint8, and bool."
+)
+
+
+def _shared(array: npt.NDArray[Any]) -> Tensor:
+    """The memory of an array as a tensor."""
+    if array.dtype.kind not in "biufc" or (array.dtype.kind == "u" and array.dtype.itemsize > 1):
+        raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")
+    if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
+        raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")
+    return _core._from_buffer(array)
+
+
+def _type_name(array: npt.NDArray[Any]) -> str:
+    return f"numpy.{array.dtype.type.__name__}"
+
+
+def _from_sequence(data: Any, dtype: _core.dtype | None) -> Tensor:
+    """A tensor from sequences that are not all lists, tuples and numbers."""
+    found: list[_core.dtype] = []
+    plain = _plain(data, found, [], top=True)
+    if dtype is None and found:
+        numbers = _core._tensor(plain, None)
+        dtype = found[0]
+        for other in found[1:]:
+            dtype = _core.promote_types(dtype, other)
+        if numbers.dtype.is_complex and not dtype.is_complex:
+            dtype = numbers.dtype
+    made: Tensor = _core._tensor(plain, dtype)
+    return made
+
+
+def _plain(data: Any, found: list[_core.dtype], parents: list[int], *, top: bool = False) -> Any:
+    """``data`` as nested lists of Python numbers; the dtypes of arrays in it go to ``found``."""
+    if isinstance(data, Tensor) or (
+        isinstance(data, bool | int | float | complex) and type(data).__module__ != "numpy"
+    ):
+        if not isinstance(data, Tensor):
+            found.append(_core._tensor(data, None).dtype)
+        else:
+            found.append(data.dtype)
+        return data
+    if isinstance(data, str):
+        if top:
+            raise TypeError("new(): invalid data type 'str'")
+        raise ValueError("too many dimensions 'str'")
+    if isinstance(data, bytes):
+        raise TypeError("new(): invalid data type 'bytes'")
+    if _is_array(data):
+        array = _shared(_as_native(data))
+        found.append(array.dtype)
+        return array.tolist()
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or isinstance(data, dict):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    if id(data) in parents or len(parents) > 64:
+        raise ValueError("a sequence that contains itself cannot be made into a tensor")
+    parents.append(id(data))
+    items = [_plain(data[i], found, parents) for i in range(len(data))]
+    parents.pop()
+    return items
+
+
+def as_tensor(data: Any, dtype: _core.dtype | None = None, device: Any = None) -> Tensor:
+    """``data`` as a tensor, sharing its memory (and keeping its history) where that is possible.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> import numpy as np
+    >>> a = np.zeros(2)
+    >>> ad.as_tensor(a)[0] = 1.0
+    >>> a.tolist()
+    [1.0, 0.0]
+    """
+    if device is not None:
+        _device(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None or dtype == data.dtype else data.to(dtype)
+    if _is_array(data):
+        shared = _shared(_as_native(data))
+        return shared if dtype is None or dtype == shared.dtype else shared.to(dtype)
+    return _copied(data, dtype)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: _core.dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``obj`` as a tensor: shared, copied, or (``copy=None``) shared where that is possible.
+
+    Tensors, arrays, DLPack objects and buffers can be shared; numbers and sequences cannot.
+    """
+    if device is not None:
+        _device(device)
+    shared = _sharing(obj, dtype)
+    if shared is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        out = _copied(obj, dtype)
+    else:
+        convert = dtype is not None and dtype != shared.dtype
+        if convert and copy is False:
+            raise ValueError(
+                f"can't alias tensor with dtype '{shared.dtype}' into dtype '{dtype}'."
+            )
+        out = shared.to(dtype) if convert and dtype is not None else shared
+        if copy and not convert:
+            out = out.clone()
+    if isinstance(obj, Tensor):
+        if out.requires_grad and not requires_grad:
+            out = out.detach()
+        elif requires_grad and not out.requires_grad:
+            out = (out.detach() if out is obj else out).requires_grad_()
+        return out
+    return out.requires_grad_() if requires_grad else out
+
+
+def _sharing(obj: Any, dtype: _core.dtype | None) -> Tensor | None:
+    if isinstance(obj, Tensor):
+        return obj
+    if _is_array(obj) and hasattr(obj, "dtype"):
+        return _shared(_as_native(obj))
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    if isinstance(obj, bytes | bytearray | memoryview):
+        return frombuffer(obj, dtype=_core.get_default_dtype() if dtype is None else dtype)
+    return None
+
+
+def from_numpy(ndarray: npt.NDArray[Any]) -> Tensor:
+    """A tensor on the memory of a NumPy array: a change of one is seen in the other.
+
+    An array that is not writable gives a tensor that refuses to be changed in place.
+
+    Raises
+    ------
+    TypeError
+        It is no array, or its elements have no dtype here.
+    ValueError
+        It has negative strides or another byte order.
+    """
+    import numpy as np
+
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion "
+            "between byte orders is currently not supported."
+        )
+    return _shared(_as_native(ndarray))
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: _core.dtype,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A one-dimensional tensor on the memory of an object with the buffer protocol.
+
+    Parameters
+    ----------
+    buffer
+        bytes (then the tensor is read-only), bytearray, memoryview, array ...
+    dtype
+        How to read the bytes.
+    count
+        How many elements; all that there are when negative.
+    offset
+        How many bytes to skip.
+    """
+    out: Tensor = _core._frombuffer(buffer, dtype, count, offset)
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array, through DLPack.
+
+    Parameters
+    ----------
+    ext_tensor
+        An object with ``__dlpack__`` and ``__dlpack_device__``, or a DLPack capsule.
+    device
+        Only ``"cpu"``.
+    copy
+        True: never share. False: never copy.
+    """
+    if device is not None:
+        _device(device)
+    if not hasattr(ext_tensor, "__dlpack__"):
+        out: Tensor = _core._from_dlpack(ext_tensor)
+        return out.clone() if copy else out
+    kind, number = ext_tensor.__dlpack_device__()
+    if int(kind) != 1:
+        raise BufferError(
+            f"from_dlpack: the array is on device ({int(kind)}, {number}); adjoint computes on "
+            "the CPU only, copy the array there first"
+        )
+    options: dict[str, Any] = {"max_version": (1, 0)}
+    if copy is not None:
+        options["copy"] = copy
+    try:
+        capsule = ext_tensor.__dlpack__(**options)
+    except TypeError:  # older than version 1.0: no arguments
+        capsule = ext_tensor.__dlpack__()
+    shared: Tensor = _core._from_dlpack(capsule)
+    return shared
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule (without a version) with the tensor's memory."""
+    return _core._to_dlpack(tensor, False, False)
+
+
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> Any:
+    """Coordinate matrices of one-dimensional coordinate tensors.
+
+    Parameters
+    ----------
+    tensors
+        One per axis, with one axis or none.
+    indexing
+        ``"ij"``: axis k of the results runs along tensor k. ``"xy"``: the first two are swapped.
+    """
+    given: Sequence[Any] = tensors
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        given = tensors[0]
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument.",
+            UserWarning,
+            stacklevel=2,
+        )
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    if not given:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for t in given:
+        if t.dim() > 1:
+            raise RuntimeError(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got shape "
+                f"{list(t.shape)}"
+            )
+        if t.dtype != given[0].dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    swap = indexing == "xy" and len(given) > 1
+    order = [given[1], given[0], *given[2:]] if swap else list(given)
+    shape = [t.numel() for t in order]
+    grids = []
+    for axis, t in enumerate(order):
+        ones = [1] * len(order)
+        ones[axis] = -1
+        grids.append(t.reshape(ones).expand(shape))
+    if swap:
+        grids = [g.transpose(0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the elements of one-dimensional tensors, one combination per row."""
+    for t in tensors:
+        if t.dim() != 1:
+            raise RuntimeError("Expect a 1D vector, but got shape " + str(list(t.shape)))
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors, indexing="ij")
+    return _core.stack([g.reshape(-1) for g in grids], 1)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a real float."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage."""
+    from adjoint._storage import UntypedStorage
+
+    return isinstance(obj, UntypedStorage)

@@ -1,4 +1,4 @@
-// Evenly spaced values, identity matrices, the indices of triangles.
+// Evenly spaced values and identity matrices.
 #include "../kernels/convert.h"
 #include "../parallel/pool.h"
 #include "../tensor/gil.h"
@@ -196,41 +196,6 @@ Value identity(Call& c, int64_t n, int64_t m, int options_at) {
   return options.finish(t);
 }
 
-// The indices (row, column) of a triangle of a rows x columns matrix, row after row.
-Value triangle(Call& c, bool lower) {
-  int64_t rows = c.integer(0), columns = c.integer(1), offset = c.integer(2);
-  DType d = c[3].is_none() ? DType::Int64 : c[3].dtype();
-  check_placement(c[4], c[5], Value());
-  if (rows < 0) runtime_error("row must be non-negative, got ", rows);
-  if (columns < 0) runtime_error("col must be non-negative, got ", columns);
-  if (d != DType::Int64 && d != DType::Int32)
-    runtime_error(lower ? "tril" : "triu", "_indices: dtype must be int64 or int32, got ", d);
-  auto bounds = [=](int64_t r, int64_t* first, int64_t* last) {
-    __int128 edge = static_cast<__int128>(r) + offset;
-    auto limit = [&](__int128 x) {
-      return static_cast<int64_t>(std::clamp<__int128>(x, 0, columns));
-    };
-    *first = lower ? 0 : limit(edge);
-    *last = lower ? limit(edge + 1) : columns;
-  };
-  int64_t count = 0, first, last;
-  for (int64_t r = 0; r < rows; ++r) {
-    bounds(r, &first, &last);
-    count += std::max<int64_t>(last - first, 0);
-  }
-  Tensor t = empty(Dims{2, count}, DType::Int64);
-  auto* row = t.data<int64_t>();
-  int64_t* column = row + count;
-  for (int64_t r = 0; r < rows; ++r) {
-    bounds(r, &first, &last);
-    for (int64_t k = first; k < last; ++k) {
-      *row++ = r;
-      *column++ = k;
-    }
-  }
-  return cast(t, d);
-}
-
 }  // namespace
 
 static const Op& eye_ =
@@ -242,21 +207,5 @@ static const Op& eye_m_ =
         "A matrix of n rows and m columns with ones on the diagonal and zeros elsewhere.")
         .forward([](Call& c) -> Value { return identity(c, c.integer(0), c.integer(1), 2); })
         .function_only();
-
-#define TRIANGLE                                                                                 \
-  "(row: int, col: int, offset: int = 0, *, dtype: dtype? = None, layout: any? = None, device: " \
-  "any? = None, pin_memory: bool? = None)"
-static const Op& tril_indices_ =
-    def("tril_indices" TRIANGLE,
-        "The row and column indices of the lower triangle of a row-by-col matrix.")
-        .forward([](Call& c) -> Value { return triangle(c, true); })
-        .function_only()
-        .no_out();
-static const Op& triu_indices_ =
-    def("triu_indices" TRIANGLE,
-        "The row and column indices of the upper triangle of a row-by-col matrix.")
-        .forward([](Call& c) -> Value { return triangle(c, false); })
-        .function_only()
-        .no_out();
 
 }  // namespace adjoint
