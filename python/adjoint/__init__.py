@@ -19,6 +19,19 @@ from ._core import Tensor as Tensor  # noqa: E402
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
 from . import _tensor_methods, autograd  # noqa: E402
+from ._creation import as_tensor as as_tensor  # noqa: E402
+from ._creation import asarray as asarray  # noqa: E402
+from ._creation import cartesian_prod as cartesian_prod  # noqa: E402
+from ._creation import from_dlpack as from_dlpack  # noqa: E402
+from ._creation import from_numpy as from_numpy  # noqa: E402
+from ._creation import frombuffer as frombuffer  # noqa: E402
+from ._creation import is_complex as is_complex  # noqa: E402
+from ._creation import is_floating_point as is_floating_point  # noqa: E402
+from ._creation import is_nonzero as is_nonzero  # noqa: E402
+from ._creation import is_storage as is_storage  # noqa: E402
+from ._creation import is_tensor as is_tensor  # noqa: E402
+from ._creation import meshgrid as meshgrid  # noqa: E402
+from ._creation import numel as numel  # noqa: E402
 from ._creation import tensor as tensor  # noqa: E402
 from ._device import device as device  # noqa: E402
 from ._printing import set_printoptions as set_printoptions  # noqa: E402
