@@ -94,6 +94,20 @@ struct WithoutNan {
   }
 };
 
+// The lanes of one vector, halved until `Width` are left: shuffles, no memory.
+template <class T, class Op, int Width, int Bytes, class V>
+ADJOINT_INLINE void fold_lanes(V v, T* result) {
+  if constexpr (Bytes == Width * sizeof(T)) {
+    std::memcpy(result, &v, Bytes);
+  } else {
+    typedef T Half __attribute__((vector_size(Bytes / 2)));
+    Half low, high;
+    std::memcpy(&low, &v, sizeof low);
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
+    fold_lanes<T, Op, Width, Bytes / 2>(Half(Op::combine(low, high)), result);
+  }
+}
+
 template <class T, class Op, class Map, int Width>
 inline void short_block(const T* x, int64_t n, T* result, T centre) {
   for (int w = 0; w < Width; ++w) {
@@ -141,13 +155,7 @@ inline void block(const T* x, int64_t n, T* result, T centre) {
 #pragma GCC unroll 16
     for (int k = 0; k < half; ++k) acc[k] = Op::combine(acc[k], acc[k + half]);
   }
-  T lane[L::width];
-  std::memcpy(lane, &acc[0], sizeof lane);
-#pragma GCC unroll 16
-  for (int half = L::width / 2; half >= Width; half /= 2) {
-    for (int k = 0; k < half; ++k) lane[k] = Op::combine(lane[k], lane[k + half]);
-  }
-  for (int w = 0; w < Width; ++w) result[w] = lane[w];
+  fold_lanes<T, Op, Width, kVectorBytes>(acc[0], result);
 }
 
 template <class T, class Op, class Map, int Width>
@@ -174,33 +182,48 @@ void row(const void* data, int64_t count, void* out, const void* centre_at) {
   for (int w = 0; w < Width; ++w) result[w] = stack[0][w];
 }
 
+// Rows [r, r + Rows) joined as a tree and then with acc, at column j: V is a vector or one number.
+template <class V, class Op, class Map, int Rows, class T>
+ADJOINT_INLINE void join_rows(const T* p, int64_t step, int64_t j, T* acc, const T* centre) {
+  V c{}, total, x[Rows];
+  if constexpr (std::is_same_v<Map, CentredSquare>) std::memcpy(&c, centre + j, sizeof c);
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+    std::memcpy(&x[r], p + r * step + j, sizeof(V));
+    if constexpr (std::is_same_v<Map, CentredSquare>)
+      x[r] = (x[r] - c) * (x[r] - c);
+    else
+      x[r] = Map::map(x[r], T(0));
+  }
+#pragma GCC unroll 4
+  for (int half = Rows / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
+    for (int r = 0; r < half; ++r) x[r] = Op::combine(x[r], x[r + half]);
+  }
+  std::memcpy(&total, acc + j, sizeof total);
+  total = Op::combine(total, x[0]);
+  std::memcpy(acc + j, &total, sizeof total);
+}
+
+template <class T, class Op, class Map, int Rows>
+ADJOINT_INLINE void join_row_group(const T* p, int64_t step, int64_t n, T* acc, const T* centre) {
+  using L = LanesOf<T>;
+  int64_t j = 0;
+  for (; j + L::width <= n; j += L::width)
+    join_rows<typename L::Vector, Op, Map, Rows>(p, step, j, acc, centre);
+  for (; j < n; ++j) join_rows<T, Op, Map, Rows>(p, step, j, acc, centre);
+}
+
 template <class T, class Op, class Map, int Width>
 void columns(const void* data, int64_t stride, int64_t rows, int64_t count, void* out,
              const void* centre_at) {
   const T* x = static_cast<const T*>(data);
-  T* __restrict acc = static_cast<T*>(out);
+  T* acc = static_cast<T*>(out);
   const T* centre = static_cast<const T*>(centre_at);
   const int64_t n = count * Width, step = stride * Width;
-  auto c = [&](int64_t j) {
-    if constexpr (std::is_same_v<Map, CentredSquare>) return centre[j];
-    return T(0);
-  };
-  auto join = [](T a, T b) { return Op::combine(a, b); };
   int64_t r = 0;
-  for (; r + 8 <= rows; r += 8) {
-    const T* __restrict p = x + r * step;
-    for (int64_t j = 0; j < n; ++j) {
-      const T ab = join(Map::map(p[j], c(j)), Map::map(p[j + step], c(j)));
-      const T cd = join(Map::map(p[j + 2 * step], c(j)), Map::map(p[j + 3 * step], c(j)));
-      const T ef = join(Map::map(p[j + 4 * step], c(j)), Map::map(p[j + 5 * step], c(j)));
-      const T gh = join(Map::map(p[j + 6 * step], c(j)), Map::map(p[j + 7 * step], c(j)));
-      acc[j] = join(acc[j], join(join(ab, cd), join(ef, gh)));
-    }
-  }
-  for (; r < rows; ++r) {
-    const T* __restrict p = x + r * step;
-    for (int64_t j = 0; j < n; ++j) acc[j] = join(acc[j], Map::map(p[j], c(j)));
-  }
+  for (; r + 8 <= rows; r += 8) join_row_group<T, Op, Map, 8>(x + r * step, step, n, acc, centre);
+  for (; r < rows; ++r) join_row_group<T, Op, Map, 1>(x + r * step, step, n, acc, centre);
 }
 
 template <class T, class Op, int Width>
