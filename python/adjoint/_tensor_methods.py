@@ -24,7 +24,32 @@ def register_post_accumulate_grad_hook(
     return _hooks.add(_core._post_accumulate_hooks(self), hook)
 
 
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array on the same memory.
+
+    Parameters
+    ----------
+    force
+        Take a tensor that requires grad too, as ``detach().numpy()`` does.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor requires grad, so what NumPy does to it would not be recorded.
+    """
+    import numpy as np
+
+    if self.requires_grad and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    if self.dtype is _core.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such dtype; use .float()")
+    return np.asarray(memoryview(self.detach()))
+
+
 METHODS: dict[str, Any] = {
+    "numpy": numpy,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),
