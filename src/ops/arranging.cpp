@@ -44,7 +44,7 @@ Tensor rolled(T t, int axis, int64_t shift) {
 
 Value roll_forward(Call& c) {
   Tensor t = c.tensor(0);
-  const Dims &shifts = c.ints(1), &dims = c.ints(2);
+  const Dims &shifts = c.ints(1), dims = c[2].is_none() ? Dims() : c.ints(2);
   if (shifts.empty()) runtime_error("`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     Tensor flat = contiguous(t);
@@ -120,7 +120,7 @@ static const Op& flipud_ = def("flipud(input)", "The first axis in reverse.")
                                .no_out();
 
 static const Op& roll_ =
-    def("roll(input, shifts: int[], dims: int[] = [])",
+    def("roll(input, shifts: int[], dims: int[]? = None)",
         "Elements moved along axes, those that fall off coming back at the other end.")
         .forward(roll_forward)
         .grad(0, nothing,
@@ -233,6 +233,7 @@ static const Op& trace_ =
           if (t.ndim() != 2) {
             runtime_error("trace: expected a matrix, but got tensor with dim ", t.ndim());
           }
+          if (t.dtype() == DType::Bool) not_implemented("\"trace\" not implemented for 'Bool'");
           GradMode off(false);
           return op<"sum.all">(op<"diagonal">(t));
         })

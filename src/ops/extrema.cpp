@@ -225,17 +225,18 @@ static const Op& max_ =
               [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
         .node("MaxBackward1");
 
+// Before `max.dim`: a tensor of one integer could be read as an axis.
+static const Op& max_other_ =
+    def("max.other(input, other)", "`maximum(input, other)`.").forward([](Call& c) -> Value {
+      return op<"maximum">(c[0], c[1]);
+    });
+
 static const Op& max_dim_ =
     def("max.dim(input, dim: int, keepdim: bool = False)",
         "The largest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, true, "max"); })
         .vjp(output(1), extreme_along_vjp)
         .results({"values", "indices"});
-
-static const Op& max_other_ =
-    def("max.other(input, other)", "`maximum(input, other)`.").forward([](Call& c) -> Value {
-      return op<"maximum">(c[0], c[1]);
-    });
 
 static const Op& min_ =
     def("min(input)", "The smallest element; NaN if there is one.")
@@ -245,17 +246,17 @@ static const Op& min_ =
               [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
         .node("MinBackward1");
 
+static const Op& min_other_ =
+    def("min.other(input, other)", "`minimum(input, other)`.").forward([](Call& c) -> Value {
+      return op<"minimum">(c[0], c[1]);
+    });
+
 static const Op& min_dim_ =
     def("min.dim(input, dim: int, keepdim: bool = False)",
         "The smallest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, false, "min"); })
         .vjp(output(1), extreme_along_vjp)
         .results({"values", "indices"});
-
-static const Op& min_other_ =
-    def("min.other(input, other)", "`minimum(input, other)`.").forward([](Call& c) -> Value {
-      return op<"minimum">(c[0], c[1]);
-    });
 
 static const Op& amax_ = def("amax(input, dim: int[] = [], keepdim: bool = False)",
                              "The largest elements over axes; equals share the gradient.")
