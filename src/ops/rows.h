@@ -1,5 +1,5 @@
 // Ops that work along one axis, a contiguous row at a time: what their forwards share. The loops
-// are in ../kernels/isa/rows.cpp.
+// are in ../kernels/isa/rows.cpp and columns.cpp.
 #pragma once
 #include "../parallel/pool.h"
 #include "../tensor/gil.h"
@@ -26,8 +26,10 @@ void each_row(int64_t rows, int64_t length, F&& f) {
                             });
 }
 
-// One row of the result from one row of each input, all of one shape, along axis `dim`.
-Tensor map_rows(const char* loop, const Tensor* inputs, int count, int64_t dim, DType result);
+// One row of the result from one row of each input, all of one shape, along axis `dim`: with the
+// first loop where that axis is last, with the second where the rows lie side by side as columns.
+Tensor map_rows(const char* loop, const char* by_columns, const Tensor* inputs, int count,
+                int64_t dim, DType result);
 
 // PyTorch's refusal of a dtype that has no loop.
 [[noreturn]] void no_loop(const char* name, DType dtype);

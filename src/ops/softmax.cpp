@@ -13,7 +13,8 @@ Value softmax_forward(Call& c) {
   wrap_dim(c.integer(1), x.ndim());
   DType result = c[2].is_none() ? x.dtype() : c[2].dtype();
   row_dtype(Log ? "log_softmax" : "softmax", result);
-  return map_rows(Log ? "log_softmax_row" : "softmax_row", &x, 1, c.integer(1), result);
+  return map_rows(Log ? "log_softmax_row" : "softmax_row",
+                  Log ? "log_softmax_columns" : "softmax_columns", &x, 1, c.integer(1), result);
 }
 
 template <bool Log>
@@ -23,8 +24,9 @@ Value softmax_backward(Call& c) {
     runtime_error("softmax_backward: the gradient has shape ", inputs[0].shape(),
                   " and the result has shape ", inputs[1].shape());
   }
-  return map_rows(Log ? "log_softmax_row_grad" : "softmax_row_grad", inputs, 2, c.integer(2),
-                  inputs[1].dtype());
+  return map_rows(Log ? "log_softmax_row_grad" : "softmax_row_grad",
+                  Log ? "log_softmax_columns_grad" : "softmax_columns_grad", inputs, 2,
+                  c.integer(2), inputs[1].dtype());
 }
 
 Tensor sum_along(T t, const Value& dim) { return op<"sum">(t, Dims{dim.integer()}, true); }

@@ -5,46 +5,14 @@
 // Sums are taken in blocks whose results are added in double precision, so that long rows lose no
 // digits. NaN anywhere in a row makes its sum NaN, and thereby the whole result.
 // Read next: ../../ops/rows.h for who calls them.
-#include "../isa_lines.h"
 #include "../math_exp.h"
-#include "../math_log.h"
+#include "../row_math.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 namespace {
 
 constexpr int64_t kBlock = 4096;
-
-template <class T>
-struct LanesOf;
-template <>
-struct LanesOf<float> {
-  using V = f32;
-};
-template <>
-struct LanesOf<double> {
-  using V = f64;
-};
-template <class T>
-using VecOf = typename LanesOf<T>::V;
-
-template <class V>
-ADJOINT_INLINE IntOf<V> first_lanes(int64_t count) {
-  using Word = typename VecInfo<V>::Word;
-  IntOf<V> index;
-  for (int k = 0; k < kLanes<V>; ++k) index[k] = static_cast<Word>(k);
-  return index < static_cast<Word>(count);
-}
-
-template <class V>
-ADJOINT_INLINE ScalarOf<V> sum_of_lanes(V v) {
-  ScalarOf<V> lane[kLanes<V>];
-  memcpy(lane, &v, sizeof v);
-#pragma GCC unroll 16
-  for (int half = kLanes<V> / 2; half > 0; half /= 2)
-    for (int k = 0; k < half; ++k) lane[k] += lane[k + half];
-  return lane[0];
-}
 
 // The row's largest element; NaN is passed over, -inf for a row of nothing else.
 template <class T>
@@ -274,10 +242,6 @@ void layer_norm_row_sums(char* const* p, int64_t n) {
     bias[i] += g[i];
   }
 }
-
-#define ROW_KERNEL(name, inputs)                                                                  \
-  const LoopRegistrar name##_f32{kIsa, #name, inputs, Result::Same, DType::Float32, name<float>}; \
-  const LoopRegistrar name##_f64{kIsa, #name, inputs, Result::Same, DType::Float64, name<double>};
 
 ROW_KERNEL(softmax_row, 1)
 ROW_KERNEL(log_softmax_row, 1)
