@@ -182,36 +182,42 @@ class View {
   bool held_ = false;
 };
 
-// _from_buffer(object): the memory of an array, shared.
-PyObject* from_buffer(PyObject*, PyObject* o) {
-  return guard([&]() -> PyObject* {
-    View view(o, PyBUF_RECORDS_RO);
-    DType d = dtype_of_format(view->format, view->itemsize);
-    if (view->ndim > kMaxDims) value_error("a tensor has at most ", kMaxDims, " dimensions");
-    Dims shape(view->ndim), strides(view->ndim);
-    int64_t extent = 1;
-    for (int i = 0; i < view->ndim; ++i) {
-      shape[i] = view->shape[i];
-      if (view->strides[i] < 0) {
-        value_error(
-            "At least one stride in the given numpy array is negative, and tensors with negative "
-            "strides are not currently supported. (You can probably work around this by making a "
-            "copy of your array with array.copy().)");
-      }
-      if (shape[i] > 1 && view->strides[i] % view->itemsize) {
-        value_error("given numpy array strides not a multiple of the element byte size: stride ",
-                    view->strides[i], " of axis ", i, " for elements of ", view->itemsize,
-                    " bytes. Copy the array with array.copy().");
-      }
-      strides[i] = view->strides[i] / view->itemsize;
-      extent += (shape[i] - 1) * strides[i];
+}  // namespace
+
+Tensor tensor_on_buffer(PyObject* o) {
+  View view(o, PyBUF_RECORDS_RO);
+  DType d = dtype_of_format(view->format, view->itemsize);
+  if (view->ndim > kMaxDims) value_error("a tensor has at most ", kMaxDims, " dimensions");
+  Dims shape(view->ndim), strides(view->ndim);
+  int64_t extent = 1;
+  for (int i = 0; i < view->ndim; ++i) {
+    shape[i] = view->shape[i];
+    if (view->strides[i] < 0) {
+      value_error(
+          "At least one stride in the given numpy array is negative, and tensors with negative "
+          "strides are not currently supported. (You can probably work around this by making a "
+          "copy of your array with array.copy().)");
     }
-    if (checked_numel(shape, item_size(d)) == 0) extent = 0;
-    Storage* s = view.storage(static_cast<char*>(view->buf), extent * item_size(d));
-    Tensor t = on_storage(s, shape, strides, 0, d);
-    drop(s);
-    return to_python(t);
-  });
+    if (shape[i] > 1 && view->strides[i] % view->itemsize) {
+      value_error("given numpy array strides not a multiple of the element byte size: stride ",
+                  view->strides[i], " of axis ", i, " for elements of ", view->itemsize,
+                  " bytes. Copy the array with array.copy().");
+    }
+    strides[i] = view->strides[i] / view->itemsize;
+    extent += (shape[i] - 1) * strides[i];
+  }
+  if (checked_numel(shape, item_size(d)) == 0) extent = 0;
+  Storage* s = view.storage(static_cast<char*>(view->buf), extent * item_size(d));
+  Tensor t = on_storage(s, shape, strides, 0, d);
+  drop(s);
+  return t;
+}
+
+namespace {
+
+// _from_buffer(object)
+PyObject* from_buffer(PyObject*, PyObject* o) {
+  return guard([&] { return to_python(tensor_on_buffer(o)); });
 }
 
 // _frombuffer(buffer, dtype, count, offset)

@@ -19,6 +19,8 @@ void fill(PyObject* module) {
   add_optim(module);
   add_random(module);
   add_buffers(module);
+  add_dlpack(module);
+  add_subclasses(module);
   add_casts();
   add_promotion(module);
   add_op_functions(module, tensor_type);

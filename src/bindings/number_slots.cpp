@@ -1,5 +1,5 @@
 // Operators: x * y, 2 - x, x @ y, x < y, x += y.
-#include "python.h"
+#include "subclass.h"
 
 namespace adjoint {
 
@@ -66,7 +66,28 @@ const Op& op_of(Operator o) {
 
 bool parse_operand(PyObject* o, Value* v) {
   if (is_tensor(o)) return *v = Value(Tensor::borrow(as_tensor(o))), true;
-  return parse_number(o, v);
+  if (parse_number(o, v)) return true;
+  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0) return false;
+  return *v = Value(tensor_on_buffer(o)), true;  // an array counts as a tensor, as in PyTorch
+}
+
+// Python's names of the operators, for classes that define __torch_function__.
+const char* const kMethodNames[kOperators] = {
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
+    "and", "or",  "xor", "lshift",  "rshift",   "neg", "abs", "invert",
+    "lt",  "le",  "eq",  "ne",      "gt",       "ge",  "pos"};
+
+// The operator by way of __torch_function__, if a class of an operand wants to be asked.
+bool overridden(Operator o, const char* prefix, PyObject* a, PyObject* b, PyObject** result) {
+  PyObject* pair[2] = {a, b};
+  if (!any_overriding(pair, b ? 2 : 1)) return false;
+  bool swap = !is_tensor(a);
+  if (swap) std::swap(pair[0], pair[1]);
+  std::string name = std::string("__") + (swap ? "r" : prefix) + kMethodNames[o] + "__";
+  Object method =
+      checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.c_str()));
+  *result = call_overriding(method.get(), pair, b ? 2 : 1, nullptr);
+  return true;
 }
 
 PyObject* release_python(Value v) {
@@ -76,6 +97,8 @@ PyObject* release_python(Value v) {
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
+    PyObject* result;
+    if (g_subclasses && overridden(O, "", a, b, &result)) return result;
     Value args[3];
     if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
@@ -92,6 +115,8 @@ PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
 template <Operator O>
 PyObject* inplace(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
+    PyObject* result;
+    if (g_subclasses && overridden(O, "i", a, b, &result)) return result;
     Value args[4];
     if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
@@ -105,6 +130,8 @@ PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace<Po
 template <Operator O>
 PyObject* unary(PyObject* a) {
   return guard([&]() -> PyObject* {
+    PyObject* result;
+    if (g_subclasses && overridden(O, "", a, nullptr, &result)) return result;
     Value args[1] = {Value(Tensor::borrow(as_tensor(a)))};
     return to_python(apply(op_of(O), args));
   });
@@ -129,7 +156,13 @@ int truth(PyObject* self) {
 }
 PyObject* to_float(PyObject* self) {
   Object o = Object::steal(one_item(self, "F"));
-  return o ? PyNumber_Float(o.get()) : nullptr;
+  if (!o) return nullptr;
+  if (!PyComplex_Check(o.get())) return PyNumber_Float(o.get());
+  if (PyComplex_ImagAsDouble(o.get()) == 0)
+    return PyFloat_FromDouble(PyComplex_RealAsDouble(o.get()));
+  PyErr_SetString(PyExc_RuntimeError,
+                  "value cannot be converted to type double without overflow: it is complex");
+  return nullptr;
 }
 PyObject* to_int(PyObject* self) {
   Object o = Object::steal(one_item(self, "I"));

@@ -2,6 +2,7 @@
 // overloads of a name; it is called through vectorcall and binds like a method without making a
 // bound object first.
 #include "python.h"
+#include "subclass.h"
 
 #include <structmember.h>
 
@@ -25,6 +26,11 @@ OpFunction* self_of(PyObject* o) { return reinterpret_cast<OpFunction*>(o); }
 
 PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keywords) {
   OpFunction* f = self_of(callable);
+  if (g_subclasses) [[unlikely]] {
+    Py_ssize_t total = PyVectorcall_NARGS(flags) + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+    if (any_overriding(args, total))
+      return call_overriding(callable, args, PyVectorcall_NARGS(flags), keywords);
+  }
   return call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
                   PyVectorcall_NARGS(flags), keywords);
 }

@@ -128,8 +128,11 @@ extern PyBufferProcs tensor_buffer_slots;
 void fill_buffer_slots();
 // Tensor(2, 3), Tensor([1, 2]), Tensor(): the constructor PyTorch keeps for old programs.
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* keywords);
-// Numbers and nested sequences of them; None when `dtype` is to be inferred.
+// From numbers and nested lists of them; undefined when the data holds other things. A `dtype` that
+// is None is inferred.
 Tensor tensor_from_python(PyObject* data, const Value& dtype);
+// The memory of an object with the buffer protocol (an array), shared.
+Tensor tensor_on_buffer(PyObject* o);
 // Moves what `from` holds (which nobody else may refer to) into an object of a subclass.
 Tensor moved_to(PyTypeObject* type, Tensor from);
 

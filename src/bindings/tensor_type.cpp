@@ -297,27 +297,9 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* keywords) {
     }
     if (!is_tensor(data))
       type_error("_make_subclass(): data must be a Tensor, not ", Py_TYPE(data)->tp_name);
-    Tensor from = alias(self_of(data));
-    auto* type = reinterpret_cast<PyTypeObject*>(cls);
-    TensorObject* t = type == tensor_type ? new_tensor_object()
-                                          : as_tensor(checked(type->tp_alloc(type, 0)).release());
-    Tensor made = Tensor::steal(t);
-    t->shape = t->dims;
-    t->strides = t->dims + kInlineDims;
-    std::swap(t->storage, from->storage);
-    std::swap(t->data, from->data);
-    std::swap(t->ndim, from->ndim);
-    std::swap(t->numel, from->numel);
-    t->dtype = from->dtype;
-    t->flags = from->flags & kContiguous;
-    if (from->shape != from->dims) {
-      std::swap(t->shape, from->shape);
-      std::swap(t->strides, from->strides);
-      from->shape = from->dims;
-    } else {
-      std::copy_n(from->dims, 2 * kInlineDims, t->dims);
-    }
-    if (on) checked(set_requires_grad(reinterpret_cast<PyObject*>(t), Py_True, nullptr));
+    Tensor made = moved_to(reinterpret_cast<PyTypeObject*>(cls), alias(self_of(data)));
+    auto* object = reinterpret_cast<PyObject*>(made.get());
+    if (on) checked(set_requires_grad(object, Py_True, nullptr));
     return reinterpret_cast<PyObject*>(made.release());
   });
 }
@@ -409,6 +391,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_as_number = &tensor_number_slots;
   fill_buffer_slots();
   t.tp_as_buffer = &tensor_buffer_slots;
+  t.tp_new = new_tensor;
   sequence.sq_length = length;
   sequence.sq_contains = contains;
   t.tp_as_sequence = &sequence;

@@ -84,7 +84,7 @@ Tensor bernoulli(Generator& g, const Tensor& t, double p) {
 // One probability per element, drawn in the order of the destination's memory.
 Tensor bernoulli(Generator& g, const Tensor& t, const Tensor& p) {
   if (!is_floating(p.dtype()))
-    runtime_error("expected probabilities tensor to have floating type, got ", p.dtype());
+    not_implemented("\"bernoulli_tensor_cpu_p_\" not implemented for '", p.dtype(), "'");
   Dims shape = broadcast_shapes(t.shape(), p.shape());
   if (!(Span(shape) == t.shape())) {
     runtime_error("output with shape ", t.shape(), " doesn't match the broadcast shape ", shape);
@@ -213,13 +213,11 @@ namespace {
 
 void check_std(const Tensor& std) {
   if (is_complex(std.dtype())) runtime_error("normal expects standard deviation to be non-complex");
-  if (std.numel() == 0) return;
-  GradMode off(false);
-  Tensor least = op<"min">(std);
-  Tensor as_double = cast(least, DType::Float64);
-  if (*as_double.data<double>() < 0) {
-    runtime_error("normal expects all elements of std >= 0.0, but the least is ",
-                  *as_double.data<double>());
+  Tensor all = contiguous(cast(std, DType::Float64));
+  for (int64_t i = 0; i < all.numel(); ++i) {
+    if (all.data<double>()[i] < 0) {
+      runtime_error("normal expects all elements of std >= 0.0, but found ", all.data<double>()[i]);
+    }
   }
 }
 

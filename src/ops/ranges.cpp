@@ -67,15 +67,13 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
   if (d == DType::Bool || is_complex(d))
     not_implemented("\"arange_cpu\" not implemented for '", d, "'");
   if (is_integral(d)) {
-    for (const Value* v : {&start, &end, &step}) {
-      if (!std::isfinite(v->real()) || std::abs(v->real()) > 9.2233720368547748e18)
+    for (const Value* v : {&start, &end, &step}) {  // floats are cut to integers first
+      if (v->kind() == Value::Double && !(std::abs(v->real()) < 9.2233720368547748e18))
         runtime_error("unsupported range: ", start.real(), " -> ", end.real());
     }
-    if (!integers) count_of(start.real(), end.real(), step.real());
     int64_t a = start.integer(), b = step.integer();
-    int64_t n = integers              ? integer_count(a, end.integer(), b)
-                : step.integer() == 0 ? (runtime_error("step must be nonzero"), 0)
-                                      : count_of(start.real(), end.real(), step.real());
+    int64_t n = d == DType::Int64 || integers ? integer_count(a, end.integer(), b)
+                                              : count_of(start.real(), end.real(), step.real());
     Tensor t = empty(Dims{n}, d);
     generate(t, [=](int64_t i) {
       return static_cast<int64_t>(static_cast<uint64_t>(a) +
@@ -87,8 +85,15 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
   int64_t n = integers ? integer_count(start.integer(), end.integer(), step.integer())
                        : count_of(a, end.real(), b);
   Tensor t = empty(Dims{n}, d);
-  generate(t, [=](int64_t i) { return a + static_cast<double>(i) * b; });
+  generate(t, [=](int64_t i) { return std::fma(static_cast<double>(i), b, a); });
   return options.finish(t);
+}
+
+// a * b + c, rounded once where a fused multiply-add exists, as PyTorch's kernels do.
+template <class S, class R>
+R fused(S a, S b, R c) {
+  if constexpr (std::is_floating_point_v<S> && std::is_same_v<S, R>) return std::fma(a, b, c);
+  return static_cast<R>(a * b + c);
 }
 
 // The ends are met exactly: the second half counts back from the end.
@@ -96,8 +101,8 @@ template <class R, class Step>
 auto spaced(R start, R end, int64_t steps) {
   Step step = steps > 1 ? static_cast<Step>((end - start) / static_cast<Step>(steps - 1)) : Step(0);
   return [=](int64_t i) -> R {
-    if (i < steps / 2 || steps == 1) return static_cast<R>(start + step * static_cast<Step>(i));
-    return static_cast<R>(end - step * static_cast<Step>(steps - 1 - i));
+    if (i < steps / 2 || steps == 1) return fused(step, static_cast<Step>(i), start);
+    return fused(-step, static_cast<Step>(steps - 1 - i), end);
   };
 }
 

@@ -1,0 +1,21 @@
+// Whether a call has an argument whose class wants to be asked first. Read subclass.cpp.
+#pragma once
+#include "python.h"
+
+namespace adjoint {
+
+extern bool g_subclasses;  // an instance of such a class was made in this process
+bool is_overriding(PyObject* o);
+inline bool any_overriding(PyObject* const* args, Py_ssize_t n) {
+  if (!g_subclasses) [[likely]]
+    return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (is_overriding(args[i])) return true;
+  }
+  return false;
+}
+// function(*args, **keywords) by way of __torch_function__.
+PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t positional,
+                          PyObject* keywords);
+
+}  // namespace adjoint
