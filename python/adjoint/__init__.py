@@ -18,22 +18,22 @@ from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-from . import _tensor_methods, autograd  # noqa: E402
+from . import _interop, _tensor_methods, autograd  # noqa: E402
 from ._creation import as_tensor as as_tensor  # noqa: E402
 from ._creation import asarray as asarray  # noqa: E402
 from ._creation import cartesian_prod as cartesian_prod  # noqa: E402
 from ._creation import from_dlpack as from_dlpack  # noqa: E402
 from ._creation import from_numpy as from_numpy  # noqa: E402
 from ._creation import frombuffer as frombuffer  # noqa: E402
-from ._creation import is_complex as is_complex  # noqa: E402
-from ._creation import is_floating_point as is_floating_point  # noqa: E402
-from ._creation import is_nonzero as is_nonzero  # noqa: E402
-from ._creation import is_storage as is_storage  # noqa: E402
-from ._creation import is_tensor as is_tensor  # noqa: E402
 from ._creation import meshgrid as meshgrid  # noqa: E402
-from ._creation import numel as numel  # noqa: E402
 from ._creation import tensor as tensor  # noqa: E402
 from ._device import device as device  # noqa: E402
+from ._formats import channels_last as channels_last  # noqa: E402
+from ._formats import contiguous_format as contiguous_format  # noqa: E402
+from ._formats import layout as layout  # noqa: E402
+from ._formats import memory_format as memory_format  # noqa: E402
+from ._formats import preserve_format as preserve_format  # noqa: E402
+from ._formats import strided as strided  # noqa: E402
 from ._printing import set_printoptions as set_printoptions  # noqa: E402
 from ._queries import is_complex as is_complex  # noqa: E402
 from ._queries import is_floating_point as is_floating_point  # noqa: E402
@@ -61,17 +61,40 @@ if _TYPE_CHECKING:
     from ._alias import install_as_torch as install_as_torch
     from ._contraction import einsum as einsum
     from ._contraction import tensordot as tensordot
+    from ._serialization import load as load
+    from ._serialization import save as save
 
 __version__ = "0.1.0"
 
-_core._extend_tensor(_tensor_methods.METHODS)
+_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "return_types", "utils"})
 _LAZY_NAMES = {
     "einsum": "_contraction",
     "install_as_torch": "_alias",
+    "is_storage": "_storage",
+    "load": "_serialization",
+    "save": "_serialization",
+    "set_default_tensor_type": "_legacy",
     "tensordot": "_contraction",
+    "TypedStorage": "_storage",
+    "UntypedStorage": "_storage",
+    **dict.fromkeys(
+        (
+            "BFloat16Tensor",
+            "BoolTensor",
+            "ByteTensor",
+            "CharTensor",
+            "DoubleTensor",
+            "FloatTensor",
+            "HalfTensor",
+            "IntTensor",
+            "LongTensor",
+            "ShortTensor",
+        ),
+        "_legacy",
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """Making tensors from Python data: ``tensor``, ``as_tensor``, ``from_numpy`` and their like.
 
-Numbers and nested lists of them go to the core directly; everything else that holds numbers (arrays,
-ranges, sequences) is brought into one of these forms here.
+Numbers and nested lists of them go to the core directly; everything else that holds numbers
+(arrays, ranges, sequences) is brought into one of these forms here.
 """
 
 from __future__ import annotations
@@ -368,7 +368,6 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
         ones[axis] = -1
         grids.append(t.reshape(ones).expand(shape))
     if swap:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -382,35 +381,3 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")
     return _core.stack([g.reshape(-1) for g in grids], 1)
-
-
-def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a tensor."""
-    return isinstance(obj, Tensor)
-
-
-def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a real float."""
-    return input.is_floating_point()
-
-
-def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex."""
-    return input.is_complex()
-
-
-def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero."""
-    return bool(input)
-
-
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    return input.numel()
-
-
-def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage."""
-    from adjoint._storage import UntypedStorage
-
-    return isinstance(obj, UntypedStorage)

@@ -182,6 +182,9 @@ PyMethodDef functions[] = {
 PyMethodDef methods[] = {
     {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same tensor under a subclass."},
     {nullptr}};
+PyGetSetDef attributes[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict,
+                             "The attributes a user has set.", nullptr},
+                            {nullptr}};
 PyMethodDef handler = {"__torch_function__", reinterpret_cast<PyCFunction>(default_handler),
                        METH_VARARGS | METH_KEYWORDS | METH_CLASS,
                        "Runs the function and gives its results this class."};
@@ -270,7 +273,7 @@ PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t 
 void add_subclasses(PyObject* module) {
   add_functions(module, functions);
   g_disabled = checked(PyObject_GetAttrString(module, "_disabled_torch_function_impl")).release();
-  extend_tensor_type(methods, nullptr);
+  extend_tensor_type(methods, attributes);
   Object f = checked(PyDescr_NewClassMethod(tensor_type, &handler));
   checked(PyDict_SetItemString(tensor_type->tp_dict, "__torch_function__", f.get()));
   PyType_Modified(tensor_type);

@@ -1,0 +1,39 @@
+"""Names of memory layouts and orders: adjoint's tensors are strided, and row-major when new."""
+
+from __future__ import annotations
+
+
+class layout:
+    """How a tensor's elements are stored: ``strided`` is the only one."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name.removeprefix("torch.")
+
+
+class memory_format:
+    """The order of a new tensor's axes in memory."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name.removeprefix("torch.")
+
+
+strided = layout("torch.strided")
+contiguous_format = memory_format("torch.contiguous_format")
+preserve_format = memory_format("torch.preserve_format")
+channels_last = memory_format("torch.channels_last")

@@ -1,0 +1,359 @@
+"""Methods of ``Tensor`` that deal with other libraries: NumPy, DLPack, pickle, copies, storages.
+
+Memory is shared wherever it can be. A tensor that requires grad is never handed out: a change that
+nobody recorded would make its gradient wrong, so the error says ``detach()``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint._creation import _copied, _shared
+from adjoint._formats import strided
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from adjoint._storage import TypedStorage, UntypedStorage
+
+
+# --- NumPy ----------------------------------------------------------------------------------------
+def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
+    """The tensor as a NumPy array on the same memory.
+
+    Parameters
+    ----------
+    force : bool, default False
+        Detach first, so that a tensor that requires grad is not refused.
+    """
+    import numpy as np
+
+    if self.requires_grad:
+        if not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        self = self.detach()
+    if self.dtype == _core.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16; use tensor.float().numpy()")
+    return np.asarray(memoryview(self))
+
+
+def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    """What ``np.asarray(tensor)`` calls."""
+    made = self.numpy()
+    if dtype is not None and made.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {made.dtype} to {dtype}")
+        return made.astype(dtype)
+    return made.copy() if copy else made
+
+
+def array_wrap(
+    self: Tensor, array: npt.NDArray[Any], context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """What a NumPy function makes of its result when it was given a tensor."""
+    import numpy as np
+
+    return _shared(np.asarray(array))
+
+
+# --- DLPack ---------------------------------------------------------------------------------------
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule with the tensor's memory.
+
+    Parameters
+    ----------
+    stream
+        Ignored: CPUs have none.
+    max_version
+        The newest version the caller understands; from (1, 0) on the capsule has a version.
+    dl_device
+        Only (1, 0), the CPU.
+    copy
+        True: a capsule with a copy.
+    """
+    if dl_device is not None and tuple(int(i) for i in dl_device) != (1, 0):
+        raise BufferError(f"cannot export to device {tuple(dl_device)}: adjoint has the CPU only")
+    versioned = max_version is not None and max_version[0] >= 1
+    if copy and not self.requires_grad:
+        return _core._to_dlpack(self.clone(), versioned, True)
+    return _core._to_dlpack(self, versioned, False)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """(1, 0): the CPU."""
+    return (1, 0)
+
+
+# --- pickle and copies ----------------------------------------------------------------------------
+def _attributes(self: Tensor) -> dict[str, Any]:
+    return dict(getattr(self, "__dict__", {}))
+
+
+def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    """Pickle the values, not the history."""
+    plain = self.detach()
+    arguments = (
+        type(self),
+        _core._to_bytes(plain),
+        self.dtype,
+        tuple(self.shape),
+        tuple(self.stride()),
+        self.requires_grad,
+        _attributes(self),
+    )
+    return rebuild, arguments
+
+
+def rebuild(
+    cls: type[Tensor],
+    data: bytes,
+    dtype: _core.dtype,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
+    """The inverse of pickling."""
+    if 0 in shape:
+        plain = _core.empty_strided(shape, stride, dtype=dtype)
+    else:
+        flat: Tensor = _core._frombuffer(bytearray(data), dtype, -1, 0)
+        plain = _dense(flat.view(shape), stride)
+    return _dressed(plain, cls, requires_grad, attributes)
+
+
+def _dense(plain: Tensor, stride: tuple[int, ...]) -> Tensor:
+    """``plain`` in its own memory, with the strides it had if those leave no gaps."""
+    expected = 1
+    for step, length in sorted(zip(stride, plain.shape, strict=True)):
+        if length != 1 and step != expected:
+            return plain.clone()
+        expected *= length
+    out = _core.empty_strided(plain.shape, stride, dtype=plain.dtype)
+    return out.copy_(plain)
+
+
+def _dressed(
+    plain: Tensor, cls: type[Tensor], requires_grad: bool, attributes: dict[str, Any]
+) -> Tensor:
+    if cls is not Tensor:
+        plain = Tensor._make_subclass(cls, plain, requires_grad)
+    elif requires_grad:
+        plain.requires_grad_()
+    for name, value in attributes.items():
+        setattr(plain, name, value)
+    return plain
+
+
+def shallow_copy(self: Tensor) -> Tensor:
+    """A second tensor on the same memory; a leaf."""
+    return _dressed(self.detach(), type(self), self.requires_grad, _attributes(self))
+
+
+def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A copy with memory of its own; what shared memory before shares it afterwards."""
+    from copy import deepcopy as deep
+
+    if id(self) in memo:
+        found: Tensor = memo[id(self)]
+        return found
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment. Use tensor.detach().clone() for a copy of the values."
+        )
+    storage = ("adjoint storage", _core._storage(self)[0])
+    if storage not in memo:
+        memo[storage] = _core._whole(self.detach()).clone()
+    plain = _core._on_storage(
+        memo[storage], self.dtype, tuple(self.shape), tuple(self.stride()), self.storage_offset()
+    )
+    copied = _dressed(plain, type(self), self.requires_grad, {})
+    memo[id(self)] = copied
+    if self.grad is not None:
+        copied.grad = deep(self.grad, memo)
+    for name, value in _attributes(self).items():
+        setattr(copied, name, deep(value, memo))
+    return copied
+
+
+# --- Python's protocols ---------------------------------------------------------------------------
+def format_(self: Tensor, spec: str) -> str:
+    """A 0-d tensor is formatted like the number it holds."""
+    if self.dim() == 0:
+        return self.item().__format__(spec)
+    if spec:
+        raise TypeError(f"unsupported format string passed to Tensor.__format__: {spec!r}")
+    return str(self)
+
+
+def complex_(self: Tensor) -> complex:
+    """The only element as a complex number."""
+    return complex(self.item())
+
+
+def contains(self: Tensor, element: Any) -> bool:
+    """Whether any element equals ``element``."""
+    if isinstance(element, Tensor | int | float | complex):
+        return bool((self == element).any())
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+def reversed_(self: Tensor) -> Tensor:
+    """The tensor with its first axis (of several: every axis) reversed."""
+    return self if self.dim() == 0 else _core.flip(self, list(range(self.dim())))
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: _core.dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor holding a copy of ``data``, of this tensor's dtype unless told otherwise."""
+    if device is not None:
+        from adjoint._device import device as check
+
+        check(device)
+    out = _copied(data, self.dtype if dtype is None else dtype)
+    return out.requires_grad_() if requires_grad else out
+
+
+# --- storages -------------------------------------------------------------------------------------
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory behind the tensor, as bytes."""
+    from adjoint._storage import UntypedStorage
+
+    return UntypedStorage(self)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory behind the tensor, as elements."""
+    from adjoint._storage import TypedStorage
+
+    return TypedStorage(self)
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same memory with the same offset, size and strides."""
+    return (
+        _core._storage(self)[0] == _core._storage(tensor)[0]
+        and self.storage_offset() == tensor.storage_offset()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def set_(
+    self: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Make this tensor refer to another tensor's (or storage's) memory."""
+    other = getattr(source, "_tensor", source)
+    if other is None:
+        other = _core.empty(0, dtype=self.dtype)
+    if other.dtype != self.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {other.dtype} to a tensor of type {self.dtype}"
+        )
+    if size is not None:
+        if stride is None:
+            stride = _core.empty(size, dtype=_core.bool).stride()
+        other = _core._on_storage(other, self.dtype, tuple(size), tuple(stride), storage_offset)
+    self.data = other
+    return self
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Refused: pinned memory is for accelerators."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def no(self: Tensor, *_: Any) -> bool:
+    """False on CPUs."""
+    return False
+
+
+def itself(self: Tensor, *_: Any, **__: Any) -> Tensor:
+    """The tensor itself: nothing is to be done on a CPU within one process."""
+    return self
+
+
+def get_device(self: Tensor) -> int:
+    """-1: the CPU."""
+    return -1
+
+
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace each element by ``callable(element)``. Slow, and without history."""
+    if self.requires_grad:
+        raise RuntimeError("apply_() can't be called on a tensor that requires grad")
+    values = [callable(v) for v in self.reshape(-1).tolist()]
+    return self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace each element a by ``callable(a, b)``, b from ``tensor``. Slow, without history."""
+    if self.requires_grad or tensor.requires_grad:
+        raise RuntimeError("map_() can't be called on tensors that require grad")
+    others = tensor.expand(self.shape).reshape(-1).tolist()
+    values = [callable(a, b) for a, b in zip(self.reshape(-1).tolist(), others, strict=True)]
+    return self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+
+
+METHODS: dict[str, Any] = {
+    "numpy": numpy,
+    "__array__": array,
+    "__array_wrap__": array_wrap,
+    "__array_priority__": 1000,
+    "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device,
+    "__reduce_ex__": reduce_ex,
+    "__copy__": shallow_copy,
+    "__deepcopy__": deepcopy,
+    "__format__": format_,
+    "__complex__": complex_,
+    "__contains__": contains,
+    "__reversed__": reversed_,
+    "new_tensor": new_tensor,
+    "untyped_storage": untyped_storage,
+    "storage": storage,
+    "is_set_to": is_set_to,
+    "set_": set_,
+    "is_same_size": is_same_size,
+    "pin_memory": pin_memory,
+    "is_pinned": no,
+    "is_shared": no,
+    "share_memory_": itself,
+    "get_device": get_device,
+    "apply_": apply_,
+    "map_": map_,
+    "is_cpu": property(lambda self: True, doc="True: adjoint computes on the CPU."),
+    "layout": property(lambda self: strided, doc="``strided``: elements at regular steps."),
+}

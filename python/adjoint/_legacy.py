@@ -1,0 +1,71 @@
+"""Constructors of the old days: ``FloatTensor(2, 3)``, ``LongTensor([1, 2])``.
+
+New programs use ``tensor(data, dtype=...)`` and ``empty(size, dtype=...)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint._creation import _copied
+
+
+class _OfDtype(type):
+    """The type of FloatTensor and its like: an instance is any tensor of that dtype."""
+
+    dtype: _core.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype == cls.dtype
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            if args[0].dtype != cls.dtype:
+                raise TypeError(
+                    f"expected a tensor of dtype {cls.dtype}, got {args[0].dtype}; use "
+                    f"tensor.to({cls.dtype})"
+                )
+            return args[0].detach()
+        if not args:
+            return _core.empty(0, dtype=cls.dtype, device=device)
+        if len(args) == 1 and not isinstance(args[0], int | _core.Size):
+            if isinstance(args[0], str | bytes):
+                raise TypeError(f"new(): invalid data type '{type(args[0]).__name__}'")
+            if not hasattr(args[0], "__len__") or not hasattr(args[0], "__getitem__"):
+                raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+            return _copied(args[0], cls.dtype)
+        return _core.empty(*args, dtype=cls.dtype, device=device)
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+def _of(name: str, dtype: _core.dtype) -> _OfDtype:
+    doc = f"Tensors of dtype {dtype}, as a constructor and for isinstance."
+    return _OfDtype(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "adjoint"})
+
+
+FloatTensor = _of("FloatTensor", _core.float32)
+DoubleTensor = _of("DoubleTensor", _core.float64)
+HalfTensor = _of("HalfTensor", _core.float16)
+BFloat16Tensor = _of("BFloat16Tensor", _core.bfloat16)
+IntTensor = _of("IntTensor", _core.int32)
+LongTensor = _of("LongTensor", _core.int64)
+ShortTensor = _of("ShortTensor", _core.int16)
+CharTensor = _of("CharTensor", _core.int8)
+ByteTensor = _of("ByteTensor", _core.uint8)
+BoolTensor = _of("BoolTensor", _core.bool)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by the name of a tensor type. Use ``set_default_dtype`` instead."""
+    if isinstance(t, str):
+        found = globals().get(t.removeprefix("torch."))
+        if not isinstance(found, _OfDtype):
+            raise TypeError(f"invalid type name: {t!r}")
+        t = found
+    if not isinstance(t, _OfDtype):
+        raise TypeError("invalid type object")
+    _core.set_default_dtype(t.dtype)
