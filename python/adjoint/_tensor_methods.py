@@ -44,7 +44,9 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     if self.dtype is _core.bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such dtype; use .float()")
+        raise TypeError(
+            "Got unsupported ScalarType BFloat16: NumPy has no such dtype; use .float()"
+        )
     return np.asarray(memoryview(self.detach()))
 
 

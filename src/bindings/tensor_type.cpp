@@ -3,7 +3,7 @@
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "indexing.h"
-#include "python.h"
+#include "subclass.h"
 
 namespace adjoint {
 
@@ -351,6 +351,17 @@ PyObject* repr(PyObject* o) {
   return PyObject_CallOneArg(function, o);
 }
 
+// x[i] by way of __torch_function__ where x's class wants that.
+PyObject* get_item_of_class(PyObject* o, PyObject* index) {
+  if (!g_subclasses || !is_overriding(o)) return get_item(o, index);
+  return guard([&] {
+    auto* type = reinterpret_cast<PyObject*>(tensor_type);
+    Object method = checked(PyObject_GetAttrString(type, "__getitem__"));
+    PyObject* pair[2] = {o, index};
+    return call_overriding(method.get(), pair, 2, nullptr);
+  });
+}
+
 PySequenceMethods sequence;
 PyMappingMethods mapping;
 
@@ -396,7 +407,7 @@ void add_tensor_type(PyObject* module) {
   sequence.sq_contains = contains;
   t.tp_as_sequence = &sequence;
   mapping.mp_length = length;
-  mapping.mp_subscript = get_item;
+  mapping.mp_subscript = get_item_of_class;
   mapping.mp_ass_subscript = set_item;
   t.tp_as_mapping = &mapping;
   t.tp_iter = iterate;

@@ -292,7 +292,7 @@ static const Op& bernoulli_ =
         "0 or 1 for each element of `input`, which is the probability of 1.")
         .forward([](Call& c) -> Value {
           Tensor p = c.tensor(0);
-          return bernoulli(generator_of(c[1]), empty_like(p, p.dtype()), p);
+          return bernoulli(generator_of(c[1]), empty(p.shape(), p.dtype()), p);
         })
         .grad(0, nothing, zero_gradient)
         .node("BernoulliBackward0");
@@ -301,7 +301,7 @@ static const Op& bernoulli_p_ =
         "0 or 1 with one probability, in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Tensor like = c.tensor(0);
-          return bernoulli(generator_of(c[2]), empty_like(like, like.dtype()), c.real(1));
+          return bernoulli(generator_of(c[2]), empty(like.shape(), like.dtype()), c.real(1));
         })
         .grad(0, nothing, zero_gradient);
 static const Op& bernoulli_inplace_ =

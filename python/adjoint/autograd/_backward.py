@@ -71,7 +71,9 @@ def backward(
     """
     if grad_variables is not None:
         if grad_tensors is not None:
-            raise RuntimeError("'grad_tensors' and 'grad_variables' (deprecated) arguments both passed")
+            raise RuntimeError(
+                "'grad_tensors' and 'grad_variables' (deprecated) arguments both passed"
+            )
         grad_tensors = grad_variables
     outputs = _as_tuple(tensors, "tensors")
     wanted: tuple[Any, ...] = ()
@@ -130,7 +132,9 @@ def grad(
     (tensor(2.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     unused_fine = bool(allow_unused) or materialize_grads
     outs = _as_tuple(outputs, "outputs")
     ins = _as_tuple(inputs, "inputs")
@@ -162,7 +166,9 @@ def _batched(
     given = _as_tuple(grad_outputs, "grad_outputs")
     sizes = {g.shape[0] for g in given if g is not None}
     if len(sizes) != 1:
-        raise RuntimeError(f"is_grads_batched=True: grad_outputs have different batch sizes {sorted(sizes)}")
+        raise RuntimeError(
+            f"is_grads_batched=True: grad_outputs have different batch sizes {sorted(sizes)}"
+        )
     count = sizes.pop()
     rows = [
         _core._run_backward(

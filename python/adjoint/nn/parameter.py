@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 
 __all__ = ["Parameter"]
 
@@ -30,6 +30,9 @@ class Parameter(Tensor):
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
     """
+
+    # What is computed from a parameter is a plain tensor.
+    __torch_function__ = _core._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
         if data is None:
