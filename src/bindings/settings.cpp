@@ -80,7 +80,7 @@ PyObject* op_names(PyObject*, PyObject*) {
   return guard([&]() -> PyObject* {
     Object set = checked(PySet_New(nullptr));
     for (const Op* op : all_ops()) {
-      if (!op->as_function && !op->as_method) continue;
+      if ((!op->as_function && !op->as_method) || op->name[0] == '_') continue;
       checked(PySet_Add(set.get(), checked(PyUnicode_FromString(op->name.c_str())).get()));
     }
     return checked(PySequence_List(set.get())).release();

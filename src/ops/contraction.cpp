@@ -217,13 +217,4 @@ static const Op& cross_ =
           return turned(x, -1) * turned(y, -2) - turned(x, -2) * turned(y, -1);
         });
 
-static const Op& linalg_cross_ =
-    def("linalg_cross(input, other, *, dim: int = -1)", "The vector product along an axis.")
-        .forward([](Call& c) -> Value {
-          if (c.tensor(0).ndim() != c.tensor(1).ndim())
-            runtime_error("linalg.cross: inputs must have the same number of dimensions.");
-          return op<"cross">(c[0], c[1], c[2]);
-        })
-        .function_only();
-
 }  // namespace adjoint

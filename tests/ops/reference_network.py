@@ -210,6 +210,37 @@ def mse_loss(x: Array, y: Array, reduction: str = "mean") -> Any:
     return {"none": squares, "sum": squares.sum(), "mean": squares.mean()}[reduction]
 
 
+def reduced(losses: Any, reduction: str) -> Any:
+    return {"none": losses, "sum": losses.sum(), "mean": losses.mean()}[reduction]
+
+
+def smooth_l1_loss(x: Array, y: Array, reduction: str = "mean", beta: float = 1.0) -> Any:
+    size = abs(x - y)
+    curved = size**2 / (2 * beta) if beta else size
+    return reduced(np.where(size < beta, curved, size - beta / 2), reduction)
+
+
+def huber_loss(x: Array, y: Array, reduction: str = "mean", delta: float = 1.0) -> Any:
+    size = abs(x - y)
+    return reduced(np.where(size <= delta, size**2 / 2, delta * (size - delta / 2)), reduction)
+
+
+def binary_cross_entropy(x: Array, y: Array, weight: Any = 1, reduction: str = "mean") -> Any:
+    return reduced(-weight * (y * np.log(x) + (1 - y) * np.log1p(-x)), reduction)
+
+
+def with_logits(
+    x: Array, y: Array, weight: Any = 1, pos_weight: Any = 1, reduction: str = "mean"
+) -> Any:
+    softplus = np.log1p(np.exp(-x))
+    return reduced(weight * ((1 - y) * x + (1 + (pos_weight - 1) * y) * softplus), reduction)
+
+
+def rms_norm(x: Array, shape: tuple[int, ...], weight: Any = 1, eps: float | None = None) -> Any:
+    eps = np.finfo(x.dtype).eps if eps is None else eps
+    return x / np.sqrt((x**2).mean(tuple(range(-len(shape), 0)), keepdims=True) + eps) * weight
+
+
 def layer_norm(
     x: Array, shape: tuple[int, ...], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -236,6 +267,8 @@ def cast(dtype: str) -> Callable[..., Any]:
 CASTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8", "bool")
 NETWORK: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), np.matmul), "outer": np.outer,
+    "inner": np.inner, "kron": np.kron,
+    "cross": lambda a, b, dim=-1: np.cross(a, b, axis=dim),
     "addmm": added, "baddbmm": added, "addmv": added, "linear": linear,
     "vdot": lambda a, b: np.matmul(np.conj(a), b), "einsum": einsum,
     "tensordot": lambda a, b, dims: np.tensordot(a, b, axes=dims),
@@ -265,7 +298,10 @@ NETWORK: dict[str, Callable[..., Any]] = {
     "gelu": gelu, "silu": lambda x: x / (1 + np.exp(-x)), "softmax": softmax,
     "log_softmax": log_softmax,
     "cross_entropy": cross_entropy, "nll_loss": nll_loss, "mse_loss": mse_loss,
-    "layer_norm": layer_norm,
+    "layer_norm": layer_norm, "rms_norm": rms_norm, "huber_loss": huber_loss,
+    "l1_loss": lambda x, y, reduction="mean": reduced(abs(x - y), reduction),
+    "smooth_l1_loss": smooth_l1_loss, "binary_cross_entropy": binary_cross_entropy,
+    "binary_cross_entropy_with_logits": with_logits,
     "clone": np.copy, "contiguous": np.copy, "to": cast("float32"), "type": cast("float64"),
     **{f"to_{d}": cast(d) for d in CASTS},
 }  # fmt: skip

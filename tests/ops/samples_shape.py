@@ -70,6 +70,9 @@ PRODUCTS = [
         S(R(5, 2, 3), R(4, 3), R(4)), S(R(0, 3), R(4, 3)), S(R(3), R(3)),
     ], path=F + "linear", method=False),
     product("dot", [S(R(3), R(3)), S(R(0), R(0)), S(R(40), R(40))]),
+    product("inner", [S(R(3), R(3)), S(R(2, 3), R(4, 3)), S(R(), R(4, 3)), S(R(0), R(0))]),
+    product("kron", [S(R(2), R(3)), S(R(2, 3), R(4, 2)), S(R(), R(2, 3)), S(R(2, 1, 3), R(2, 2))]),
+    product("cross", [S(R(3), R(3)), S(R(4, 3), R(4, 3)), S(R(3, 4), R(3, 4), dim=0)]),
     product("outer", [S(R(3), R(4)), S(R(0), R(4)), S(R(1), R(1))]),
     product(
         "addmm",
@@ -234,6 +237,17 @@ def functional(name: str, samples: list[Sample], dtypes: str = "fh", **more: Any
     return Op(name, samples, dtypes, path=F + name, method=False, **more)
 
 
+def P(*shape: int) -> Arr:
+    """Probabilities."""
+    return Arr(shape, 0.05, 0.95)
+
+
+APART = [
+    S(R(2, 3), Arr((2, 3), 2.5, 4)), S(R(), Arr((), 2.5, 4)),
+    S(R(2, 3), Arr((2, 3), 2.5, 4), reduction="sum"),
+    S(R(2, 3), Arr((2, 3), 2.5, 4), reduction="none"),
+]
+
 NETWORK = [
     Op("relu", AROUND_ZERO, "ifh", inplace=True, pointwise=True),
     functional(
@@ -270,6 +284,22 @@ NETWORK = [
         S(R(2, 3), R(2, 3)), S(R(), R()), S(R(2, 3), R(2, 3), reduction="sum"),
         S(R(2, 3), R(2, 3), reduction="none"),
     ]),
+    functional("l1_loss", APART), functional("smooth_l1_loss", [
+        *APART, S(R(2, 3), R(2, 3), beta=0.3), S(R(2, 3), Arr((2, 3), 5, 9), beta=0.0),
+    ]),
+    functional("huber_loss", [*APART, S(R(2, 3), R(2, 3), delta=0.3)]),
+    functional("binary_cross_entropy", [
+        S(P(2, 3), P(2, 3)), S(P(), P()), S(P(2, 3), P(2, 3), reduction="sum"),
+        S(P(2, 3), P(2, 3), weight=P(2, 3), reduction="none"),
+    ], "f", constants=("weight",)),
+    functional("binary_cross_entropy_with_logits", [
+        S(R(2, 3), P(2, 3)), S(R(), P()), S(R(2, 3), P(2, 3), reduction="sum"),
+        S(R(2, 3), P(2, 3), weight=P(2, 3), pos_weight=P(3), reduction="none"),
+    ], "f", constants=("weight", "pos_weight")),
+    functional("rms_norm", [
+        S(R(2, 5), (5,)), S(R(2, 5), (5,), Arr((5,), 0.5, 2)), S(R(2, 3, 4), (3, 4)),
+        S(R(2, 4), (4,), Arr((4,)), 1e-3),
+    ], "f", ulps=64),
     functional("layer_norm", [
         S(R(2, 5), (5,)), S(R(2, 5), (5,), Arr((5,), 0.5, 2), R(5)), S(R(2, 3, 4), (3, 4)),
         S(R(2, 3, 4), (4,), Arr((4,)), None, 1e-3), S(R(0, 5), (5,)),

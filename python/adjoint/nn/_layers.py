@@ -44,6 +44,16 @@ def layer_norm(
     return _core.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Divide by the root of the mean square over the last axes, then scale by `weight`."""
+    return _core.rms_norm(input, normalized_shape, weight, eps)
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,

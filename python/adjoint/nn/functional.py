@@ -29,6 +29,7 @@ from adjoint.nn._layers import linear as linear
 from adjoint.nn._layers import normalize as normalize
 from adjoint.nn._layers import one_hot as one_hot
 from adjoint.nn._layers import pad as pad
+from adjoint.nn._layers import rms_norm as rms_norm
 from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
 from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
 from adjoint.nn._losses import (
@@ -69,6 +70,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rms_norm",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
