@@ -49,7 +49,19 @@ def einsum(*args: Any) -> Tensor:
 
 
 def _from_sublists(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    operands = args[: len(args) // 2 * 2 : 2]
+    if not all(isinstance(operand, Tensor) for operand in operands):
+        raise TypeError(
+            "einsum(): the first argument must be an equation string, or every other argument a "
+            f"Tensor, but the first is {type(args[0]).__name__}"
+        )
+
     def term(numbers: Sequence[Any]) -> str:
+        if not isinstance(numbers, list | tuple):
+            raise TypeError(
+                "einsum(): expected a list of subscripts after each operand, "
+                f"but got {type(numbers).__name__}"
+            )
         letters = []
         for number in numbers:
             if number is Ellipsis:

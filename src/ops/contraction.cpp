@@ -198,6 +198,10 @@ static const Op& cross_ =
         "The vector product along an axis of length 3: `dim`, or the first such axis.")
         .forward([](Call& c) -> Value {
           Tensor a = c.tensor(0), b = c.tensor(1);
+          if (a.ndim() != b.ndim()) {
+            runtime_error("linalg.cross: inputs must have the same number of dimensions, but have ",
+                          a.ndim(), " and ", b.ndim());
+          }
           Dims shape = broadcast_shapes(a.shape(), b.shape());
           int dim = -1;
           if (c[2].is_none()) {

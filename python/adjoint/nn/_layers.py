@@ -33,6 +33,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return input.mul_(mask) if inplace else input * mask
 
 
+def _check_shape(name: str, normalized_shape: Sequence[int]) -> None:
+    if isinstance(normalized_shape, int):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' must be tuple of ints, not int: "
+            f"write ({normalized_shape},)"
+        )
+
+
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -41,6 +49,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Bring the last axes to mean 0 and variance 1, then scale by `weight` and add `bias`."""
+    _check_shape("layer_norm", normalized_shape)
     return _core.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -51,6 +60,7 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Divide by the root of the mean square over the last axes, then scale by `weight`."""
+    _check_shape("rms_norm", normalized_shape)
     return _core.rms_norm(input, normalized_shape, weight, eps)
 
 

@@ -149,6 +149,11 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(target log input + (1 - target) log(1 - input)), each logarithm at least -100."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}) is deprecated. Please ensure they have the same size."
+        )
     return _core.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
 
@@ -163,6 +168,10 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Binary cross-entropy of sigmoid(input), computed without overflow."""
     reduction = _legacy_reduction(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Target size ({target.size()}) must be the same as input size ({input.size()})"
+        )
     return _core.binary_cross_entropy_with_logits(
         input, target, weight=weight, pos_weight=pos_weight, reduction=reduction
     )
