@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import pickle
 import weakref
 from typing import Any
@@ -221,3 +222,136 @@ def test_subclasses_keep_their_attributes() -> None:
     assert isinstance(p, ad.Tensor) and p.requires_grad and p.is_leaf
     y = pickle.loads(pickle.dumps(x))
     assert type(y) is Named and y.unit == "s"
+
+
+def test_results_of_a_subclass_have_its_type() -> None:
+    x = ad.ones(3).as_subclass(Named)
+    for result in (x + 1, 1 - x, -x, x.sin(), ad.exp(x), x.sum(), x[0], x < 2, ad.cat([x, x])):
+        assert type(result) is Named
+    assert all(type(part) is Named for part in x.max(dim=0))
+    before = x
+    x += 1
+    assert x is before
+    assert type(ad.nn.Parameter(ad.ones(2)) * 2) is ad.Tensor
+
+
+def test_a_leaf_of_a_subclass_gets_a_gradient() -> None:
+    x = ad.Tensor._make_subclass(Named, ad.ones(3), True)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    y = ad.ones(3, requires_grad=True)
+    (y.as_subclass(Named) * 3).sum().backward()
+    assert y.grad.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_torch_function_is_asked_first() -> None:
+    calls = []
+
+    class Logged(ad.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = ad.ones(2).as_subclass(Logged)
+    y = ad.exp(3 - (x + 1) * 2)
+    assert calls == ["__add__", "__mul__", "__rsub__", "exp"] and type(y) is Logged
+
+
+def test_constructors_of_subclasses_run() -> None:
+    class Unit(ad.Tensor):  # type: ignore[misc, name-defined]
+        def __new__(cls, data: Any, unit: str) -> Any:
+            return super().__new__(cls, data)
+
+        def __init__(self, data: Any, unit: str) -> None:
+            self.unit = unit
+
+    x = Unit([1.0, 2.0], "m")
+    assert type(x) is Unit and x.unit == "m" and x.tolist() == [1.0, 2.0]
+    assert copy.deepcopy(x).unit == "m"
+
+
+def test_memory_that_is_read_only_stays_so() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = ad.from_numpy(array)
+    with pytest.raises(RuntimeError, match="read-only"):
+        x.add_(1)
+    assert not x.numpy().flags.writeable and (x + 1).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(RuntimeError, match="read-only"):
+        ad.frombuffer(b"abcd", dtype=ad.uint8).zero_()
+
+
+def test_an_exported_buffer_survives_a_change_of_data() -> None:
+    x = ad.zeros(1000)
+    array = x.numpy()
+    x.data = ad.ones(3)
+    junk = [ad.ones(1000) for _ in range(20)]
+    assert array.sum() == 0 and len(junk) == 20
+    with pytest.raises(BufferError, match="detach"):
+        memoryview(ad.ones(2, requires_grad=True))
+
+
+def test_a_dlpack_capsule_is_used_once() -> None:
+    for version in (None, (1, 0)):
+        capsule = ad.arange(3).__dlpack__(max_version=version)
+        assert ad.from_dlpack(capsule).tolist() == [0, 1, 2]
+        with pytest.raises(RuntimeError, match="only once"):
+            ad.from_dlpack(capsule)
+
+
+STRUCTURE = {
+    "w": ad.ones(2, 3).t(),
+    "list": [1, 2.5, None, "text", True, (1, 2j), b"raw"],
+    3: float("inf"),
+    "big": 2**70,
+    "half": ad.ones(2, dtype=ad.bfloat16),
+    "empty": ad.ones(0, 2),
+    "leaf": ad.ones(2, requires_grad=True),
+}
+
+
+def test_what_is_saved_is_loaded(tmp_path: Any) -> None:
+    ad.save(STRUCTURE, tmp_path / "file")
+    back = ad.load(tmp_path / "file")
+    assert list(back) == list(STRUCTURE) and back["list"] == STRUCTURE["list"]
+    assert back[3] == float("inf") and back["big"] == 2**70
+    assert back["w"].tolist() == ad.ones(3, 2).tolist() and back["half"].dtype == ad.bfloat16
+    assert tuple(back["empty"].shape) == (0, 2) and back["leaf"].requires_grad
+    model, other = ad.nn.Linear(2, 2), ad.nn.Linear(2, 2)
+    ad.save(model.state_dict(), tmp_path / "model")
+    other.load_state_dict(ad.load(tmp_path / "model"))
+    assert other.weight.tolist() == model.weight.tolist()
+
+
+def test_only_data_is_saved_and_loaded() -> None:
+    with pytest.raises(TypeError, match=r"\['a'\]\[1\].*function"):
+        ad.save({"a": [1, lambda: 0]}, io.BytesIO())
+    for junk in (b"", b"abc", b"\xff" * 100, b"\x08" + bytes(7) + b"notjson!", b"PK\x03\x04junk"):
+        with pytest.raises(RuntimeError):
+            ad.load(io.BytesIO(junk))
+
+
+def test_safetensors_reads_what_save_wrote(tmp_path: Any) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    ad.save({"x": ad.arange(6.0).reshape(2, 3)}, tmp_path / "file")
+    (array,) = safetensors.load_file(tmp_path / "file").values()
+    assert array.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def test_files_of_torch_are_read_without_running_them() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(2, 2)
+    file = io.BytesIO()
+    torch.save({"m": model.state_dict(), "x": torch.arange(6).reshape(2, 3).t()}, file)
+    file.seek(0)
+    back = ad.load(file)
+    assert back["m"]["weight"].tolist() == model.weight.tolist()
+    assert back["x"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    whole = io.BytesIO()
+    torch.save(model, whole)
+    whole.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="state_dict"):
+        ad.load(whole)

@@ -210,3 +210,62 @@ def test_moments_of_the_distributions() -> None:
     ):
         assert abs(sample.mean().item() - mean) < 5 * deviation / n**0.5
         assert abs(sample.std().item() - deviation) < 0.01
+
+
+STRIDED: list[Callable[[Any], Any]] = [
+    lambda m: m.empty(4, 5).t().uniform_(),
+    lambda m: m.empty(4, 5, 6).permute(1, 2, 0).uniform_(),
+    lambda m: m.empty(4, 10)[:, ::2].random_(0, 9),
+    lambda m: m.zeros(5, 4).t().bernoulli_(m.linspace(0, 1, 5)),
+    lambda m: m.bernoulli(m.linspace(0, 1, 12).reshape(3, 4).t()),
+    lambda m: m.rand_like(m.zeros(3, 4).t()),
+    lambda m: m.multinomial(m.rand(4, 3).t(), 2),
+    lambda m: m.dropout(m.ones(4, 5).t(), 0.3, True),
+    lambda m: m.nn.functional.dropout(m.ones(40), 0.3),
+]
+
+
+@pytest.mark.parametrize("which", range(len(STRIDED)))
+def test_memory_is_filled_in_torch_s_order(which: int) -> None:
+    torch = pytest.importorskip("torch")
+    got, want = (drawn(m, STRIDED[which]) for m in (ad, torch))
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+def test_states_are_exchanged_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(9)
+    torch.randn(5)
+    ad.set_rng_state(ad.from_numpy(torch.get_rng_state().numpy()))
+    assert ad.rand(3).tolist() == torch.rand(3).tolist()
+
+
+def test_a_fill_cuts_history_and_refuses_leaves() -> None:
+    x = ad.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.uniform_()
+    assert x.tolist() == [1.0, 1.0, 1.0]
+    y = x * 2
+    y.normal_()
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0] and y._version == 1
+    with ad.no_grad():
+        x.uniform_()
+    assert x.is_leaf and x.requires_grad
+
+
+def test_dropout_passes_the_gradient_of_what_it_kept() -> None:
+    x = ad.ones(100, dtype=ad.float64, requires_grad=True)
+    y = ad.dropout(x, 0.25, True)
+    y.sum().backward()
+    assert x.grad.tolist() == y.tolist() and set(y.tolist()) == {0.0, 1 / 0.75}
+    assert ad.dropout(x, 0.25, False) is x
+
+
+def test_a_fork_leaves_the_stream_where_it_was() -> None:
+    ad.manual_seed(2)
+    with ad.random.fork_rng():
+        ad.rand(10)
+    first = ad.rand(2).tolist()
+    ad.manual_seed(2)
+    assert ad.rand(2).tolist() == first
