@@ -13,6 +13,8 @@ PYTHON_TYPES = {
     "Tensor": "Tensor",
     "Operand": "Tensor | Number",
     "Tensor[]": "Sequence[Tensor]",
+    "Tensor?[]": "Sequence[Tensor | None]",
+    "Tensor[*]": "Tensor | Sequence[Tensor]",
     "Scalar": "Number",
     "int": "_int",
     "float": "_float",

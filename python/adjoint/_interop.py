@@ -39,7 +39,8 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
         self = self.detach()
     if self.dtype == _core.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16; use tensor.float().numpy()")
-    return np.asarray(memoryview(self))
+    buffer: Any = self
+    return np.asarray(memoryview(buffer))
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -141,8 +142,9 @@ def _dense(plain: Tensor, stride: tuple[int, ...]) -> Tensor:
         if length != 1 and step != expected:
             return plain.clone()
         expected *= length
-    out = _core.empty_strided(plain.shape, stride, dtype=plain.dtype)
-    return out.copy_(plain)
+    out: Tensor = _core.empty_strided(plain.shape, stride, dtype=plain.dtype)
+    out.copy_(plain)
+    return out
 
 
 def _dressed(
@@ -193,7 +195,7 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
 def format_(self: Tensor, spec: str) -> str:
     """A 0-d tensor is formatted like the number it holds."""
     if self.dim() == 0:
-        return self.item().__format__(spec)
+        return format(self.item(), spec)
     if spec:
         raise TypeError(f"unsupported format string passed to Tensor.__format__: {spec!r}")
     return str(self)
@@ -315,7 +317,8 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     if self.requires_grad:
         raise RuntimeError("apply_() can't be called on a tensor that requires grad")
     values = [callable(v) for v in self.reshape(-1).tolist()]
-    return self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+    self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+    return self
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
@@ -324,7 +327,8 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
         raise RuntimeError("map_() can't be called on tensors that require grad")
     others = tensor.expand(self.shape).reshape(-1).tolist()
     values = [callable(a, b) for a, b in zip(self.reshape(-1).tolist(), others, strict=True)]
-    return self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+    self.copy_(_core._tensor(values, self.dtype).view(self.shape))
+    return self
 
 
 METHODS: dict[str, Any] = {

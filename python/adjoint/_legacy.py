@@ -9,13 +9,14 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._core import dtype as DType
 from adjoint._creation import _copied
 
 
 class _OfDtype(type):
     """The type of FloatTensor and its like: an instance is any tensor of that dtype."""
 
-    dtype: _core.dtype
+    dtype: DType
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance.dtype == cls.dtype
@@ -29,20 +30,22 @@ class _OfDtype(type):
                 )
             return args[0].detach()
         if not args:
-            return _core.empty(0, dtype=cls.dtype, device=device)
+            empty: Tensor = _core.empty(0, dtype=cls.dtype, device=device)
+            return empty
         if len(args) == 1 and not isinstance(args[0], int | _core.Size):
             if isinstance(args[0], str | bytes):
                 raise TypeError(f"new(): invalid data type '{type(args[0]).__name__}'")
             if not hasattr(args[0], "__len__") or not hasattr(args[0], "__getitem__"):
                 raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
             return _copied(args[0], cls.dtype)
-        return _core.empty(*args, dtype=cls.dtype, device=device)
+        sized: Tensor = _core.empty(*args, dtype=cls.dtype, device=device)
+        return sized
 
     def __repr__(cls) -> str:
         return f"<class 'torch.{cls.__name__}'>"
 
 
-def _of(name: str, dtype: _core.dtype) -> _OfDtype:
+def _of(name: str, dtype: DType) -> _OfDtype:
     doc = f"Tensors of dtype {dtype}, as a constructor and for isinstance."
     return _OfDtype(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "adjoint"})
 
