@@ -8,6 +8,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -258,8 +259,33 @@ std::vector<Tensor> run_backward(const std::vector<Root>& roots, const BackwardO
   return Run(options).go(roots);
 }
 
-void accumulate_grad(TensorObject* leaf, Tensor grad) {
-  if (!grad) return;
+namespace {
+
+// Note [Leaves shared by threads]. Adding a large gradient lets go of the GIL, and another thread's
+// pass may reach the same leaf meanwhile: its read, sum and store must not fall in between. One
+// lock serves all leaves, since the sum is bound by memory; it is waited for without the GIL, which
+// its holder needs to finish. Recursive, because a collection of garbage during the sum may run
+// anything.
+class AccumulateLock {
+ public:
+  explicit AccumulateLock(bool wanted) {
+    if (!wanted) return;
+    lock_ = std::unique_lock(mutex(), std::try_to_lock);
+    if (lock_) return;
+    WithoutGil release;
+    lock_.lock();
+  }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex m;
+    return m;
+  }
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+void add_to_leaf(TensorObject* leaf, Tensor grad) {
+  AccumulateLock lock(grad.numel() >= kReleaseGil);
   Tensor held = Tensor::borrow(leaf->grad);
   Tensor sum;
   if (!held) {
@@ -274,6 +300,13 @@ void accumulate_grad(TensorObject* leaf, Tensor grad) {
   TensorObject* before = leaf->grad;
   leaf->grad = sum.release();
   Py_XDECREF(before);
+}
+
+}  // namespace
+
+void accumulate_grad(TensorObject* leaf, Tensor grad) {
+  if (!grad) return;
+  add_to_leaf(leaf, std::move(grad));
   if (leaf->extra && leaf->extra->post_accumulate)
     engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);
 }
