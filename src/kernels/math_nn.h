@@ -119,7 +119,7 @@ ADJOINT_INLINE V logaddexp(V x, V y) {
 template <class V>
 ADJOINT_INLINE V logaddexp2(V x, V y) {
   V r = maximum(x, y) + log1p(exp2(-abs(x - y))) * ScalarOf<V>(kLog2e);
-  return (x == y) & (abs(x) == kInf<V>) ? x : r;
+  return x == y ? x + ScalarOf<V>(1) : r;  // exact, and not inf - inf
 }
 
 // 0 * log(0) is 0 here; a NaN in y wins.
