@@ -168,14 +168,16 @@ static const Op& add_alpha_ = def("add.alpha(input, alpha: Scalar, other: Operan
                                   .partial(2, nothing, [](T g, C c) { return scaled(g, c.in(1)); })
                                   .inplace();
 
-static const Op& sub_ = def("sub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
-                            "`input - alpha * other`, elementwise.")
-                            .forward(sub_forward)
-                            .direct("sub", 2)
-                            .partial(0, nothing, [](T g, C) { return g; })
-                            .partial(1, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
-                            .inplace()
-                            .alias("subtract");
+static const Op& sub_ =
+    def("sub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
+        "`input - alpha * other`, elementwise.")
+        .forward(sub_forward)
+        .direct("sub", 2)
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(1, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
+        .inplace()
+        .node([](const Value* v) { return v[0].is_tensor() ? "SubBackward0" : "RsubBackward1"; })
+        .alias("subtract");
 
 static const Op& sub_alpha_ = def("sub.alpha(input, alpha: Scalar, other: Operand)",
                                   "`input - alpha * other`: an older order of the arguments.")
@@ -184,12 +186,14 @@ static const Op& sub_alpha_ = def("sub.alpha(input, alpha: Scalar, other: Operan
                                   .partial(2, nothing, [](T g, C c) { return scaled(-g, c.in(1)); })
                                   .inplace();
 
-static const Op& rsub_ = def("rsub(input, other: Operand, *, alpha: Scalar = 1)",
-                             "`other - alpha * input`, elementwise.")
-                             .forward(rsub_forward)
-                             .partial(0, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
-                             .partial(1, nothing, [](T g, C) { return g; })
-                             .function_only();
+static const Op& rsub_ =
+    def("rsub(input, other: Operand, *, alpha: Scalar = 1)",
+        "`other - alpha * input`, elementwise.")
+        .forward(rsub_forward)
+        .partial(0, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
+        .partial(1, nothing, [](T g, C) { return g; })
+        .node([](const Value* v) { return v[1].is_tensor() ? "RsubBackward0" : "RsubBackward1"; })
+        .function_only();
 
 static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * other`, elementwise.")
                             .elementwise("mul")
@@ -264,6 +268,7 @@ static const Op& lerp_ =
         .partial(0, input(2), [](T g, C c) -> Tensor { return g * one_minus(c.in(2)); })
         .partial(1, input(2), [](T g, C c) { return g * c.in(2); })
         .partial(2, input(0) | input(1), [](T g, C c) { return g * (c.tensor(1) - c.in(0)); })
-        .inplace();
+        .inplace()
+        .node([](const Value* v) { return v[2].is_tensor() ? "LerpBackward1" : "LerpBackward0"; });
 
 }  // namespace adjoint

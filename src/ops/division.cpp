@@ -50,6 +50,7 @@ static const Op& div_mode_ =
         .partial(1, input(1) | output(),
                  [](T g, C c) { return c.in(2).is_none() ? by_quotient(g, c) : zeros_of(g); })
         .inplace()
+        .node("DivBackward2")
         .alias("divide");
 
 static const Op& floor_divide_ =
@@ -66,14 +67,19 @@ static const Op& remainder_ =
         .elementwise("remainder")
         .partial(0, nothing, [](T g, C) { return g; })
         .partial(1, input(0) | input(1), minus_quotient<"floor">)
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return v[1].is_tensor() ? "RemainderBackward1" : "RemainderBackward0";
+        });
 
-static const Op& fmod_ = def("fmod(input, other: Operand)",
-                             "What division rounded towards zero leaves, with the sign of `input`.")
-                             .elementwise("fmod")
-                             .partial(0, nothing, [](T g, C) { return g; })
-                             .partial(1, input(0) | input(1), minus_quotient<"trunc">)
-                             .inplace();
+static const Op& fmod_ =
+    def("fmod(input, other: Operand)",
+        "What division rounded towards zero leaves, with the sign of `input`.")
+        .elementwise("fmod")
+        .partial(0, nothing, [](T g, C) { return g; })
+        .partial(1, input(0) | input(1), minus_quotient<"trunc">)
+        .inplace()
+        .node([](const Value* v) { return v[1].is_tensor() ? "FmodBackward1" : "FmodBackward0"; });
 
 static const Op& reciprocal_ =
     def("reciprocal(input)", "`1 / input`, elementwise.")

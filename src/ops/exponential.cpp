@@ -77,6 +77,11 @@ static const Op& xlogy_ =
                    return op<"where">(limit, 0.0, op<"xlogy">(g, c.in(1)));
                  })
         .partial(1, input(0) | input(1), [](T g, C c) { return g * c.in(0) / c.in(1); })
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return !v[0].is_tensor()  ? "XlogyBackward1"
+                 : v[1].is_tensor() ? "XlogyBackward0"
+                                    : "XlogyBackward2";
+        });
 
 }  // namespace adjoint

@@ -69,6 +69,7 @@ struct Call {
   bool flag(int i) const { return args[i].boolean(); }
 };
 using Forward = Value (*)(Call&);
+using NodeName = const char* (*)(const Value* args);
 
 // --- what a rule sees
 // ------------------------------------------------------------------------------ Inputs and outputs
@@ -119,8 +120,9 @@ struct Op {
   std::string name;       // "max"
   std::string full_name;  // "max.dim"
   std::string doc;
-  std::string node_name;  // "MaxBackward0"
-  std::string family;     // the file it stands in: a chapter of the reference
+  std::string node_name;       // "MaxBackward0"
+  NodeName name_of = nullptr;  // where PyTorch's name depends on which arguments are tensors
+  std::string family;          // the file it stands in: a chapter of the reference
 
   Forward forward = nullptr;
   std::array<Rule, kMaxArguments> grads{};
@@ -199,6 +201,7 @@ class Block {
   Block& no_out() { return op_->has_out = false, *this; }
   Block& alias(const char* name) { return op_->aliases.push_back(name), *this; }
   Block& node(const char* name) { return op_->node_name = name, *this; }
+  Block& node(NodeName name) { return op_->name_of = name, *this; }
   Block& results(std::vector<std::string> names) {
     return op_->result_fields = std::move(names), *this;
   }

@@ -64,8 +64,12 @@ Tensor base_slope(T g, const Value& x, const Value& e) {
     return g * (e.tensor() * op<"pow">(base, op<"sub">(e, 1)));
   }
   if (e.complex() == 0.0) return zeros_of(g);
-  if (e.complex() == 1.0) return g;
-  if (e.complex() == 2.0) return mul_scaled(g, x, e);
+  // The short ways forget x, and with it that the next derivative of a polynomial is 0 rather than
+  // missing: they serve where nobody differentiates on.
+  if (!grad_enabled()) {
+    if (e.complex() == 1.0) return g;
+    if (e.complex() == 2.0) return mul_scaled(g, x, e);
+  }
   return mul_scaled(g, op<"pow">(x, less_one(e)), e);
 }
 
@@ -119,7 +123,12 @@ static const Op& pow_ =
         .partial(0, input(0) | input(1), [](T g, C c) { return base_slope(g, c.in(0), c.in(1)); })
         .partial(1, input(0) | input(1) | output(),
                  [](T g, C c) { return exponent_slope(g, c.in(0), c.in(1), c.out()); })
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return !v[0].is_tensor()  ? "PowBackward2"
+                 : v[1].is_tensor() ? "PowBackward1"
+                                    : "PowBackward0";
+        });
 
 static const Op& float_power_ =
     def("float_power(input: Operand, exponent: Operand)",

@@ -22,6 +22,10 @@ void each_tensor(const Value& v, F&& f) {
   }
 }
 
+const char* node_name(const Op& op, const Value* args) {
+  return op.name_of ? op.name_of(args) : op.node_name.c_str();
+}
+
 bool has_rule(const Op& op, int i) { return op.joint || op.grads[i]; }
 
 // Keeps the arguments that the rules read, and everything that is no tensor.
@@ -50,8 +54,8 @@ Node* begin_with_lists(const Op& op, Value* args) {
       edges.push_back(args[i].is_tensor() && rule ? gradient_edge(args[i].object()) : Edge{});
     }
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, static_cast<int>(edges.size()),
-                        op.argument_count);
+  Node* node =
+      new_node(node_name(op, args), op_backward, static_cast<int>(edges.size()), op.argument_count);
   node->op = &op;
   std::copy(edges.begin(), edges.end(), node->edges);
   save_arguments(node, op, args, uses_of(op, args).inputs);
@@ -101,7 +105,7 @@ Node* begin_record(const Op& op, Value* args) {
     int i = op.tensor_at[k];
     edges[k] = args[i].is_tensor() && has_rule(op, i) ? gradient_edge(args[i].object()) : Edge{};
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, op.tensor_arguments, op.argument_count);
+  Node* node = new_node(node_name(op, args), op_backward, op.tensor_arguments, op.argument_count);
   node->op = &op;
   std::copy_n(edges, op.tensor_arguments, node->edges);
   save_arguments(node, op, args, uses_of(op, args).inputs);
@@ -116,7 +120,7 @@ void record_direct(const Op& op, const Value* args, TensorObject* out) {
     edges[i] = gradient_edge(args[i].object());
     uses = uses | op.uses[i];
   }
-  Node* node = new_node(op.node_name.c_str(), op_backward, op.operands, op.operands);
+  Node* node = new_node(node_name(op, args), op_backward, op.operands, op.operands);
   node->op = &op;
   for (int i = 0; i < op.operands; ++i) {
     node->inline_edges[i] = edges[i];

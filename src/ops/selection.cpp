@@ -135,6 +135,9 @@ static const Op& clamp_ =
         .partial(1, input(0) | input(1) | input(2), clamp_low)
         .partial(2, input(0) | input(1) | input(2), clamp_high)
         .inplace()
+        .node([](const Value* v) {
+          return v[1].is_tensor() || v[2].is_tensor() ? "ClampBackward0" : "ClampBackward1";
+        })
         .alias("clip");
 
 static const Op& clamp_min_ =
@@ -144,7 +147,10 @@ static const Op& clamp_min_ =
                  [](T g, C c) { return pass_where(op<"ge">(c.in(0), c.in(1)), g); })
         .partial(1, input(0) | input(1),
                  [](T g, C c) { return pass_where(op<"lt">(c.in(0), c.in(1)), g); })
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return v[1].is_tensor() ? "ClampMinBackward1" : "ClampMinBackward0";
+        });
 
 static const Op& clamp_max_ =
     def("clamp_max(input, max: Operand)", "The input, but not above max.")
@@ -153,7 +159,10 @@ static const Op& clamp_max_ =
                  [](T g, C c) { return pass_where(op<"le">(c.in(0), c.in(1)), g); })
         .partial(1, input(0) | input(1),
                  [](T g, C c) { return pass_where(op<"gt">(c.in(0), c.in(1)), g); })
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return v[1].is_tensor() ? "ClampMaxBackward1" : "ClampMaxBackward0";
+        });
 
 static const Op& maximum_ =
     def("maximum(input, other)",
