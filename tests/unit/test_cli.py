@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import adjoint as package
 from adjoint.cli import _plot, demo
 
 
@@ -21,6 +23,8 @@ def adjoint(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         cwd=cwd,
+        # Another folder, where a relative PYTHONPATH would lead nowhere.
+        env=os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])},
     )
 
 

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import adjoint as ad
+
 ROOT = Path(__file__).parents[2] / "examples"
+# The examples run in a folder of their own, where a relative PYTHONPATH would lead nowhere.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(ad.__file__).parents[1])}
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
 def output(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=ENVIRONMENT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
