@@ -4,7 +4,7 @@
 # that share their name have an underscore.
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, TypeAlias, overload
+from typing import Any, NamedTuple, Self, TypeAlias, overload
 
 import numpy.typing as npt
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.op_schema import Argument, arguments_of, written
+from tools.op_schema import RESULT_TYPES, Argument, arguments_of, written
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = Path(__file__).with_name("core_template.pyi")
@@ -46,9 +46,23 @@ def parameters(arguments: list[Argument], method: bool, out: bool) -> str:
 
 
 def result_type(entry: dict[str, Any]) -> str:
-    """Return Tensor, or a tuple of as many tensors as the op names."""
-    fields = entry["results"]
-    return f"tuple[{', '.join(['Tensor'] * len(fields))}]" if fields else "Tensor"
+    """Return Tensor, or the named tuple of the tensors that the op names."""
+    if entry["results"]:
+        return tuple_name(entry["results"])
+    return RESULT_TYPES.get(entry["name"], "Tensor")
+
+
+def tuple_name(fields: list[str]) -> str:
+    return "_" + "_".join(fields)
+
+
+def named_tuples(table: list[dict[str, Any]]) -> list[str]:
+    """A class for each set of names that an op gives its results."""
+    found = {tuple_name(e["results"]): e["results"] for e in table if e["results"]}
+    return [
+        "\n".join([f"class {name}(NamedTuple):", *(f"    {field}: Tensor" for field in fields)])
+        for name, fields in sorted(found.items())
+    ]
 
 
 def op_members(table: list[dict[str, Any]], method: bool, present: set[str]) -> list[Member]:
@@ -148,7 +162,7 @@ def generate(core: ModuleType) -> str:
     ]
     module = merge(op_members(table, False, set(vars(core))), module_template, core, False)
     top = [lines[i] for n in [*head, *aliases] for i in range(n.lineno - 1, n.end_lineno or 0)]
-    return HEADER + "\n".join([*top, "", *module]) + "\n"
+    return HEADER + "\n".join([*top, "", *named_tuples(table), "", *module]) + "\n"
 
 
 def indent(text: str) -> str:

@@ -26,6 +26,18 @@ PYTHON_TYPES = {
     "any": "Any",
 }
 
+# What ops return that is neither one tensor nor a tuple of named ones.
+RESULT_TYPES = {
+    "allclose": "_bool",
+    "equal": "_bool",
+    "nonzero": "Any",  # a tensor, or a tuple of them with as_tuple=True
+    "unique": "Any",  # one to three tensors, as asked
+    "unique_consecutive": "Any",
+} | dict.fromkeys(
+    ["chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"],
+    "tuple[Tensor, ...]",
+)
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -39,7 +51,7 @@ class Argument:
     @property
     def variadic(self) -> bool:
         """Whether it may be given as separate positional arguments: x.reshape(2, 3)."""
-        return self.type.startswith("int[*]")
+        return self.type.startswith(("int[*]", "Tensor[*]"))
 
     @property
     def annotation(self) -> str:

@@ -149,8 +149,8 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     }
   }
   if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
-    runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype,
-                  ": ", op.name, "() writes only into a tensor of its input's dtype");
+    runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
+                  op.name, "() writes only into a tensor of its input's dtype");
   }
   check_inplace(out, false, op.name.c_str());
   Call c{op, args};

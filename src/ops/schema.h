@@ -4,8 +4,8 @@
 //
 // Types: Tensor (when none is written), Operand (a tensor or a number), Tensor[], Tensor?[] (items
 // may be None), Scalar, int, float, bool, str, int[] (an int counts as a list of one), int[*] (may
-// also be given as separate positional arguments), Tensor[*] (the same for tensors), dtype, any (the
-// Python object as it is). A `?` behind a type also takes None.
+// also be given as separate positional arguments), Tensor[*] (the same for tensors), dtype, any
+// (the Python object as it is). A `?` behind a type also takes None.
 #pragma once
 #include <string>
 #include <vector>
