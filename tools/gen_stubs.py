@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,8 @@ def parameters(arguments: list[Argument], method: bool, out: bool) -> str:
             parts.append(text)
             continue
         default = "" if argument.default is None or text.startswith("*") else " = ..."
-        parts.append(f"{text}: {argument.annotation}{default}")
+        name = f"{text}_" if iskeyword(text) else text  # uniform_(from, to): by position only
+        parts.append(f"{name}: {argument.annotation}{default}")
     if out and not method:
         starred = any(part.startswith("*") for part in parts)
         parts += ["out: Any = ..."] if starred else ["*", "out: Any = ..."]
@@ -69,16 +71,15 @@ def op_members(table: list[dict[str, Any]], method: bool, present: set[str]) -> 
     """Definitions of all ops that are methods (or functions), overloads together."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for entry in table:
-        if not entry["method" if method else "function"]:
-            continue
         arguments = arguments_of(entry)
         signature = parameters(arguments, method, entry["out"])
+        inplace = parameters(arguments, method, False)
         for name in [entry["name"], *entry["aliases"]]:
-            groups.setdefault(name, []).append((signature, result_type(entry)))
-            if entry["inplace"]:
-                returns = "Self" if method else "Tensor"
-                inplace = parameters(arguments, method, False)
-                groups.setdefault(name + "_", []).append((inplace, returns))
+            if entry["method" if method else "function"]:
+                groups.setdefault(name, []).append((signature, result_type(entry)))
+            # An op that is only a function (gelu) can still be a method in place (gelu_).
+            returns = "Self" if method else "Tensor"
+            groups.setdefault(name + "_", []).append((inplace, returns))
     return [
         (name, definition(name, forms)) for name, forms in sorted(groups.items()) if name in present
     ]
@@ -129,6 +130,8 @@ def merge(ops: list[Member], template: list[Member], owner: object, method: bool
 
 def public(owner: object) -> list[str]:
     names = set(vars(owner)) if not isinstance(owner, type) else set(dir(owner))
+    if isinstance(owner, type):
+        names.add("__buffer__")  # Python 3.11 has the slot without the name
     return sorted(names - {"__doc__", "__module__", "__class__", "__dict__", "__weakref__"})
 
 

@@ -11,14 +11,16 @@ from typing import Any as _Any
 
 from ._openblas import load as _load
 
-_core = _load()
+_load()
 
+from . import _core  # noqa: E402
 from ._core import *  # noqa: E402, F403
 from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-from . import _interop, _tensor_methods, autograd  # noqa: E402
+from . import _interop, _tensor_methods  # noqa: E402
+from . import autograd as autograd  # noqa: E402
 from ._creation import as_tensor as as_tensor  # noqa: E402
 from ._creation import asarray as asarray  # noqa: E402
 from ._creation import cartesian_prod as cartesian_prod  # noqa: E402

@@ -1,7 +1,8 @@
 """Loading the core without OpenBLAS's own threads.
 
-OpenBLAS starts its workers when the library is loaded; next to our pool they only get in the way, so
-it is told to have none. The variable is put back, as other copies of OpenBLAS in this process (NumPy's) read it too.
+OpenBLAS starts its workers when the library is loaded; next to our pool they only get in the way,
+so it is told to have none. The variable is put back, as other copies of OpenBLAS in this process
+(NumPy's) read it too.
 """
 
 from __future__ import annotations

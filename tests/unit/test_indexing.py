@@ -121,7 +121,7 @@ def test_gradient_of_writing(index: Any) -> None:
 
 
 def test_an_integer_selects_before_index_tensors_are_joined() -> None:
-    """Here torch and NumPy differ: NumPy counts the 0 among the index arrays and moves their axis."""
+    """Here torch and NumPy differ: NumPy counts the 0 as an index array and moves their axis."""
     assert ad.from_numpy(T)[0, :, ad.tensor([1, 2])].shape == (3, 2, 5)
     np.testing.assert_array_equal(
         ad.from_numpy(T)[0, :, ad.tensor([1, 2])].numpy(), T[0][:, [1, 2]]

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode:
-    """Sets grad mode on entry and puts back on exit; decorates functions, generators, coroutines."""
+    """Sets grad mode on entry and back on exit; decorates functions, generators, coroutines."""
 
     _value: bool
 
@@ -100,6 +100,7 @@ class no_grad(_Mode):
     _value = False
 
     def __new__(cls, orig_func: Any = None) -> Any:
+        """Decorate at once when used as ``@name`` without parentheses."""
         mode = super().__new__(cls)
         if orig_func is None:
             return mode
@@ -116,6 +117,7 @@ class enable_grad(_Mode):
     _value = True
 
     def __new__(cls, orig_func: Any = None) -> Any:
+        """Decorate at once when used as ``@name`` without parentheses."""
         mode = super().__new__(cls)
         if orig_func is None:
             return mode
@@ -136,6 +138,7 @@ class set_grad_enabled(_Mode):
         _core._set_grad_enabled(self._value)
 
     def clone(self) -> _Mode:
+        """A fresh context with the same setting."""
         return type(self)(self._value)
 
     def __enter__(self) -> None:
@@ -143,6 +146,7 @@ class set_grad_enabled(_Mode):
         _core._set_grad_enabled(self._value)
 
     def __call__(self, function: F) -> F:
+        """Decorate: the setting holds in the function only, so what it was is put back now."""
         _core._set_grad_enabled(self._at_creation)
         return super().__call__(function)
 
@@ -155,6 +159,7 @@ class inference_mode(_Mode):
         self._mode = mode
 
     def __new__(cls, mode: Any = True) -> Any:
+        """Decorate at once when used as ``@inference_mode`` without parentheses."""
         if isinstance(mode, bool):
             return super().__new__(cls)
         return cls()(mode)
@@ -164,4 +169,5 @@ class inference_mode(_Mode):
         return _core.is_grad_enabled() and not self._mode
 
     def clone(self) -> _Mode:
+        """A fresh context with the same setting."""
         return type(self)(self._mode)
