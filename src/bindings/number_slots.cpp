@@ -94,16 +94,37 @@ PyObject* release_python(Value v) {
   return v.is_tensor() ? reinterpret_cast<PyObject*>(v.release_object()) : to_python(v);
 }
 
+// The operands of an operator, without references of their own: the interpreter holds both until it
+// returns.
+struct Operands {
+  Value args[3];
+
+  bool parse(int i, PyObject* o) {
+    if (Py_TYPE(o) != tensor_type) return parse_operand(o, &args[i]);
+    lent[i] = true;
+    args[i].lend(as_tensor(o));
+    return true;
+  }
+  ~Operands() {
+    for (int i = 0; i < 2; ++i) {
+      if (lent[i]) args[i].forget();
+    }
+  }
+
+ private:
+  bool lent[2] = {false, false};
+};
+
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
     PyObject* result;
     if (g_subclasses && overridden(O, "", a, b, &result)) return result;
-    Value args[3];
-    if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
+    Operands operands;
+    if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
-    if (op.argument_count > 2) args[2] = op.schema.arguments[2].default_value;
-    return release_python(apply(op, args));
+    if (op.argument_count > 2) operands.args[2] = op.schema.arguments[2].default_value;
+    return release_python(apply(op, operands.args));
   });
 }
 

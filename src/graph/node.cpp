@@ -1,6 +1,7 @@
 // Making, traversing and freeing nodes. Read node.h first.
 #include "node.h"
 
+#include "../tensor/zero.h"
 #include "view.h"
 
 namespace adjoint {
@@ -70,8 +71,7 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
     n = PyObject_GC_New(Node, node_type);
     if (!n) throw PythonError{};
   }
-  std::memset(static_cast<void*>(&n->dict), 0,
-              offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict));
+  zero_bytes<offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict)>(&n->dict);
   n->name = name;
   n->backward = backward;
   n->sequence = ++g_sequence;

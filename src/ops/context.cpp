@@ -61,16 +61,16 @@ Value Context::in(int i) {
     throw std::logic_error("the derivative of " + node_->op->full_name + " reads argument " +
                            std::to_string(i) + " but its block does not say so");
   }
-  if (s.value.is_tensors() && version_of(s.value.tensors()) != s.version) {
+  if (s.value.is_tensors() && version_of(s.value.tensors()) != s.version) [[unlikely]] {
     for (const Tensor& t : s.value.tensors()) {
       if (t && t.version() > 0) changed_in_place(node_, t, 0);
     }
   }
   if (!s.value.is_tensor()) return s.value;
-  Tensor t = s.value.tensor();
-  if (t.version() != s.version) changed_in_place(node_, t, s.version);
+  if (s.value.object()->storage->version != s.version)
+    changed_in_place(node_, s.value.tensor(), s.version);
   int e = node_->op->edge_of[i];
-  if (grad_enabled() && e >= 0) return with_edge(t, node_->edges[e]);
+  if (grad_enabled() && e >= 0) return with_edge(s.value.tensor(), node_->edges[e]);
   return s.value;
 }
 

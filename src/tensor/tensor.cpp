@@ -1,6 +1,8 @@
 // Making and freeing tensor headers, and the arithmetic of shapes and strides.
 #include "tensor.h"
 
+#include "zero.h"
+
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
 
 namespace adjoint {
@@ -50,7 +52,7 @@ TensorObject* new_tensor_object() {
     t = PyObject_GC_New(TensorObject, tensor_type);
     if (!t) throw PythonError{};
   }
-  std::memset(&t->dict, 0, offsetof(TensorObject, dims) - offsetof(TensorObject, dict));
+  zero_bytes<offsetof(TensorObject, dims) - offsetof(TensorObject, dict)>(&t->dict);
   t->shape = t->dims;
   t->strides = t->dims + kInlineDims;
   PyObject_GC_Track(t);

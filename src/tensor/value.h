@@ -74,6 +74,12 @@ class Value {
     retain_payload();
   }
 
+  // Points at a tensor that the caller keeps alive; forget() must come before this value ends.
+  void lend(TensorObject* t) {
+    kind_ = Tensor_;
+    u_.t = t;
+  }
+  void forget() { kind_ = None; }
   void fill(TensorObject* t) {
     Py_INCREF(t);
     kind_ = Tensor_;
