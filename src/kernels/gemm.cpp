@@ -67,8 +67,8 @@ T scalar(Scale s) {
 // ---- one tile
 
 template <class T>
-void blas_product(int m, int n, int k, const Operand& a, const Operand& b, T* c, int ldc, T alpha,
-                  T beta) {
+void blas_product(int m, int n, int k, const BlasOperand& a, const BlasOperand& b, T* c, int ldc,
+                  T alpha, T beta) {
   const auto* pa = reinterpret_cast<const T*>(a.data);
   const auto* pb = reinterpret_cast<const T*>(b.data);
   const int lda = static_cast<int>(a.ld), ldb = static_cast<int>(b.ld);
@@ -94,9 +94,10 @@ struct Tile {
 
 // False if there is no memory.
 template <class T>
-bool tile_product(const Problem& p, const Operand& a, const Operand& b, const Tile& t) {
+bool tile_product(const Problem& p, const BlasOperand& a, const BlasOperand& b, const Tile& t) {
   const size_t item = sizeof(T);
-  const Operand ta{a.at(t.row, 0, item), a.ld, a.trans}, tb{b.at(0, t.col, item), b.ld, b.trans};
+  const BlasOperand ta{a.at(t.row, 0, item), a.ld, a.trans},
+      tb{b.at(0, t.col, item), b.ld, b.trans};
   const auto c_item = static_cast<int64_t>(item_size(p.dtype));
   char* c = p.c + (t.row * p.ldc + t.col) * c_item;
   const T alpha = scalar<T>(p.alpha), beta = scalar<T>(p.beta);
@@ -170,7 +171,7 @@ bool serial_product(const Problem& p) {
                    reinterpret_cast<T*>(p.c), p.ldc, scalar<T>(p.alpha), scalar<T>(p.beta));
       return true;
     }
-    Operand a, b;
+    BlasOperand a, b;
     if (!is_half(p.dtype) && as_it_lies(p.a, p.m, p.k, a) && as_it_lies(p.b, p.k, p.n, b)) {
       blas_product(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), a, b,
                    reinterpret_cast<T*>(p.c), static_cast<int>(p.ldc), scalar<T>(p.alpha),
@@ -178,8 +179,8 @@ bool serial_product(const Problem& p) {
       return true;
     }
   }
-  const Operand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
-  const Operand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
   return a.data && b.data && tile_product<T>(p, a, b, {0, 0, p.m, p.n});
 }
 
@@ -209,8 +210,8 @@ Tiles plan(const Problem& p) {
 
 template <class T>
 void tiled_product(const Problem& p, const Tiles& tiles) {
-  const Operand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
-  const Operand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
   std::atomic<bool> ok = a.data && b.data;
   const int64_t across = tiles.across(p);
   if (ok)
@@ -235,16 +236,16 @@ bool is_sliced(const Problem& p) {
 
 template <class T>
 void sliced_product(const Problem& p) {
-  const Operand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
-  const Operand b = prepare(p.dtype, p.b, p.k, p.n, Layout::Any, scratch.b);
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, Layout::Any, scratch.b);
   const int64_t length = std::max(kSlice, (p.k + kMostSlices - 1) / kMostSlices);
   const int64_t slices = (p.k + length - 1) / length, size = p.m * p.n;
   T* parts = reinterpret_cast<T*>(scratch.c.get(static_cast<size_t>(slices * size) * sizeof(T)));
   if (!a.data || !b.data || !parts) throw std::bad_alloc();
   parallel::parallel_for(slices, [&](int64_t s) {
     const int64_t first = s * length;
-    const Operand sa{a.at(0, first, sizeof(T)), a.ld, a.trans};
-    const Operand sb{b.at(first, 0, sizeof(T)), b.ld, b.trans};
+    const BlasOperand sa{a.at(0, first, sizeof(T)), a.ld, a.trans};
+    const BlasOperand sb{b.at(first, 0, sizeof(T)), b.ld, b.trans};
     blas_product<T>(static_cast<int>(p.m), static_cast<int>(p.n),
                     static_cast<int>(std::min(length, p.k - first)), sa, sb, parts + s * size,
                     static_cast<int>(p.n), T(1), T(0));

@@ -31,9 +31,9 @@ void Scratch::drop_if_large() noexcept {
   size_ = 0;
 }
 
-Operand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
-                Scratch& scratch) {
-  Operand out;
+BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
+                    Scratch& scratch) {
+  BlasOperand out;
   const DType to = compute_dtype(dtype);
   if (to == dtype && as_it_lies(matrix, rows, cols, out) &&
       !(out.trans && layout == Layout::RowMajor))

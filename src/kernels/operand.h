@@ -27,7 +27,7 @@ class Scratch {
 };
 
 // Element (i, j) is data[i * ld + j], or data[j * ld + i] if `trans`; in the compute dtype.
-struct Operand {
+struct BlasOperand {
   const char* data = nullptr;
   int64_t ld = 0;
   bool trans = false;
@@ -38,7 +38,8 @@ struct Operand {
 };
 
 // Whether the matrix can be used where it lies; fills `out` if so.
-inline bool as_it_lies(const Matrix& matrix, int64_t rows, int64_t cols, Operand& out) noexcept {
+inline bool as_it_lies(const Matrix& matrix, int64_t rows, int64_t cols,
+                       BlasOperand& out) noexcept {
   // The stride along an axis of one element means nothing: let it be what BLAS wants.
   const int64_t row_stride = rows == 1 ? cols : matrix.row_stride;
   const int64_t col_stride = cols == 1 ? rows : matrix.col_stride;
@@ -58,7 +59,7 @@ inline bool as_it_lies(const Matrix& matrix, int64_t rows, int64_t cols, Operand
 enum class Layout { Any, RowMajor };
 
 // The matrix as an operand in compute_dtype(dtype). `data` is null if there is no memory.
-Operand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
-                Scratch& scratch);
+BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t cols, Layout layout,
+                    Scratch& scratch);
 
 }  // namespace adjoint

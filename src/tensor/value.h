@@ -26,8 +26,8 @@ class Value {
     Object
   };
 
-  Value() : kind_(None) {}
-  Value(std::nullptr_t) : kind_(None) {}
+  Value() : kind_(None) { u_.i = 0; }
+  Value(std::nullptr_t) : Value() {}
   Value(bool b) : kind_(Bool) { u_.i = b; }
   Value(int i) : kind_(Int) { u_.i = i; }
   Value(int64_t i) : kind_(Int) { u_.i = i; }
