@@ -36,10 +36,17 @@ def within(op: Op, dtype: str) -> float:
     return 0.0 if op.ulps == 0 else max(2.0, 2 * factor * op.ulps)
 
 
+# torch is the less exact one here, so that its values say nothing about ours: its trigamma is off
+# by 1e-10 in float64, and it multiplies halves in half precision, where ours rounds once at the
+# end. tests/ops compares both with references that are exact enough.
+INEXACT_IN_TORCH = {("polygamma", "float64"), ("prod", "float16"), ("prod", "bfloat16")}
+INEXACT_GRADIENT = {"digamma", "polygamma"}
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_value_dtype_and_shape_are_those_of_torch(name: str) -> None:
     op = OPS[name]
-    for dtype in op.letters("bifhc"):
+    for dtype in (d for d in op.letters("bifhc") if (name, d) not in INEXACT_IN_TORCH):
         for label, sample in op.drawn(dtype):
             got, want = call(ad, op, sample, dtype), call(torch, op, sample, dtype)
             assert [dtype_name(t) for t in got] == [dtype_name(t) for t in want], label
@@ -84,6 +91,8 @@ def test_gradients_are_those_of_torch(name: str) -> None:
     for dtype in op.letters("fc"):
         # A gradient takes some ten roundings and is compared relative to the largest of its array.
         rtol = 256 * (2.0**-23 if dtype in ("float32", "complex64") else 2.0**-52)
+        if name in INEXACT_GRADIENT:
+            rtol = max(rtol, 1e-8)
         for label, sample in list(op.drawn(dtype))[::2]:
             got = gradients(ad, op, sample, dtype)
             want = gradients(torch, op, sample, dtype)
@@ -93,6 +102,15 @@ def test_gradients_are_those_of_torch(name: str) -> None:
                 if theirs is not None and theirs.size:
                     scale = max(1.0, float(np.max(np.abs(theirs))))
                     np.testing.assert_allclose(ours, theirs, rtol, rtol * scale, err_msg=label)
+
+
+def oddly_shaped(arg: Any) -> Any:
+    """A tuple stays one: adjoint's functions take one int for a list of one, as its methods do,
+    where some of torch's functions insist on a tuple.
+    """
+    if isinstance(arg, np.ndarray):
+        return np.ones((7, 5, 3), np.float32)
+    return (10**6,) if isinstance(arg, tuple) else 10**6
 
 
 def spoiled(sample: Sample) -> Iterator[tuple[str, Sample]]:
@@ -108,10 +126,7 @@ def spoiled(sample: Sample) -> Iterator[tuple[str, Sample]]:
         swapped = [
             ("a string", "text"),
             ("None", None),
-            (
-                "an odd shape",
-                np.ones((7, 5, 3), np.float32) if isinstance(arg, np.ndarray) else 10**6,
-            ),
+            ("an odd shape", oddly_shaped(arg)),
             ("a list of strings", ["a"]),
         ]
         for what, value in swapped:
@@ -131,6 +146,8 @@ def same_error(ours: type[BaseException] | None, theirs: type[BaseException] | N
     if theirs is None or ours is None:
         return ours is theirs
     expected = next(c for c in theirs.__mro__ if c.__module__ == "builtins")
+    if expected is AttributeError:  # torch's Python wrappers call methods of what is no tensor
+        return issubclass(ours, AttributeError | TypeError)
     if expected is NotImplementedError:  # torch's word for a dtype without a kernel
         expected = RuntimeError
     return issubclass(ours, expected)

@@ -221,7 +221,7 @@ def to_numpy(tensor: Any) -> Array:
         tensor = tensor.float()
     if hasattr(tensor, "resolve_conj"):
         tensor = tensor.resolve_conj().resolve_neg()
-    return np.asarray(tensor.numpy())
+    return np.asarray(tensor.numpy(force=True))  # torch's symbolic zeros have no memory
 
 
 def dtype_name(tensor: Any) -> str:
