@@ -22,8 +22,10 @@ TensorObject* common_layout(const Value& x, const Value& y) {
 }
 
 // A real number next to a float tensor takes its dtype: repeated, it is an operand like any other.
+// True and False are no such numbers: sub refuses them.
 bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
-  if (v.kind() == Value::Complex || like->numel > kMaxFilled) return false;
+  if (v.kind() == Value::Complex || v.kind() == Value::Bool || like->numel > kMaxFilled)
+    return false;
   double x = v.real();
   if (like->dtype == DType::Float32)
     std::fill_n(reinterpret_cast<float*>(buffer), like->numel, static_cast<float>(x));
@@ -135,6 +137,11 @@ bool keeps_dtype(const Op& op) {
          op.kernel->result == Result::Same && op.name != "square";
 }
 
+// Their results are positions, which PyTorch writes into int64 alone.
+bool finds_positions(const Op& op) {
+  return op.name == "nonzero" || op.name == "argmax" || op.name == "argmin";
+}
+
 }  // namespace
 
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
@@ -151,6 +158,10 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
     runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
                   op.name, "() writes only into a tensor of its input's dtype");
+  }
+  if (finds_positions(op) && out.dtype() != DType::Int64) {
+    runtime_error(op.name, "(): Expected out tensor to have scalar type Long but got ",
+                  out.dtype());
   }
   check_inplace(out, false, op.name.c_str());
   Call c{op, args};
