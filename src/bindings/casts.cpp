@@ -11,7 +11,9 @@ Tensor self_tensor(PyObject* self) { return Tensor::borrow(as_tensor(self)); }
 bool accept_device(PyObject* o) {
   if (o == Py_None) return true;
   Object text = Object::borrow(o);
-  if (!PyUnicode_Check(o)) {
+  if (PyLong_Check(o))
+    text = checked(PyObject_Str(o));  // PyTorch's number of an accelerator
+  else if (!PyUnicode_Check(o)) {
     if (std::strcmp(Py_TYPE(o)->tp_name, "device") != 0) return false;
     text = checked(PyObject_Str(o));
   }
@@ -88,6 +90,7 @@ PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keyw
     Wanted w{as_tensor(self)->dtype};
     Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
     if (n + named == 0) type_error("to() missing 1 required argument: a dtype, device or tensor");
+    if (n > 4) type_error("to() takes at most 4 positional arguments but ", n, " were given");
     int flags = 0;
     for (Py_ssize_t i = 0; i < n; ++i) take_positional(args[i], flags, w);
     for (Py_ssize_t i = 0; i < named; ++i)
@@ -96,10 +99,21 @@ PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keyw
   });
 }
 
+// The keywords of a method that has those of `allowed`; PyTorch's error for any other.
+void check_keywords(const char* method, PyObject* keywords,
+                    std::initializer_list<const char*> allowed) {
+  for (Py_ssize_t i = 0; keywords && i < PyTuple_GET_SIZE(keywords); ++i) {
+    std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i));
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end())
+      type_error(method, "() got an unexpected keyword argument '", name, "'");
+  }
+}
+
 template <DType D>
-PyObject* named_cast(PyObject* self, PyObject* const*, Py_ssize_t n, PyObject*) {
+PyObject* named_cast(PyObject* self, PyObject* const*, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     if (n) type_error(name_of(D), "() takes no positional arguments; use .to(dtype)");
+    check_keywords(name_of(D), keywords, {"memory_format"});
     return cast_to(self, D, false);
   });
 }
@@ -140,6 +154,9 @@ DType dtype_named(PyObject* o) {
 PyObject* type(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    if (n > 2)
+      type_error("type() takes a dtype and non_blocking, but ", n, " arguments were given");
+    check_keywords("type", keywords, {"dtype", "non_blocking"});
     PyObject* wanted = n ? args[0] : nullptr;
     for (Py_ssize_t i = 0; i < named; ++i) {
       if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, i), "dtype"))
