@@ -37,6 +37,7 @@ from ._formats import memory_format as memory_format  # noqa: E402
 from ._formats import preserve_format as preserve_format  # noqa: E402
 from ._formats import strided as strided  # noqa: E402
 from ._printing import set_printoptions as set_printoptions  # noqa: E402
+from ._queries import broadcast_shapes as broadcast_shapes  # noqa: E402
 from ._queries import is_complex as is_complex  # noqa: E402
 from ._queries import is_floating_point as is_floating_point  # noqa: E402
 from ._queries import is_nonzero as is_nonzero  # noqa: E402

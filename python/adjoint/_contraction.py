@@ -41,6 +41,11 @@ def einsum(*args: Any) -> Tensor:
             "operand and its subscripts list"
         )
     if not isinstance(args[0], str):
+        if not isinstance(args[0], Tensor):
+            raise TypeError(
+                "einsum(): the first argument must be the equation (str) or an operand (Tensor), "
+                f"not {type(args[0]).__name__}"
+            )
         args = _from_sublists(args)
     operands = args[1:]
     if len(operands) == 1 and isinstance(operands[0], list | tuple):

@@ -1,12 +1,48 @@
-"""Questions about a value that need no computation: `is_tensor`, `is_complex` and their like."""
+"""Questions about values and shapes that need no computation: `is_tensor`, `broadcast_shapes`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ._core import Tensor
+from ._core import Size, Tensor
 
-__all__ = ["is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel"]
+__all__ = [
+    "broadcast_shapes",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_tensor",
+    "numel",
+]
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """The shape that tensors of these shapes broadcast to; a RuntimeError if they do not.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    result: list[int] = []
+    for given in shapes:
+        shape = [given] if isinstance(given, int) else list(given)
+        for length in shape:
+            if length < 0:
+                raise RuntimeError(f"broadcast_shapes: the length {length} in {shape} is negative")
+        result = [1] * (len(shape) - len(result)) + result
+        for i in range(1, len(shape) + 1):
+            if shape[-i] == 1 or shape[-i] == result[-i]:
+                continue
+            if result[-i] != 1:
+                raise RuntimeError(
+                    "Shape mismatch: objects cannot be broadcast to a single shape: "
+                    f"{shape} does not fit {result} {i} from the end"
+                )
+            result[-i] = shape[-i]
+    return Size(result)
 
 
 def is_tensor(obj: Any) -> bool:

@@ -12,6 +12,8 @@ const char* other_name(const std::string& name) {
   if (name == "keepdim") return "keepdims";
   if (name == "input") return "x";
   if (name == "other") return "x2";
+  if (name == "dim0") return "axis0";
+  if (name == "dim1") return "axis1";
   return nullptr;
 }
 
@@ -50,6 +52,7 @@ bool parse_value(const Argument& a, PyObject* o, Value* out) {
     case ArgType::Scalar:
       return parse_scalar(o, out);
     case ArgType::Int: {
+      if (is_tensor(o) && as_tensor(o)->ndim) return false;  // 0-d tensors alone count as ints
       int64_t i;
       return parse_int(o, &i) && (*out = Value(i), true);
     }
@@ -198,6 +201,10 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
   }
   for (int i = 0; i < count; ++i) {
     if (given[i]) continue;
+    if (as[i].variadic && as[i].type == ArgType::TensorList) {  // block_diag(): a list of none
+      p.values[i] = Value(Tensors());
+      continue;
+    }
     if (!as[i].has_default) {
       if (p.explain) p.why = text("missing required argument '", as[i].name, "'");
       return false;

@@ -138,6 +138,10 @@ static const Op& rot90_ =
             runtime_error("expected total rotation dims == 2, but got dims = ", dims.size());
           if (t.ndim() < 2)
             runtime_error("expected total dims >= 2, but got total dims = ", t.ndim());
+          for (int64_t d : dims) {  // PyTorch's class here, unlike elsewhere
+            if (d < -t.ndim() || d >= t.ndim())
+              runtime_error("Rotation dim out of range, dim = ", d, " of ", t.ndim(), " dims");
+          }
           int a = wrap_dim(dims[0], t.ndim()), b = wrap_dim(dims[1], t.ndim());
           if (a == b) {
             runtime_error("expected rotation dims to be different, but got dim0 = ", dims[0],

@@ -42,6 +42,19 @@ Tensor swapped(T t, int a, int b) {
   return make_view(t, shape, strides, t.offset());
 }
 
+// The axes of movedim, which says in which of its lists one is repeated.
+Dims moved_axes(const Dims& dims, int ndim, const char* list) {
+  Dims out;
+  uint64_t seen = 0;
+  for (int64_t d : dims) {
+    int axis = wrap_dim(d, ndim);
+    if (seen >> axis & 1) runtime_error("movedim: repeated dim in `", list, "` (", dims, ")");
+    seen |= uint64_t{1} << axis;
+    out.push_back(axis);
+  }
+  return out;
+}
+
 // Leaves out the axes of length one that `mask` names.
 Tensor squeezed(T t, uint64_t mask) {
   Dims shape, strides;
@@ -93,6 +106,19 @@ static const Op& transpose_ =
         .alias("swapaxes")
         .alias("swapdims");
 
+static const Op& adjoint_ =
+    def("adjoint(input)", "The last two axes exchanged, the elements conjugated.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          if (t.ndim() == 1) {
+            runtime_error(
+                "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D "
+                "tensor.");
+          }
+          return op<"conj">(t.ndim() ? op<"transpose">(t, -2, -1).tensor() : t);
+        })
+        .no_out();
+
 static const Op& t_ =
     def("t(input)", "The transpose of a matrix; vectors and 0-d stay as they are.")
         .forward([](Call& c) -> Value {
@@ -117,8 +143,8 @@ static const Op& movedim_ =
                           " dims) should contain the same number of dims as destination (", to,
                           " dims)");
           }
-          Dims source = distinct_axes(from, t.ndim(), "movedim");
-          Dims destination = distinct_axes(to, t.ndim(), "movedim");
+          Dims source = moved_axes(from, t.ndim(), "source");
+          Dims destination = moved_axes(to, t.ndim(), "destination");
           if (t.ndim() == 0) return op<"alias">(t);
           Dims order(t.ndim(), -1);
           for (int i = 0; i < source.size(); ++i)

@@ -134,6 +134,11 @@ static const Op& index_add_ =
         "added.")
         .forward([](Call& c) -> Value {
           Tensor source = c.tensor(3);
+          wrap_dim(c.integer(1), c.tensor(0).ndim());
+          if (c.tensor(2).ndim() > 1) {
+            index_error("index_add_(): Index is supposed to be a vector, but got dim: ",
+                        c.tensor(2).ndim());
+          }
           if (c[4].complex() != 1.0) {
             GradMode off(false);
             source = cast(source * c[4], source.dtype());
@@ -142,7 +147,7 @@ static const Op& index_add_ =
           try {
             return put_rows(c, Reduce::Add, source, "index_add_");
           } catch (const Error& e) {
-            if (e.kind == ErrorClass::Index && c.tensor(2).ndim() <= 1) runtime_error(e.what());
+            if (e.kind == ErrorClass::Index) runtime_error(e.what());
             throw;
           }
         })

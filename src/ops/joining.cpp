@@ -360,7 +360,7 @@ static const Op& block_diag_ =
         "A matrix of zeros with the given matrices on its diagonal.")
         .forward([](Call& c) -> Value {
           const Tensors& ts = c.tensors(0);
-          int64_t rows = 0, columns = 0;
+          int64_t rows = ts.empty(), columns = 0;  // of nothing, PyTorch makes (1, 0)
           Dims geometry;
           for (const Tensor& t : ts) {
             if (t.ndim() > 2) {

@@ -201,7 +201,9 @@ static const Op& tensor_split_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           if (t.ndim() == 0)
-            runtime_error("tensor_split expected at least a 1-dimensional tensor, but got 0 dims");
+            runtime_error(
+                "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 "
+                "dims");
           return equal_parts(t, wrap_dim(c.integer(2), t.ndim()), c.integer(1), "tensor_split");
         })
         .no_out();
@@ -212,8 +214,29 @@ static const Op& tensor_split_indices_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           if (t.ndim() == 0)
-            runtime_error("tensor_split expected at least a 1-dimensional tensor, but got 0 dims");
+            runtime_error(
+                "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 "
+                "dims");
           return between(t, wrap_dim(c.integer(2), t.ndim()), c.ints(1));
+        })
+        .no_out();
+
+static const Op& tensor_split_tensor_ =
+    def("tensor_split.tensor_indices_or_sections(input, tensor_indices_or_sections, dim: int = 0)",
+        "The same, with the number of parts or the indices in a tensor of int64.")
+        .forward([](Call& c) -> Value {
+          Tensor at = contiguous(c.tensor(1));
+          if (at.dtype() != DType::Int64 || at.ndim() > 1) {
+            runtime_error(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                "one-dimensional int64 tensor, but got ",
+                at.ndim(), " dims of ", at.dtype());
+          }
+          const auto* first = reinterpret_cast<const int64_t*>(at->data);
+          if (at.ndim() == 0) return op<"tensor_split">(c.tensor(0), *first, c.integer(2));
+          Dims indices;
+          for (int64_t i = 0; i < at.numel(); ++i) indices.push_back(first[i]);
+          return op<"tensor_split.indices">(c.tensor(0), indices, c.integer(2));
         })
         .no_out();
 

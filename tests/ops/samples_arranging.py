@@ -36,7 +36,7 @@ ARRANGING = [
         S(R(2, 6), 1, (2, 3)), S(R(6), 0, (-1, 2)), S(R(4, 3), dim=-2, sizes=(2, 2)),
     ]),
     moved("ravel", [S(R(2, 3)), S(R()), S(R(0, 2))]),
-    moved("t", [S(R(2, 3)), S(R(3)), S(R())]),
+    moved("t", [S(R(2, 3)), S(R(3)), S(R())]), moved("adjoint", [S(R(2, 3)), S(R(2, 3, 4))]),
     moved("broadcast_to", [S(R(1, 3), (2, 3)), S(R(), (2,)), S(R(3), (2, 3))]),
     moved("tile", [S(R(2, 3), (2,)), S(R(2), (2, 2)), S(R(2, 3), (1, 2, 2)), S(R(), (3,))]),
     moved("repeat_interleave", [S(R(2, 3), 2), S(R(2, 3), 3, dim=0), S(R(2, 3), 2, -1)]),
@@ -118,6 +118,7 @@ def over(f: Callable[..., Any]) -> Callable[..., Any]:
 
 ARRANGED: dict[str, Callable[..., Any]] = {
     "unflatten": unflattened, "ravel": np.ravel, "t": np.transpose,
+    "adjoint": lambda x: np.conj(np.swapaxes(x, -2, -1)),
     "broadcast_to": np.broadcast_to, "tile": np.tile,
     "repeat_interleave": lambda x, n, dim=None: np.repeat(x, n, axis=dim),
     "hstack": np.hstack, "vstack": np.vstack, "dstack": np.dstack,
