@@ -79,15 +79,17 @@ void run_post_accumulate(PyObject* dict, TensorObject* leaf) {
   Object hooks = hooks_in(dict);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
     Object r = call_hook(PyList_GET_ITEM(hooks.get(), i), reinterpret_cast<PyObject*>(leaf));
-    if (r.get() != Py_None) runtime_error("a post accumulate grad hook should return None");
+    if (r.get() != Py_None) runtime_error("Tensor post accumulate grad hooks should return None.");
   }
 }
 
 void retain(PyObject* weak, const Tensor& grad) {
   PyObject* o = PyWeakref_GetObject(weak);
   if (o == Py_None) return;
-  Tensor g = grad;
-  TensorObject* before = std::exchange(as_tensor(o)->grad, g.release());
+  TensorObject* t = as_tensor(o);
+  // A second pass adds, as it does for leaves.
+  Tensor g = t->grad ? Tensor::borrow(t->grad) + grad : grad;
+  TensorObject* before = std::exchange(t->grad, g.release());
   Py_XDECREF(before);
 }
 
@@ -138,8 +140,8 @@ void check_grad(const Tensor& g, PyObject* output, Py_ssize_t i) {
   if (!is_tensor(output)) return;
   Tensor t = Tensor::borrow(as_tensor(output));
   if (!(g.shape() == t.shape())) {
-    runtime_error("Mismatch in shape: grad_output[", i, "] has a shape of ", g.shape(),
-                  " and output[", i, "] has a shape of ", t.shape(), ".");
+    runtime_error("Mismatch in shape: grad_output[", i, "] has a shape of torch.Size(", g.shape(),
+                  ") and output[", i, "] has a shape of torch.Size(", t.shape(), ").");
   }
   if (is_complex(g.dtype()) != is_complex(t.dtype())) {
     runtime_error(

@@ -79,7 +79,9 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
     }
   }
   if (!grad_enabled()) return;
-  if (!recording && !needs_grad(t.get())) return;
+  // A view made before its base came to require grad knows nothing of it, but changes it.
+  bool changes_leaf = t.is_view() && needs_grad(t->base) && !t->base->grad_fn;
+  if (!recording && !needs_grad(t.get()) && !changes_leaf) return;
   if (t.requires_grad() && t.is_leaf() && !stale_view(t.get())) {
     if (t.is_view()) {
       runtime_error(

@@ -36,7 +36,7 @@ constexpr uint32_t kNotSaved = UINT32_MAX;
       "  freed here    ",
       n->freed_by.describe(),
       "\n"
-      "  fix: specify retain_graph=True there if you need to backward through the graph a second "
+      "  fix: Specify retain_graph=True there if you need to backward through the graph a second "
       "time");
 }
 

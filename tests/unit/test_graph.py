@@ -159,3 +159,28 @@ def test_detach_shares_memory_and_leaves_the_graph() -> None:
     assert x[0].item() == 5.0 and x._version == 1
     y = x * 2
     assert y.detach_() is y and not y.requires_grad
+
+
+def test_a_view_older_than_the_leafs_requires_grad_refuses_to_change_it() -> None:
+    leaf = ad.ones(2, 3)
+    view = leaf[:]
+    leaf.requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        view.add_(5)
+    assert leaf.tolist() == [[1.0] * 3] * 2
+    leaf.detach().add_(5)  # says that it means it
+    with ad.no_grad():
+        view.add_(1)
+    assert leaf.tolist() == [[7.0] * 3] * 2
+
+
+def test_retained_gradients_add_up_over_passes() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 3
+    h.retain_grad()
+    out = (h * h).sum()
+    out.backward(retain_graph=True)
+    assert h.grad.tolist() == [6.0, 12.0]
+    out.backward()
+    assert h.grad.tolist() == [12.0, 24.0]
+    assert x.grad.tolist() == [36.0, 72.0]
