@@ -82,6 +82,7 @@ def gradients(library: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
 WRONG_IN_TORCH = {"as_strided_scatter"}
 
 
+@pytest.mark.filterwarnings("ignore:Using torch.cross without:UserWarning")
 @pytest.mark.parametrize(
     "name", [n for n, op in OPS.items() if op.diff and n not in WRONG_IN_TORCH]
 )
