@@ -21,6 +21,11 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 from . import _interop, _tensor_methods  # noqa: E402
 from . import autograd as autograd  # noqa: E402
+from ._constants import e as e  # noqa: E402
+from ._constants import inf as inf  # noqa: E402
+from ._constants import nan as nan  # noqa: E402
+from ._constants import newaxis as newaxis  # noqa: E402
+from ._constants import pi as pi  # noqa: E402
 from ._creation import as_tensor as as_tensor  # noqa: E402
 from ._creation import asarray as asarray  # noqa: E402
 from ._creation import cartesian_prod as cartesian_prod  # noqa: E402

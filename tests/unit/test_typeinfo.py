@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,3 +71,9 @@ def test_figures_are_read_only() -> None:
     info: Any = ad.finfo(ad.float32)
     with pytest.raises(AttributeError, match=r"'eps'.*not writable"):
         info.eps = 1.0
+
+
+def test_constants_are_those_of_the_math_module() -> None:
+    assert (ad.pi, ad.e, ad.inf, ad.newaxis) == (math.pi, math.e, math.inf, None)
+    assert math.isnan(ad.nan)
+    assert ad.zeros(2)[:, ad.newaxis].shape == (2, 1)
