@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tools.gen_reference import block, signature
-from tools.gen_stubs import op_members
+from tools.gen_stubs import named_tuples, op_members
 from tools.op_schema import arguments_of
 
 
@@ -47,7 +47,10 @@ def test_overloads_and_inplace_forms_reach_the_stub() -> None:
         "@overload",
         "def max(self) -> Tensor: ...",
         "@overload",
-        "def max(self, dim: _int, keepdim: _bool = ...) -> tuple[Tensor, Tensor]: ...",
+        "def max(self, dim: _int, keepdim: _bool = ...) -> _values_indices: ...",
+    ]
+    assert named_tuples(table) == [
+        "class _values_indices(NamedTuple):\n    values: Tensor\n    indices: Tensor"
     ]
     assert members["sin_"] == "def sin_(self) -> Self: ..."
     assert members["reshape"] == "def reshape(self, *shape: _int | Sequence[_int]) -> Tensor: ..."
