@@ -66,7 +66,7 @@ def test_a_dim_out_of_range_is_named(name: str, shape: Any, dim: int) -> None:
     x = ad.ones(shape)
     with pytest.raises(IndexError, match=str(dim)) as caught:
         getattr(ad, name)(x, **{**sample.kwargs, "dim": dim})
-    assert str(rank - 1) in str(caught.value)
+    assert str(rank - 1) in str(caught.value) or "no dimensions" in str(caught.value)
 
 
 @drawn
