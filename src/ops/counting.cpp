@@ -137,22 +137,38 @@ Value unique_of(Call& c, bool sort, bool inverse, bool counts, const Value& dim_
   return out;
 }
 
-// The cells below (or above) a diagonal: rows in the first line, columns in the second.
+// The cells below (or above) a diagonal: rows in the first line, columns in the second. Row i is
+// cut at column i + shift, and only the rows that have cells are walked through.
 Tensor triangle(Call& c, bool lower) {
-  int64_t rows = c.integer(0), columns = c.integer(1), offset = c.integer(2);
-  if (rows < 0) runtime_error("row must be non-negative, got ", rows);
-  if (columns < 0) runtime_error("col must be non-negative, got ", columns);
-  std::vector<int64_t> at[2];
-  for (int64_t i = 0; i < rows; ++i) {
-    int64_t split = std::clamp<int64_t>(lower ? i + offset + 1 : i + offset, 0, columns);
-    for (int64_t j = lower ? 0 : split; j < (lower ? split : columns); ++j) {
-      at[0].push_back(i);
-      at[1].push_back(j);
+  using Wide = __int128;  // row and column numbers add up to more than an int64_t holds
+  Wide rows = c.integer(0), columns = c.integer(1), shift = Wide(c.integer(2)) + lower;
+  if (rows < 0) runtime_error("row must be non-negative, got ", c.integer(0));
+  if (columns < 0) runtime_error("col must be non-negative, got ", c.integer(1));
+  Wide first = lower ? std::clamp<Wide>(1 - shift, 0, rows) : 0;
+  Wide last = lower ? rows : std::clamp<Wide>(columns - shift, 0, rows);
+  auto cells = [&](Wide i) {
+    Wide cut = std::clamp<Wide>(i + shift, 0, columns);
+    return lower ? cut : columns - cut;
+  };
+  Wide n = 0;
+  // A row that has cells has at least one: what exceeds this exceeds every memory.
+  constexpr Wide most = Wide(1) << 33;
+  if (columns > 0 && last - first > most) n = most;
+  for (Wide i = first; i < last && columns > 0 && n < most; ++i) n += cells(i);
+  if (n >= most) {
+    runtime_error("the triangle of a matrix of ", c.integer(0), " by ", c.integer(1),
+                  " has too many cells to list");
+  }
+  int64_t total = static_cast<int64_t>(n);
+  Tensor out = empty(Dims{2, total}, DType::Int64);
+  int64_t *row = out.data<int64_t>(), *column = row + total;
+  for (Wide i = first; i < last && columns > 0; ++i) {
+    Wide begin = lower ? 0 : columns - cells(i), end = lower ? cells(i) : columns;
+    for (Wide j = begin; j < end; ++j) {
+      *row++ = static_cast<int64_t>(i);
+      *column++ = static_cast<int64_t>(j);
     }
   }
-  int64_t n = static_cast<int64_t>(at[0].size());
-  Tensor out = empty(Dims{2, n}, DType::Int64);
-  for (int k = 0; k < 2; ++k) std::copy(at[k].begin(), at[k].end(), out.data<int64_t>() + k * n);
   return cast(out, c[3].is_none() ? DType::Int64 : c[3].dtype());
 }
 
@@ -198,6 +214,7 @@ static const Op& bincount_ =
               runtime_error("bincount only supports 1-d non-negative integral inputs. (got ", v[i],
                             ")");
             }
+            if (v[i] == INT64_MAX) runtime_error("bincount: ", v[i], " needs too many bins");
             n = std::max(n, v[i] + 1);
           }
           if (!weights) {
@@ -245,7 +262,9 @@ static const Op& histc_ =
           Tensor out = zeros(Dims{bins}, DType::Float64);
           for (int64_t i = 0; i < v.numel(); ++i) {
             if (!(p[i] >= low && p[i] <= high)) continue;
-            int64_t k = static_cast<int64_t>((p[i] - low) / (high - low) * double(bins));
+            // Halved, since the width of a finite range need not be finite.
+            double part = (p[i] / 2 - low / 2) / (high / 2 - low / 2);
+            int64_t k = part < 1 ? static_cast<int64_t>(part * double(bins)) : bins - 1;
             out.data<double>()[std::min(k, bins - 1)] += 1;
           }
           return cast(out, t.dtype());
