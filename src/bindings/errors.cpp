@@ -1,4 +1,7 @@
 // From C++ exceptions to Python's: the one place.
+#include <stdexcept>
+#include <string_view>
+
 #include "../tensor/allocator.h"
 #include "python.h"
 
@@ -24,6 +27,10 @@ PyObject* class_of(ErrorClass k) {
   }
 }
 
+// For lists of sizes and results, which are kept outside the tensors' memory.
+constexpr const char* kTooMuch =
+    "not enough memory: a size or a count in the arguments of this call is too large";
+
 }  // namespace
 
 void set_python_error() noexcept {
@@ -36,7 +43,10 @@ void set_python_error() noexcept {
     PyErr_SetString(class_of(e.kind), e.what());
   } catch (const std::bad_alloc& e) {
     // PyTorch's class for a failed allocation is RuntimeError.
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    bool bare = std::string_view(e.what()).starts_with("std::");  // not the allocator's own
+    PyErr_SetString(PyExc_RuntimeError, bare ? kTooMuch : e.what());
+  } catch (const std::length_error&) {
+    PyErr_SetString(PyExc_RuntimeError, kTooMuch);
   } catch (const std::invalid_argument& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const std::exception& e) {
