@@ -177,7 +177,21 @@ def polygamma(n: int, x: Array) -> Any:
 
 
 def xlogy(x: Any, y: Any) -> Any:
-    return np.multiply(x, np.log(y))
+    with np.errstate(all="ignore"):  # 0 * log(y) is 0 but for a y that is NaN
+        return np.where((np.asarray(x) == 0) & ~np.isnan(y), 0, np.multiply(x, np.log(y)))
+
+
+def angle(x: Array) -> Any:
+    """Of a real number: pi below zero, 0 at both zeros (torch's choice; NumPy has pi at -0)."""
+    if x.dtype.kind == "c":
+        return np.angle(x)
+    pi = np.longdouble("3.14159265358979323846")
+    return np.where(np.isnan(x), x, np.where(x < 0, pi, 0))
+
+
+def sign_bit(x: Any) -> Any:
+    x = np.asarray(x)
+    return np.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
 def sinc(x: Array) -> Any:
@@ -204,7 +218,7 @@ REFERENCES: dict[str, Reference] = {
     "erfinv": scipy64(special.erfinv), "lgamma": scipy64(special.gammaln),
     "digamma": scipy64(special.digamma), "logit": logit, "softplus": softplus,
     "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "xlogy": xlogy,
-    "float_power": float_power, "sgn": sgn, "angle": np.angle, "sinc": sinc,
+    "float_power": float_power, "sgn": sgn, "angle": angle, "sinc": sinc,
     "rsub": lambda x, y, alpha=1: y - np.multiply(x, alpha),
     "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "polygamma": polygamma,
     "clamp_min": np.maximum, "clamp_max": np.minimum, "copysign": np.copysign,
@@ -212,7 +226,7 @@ REFERENCES: dict[str, Reference] = {
     "nextafter": lambda x, y: np.nextafter(*(v.astype("f8" if v.dtype.itemsize > 8 else "f4")
                                              for v in (x, y))),
     "gcd": np.gcd, "lcm": np.lcm, "isposinf": lambda x: x == np.inf,
-    "isneginf": lambda x: x == -np.inf, "signbit": lambda x: np.asarray(x) < 0,
+    "isneginf": lambda x: x == -np.inf, "signbit": sign_bit,
     "isreal": np.isreal, "isclose": lambda x, y: np.isclose(x, y),
     "conj_physical": np.conj, "complex": lambda x, y: x + 1j * y,
     "polar": lambda r, t: r * np.exp(1j * t),
