@@ -14,7 +14,7 @@ OPTIMIZERS = [
     "SGD(w, 0.05, momentum=0.9)",
     "SGD(w, 0.05, momentum=0.9, nesterov=True, weight_decay=0.1)",
     "SGD(w, 0.01, momentum=0.5, dampening=0.2, weight_decay=0.1)",
-    "SGD(w, 0.001, maximize=True)",
+    "SGD(w, 1e-5, maximize=True)",
     "Adam(w, 0.1)",
     "Adam(w, 0.01, betas=(0.3, 0.5))",
     "Adam(w, 0.1, weight_decay=0.1, amsgrad=True)",
