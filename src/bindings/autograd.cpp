@@ -87,8 +87,9 @@ void retain(PyObject* weak, const Tensor& grad) {
   PyObject* o = PyWeakref_GetObject(weak);
   if (o == Py_None) return;
   TensorObject* t = as_tensor(o);
-  // A second pass adds, as it does for leaves.
-  Tensor g = t->grad ? Tensor::borrow(t->grad) + grad : grad;
+  // A second pass adds, as it does for leaves. A copy, since the gradient itself travels on and may
+  // be an expanded view.
+  Tensor g = t->grad ? Tensor::borrow(t->grad) + grad : op<"clone">(grad).tensor();
   TensorObject* before = std::exchange(t->grad, g.release());
   Py_XDECREF(before);
 }

@@ -256,3 +256,12 @@ def test_the_graph_goes_with_its_last_tensor() -> None:
     del end
     gc.collect()
     assert reference() is None
+
+
+def test_a_retained_gradient_is_not_the_memory_of_another() -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    h = x + 0
+    h.retain_grad()
+    h.sum().backward()
+    h.grad.zero_()
+    assert x.grad.tolist() == [1.0, 1.0]
