@@ -91,6 +91,10 @@ Value between(T t, int axis, const Dims& ends) {
 Value equal_parts(T t, int axis, int64_t sections, const char* op_name) {
   if (sections <= 0)
     runtime_error(op_name, ": number of sections must be larger than 0, got ", sections);
+  // Sections may be empty, so the axis sets no limit; this many headers alone fill 10 GB.
+  constexpr int64_t most = int64_t(1) << 26;
+  if (sections > most)
+    runtime_error(op_name, ": at most ", most, " sections can be kept, got ", sections);
   Dims ends;
   int64_t whole = t.size(axis) / sections, more = t.size(axis) % sections, at = 0;
   for (int64_t i = 0; i + 1 < sections; ++i) {
