@@ -92,7 +92,7 @@ options = st.fixed_dictionaries(
     optional={
         "precision": st.integers(0, 12),
         "threshold": st.sampled_from([0, 5, 20, 1000, math.inf]),
-        "edgeitems": st.integers(1, 5),
+        "edgeitems": st.integers(0, 5),
         "linewidth": st.sampled_from([1, 20, 40, 80, 120, 300]),
         "profile": st.sampled_from(["default", "short", "full", "FULL"]),
         "sci_mode": st.sampled_from([None, True, False]),
