@@ -321,7 +321,33 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
   });
 }
 
+// (reason, op, file, line, source text, weak reference to the node or None)
+PyObject* describe_cut(const Cut& c) {
+  return Py_BuildValue("(szsisO)", to_string(c.reason), c.op, c.line.file().c_str(), c.line.line(),
+                       c.line.describe().c_str(), c.from ? c.from : Py_None);
+}
+
+// Of a tensor: its cut or None. Of a node: a list of (argument, cut).
+PyObject* cuts_of(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (is_tensor(o)) {
+      if (as_tensor(o)->cut) return describe_cut(*as_tensor(o)->cut);
+      Py_RETURN_NONE;
+    }
+    if (!is_node(o)) type_error("expected a Tensor or a Node, got ", Py_TYPE(o)->tp_name);
+    auto* n = reinterpret_cast<Node*>(o);
+    Object list = checked(PyList_New(0));
+    if (!n->extra) return list.release();
+    for (auto& [argument, cut] : n->extra->cuts) {
+      Object item = checked(Py_BuildValue("(iN)", argument, describe_cut(*cut.operator->())));
+      checked(PyList_Append(list.get(), item.get()));
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuts", cuts_of, METH_O, "Where operands of a node, or a tensor, lost their history."},
     {"_gradient_edge", gradient_edge_of, METH_O,
      "(node, slot) where the gradient of a tensor goes."},
     {"_run_backward", run, METH_VARARGS, "Runs the engine; see adjoint.autograd."},

@@ -138,8 +138,18 @@ PyObject* get_retains_grad(PyObject* o, void*) {
   return PyBool_FromLong(as_tensor(o)->flags & kRetainsGrad);
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+// The same memory without history, which remembers where it lost it.
+Tensor cut_off(const Tensor& t, CutReason reason) {
+  Tensor cut = alias(t);
+  if (needs_grad(t.get())) {
+    mark_cut(cut.get(), t.get(), reason, nullptr);
+  } else if (t->cut) {
+    pass_cut(cut.get(), t->cut);
+  }
+  return cut;
+}
 PyObject* get_data(PyObject* o, void*) {
-  return guard([&] { return to_python(alias(self_of(o))); });
+  return guard([&] { return to_python(cut_off(self_of(o), CutReason::Data)); });
 }
 int set_data(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
@@ -257,7 +267,7 @@ PyObject* tolist(PyObject* o, PyObject*) {
 }
 
 PyObject* detach(PyObject* o, PyObject*) {
-  return guard([&] { return to_python(alias(self_of(o))); });
+  return guard([&] { return to_python(cut_off(self_of(o), CutReason::Detach)); });
 }
 PyObject* detach_inplace(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
@@ -265,6 +275,7 @@ PyObject* detach_inplace(PyObject* o, PyObject*) {
     if (t.is_view()) {
       runtime_error("Can't detach views in-place. Use detach() instead.");
     }
+    if (needs_grad(t.get())) mark_cut(t.get(), t.get(), CutReason::Detach, nullptr);
     Py_CLEAR(t->grad_fn);
     t.set(kRequiresGrad, false);
     return to_python(t);

@@ -60,7 +60,7 @@ void take_apart(Node* n) noexcept {
 
 }  // namespace
 
-thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec"))) = true;
+thread_local uint32_t t_modes __attribute__((tls_model("initial-exec"))) = 0;
 
 Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   Node* n;

@@ -18,6 +18,7 @@
 
 #include "../tensor/source_line.h"
 #include "../tensor/value.h"
+#include "cut.h"
 
 namespace adjoint {
 
@@ -64,6 +65,8 @@ struct NodeExtra {
   std::vector<std::pair<uint32_t, PyObject*>> retains;
   PyObject* pre_hooks = nullptr;   // dict id -> callable(grad_outputs)
   PyObject* post_hooks = nullptr;  // dict id -> callable(grad_inputs, grad_outputs)
+  // Arguments that came without a history because it was cut off, and where: for explanations.
+  std::vector<std::pair<int, CutRef>> cuts;
   // The outputs after the first.
   std::vector<Meta> more_meta;
   Tensors more_pending;
@@ -122,10 +125,22 @@ void destroy_node(Node* n) noexcept;  // the type's dealloc: never recurses, how
 void release_saved(Node* n) noexcept;
 NodeExtra& extra_of(Node* n);
 
-// Whether ops record, in this thread.
-extern thread_local bool t_grad_enabled __attribute__((tls_model("initial-exec")));
-inline bool grad_enabled() { return t_grad_enabled; }
-inline void set_grad_enabled(bool on) { t_grad_enabled = on; }
+// What is unusual in this thread: one word, so that the short way through an op asks once.
+enum Mode : uint32_t {
+  kGradOff = 1,      // no_grad: ops do not record
+  kInferenceOn = 2,  // inference_mode: results can never be part of a graph
+  kSavedHooks = 4,   // saved values pass through saved_tensors_hooks
+  kAnomaly = 8,      // results are looked at for NaN
+  kTransforms = 16,  // a dual level or a vmap is under way
+  kStrongZeros = 32  // a zero gradient stays zero (read by the engine alone)
+};
+inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms;
+extern thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
+inline bool mode_on(Mode m) { return t_modes & m; }
+inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes & ~m); }
+// Whether ops record.
+inline bool grad_enabled() { return !mode_on(kGradOff); }
+inline void set_grad_enabled(bool on) { set_mode(kGradOff, !on); }
 struct GradMode {
   explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
   ~GradMode() { set_grad_enabled(before_); }

@@ -48,6 +48,8 @@ bool has_defaults(const Op& op, const Value* args) {
 }  // namespace
 
 TensorObject* apply_direct(const Op& op, const Value* args) {
+  uint32_t modes = t_modes;
+  if (modes & kSlowModes) return nullptr;
   TensorObject* a = op.operands == 2      ? common_layout(args[0], args[1])
                     : args[0].is_tensor() ? args[0].object()
                                           : nullptr;
@@ -57,11 +59,18 @@ TensorObject* apply_direct(const Op& op, const Value* args) {
   if (!loop || (op.argument_count > op.operands && !has_defaults(op, args))) return nullptr;
   alignas(16) char number[kMaxFilled * sizeof(double)];
   char* data[3];
-  bool recording = false;
+  bool recording = false, cut = false;
   for (int i = 0; i < op.operands; ++i) {
     if (args[i].is_tensor()) {
-      data[i + 1] = args[i].object()->data;
-      recording |= needs_grad(args[i].object()) && op.grads[i];
+      TensorObject* t = args[i].object();
+      if (t->flags & kUnusual) return nullptr;
+      data[i + 1] = t->data;
+      if (needs_grad(t)) {
+        recording |= op.grads[i] != nullptr;
+        cut |= !op.grads[i] || (modes & kGradOff);
+      } else {
+        cut |= t->cut != nullptr;
+      }
     } else {
       data[i + 1] = number;
       if (!fill_number(args[i], a, number)) return nullptr;
@@ -70,7 +79,15 @@ TensorObject* apply_direct(const Op& op, const Value* args) {
   Tensor out = empty_contiguous_like(a, a->dtype);
   data[0] = out->data;
   loop(data, a->numel);
-  if (recording && grad_enabled()) record_direct(op, args, out.get());
+  recording &= !(modes & kGradOff);
+  if (recording) record_direct(op, args, out.get());
+  if (cut) [[unlikely]] {
+    if (recording) {
+      keep_cuts(out->grad_fn, op, args);
+    } else {
+      mark_unrecorded(op, args, Value(out));
+    }
+  }
   return out.release();
 }
 
@@ -80,7 +97,11 @@ Value apply(const Op& op, Value* args) {
   }
   Call c{op, args};
   Value out = op.forward(c);
-  if (grad_enabled() && wants_recording(op, args)) record(c, out);
+  if (grad_enabled() && wants_recording(op, args)) {
+    record(c, out);
+  } else {
+    mark_unrecorded(op, args, out);
+  }
   return out;
 }
 
@@ -110,6 +131,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
     Call c{op, args, self};
     finish_inplace(self, op.forward(c), op);
     bump_version(self);
+    mark_unrecorded(op, args, Value(self));
     return self;
   }
   if (!is_differentiable(self.dtype())) {

@@ -59,6 +59,7 @@ Node* begin_with_lists(const Op& op, Value* args) {
   node->op = &op;
   std::copy(edges.begin(), edges.end(), node->edges);
   save_arguments(node, op, args, uses_of(op, args).inputs);
+  if (any_cut(op, args)) keep_cuts(node, op, args);
   return node;
 }
 
@@ -109,6 +110,7 @@ Node* begin_record(const Op& op, Value* args) {
   node->op = &op;
   std::copy_n(edges, op.tensor_arguments, node->edges);
   save_arguments(node, op, args, uses_of(op, args).inputs);
+  if (any_cut(op, args)) keep_cuts(node, op, args);
   return node;
 }
 
@@ -164,7 +166,7 @@ void record(Call& c, Value& out) {
   const Op& op = c.op;
   if (out.is_tensor()) {
     Tensor t = out.tensor();
-    if (!is_differentiable(t.dtype())) return;
+    if (!is_differentiable(t.dtype())) return mark_unrecorded(op, c.args, out);
     for (int k = 0; k < op.tensor_arguments; ++k) {
       const Value& v = c.args[op.tensor_at[k]];
       if (v.is_tensor() && v.object() == t.get()) return;  // returned as it came
@@ -184,7 +186,10 @@ void record(Call& c, Value& out) {
   save_outputs(node.get(), op, c.args, out);
   for (size_t k = 0; k < ts.size(); ++k) {
     set_meta(node.get(), static_cast<uint32_t>(k), ts[k]);
-    if (!is_differentiable(ts[k].dtype())) continue;
+    if (!is_differentiable(ts[k].dtype())) {
+      mark_unrecorded(op, c.args, Value(ts[k]));
+      continue;
+    }
     set_history(ts[k], node.get(), static_cast<uint32_t>(k));
     if (op.is_multi_view) ts[k].set(kMultiView);
   }

@@ -65,6 +65,7 @@ void clear_tensor_object(TensorObject* t) noexcept {
     Py_XDECREF(extra->post_accumulate);
     delete extra;
   }
+  if (t->cut) drop_cut(t);
   if (t->accumulator) drop_accumulator(t);
   Py_CLEAR(t->grad_fn);
   Py_CLEAR(t->grad);

@@ -19,6 +19,8 @@
 namespace adjoint {
 
 struct Node;
+struct Cut;
+struct Transformed;
 struct TensorExtra;
 
 enum Flag : uint16_t {
@@ -32,6 +34,8 @@ enum Flag : uint16_t {
   kSubclass = 128,    // a Python subclass other than Parameter
   kLeafView = 256,    // a differentiable view made by detach(): shares memory, not history
 };
+// What the short way through an op leaves to the general one.
+inline constexpr uint16_t kUnusual = kInference | kTransformed;
 
 struct TensorObject {
   PyObject_HEAD PyObject* dict;
@@ -51,6 +55,7 @@ struct TensorObject {
   Node* accumulator;      // not owned: the graph keeps it alive
   TensorObject* base;     // owned; the tensor this is a view of (never itself a view)
   TensorExtra* extra;     // hooks and other rare things; owned
+  Cut* cut;               // why it has no history (../graph/cut.h); a counted reference
   int64_t dims[2 * kInlineDims];
 };
 
@@ -58,6 +63,7 @@ struct TensorObject {
 struct TensorExtra {
   PyObject* hooks = nullptr;            // dict id -> callable, run on the complete gradient
   PyObject* post_accumulate = nullptr;  // dict id -> callable, leaves only
+  Transformed* transformed = nullptr;   // tangents or a batch axis (kTransformed); owned
 };
 
 extern PyTypeObject* tensor_type;  // set by the bindings

@@ -1,0 +1,59 @@
+// Cuts: where a history ended.
+//
+// A result that gets no history although an operand had one (detach, .data, no_grad, integers, an
+// op without a derivative) remembers why, on which line, and from which node. Unrecorded ops hand
+// the memory on to their results, and a node that takes such a tensor as an operand keeps it: so
+// a gradient that is None can be explained (python/adjoint/explain). The node is held weakly: a cut
+// keeps no graph alive.
+#pragma once
+#include "../tensor/source_line.h"
+#include "../tensor/value.h"
+
+namespace adjoint {
+
+struct Op;
+
+enum class CutReason : uint8_t { Detach, Data, NoGrad, Inference, NotDifferentiable, NoDerivative };
+const char* to_string(CutReason r);
+
+struct Cut {
+  uint32_t references = 1;
+  CutReason reason;
+  const char* op = nullptr;  // the name of the op, where one did it
+  SourceLine line;
+  PyObject* from = nullptr;  // a weak reference to the node that was cut off, or null
+};
+
+void retain(Cut* c) noexcept;
+void release(Cut* c) noexcept;
+
+// A counted pointer, for keepers other than tensors.
+class CutRef {
+ public:
+  explicit CutRef(Cut* c) : c_(c) { retain(c); }
+  CutRef(CutRef&& o) noexcept : c_(std::exchange(o.c_, nullptr)) {}
+  CutRef& operator=(CutRef&& o) noexcept {
+    std::swap(c_, o.c_);
+    return *this;
+  }
+  ~CutRef() {
+    if (c_) release(c_);
+  }
+  const Cut* operator->() const { return c_; }
+
+ private:
+  Cut* c_;
+};
+
+// `to` was made from `from`, which needs a gradient, without a history; or passes on from's cut.
+void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op);
+void pass_cut(TensorObject* to, Cut* c);
+void drop_cut(TensorObject* t) noexcept;
+
+// What an op that was not recorded owes its results; `out` is a tensor or a list of tensors.
+void mark_unrecorded(const Op& op, const Value* args, const Value& out);
+// What a node owes to operands without history; called when one of them has a cut.
+void keep_cuts(Node* node, const Op& op, const Value* args);
+bool any_cut(const Op& op, const Value* args);
+
+}  // namespace adjoint
