@@ -71,13 +71,14 @@ if _TYPE_CHECKING:
     from ._contraction import tensordot as tensordot
     from ._serialization import load as load
     from ._serialization import save as save
+    from .graph import graph as graph
 
 __version__ = "0.1.0"
 
 _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
-_LAZY_MODULES = frozenset({"cli", "cuda", "nn", "optim", "return_types", "utils"})
+_LAZY_MODULES = frozenset({"cli", "cuda", "graph", "nn", "optim", "return_types", "utils"})
 _LAZY_NAMES = {
     "einsum": "_contraction",
     "install_as_torch": "_alias",

@@ -13,6 +13,7 @@ void fill(PyObject* module) {
   add_node_type(module);
   finish_ops();
   add_autograd(module);
+  add_graph_facts(module);
   add_creation(module);
   add_settings(module);
   add_shape_attributes();

@@ -1,0 +1,110 @@
+"""The graph, shown: ``adjoint.graph(y)`` prints what was recorded, ``explain_grad`` says why a
+gradient is what it is, ``graph_report`` what is alive.
+
+The module can be called: ``adjoint.graph(y)`` is ``adjoint.graph.graph(y)``. The native graph
+itself is in ``src/graph``; PyTorch's functions on it are in ``adjoint.autograd.graph``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType, ModuleType
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Node, Tensor
+
+from ._view import Graph as Graph
+from ._view import GraphNode as GraphNode
+from ._view import build as _build
+
+__all__ = ["Graph", "GraphNode", "graph"]
+
+
+def graph(
+    outputs: Tensor | Node | Sequence[Tensor | Node], names: Mapping[str, Tensor] | None = None
+) -> Graph:
+    """The graph behind a tensor: what was computed, from what, on which line, keeping how much.
+
+    Parameters
+    ----------
+    outputs
+        A tensor, a ``grad_fn``, or several of them.
+    names
+        Names for tensors, used for leaves and outputs. Tensors in variables of the calling function
+        have the name of the variable.
+
+    Returns
+    -------
+    Graph
+        Print it, iterate over its nodes, `Graph.filter` it, write it with `Graph.to_dot`. It keeps
+        the nodes it shows alive.
+
+    Raises
+    ------
+    ValueError
+        Nothing was recorded for an output.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> g = ad.graph((x.exp() * x).sum())
+    >>> [node.op for node in g]
+    ['sum', 'mul', 'exp', 'leaf']
+    >>> g.leaves
+    [<leaf x [2] float32 (outside Python)>]
+    """
+    return _graph(outputs, names, sys._getframe(1))
+
+
+def _graph(outputs: Any, names: Mapping[str, Tensor] | None, frame: FrameType) -> Graph:
+    items = [outputs] if isinstance(outputs, (Tensor, Node)) else list(outputs)
+    if not items:
+        raise ValueError("graph(): no outputs were given")
+    nodes = [_start(item, i) for i, item in enumerate(items)]
+    labels = tensor_names(frame, names)
+    title = ", ".join(_title(item, labels) for item in items[:3])
+    title += f" and {len(items) - 3} more" if len(items) > 3 else ""
+    return _build(nodes, labels, f"graph of {title}")
+
+
+def _start(item: Tensor | Node, i: int) -> Node:
+    if isinstance(item, Node):
+        return item
+    if not isinstance(item, Tensor):
+        raise TypeError(f"graph(): expected a Tensor or a node, got {type(item).__name__}")
+    if not item.requires_grad:
+        raise ValueError(
+            f"graph(): nothing was recorded for output {i} (shape {list(item.shape)}, "
+            f"{item.dtype}): it does not require grad. explain_grad(y, x) says where the history "
+            "was lost."
+        )
+    node: Node = _core._gradient_edge(item)[0]
+    return node
+
+
+def _title(item: Tensor | Node, names: Mapping[int, str]) -> str:
+    if isinstance(item, Tensor):
+        return names.get(id(item), f"a tensor {list(item.shape)}")
+    return item.name()
+
+
+def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> dict[int, str]:
+    """Names of tensors by their id: those given, else the variables of a function."""
+    found: dict[int, str] = {}
+    for name, value in (frame.f_locals if names is None else names).items():
+        if isinstance(value, Tensor) and not name.startswith("_"):
+            found.setdefault(id(value), name)
+    return found
+
+
+class _Callable(ModuleType):
+    """A module that is called like the function of its name."""
+
+    def __call__(self, outputs: Any, names: Mapping[str, Tensor] | None = None) -> Graph:
+        return _graph(outputs, names, sys._getframe(1))
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,386 @@
+"""The graph as data: nodes, edges, filters, counts.
+
+`Graph` is a picture taken at one moment: it holds the nodes it shows (and with them the memory they
+keep), and does not change when more is computed. Read next: `_layout` and `_tree`, the printing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Node, Tensor
+
+from ._lines import Source, place
+
+Shape = tuple[int, ...]
+
+
+class GraphNode:
+    """One node: what was computed, where, and what is kept for the backward pass.
+
+    Attributes
+    ----------
+    node : autograd.graph.Node
+        The node itself (``y.grad_fn``).
+    index : int
+        Its number in the graph: 1 is the oldest.
+    name : str
+        PyTorch's name, ``"MulBackward0"``.
+    op : str
+        What was called: ``"mul"``; ``"leaf"`` for a tensor whose gradient is accumulated.
+    outputs : tuple
+        Shape and dtype of each result.
+    source : tuple of str and int, or None
+        File and line of the program that made it.
+    saved_bytes : int
+        Memory of the tensors it keeps for the backward pass.
+    freed : bool
+        A backward pass has freed what it kept; ``freed_by`` is the line of that call.
+    children : tuple of (GraphNode or None, int)
+        Where its gradients go: the nodes of the op's inputs, and which of their outputs; None for
+        an input that needs no gradient.
+    inputs : tuple of GraphNode
+        The children that are there, each once.
+    parents : list of GraphNode
+        The nodes that use its results.
+    is_leaf : bool
+        Gradients end here, in a tensor's ``.grad``.
+    label : str
+        The name of the tensor in the program, where it is known.
+    """
+
+    __slots__ = (
+        "children",
+        "freed",
+        "freed_by",
+        "held",
+        "index",
+        "inputs",
+        "is_leaf",
+        "label",
+        "name",
+        "node",
+        "op",
+        "outputs",
+        "parents",
+        "source",
+    )
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.name, op, self.outputs, self.held, self.source, self.freed, self.freed_by = (
+            _core._node_facts(node)
+        )
+        self.op: str = _op_label(self.name, op)
+        self.is_leaf = self.op == "leaf"
+        self.index = 0
+        self.label = ""
+        self.children: tuple[tuple[GraphNode | None, int], ...] = ()
+        self.inputs: tuple[GraphNode, ...] = ()
+        self.parents: list[GraphNode] = []
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The tensor of a leaf."""
+        return self.node.variable if self.is_leaf else None
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the first result."""
+        return tuple(self.outputs[0][0]) if self.outputs else ()
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the first result."""
+        return self.outputs[0][1] if self.outputs else None
+
+    @property
+    def saved_bytes(self) -> int:
+        """Memory of the tensors kept for the backward pass."""
+        return sum(own for _, _, own in self.held)
+
+    def __repr__(self) -> str:
+        return f"<{self.title} {list(self.shape)} {_dtype_name(self.dtype)} {place(self.source)}>"
+
+    @property
+    def title(self) -> str:
+        """The op, with the tensor's name where it is known."""
+        return f"{self.op} {self.label}" if self.label else self.op
+
+
+def _op_label(name: str, op: str | None) -> str:
+    if name == "AccumulateGrad":
+        return "leaf"
+    if name == "CopySlices":
+        return f"{op or 'change'}_ through a view"
+    if op is not None:
+        return op
+    return name.removesuffix("Backward") or name
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+Place = Tensor | Node | GraphNode
+
+
+class Graph:
+    """A view of the graph behind one tensor or several.
+
+    Made by ``adjoint.graph(y)``. Iterating gives the nodes, newest first, which is the order in
+    which the backward pass runs them. ``print(graph)`` shows a tree.
+
+    Attributes
+    ----------
+    nodes : list of GraphNode
+        All nodes, newest first.
+    outputs : list of GraphNode
+        The nodes of the tensors the graph was asked for.
+    """
+
+    def __init__(self, nodes: list[GraphNode], outputs: list[GraphNode], title: str) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+        self._title = title
+        self._members = {id(n) for n in nodes}
+
+    def __iter__(self) -> Iterator[GraphNode]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __contains__(self, place: object) -> bool:
+        try:
+            return id(self[place]) in self._members  # type: ignore[index]
+        except (KeyError, TypeError):
+            return False
+
+    def __getitem__(self, place: Place) -> GraphNode:
+        """The node of a tensor (or of a ``grad_fn``) in this graph."""
+        if isinstance(place, GraphNode):
+            if id(place) in self._members:
+                return place
+            raise KeyError("that node is not in this graph")
+        node = _node_of(place)
+        for mine in self.nodes:
+            if mine.node is node:
+                return mine
+        raise KeyError(
+            "the tensor is not in this graph: nothing shown here was computed from it"
+            if isinstance(place, Tensor)
+            else "that node is not in this graph"
+        )
+
+    @property
+    def leaves(self) -> list[GraphNode]:
+        """The tensors that get a gradient."""
+        return [n for n in self.nodes if n.is_leaf]
+
+    @property
+    def roots(self) -> list[GraphNode]:
+        """The nodes that no other node of this view uses."""
+        return [n for n in self.nodes if not any(id(p) in self._members for p in n.parents)]
+
+    @property
+    def edges(self) -> list[tuple[GraphNode, GraphNode, int]]:
+        """(node, input's node, which of that node's outputs) for every edge of the view."""
+        return [
+            (n, child, slot)
+            for n in self.nodes
+            for child, slot in n.children
+            if child is not None and id(child) in self._members
+        ]
+
+    @property
+    def saved_bytes(self) -> int:
+        """Memory kept for the backward pass: each block once, the leaves' own memory left out."""
+        return sum(whole for whole in self._held().values())
+
+    def _held(self) -> dict[int, int]:
+        held = {start: whole for n in self.nodes for start, whole, _ in n.held}
+        for leaf in self.leaves:
+            held.pop(_core._storage(leaf.node.variable)[0], None)
+        return held
+
+    def counts(self) -> dict[str, int]:
+        """How often each op occurs, most frequent first."""
+        return dict(Counter(n.op for n in self.nodes).most_common())
+
+    def walk(self, start: Place | None = None) -> Iterator[tuple[int, GraphNode]]:
+        """Depth first from ``start`` (or the outputs): (depth, node), every node once."""
+        begin = self.roots if start is None else [self[start]]
+        seen = {id(n) for n in begin}
+        stack = [(0, n) for n in reversed(begin)]
+        while stack:
+            depth, node = stack.pop()
+            yield depth, node
+            fresh = [c for c in node.inputs if id(c) in self._members and id(c) not in seen]
+            seen.update(id(c) for c in fresh)
+            stack.extend((depth + 1, c) for c in reversed(fresh))
+
+    def filter(
+        self,
+        op: str | None = None,
+        line: int | str | None = None,
+        where: Callable[[GraphNode], bool] | None = None,
+    ) -> Graph:
+        """The nodes that fit every condition given, as a graph of their own.
+
+        Parameters
+        ----------
+        op
+            An op (``"mul"``) or a node's name (``"MulBackward0"``); ``*`` stands for anything.
+        line
+            A line number, or ``"train.py:41"``, or ``"train.py"``.
+        where
+            A function of a `GraphNode`.
+        """
+        kept = [
+            n
+            for n in self.nodes
+            if (op is None or fnmatchcase(n.op, op) or fnmatchcase(n.name, op))
+            and (line is None or _on_line(n.source, line))
+            and (where is None or where(n))
+        ]
+        return Graph(kept, [n for n in self.outputs if n in kept], f"part of {self._title}")
+
+    def between(self, y: Place, x: Place) -> Graph:
+        """The nodes on the paths from ``y`` back to ``x``, both included; empty without a path."""
+        top, bottom = self[y], _find(self, x)
+        if bottom is None:
+            return Graph([], [], f"part of {self._title}")
+        below = _reach(top, lambda n: n.inputs)
+        above = _reach(bottom, lambda n: n.parents)
+        kept = [n for n in self.nodes if id(n) in below and id(n) in above]
+        return Graph(kept, kept[:1], f"part of {self._title}")
+
+    def tree(self, fold: bool = True, limit: int | None = 200, width: int = 110) -> str:
+        """The graph as text.
+
+        Parameters
+        ----------
+        fold
+            Print repeated parts, such as the steps of a loop, once.
+        limit
+            Print so many lines at most; None for all.
+        width
+            Cut lines at this width.
+        """
+        from ._tree import printed
+
+        return printed(self, fold, limit, width)
+
+    def to_dot(self, name: str = "graph") -> str:
+        """The graph in the language of Graphviz: ``dot -Tsvg``."""
+        from ._dot import dot
+
+        return dot(self, name)
+
+    def __str__(self) -> str:
+        return self.tree()
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    @property
+    def title(self) -> str:
+        """What the graph is of, and how much it holds."""
+        from ._lines import size
+
+        leaves = len(self.leaves)
+        return (
+            f"{self._title}: {_count(len(self.nodes) - leaves, 'node')}, "
+            f"{_count(leaves, 'leaf', 'leaves')}, {size(self.saved_bytes)} kept for backward"
+        )
+
+
+def _count(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _on_line(source: Source | None, line: int | str) -> bool:
+    if source is None:
+        return False
+    if isinstance(line, int):
+        return source[1] == line
+    return line in (place(source), f"{source[0]}:{source[1]}", place(source).rpartition(":")[0])
+
+
+def _reach(start: GraphNode, step: Callable[[GraphNode], Iterable[GraphNode]]) -> set[int]:
+    seen = {id(start)}
+    stack = [start]
+    while stack:
+        for n in step(stack.pop()):
+            if id(n) not in seen:
+                seen.add(id(n))
+                stack.append(n)
+    return seen
+
+
+def _find(graph: Graph, place: Place) -> GraphNode | None:
+    try:
+        return graph[place]
+    except KeyError:
+        return None
+
+
+def _node_of(place: Tensor | Node) -> Node | None:
+    if isinstance(place, Tensor):
+        return _core._gradient_edge(place)[0] if place.requires_grad else None
+    if isinstance(place, Node):
+        return place
+    raise TypeError(f"expected a Tensor or a node of the graph, got {type(place).__name__}")
+
+
+def build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
+    """Walk from ``outputs`` to the leaves, without recursion."""
+    with no_collection():
+        return _build(outputs, labels, title)
+
+
+def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
+    found: dict[int, GraphNode] = {}
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = GraphNode(node)
+        stack.extend([n for n, _ in node.next_functions if n is not None])
+    nodes = sorted(found.values(), key=lambda n: n.node._sequence_nr(), reverse=True)
+    for number, n in enumerate(nodes):
+        n.index = len(nodes) - number
+        if n.is_leaf:
+            n.label = labels.get(id(n.variable), "")
+            continue
+        n.children = tuple(
+            [
+                (None if child is None else found[id(child)], slot)
+                for child, slot in n.node.next_functions
+            ]
+        )
+        n.inputs = tuple({id(c): c for c, _ in n.children if c is not None}.values())
+        for child in n.inputs:
+            child.parents.append(n)
+    tops = {id(n): found[id(n)] for n in outputs}
+    return Graph(nodes, list(tops.values()), title)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the garbage collector off: it would go over the whole graph again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

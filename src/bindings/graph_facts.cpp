@@ -1,0 +1,114 @@
+// What the graph view (python/adjoint/_graph) asks of a node, in one call: a picture of a hundred
+// thousand nodes takes as many of them. Read next: node_type.cpp, what users ask of a node.
+#include <algorithm>
+
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+// One block of memory that a node keeps alive: where it starts tells blocks apart.
+struct Held {
+  const Storage* storage;
+  int64_t bytes;  // of the largest tensor saved on it
+};
+
+void add_held(std::vector<Held>& held, const TensorObject* t) {
+  if (!t->storage) return;
+  auto bytes = static_cast<int64_t>(t->numel * item_size(t->dtype));
+  auto same = std::find_if(held.begin(), held.end(),
+                           [&](const Held& h) { return h.storage == t->storage; });
+  if (same == held.end())
+    held.push_back({t->storage, bytes});
+  else
+    same->bytes = std::max(same->bytes, bytes);
+}
+
+void add_saved(std::vector<Held>& held, const Node* n);
+
+void add_saved(std::vector<Held>& held, const Value& v) {
+  v.each_object([&](PyObject* o) {
+    if (!o) return 0;
+    if (is_tensor(o)) {
+      add_held(held, as_tensor(o));
+    } else if (is_node(o)) {  // CopySlices keeps the node of the in-place op
+      add_saved(held, reinterpret_cast<Node*>(o));
+    }
+    return 0;
+  });
+}
+
+void add_saved(std::vector<Held>& held, const Node* n) {
+  for (int i = 0; i < n->saved_count; ++i) add_saved(held, n->saved[i].value);
+  add_saved(held, n->output.value);
+  add_saved(held, n->kept);
+}
+
+Object held_tuple(const Node* n) {
+  std::vector<Held> held;
+  add_saved(held, n);
+  Object t = checked(PyTuple_New(static_cast<Py_ssize_t>(held.size())));
+  for (size_t i = 0; i < held.size(); ++i) {
+    PyTuple_SET_ITEM(t.get(), i,
+                     checked(Py_BuildValue("(KLL)",
+                                           static_cast<unsigned long long>(
+                                               reinterpret_cast<uintptr_t>(held[i].storage->data)),
+                                           static_cast<long long>(held[i].storage->bytes),
+                                           static_cast<long long>(held[i].bytes)))
+                         .release());
+  }
+  return t;
+}
+
+Object outputs_tuple(const Node* n) {
+  if (const TensorObject* v = n->variable) {
+    Object size = checked(new_size({v->shape, v->ndim}));
+    return checked(Py_BuildValue("((OO))", size.get(), dtype_object(v->dtype)));
+  }
+  Object t = checked(PyTuple_New(n->output_count));
+  for (int k = 0; k < n->output_count; ++k) {
+    const Meta& m = n->meta_of(static_cast<uint32_t>(k));
+    Object size = checked(new_size(m.shape()));
+    PyTuple_SET_ITEM(t.get(), k,
+                     checked(Py_BuildValue("(OO)", size.get(), dtype_object(m.dtype))).release());
+  }
+  return t;
+}
+
+Object line_tuple(const SourceLine& line) {
+  if (!line) return Object::borrow(Py_None);
+  return checked(Py_BuildValue("(si)", line.file().c_str(), line.line()));
+}
+
+// The op inside CopySlices is the one the user wrote.
+const Op* op_of(const Node* n) {
+  if (n->op) return n->op;
+  for (int i = 0; i < n->saved_count; ++i) {
+    const Value& v = n->saved[i].value;
+    if (v.kind() == Value::Object && v.python() && is_node(v.python()))
+      return reinterpret_cast<Node*>(v.python())->op;
+  }
+  return nullptr;
+}
+
+// (name, op or None, outputs, held memory, line or None, freed, line that freed it or None)
+PyObject* node_facts(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_node(o)) type_error("expected a graph node, got ", Py_TYPE(o)->tp_name);
+    const Node* n = reinterpret_cast<Node*>(o);
+    const Op* op = op_of(n);
+    return Py_BuildValue("(szNNNNN)", n->name, op ? op->name.c_str() : nullptr,
+                         outputs_tuple(n).release(), held_tuple(n).release(),
+                         line_tuple(n->line).release(), PyBool_FromLong(n->released),
+                         line_tuple(n->freed_by).release());
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."}, {nullptr}};
+
+}  // namespace
+
+void add_graph_facts(PyObject* module) { add_functions(module, functions); }
+
+}  // namespace adjoint
