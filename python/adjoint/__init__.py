@@ -72,6 +72,7 @@ if _TYPE_CHECKING:
     from ._serialization import load as load
     from ._serialization import save as save
     from .graph import graph as graph
+    from .graph import graph_report as graph_report
 
 __version__ = "0.1.0"
 
@@ -81,6 +82,7 @@ _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
 _LAZY_MODULES = frozenset({"cli", "cuda", "graph", "nn", "optim", "return_types", "utils"})
 _LAZY_NAMES = {
     "einsum": "_contraction",
+    "graph_report": "graph",
     "install_as_torch": "_alias",
     "is_storage": "_storage",
     "load": "_serialization",

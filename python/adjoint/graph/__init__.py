@@ -15,11 +15,13 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Node, Tensor
 
+from ._report import GraphReport as GraphReport
+from ._report import graph_report as graph_report
 from ._view import Graph as Graph
 from ._view import GraphNode as GraphNode
 from ._view import build as _build
 
-__all__ = ["Graph", "GraphNode", "graph"]
+__all__ = ["Graph", "GraphNode", "GraphReport", "graph", "graph_report"]
 
 
 def graph(
@@ -54,7 +56,7 @@ def graph(
     >>> [node.op for node in g]
     ['sum', 'mul', 'exp', 'leaf']
     >>> g.leaves
-    [<leaf x [2] float32 (outside Python)>]
+    [<leaf x [2] float32>]
     """
     return _graph(outputs, names, sys._getframe(1))
 

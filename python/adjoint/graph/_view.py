@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 from adjoint import _core
@@ -106,7 +107,8 @@ class GraphNode:
         return sum(own for _, _, own in self.held)
 
     def __repr__(self) -> str:
-        return f"<{self.title} {list(self.shape)} {_dtype_name(self.dtype)} {place(self.source)}>"
+        where = "" if self.is_leaf else f" {place(self.source)}"
+        return f"<{self.title} {list(self.shape)} {_dtype_name(self.dtype)}{where}>"
 
     @property
     def title(self) -> str:
@@ -184,10 +186,11 @@ class Graph:
         """The tensors that get a gradient."""
         return [n for n in self.nodes if n.is_leaf]
 
-    @property
+    @cached_property
     def roots(self) -> list[GraphNode]:
         """The nodes that no other node of this view uses."""
-        return [n for n in self.nodes if not any(id(p) in self._members for p in n.parents)]
+        members = self._members
+        return [n for n in self.nodes if not any([id(p) in members for p in n.parents])]
 
     @property
     def edges(self) -> list[tuple[GraphNode, GraphNode, int]]:
