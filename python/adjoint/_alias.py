@@ -128,6 +128,11 @@ class _AliasLoader(Loader):
         if "__getattr__" not in found.__dict__:
             found.__dict__["__getattr__"] = _explain_missing(name)
         sys.modules[name] = found
+        # What is loaded below it gets its second name too: a later import would put the module in
+        # place of a name of the package, such as the function `autograd.gradcheck`.
+        for ours, module in list(sys.modules.items()):
+            if ours.startswith(self.ours + "."):
+                sys.modules.setdefault(name + ours.removeprefix(self.ours), module)
 
 
 def _explain_missing(module: str) -> Callable[[str], Any]:

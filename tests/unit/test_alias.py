@@ -34,6 +34,15 @@ def test_modules_are_the_same_objects() -> None:
     )
 
 
+def test_a_function_keeps_its_place_before_the_module_of_its_name() -> None:
+    run(
+        "from torch.autograd.gradcheck import GradcheckError, gradcheck\n"
+        "import torch, torch.autograd.gradcheck\n"
+        "assert torch.autograd.gradcheck is gradcheck is ad.autograd.gradcheck\n"
+        "assert issubclass(GradcheckError, RuntimeError)"
+    )
+
+
 def test_it_answers_for_pytorchs_version_and_devices() -> None:
     out = run(
         "import torch\n"
