@@ -69,7 +69,7 @@ def set_printoptions(
     linewidth : float, optional
         Characters per line (80 at first).
     profile : {"default", "short", "full"}, optional
-        A set of the options above; those given explicitly win over it.
+        A set of the options above, in small or capital letters; those given explicitly win over it.
     sci_mode : bool, optional
         Whether to print in scientific notation. None, also when left out, lets the values decide.
 
