@@ -44,6 +44,21 @@ ADJOINT_INLINE V silu_grad(V g, V x) {
   return g * (s + tail);
 }
 
+// x tanh(log(1 + e)) with e = e^x is x e (e + 2) / (e^2 + 2 e + 2): silu's x e / (1 + e) times a
+// factor between 1 and 1.2, so that it keeps silu's accuracy where e is a denormal number.
+template <class V>
+ADJOINT_INLINE V mish(V x) {
+  V e = exp(at_most(x, ScalarOf<V>(20)));  // beyond, the factor is 1
+  V n = e * (e + 2);
+  return silu(x) * ((1 + e) * (e + 2) / (n + 2));
+}
+
+// x + 3 limited to [0, 6].
+template <class V>
+ADJOINT_INLINE V six(V x) {
+  return at_most(at_least(x + 3, ScalarOf<V>(0)), ScalarOf<V>(6));
+}
+
 // gelu_tanh(x) = x (1 + tanh u)/2 = x sigmoid(2u), 2u = x (c1 + c2 x^2), as a sum of two numbers
 // because exp multiplies its relative error by its size.
 template <class V>

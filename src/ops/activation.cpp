@@ -4,6 +4,7 @@
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -33,9 +34,27 @@ Value threshold_forward(Call& c) {
   static const Kernel& k = kernel_named("threshold");
   DType d = c.tensor(0).dtype();
   if (d == DType::Bool) not_implemented("\"threshold\" not implemented for dtype bool");
+  require_fits(c[1], d);
+  require_fits(c[2], d);
   Value v[3] = {c[0], c[1], c[2]};
   if (is_integral(d)) v[1] = Value(c.integer(1)), v[2] = Value(c.integer(2));
   return run_kernel(k, v, 3, Common, c.out, "threshold");
+}
+
+// The same for the limits of hardtanh.
+Value hardtanh_forward(Call& c) {
+  static const Kernel& k = kernel_named("clamp");
+  DType d = c.tensor(0).dtype();
+  if (d == DType::Bool) runtime_error("Bool inputs not supported for hardtanh");
+  if (d == DType::UInt8 && (c.real(1) < 0 || c.real(2) < 0)) {
+    runtime_error("cannot do hardtanh on an unsigned type with negative limits, got ", c.real(1),
+                  " and ", c.real(2));
+  }
+  require_fits(c[1], d);
+  require_fits(c[2], d);
+  Value v[3] = {c[0], c[1], c[2]};
+  if (is_integral(d)) v[1] = Value(c.integer(1)), v[2] = Value(c.integer(2));
+  return run_kernel(k, v, 3, Common, c.out, "hardtanh");
 }
 
 // The second derivatives: what the derivative of a fused derivative needs.
@@ -204,12 +223,7 @@ static const Op& selu_ =
 static const Op& hardtanh_ =
     def("hardtanh(input, min_val: Scalar = -1, max_val: Scalar = 1)",
         "The input limited to [min_val, max_val]; the gradient is 0 at the bounds.")
-        .forward([](Call& c) -> Value {
-          static const Kernel& k = kernel_named("clamp");
-          if (c.tensor(0).dtype() == DType::Bool)
-            runtime_error("Bool inputs not supported for hardtanh");
-          return run_kernel(k, c.args, 3, Common, c.out, "hardtanh");
-        })
+        .forward(hardtanh_forward)
         .partial(0, input(0),
                  [](T g, C c) {
                    Tensor x = c.in(0);
@@ -228,23 +242,34 @@ static const Op& threshold_ =
         .inplace()
         .function_only();
 
-static const Op& mish_ =
-    def("mish(input)", "input * tanh(softplus(input)), elementwise.")
-        .forward([](Call& c) -> Value { return c.tensor(0) * op<"tanh">(op<"softplus">(c[0])); })
-        .function_only();
+static const Op& mish_ = def("mish(input)", "input * tanh(softplus(input)), elementwise.")
+                             .elementwise("mish")
+                             .forward(float_only)
+                             .partial(0, input(0),
+                                      [](T g, C c) -> Tensor {
+                                        Tensor x = c.in(0), t = op<"tanh">(op<"softplus">(x));
+                                        return g * (t + x * op<"sigmoid">(x) * one_minus_square(t));
+                                      })
+                             .function_only();
 
 static const Op& hardsigmoid_ =
     def("hardsigmoid(input)", "(input + 3) / 6, limited to [0, 1].")
-        .forward([](Call& c) -> Value {
-          if (is_integral(c.tensor(0).dtype()))
-            not_implemented("\"hardsigmoid\" not implemented for dtype ", c.tensor(0).dtype());
-          return op<"hardtanh">(c.tensor(0) + 3.0, 0, 6).tensor() / 6.0;
-        })
+        .elementwise("hardsigmoid")
+        .forward(float_only)
+        .partial(0, input(0),
+                 [](T g, C c) { return pass_where(op<"lt">(op<"abs">(c.in(0)), 3), g / 6.0); })
         .function_only();
 
-static const Op& hardswish_ =
-    def("hardswish(input)", "input * hardsigmoid(input), elementwise.")
-        .forward([](Call& c) -> Value { return c.tensor(0) * op<"hardsigmoid">(c[0]); })
-        .function_only();
+static const Op& hardswish_ = def("hardswish(input)", "input * hardsigmoid(input), elementwise.")
+                                  .elementwise("hardswish")
+                                  .forward(float_only)
+                                  .partial(0, input(0),
+                                           [](T g, C c) -> Tensor {
+                                             Tensor x = c.in(0);
+                                             Value curved =
+                                                 pass_where(op<"gt">(x, -3), g * (x / 3.0 + 0.5));
+                                             return op<"where">(op<"ge">(x, 3), g, curved);
+                                           })
+                                  .function_only();
 
 }  // namespace adjoint

@@ -280,7 +280,10 @@ static const Op& isin_ =
           if (!a) a = scalar_tensor(c[0], promote_types(scalar_dtype(c[0]), b.dtype()));
           if (!b) b = scalar_tensor(c[1], promote_types(scalar_dtype(c[1]), a.dtype()));
           DType d = promote_types(a.dtype(), b.dtype());
-          if (is_complex(d)) runtime_error("isin(): complex numbers have no order");
+          if (is_complex(d) || a.dtype() == DType::Bool || b.dtype() == DType::Bool) {
+            runtime_error("Unsupported input type encountered for isin(): ",
+                          is_complex(d) ? d : DType::Bool);
+          }
           Tensor x = contiguous(cast(a, d)), y = contiguous(cast(b, d));
           int64_t n = y.numel(), m = x.numel();
           Tensor sorted = empty(Dims{n}, d), order = empty(Dims{n}, DType::Int64);

@@ -47,10 +47,10 @@ void check_rows(T t, int dim, T index, T source, ErrorClass kind, const char* na
     fits = d == dim || t.size(d) == source.size(d);
   }
   if (!fits) {
-    runtime_error(name,
-                  "(): source tensor shape must match self tensor shape, excluding the specified "
-                  "dimension. Got self.shape = ",
-                  t.shape(), " source.shape = ", source.shape());
+    fail(kind, name,
+         "(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+         "Got self.shape = ",
+         t.shape(), " source.shape = ", source.shape());
   }
   if (have != index.numel()) {
     fail(kind, name, "(): Number of indices (", index.numel(),
@@ -267,7 +267,7 @@ static const Op& put_ =
                 t.dtype(), " and source = ", source.dtype());
           }
           if (source.numel() != index.numel()) {
-            runtime_error(
+            index_error(
                 "put_(): Expected source and index to have the same number of elements, "
                 "but got source.numel() = ",
                 source.numel(), ", index.numel() = ", index.numel());
@@ -291,7 +291,7 @@ static const Op& put_ =
 // --- embedding ----------------------------------------------------------------------------------
 namespace {
 
-// `index` with the places of `padding` taken out: their rows have no gradient.
+// The index as a vector of int64, and the shape of the result.
 struct Lookup {
   Tensor flat;
   Dims shape;
@@ -319,6 +319,10 @@ static const Op& embedding_ =
         .forward([](Call& c) -> Value {
           Tensor w = c.tensor(0);
           if (w.ndim() != 2) runtime_error("'weight' must be 2-D, got shape ", w.shape());
+          if (c.flag(4)) {
+            not_implemented(
+                "embedding(sparse=True): gradients are dense here. (fix: leave `sparse` out)");
+          }
           Lookup l = lookup(c.tensor(1), w.size(1));
           return read_places(w, plan_rows(w, 0, l.flat, "embedding"), l.shape);
         })

@@ -28,6 +28,11 @@ void require_order(T t, const char* name) {
   }
 }
 
+// Of two truth values there is nothing to search or rank.
+void require_numbers(T t, const char* name) {
+  if (t.dtype() == DType::Bool) not_implemented("\"", name, "\" not implemented for 'bool'");
+}
+
 // The first `keep` of every run along `dim` in order, and where they stood.
 Tensors sorted(T t, int64_t dim_given, int64_t keep, bool descending, const char* name) {
   require_order(t, name);
@@ -96,6 +101,7 @@ static const Op& topk_ =
         "The k largest (or smallest) elements along `dim`, and where they stood.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
+          require_numbers(t, "topk");
           int64_t n = t.ndim() ? t.size(wrap_dim(c.integer(2), t.ndim())) : 1, k = c.integer(1);
           if (k < 0 || k > n) {
             runtime_error("selected index k out of range: k is ", k, ", the axis has ", n);
@@ -115,6 +121,7 @@ static const Op& kthvalue_ =
         "The k-th smallest element along `dim`, counted from 1, and where it stood.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
+          require_numbers(t, "kthvalue");
           int dim = wrap_dim(c.integer(2), t.ndim());
           int64_t n = t.ndim() ? t.size(dim) : 1, k = c.integer(1);
           if (k < 1 || k > n) {
@@ -168,6 +175,7 @@ bool side_of(const Value& right, const Value& side) {
 
 Tensor search(T sequence, const Tensor& values_given, bool right, T sorter, bool int32) {
   require_order(sequence, "searchsorted");
+  require_numbers(sequence, "searchsorted");
   Tensor values = values_given;
   bool rows = sequence.ndim() != 1;
   if (sequence.ndim() == 0) {
@@ -208,6 +216,14 @@ Tensor search(T sequence, const Tensor& values_given, bool right, T sorter, bool
   return int32 ? cast(out, DType::Int32) : out;
 }
 
+void require_same(T sequence, T values) {
+  if (sequence.dtype() == values.dtype()) return;
+  runtime_error(
+      "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but "
+      "got boundary tensor dtype ",
+      sequence.dtype(), " and input value tensor dtype ", values.dtype());
+}
+
 Tensor number_like(const Value& number, T sequence) {
   return scalar_tensor(number, promote_types(scalar_dtype(number), sequence.dtype()));
 }
@@ -220,6 +236,7 @@ static const Op& searchsorted_ =
         "Where values belong in sorted rows: everything before is smaller (right: not greater).")
         .forward([](Call& c) -> Value {
           Tensor sequence = c.tensor(0);
+          if (c[1].is_tensor()) require_same(sequence, c.tensor(1));
           Tensor values = c[1].is_tensor() ? c.tensor(1) : number_like(c[1], sequence);
           return search(sequence, values, side_of(c[3], c[4]), c.tensor(5), c.flag(2));
         })
@@ -234,6 +251,7 @@ static const Op& bucketize_ =
             runtime_error("boundaries tensor must be 1 dimension, but got dim(", boundaries.ndim(),
                           ")");
           }
+          if (c[0].is_tensor()) require_same(boundaries, c.tensor(0));
           Tensor values = c[0].is_tensor() ? c.tensor(0) : number_like(c[0], boundaries);
           return search(boundaries, values, c.flag(3), Tensor(), c.flag(2));
         })

@@ -15,7 +15,10 @@ import numpy as np
 from scipy import special
 
 from tests.ops.reference_network import NETWORK
+from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
+from tests.ops.samples_order import ORDERED
+from tests.ops.samples_places import PLACED
 from tests.ops.spec import Array
 
 Reference = Callable[..., Any]
@@ -255,4 +258,7 @@ REFERENCES: dict[str, Reference] = {
     "count_nonzero": reduction(np.count_nonzero),
     **NETWORK,
     **ARRANGED,
+    **ACTIVATED,
+    **ORDERED,
+    **PLACED,
 }  # fmt: skip

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
+from tests.ops.samples_order import ORDER
+from tests.ops.samples_places import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
 from tests.ops.spec import Arr, Op, Sample
 
@@ -157,7 +160,7 @@ OPS_LIST: list[Op] = [
         path="pow", method=False,
     ),
     Op("neg", pointwise(real), "ifhc", inplace=True, pointwise=True),
-    Op("abs", pointwise(off_zero), "ifhc", "real", pointwise=True, ulps=2),
+    Op("abs", pointwise(off_zero), "ifhc", "real", inplace=True, pointwise=True, ulps=2),
     Op("sign", pointwise(off_zero), "bifh", inplace=True, pointwise=True),
     curve("reciprocal", off_zero, ulps=0.5),
     Op("square", pointwise(real), "ifhc", inplace=True, pointwise=True, ulps=0.5),
@@ -199,7 +202,7 @@ OPS_LIST: list[Op] = [
     *(binary(n, real, real, "fh", ulps=4, terms=1, scalars=(), inplace=False)
       for n in ("logaddexp", "logaddexp2")),
     binary("xlogy", real, positive, "bifh", out="float", ulps=4, scalars=(2, 0.5)),
-    binary("float_power", positive, real, "bif", out="float64", ulps=4, inplace=False),
+    binary("float_power", positive, real, "bif", out="float64", ulps=4),
     Op("sgn", pointwise(off_zero), "bifhc", inplace=True, pointwise=True, ulps=4),
     Op("angle", pointwise(off_zero), "fhc", "real", pointwise=True, ulps=4),
     binary("rsub", real, real, "ifhc", method=False, inplace=False,
@@ -247,16 +250,18 @@ OPS_LIST: list[Op] = [
     binary("nextafter", real, real, "f", scalars=(), diff=False),
     *(whole_numbers(n, domain(-9, 9), domain(-9, 9), "i", scalars=()) for n in ("gcd", "lcm")),
     # Questions.
-    *(binary(n, real, real, "bifhc", out="bool", diff=False, inplace=False) for n in ("eq", "ne")),
+    *(binary(n, real, real, "bifhc", out="bool", diff=False) for n in ("eq", "ne")),
     *(
-        binary(n, real, real, "bifh", out="bool", diff=False, inplace=False)
+        binary(n, real, real, "bifh", out="bool", diff=False)
         for n in ("lt", "le", "gt", "ge")
     ),
     *(
-        whole_numbers(n, real, real, "bifhc", out="bool", scalars=(), inplace=False)
+        whole_numbers(n, real, real, "bifhc", out="bool", scalars=())
         for n in ("logical_and", "logical_or", "logical_xor")
     ),
-    Op("logical_not", pointwise(real), "bifhc", "bool", diff=False, pointwise=True),
+    Op(
+        "logical_not", pointwise(real), "bifhc", "bool", diff=False, inplace=True, pointwise=True,
+    ),
     *(whole_numbers(f"bitwise_{n}", shift, shift, "bi") for n in ("and", "or", "xor")),
     Op("bitwise_not", pointwise(shift), "bi", diff=False, inplace=True, pointwise=True),
     whole_numbers("bitwise_left_shift", shift, domain(0, 3), "i"),
@@ -310,7 +315,8 @@ OPS_LIST: list[Op] = [
     ),
     Op("norm_zero", [S(off_zero(3, 5), p=0, dim=1)], "fh", path="norm", method=False, diff=False),
     Op("logsumexp", [s for s in reduced() if "dim" in s.kwargs], "ifhc", "float", ulps=32),
-    Op("cumsum", along(), "bifhc", "sum", ulps=32), Op("cumprod", along(), "bifhc", "sum", ulps=64),
+    Op("cumsum", along(), "bifhc", "sum", inplace=True, ulps=32),
+    Op("cumprod", along(), "bifhc", "sum", inplace=True, ulps=64),
     Op("all", reduced(), "bifhc", "truth", diff=False),
     Op("any", reduced(), "bifhc", "truth", diff=False),
     Op(
@@ -319,6 +325,9 @@ OPS_LIST: list[Op] = [
     ),
     *SHAPE_OPS,
     *ARRANGING,
+    *ACTIVATIONS,
+    *ORDER,
+    *PLACES,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

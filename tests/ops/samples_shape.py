@@ -63,7 +63,7 @@ PRODUCTS = [
     product("addmv", [
         S(R(2), R(2, 3), R(3)), S(R(), R(2, 3), R(3)), S(R(2), R(2, 3), R(3), beta=2, alpha=3),
         S(R(2), R(2, 3), R(3), beta=0),
-    ]),
+    ], inplace=True),
     product("vdot", [S(R(3), R(3)), S(R(0), R(0)), S(R(40), R(40))]),
     product("linear", [
         S(R(2, 3), R(4, 3)), S(R(2, 3), R(4, 3), R(4)), S(R(3), R(4, 3), R(4)),
@@ -82,6 +82,7 @@ PRODUCTS = [
             S(R(2, 4), R(2, 3), R(3, 4), beta=2, alpha=3), S(R(2, 4), R(2, 3), R(3, 4), beta=0),
             S(R(2, 4), R(2, 0), R(0, 4)),
         ],
+        inplace=True,
     ),
     product(
         "baddbmm",
@@ -89,6 +90,7 @@ PRODUCTS = [
             S(R(5, 2, 4), R(5, 2, 3), R(5, 3, 4)), S(R(4), R(5, 2, 3), R(5, 3, 4)),
             S(R(5, 2, 4), R(5, 2, 3), R(5, 3, 4), beta=2, alpha=3),
         ],
+        inplace=True,
     ),
     product(
         "einsum",
@@ -194,7 +196,7 @@ INDEXING = [
     moved("masked_fill", [
         S(R(2, 3), MASK, 1), S(R(2, 3), MASK[0], 1), S(R(3), MASK, 1), S(R(2, 3), MASK, R()),
         S(R(), np.array(True), 1),
-    ]),
+    ], inplace=True),
     moved("masked_select", [
         S(R(2, 3), MASK), S(R(2, 3), MASK[0]), S(R(3), MASK), S(R(2, 3), MASK & False),
         S(R(), np.array(True)),
@@ -202,20 +204,20 @@ INDEXING = [
     moved("scatter", [
         S(R(3, 3), 0, COLUMNS[:1], R(1, 3)), S(R(2, 3), 1, I([0, 2], [1, 0]), R(2, 2)),
         S(R(3, 3), 0, COLUMNS[:1], 1),
-    ]),
+    ], inplace=True),
     Op("scatter_scalar", [
         S(R(3, 3), 0, COLUMNS, 2, reduce="add"), S(R(3, 3), 0, COLUMNS, 2, reduce="multiply"),
     ], "ifhc", path="scatter", diff=False, method=False, ulps=4),
     Op("scatter_add", [
         S(R(3, 3), 0, COLUMNS, R(2, 3)), S(R(2, 3), 1, I([0, 0, 0], [2, 1, 2]), R(2, 3)),
-    ], "ifhc", ulps=4),
+    ], "ifhc", inplace=True, ulps=4),
     Op(
         "scatter_reduce",
         [
             S(Arr((3, 3), 0.5, 2), 0, COLUMNS, Arr((2, 3), 0.5, 2), reduce=r, include_self=keep)
             for r in ("sum", "prod", "mean", "amax", "amin") for keep in (True, False)
         ],
-        "fh", ulps=16,
+        "fh", inplace=True, ulps=16,
     ),
     Op("index_add", [
         S(R(3, 4), 0, I(2, 0, 2), R(3, 4)), S(R(3, 4), 1, I(3), R(3, 1), alpha=2),
@@ -253,10 +255,13 @@ NETWORK = [
     Op("relu", AROUND_ZERO, "ifh", inplace=True, pointwise=True),
     functional(
         "leaky_relu", [*AROUND_ZERO, S(Arr((5,), avoid=(0.0,)), negative_slope=0.3)],
-        ulps=2, pointwise=True,
+        ulps=2, inplace=True, pointwise=True,
     ),
-    functional("gelu", [*AROUND_ZERO, S(R(67), approximate="tanh")], pointwise=True, terms=1),
-    functional("silu", AROUND_ZERO, pointwise=True),
+    functional(
+        "gelu", [*AROUND_ZERO, S(R(67), approximate="tanh")], inplace=True, pointwise=True,
+        terms=1,
+    ),
+    functional("silu", AROUND_ZERO, inplace=True, pointwise=True),
     Op("softmax", ROWS, "fh", ulps=16),
     Op("log_softmax", ROWS, "fh", ulps=16),
     functional(

@@ -29,16 +29,25 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Arr:
-    """An array to draw: distinct values in (low, high), none within 0.05 of a point in `avoid`."""
+    """An array to draw: distinct values in (low, high), none within 0.05 of a point in `avoid`;
+    `ordered` along the last axis, and NaN at the flat positions `nans` where the dtype has one.
+    """
 
     shape: tuple[int, ...]
     low: float = -2.0
     high: float = 2.0
     avoid: tuple[float, ...] = ()
     dtype: str | None = None  # None: the dtype under test
+    ordered: bool = False
+    nans: tuple[int, ...] = ()
 
     def draw(self, dtype: str, rng: np.random.Generator) -> Array:
-        dtype = self.dtype or dtype
+        values = self._values(self.dtype or dtype, rng)
+        if self.nans and values.dtype.kind in "fc":
+            values.reshape(-1)[list(self.nans)] = np.nan
+        return np.sort(values, axis=-1) if self.ordered else values
+
+    def _values(self, dtype: str, rng: np.random.Generator) -> Array:
         if dtype == "bool":
             return np.asarray(rng.random(self.shape) < 0.5)
         if np.dtype(carrier(dtype)).kind in "iu":
@@ -215,7 +224,9 @@ def copy_with_strides(value: Array) -> Array:
 
 
 def to_numpy(tensor: Any) -> Array:
-    """The values of a tensor of any library, bfloat16 widened to float32."""
+    """The values of a tensor of any library, bfloat16 widened to float32; of a Python bool too."""
+    if isinstance(tensor, bool):
+        return np.asarray(tensor)
     tensor = tensor.detach()
     if dtype_name(tensor) == "bfloat16":
         tensor = tensor.float()
@@ -225,11 +236,13 @@ def to_numpy(tensor: Any) -> Array:
 
 
 def dtype_name(tensor: Any) -> str:
+    if isinstance(tensor, bool):
+        return "bool"
     return str(tensor.dtype).rpartition(".")[2]
 
 
 def outputs(result: Any) -> list[Any]:
-    """The tensors of a result that may be a tensor, a tuple or a list."""
+    """The tensors of a result that may be a tensor, a tuple or a list (or one Python bool)."""
     if isinstance(result, tuple | list):
         return [t for part in result for t in outputs(part)]
     return [result]

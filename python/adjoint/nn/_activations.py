@@ -54,6 +54,36 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _finish(input, ad.elu(input, alpha), inplace)
 
 
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """The input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+    return _finish(input, ad.celu(input, alpha), inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Exponential linear units with the constants that keep the mean 0 and the variance 1."""
+    return _finish(input, ad.selu(input), inplace)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """The input where it exceeds the threshold, `value` elsewhere."""
+    return _finish(input, ad.threshold(input, threshold, value), inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Input * tanh(softplus(input))."""
+    return _finish(input, ad.mish(input), inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """(input + 3) / 6, limited to [0, 1]."""
+    return _finish(input, ad.hardsigmoid(input), inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Input * hardsigmoid(input)."""
+    return _finish(input, ad.hardswish(input), inplace)
+
+
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Input * Φ(input); `approximate="tanh"` uses the tanh form of Φ."""
     return _core.gelu(input, approximate=approximate)

@@ -73,21 +73,31 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of `weight` for the integers in `input`; the row `padding_idx` gets no gradient."""
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise NotImplementedError(
-            "embedding: max_norm, scale_grad_by_freq and sparse are not in adjoint; "
-            "scale the table or its gradient yourself"
-        )
-    if weight.dim() != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    rows = weight.index_select(0, input.reshape(-1)).reshape((*input.shape, weight.size(1)))
-    if padding_idx is None:
-        return rows
-    if not -weight.size(0) <= padding_idx < weight.size(0):
-        raise AssertionError("Padding_idx must be within num_embeddings")
-    padding = (input == padding_idx % weight.size(0)).unsqueeze(-1)
-    return ad.where(padding, rows.detach(), rows)
+    """Rows of `weight` for the integers in `input`; the row `padding_idx` gets no gradient.
+
+    With `max_norm`, rows that are looked up and longer than it are first shortened to it in
+    `weight` itself, as in PyTorch. `scale_grad_by_freq` divides the gradient of a row by how often
+    it was looked up.
+    """
+    padding = -1  # the op's word for none
+    if padding_idx is not None:
+        padding = padding_idx
+        if padding_idx != 0 and not -weight.size(0) <= padding_idx < weight.size(0):
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        if padding_idx < 0:
+            padding += weight.size(0)
+    if max_norm is not None:
+        _shorten_rows(weight, input, max_norm, norm_type)
+    return ad.embedding(weight, input, padding, scale_grad_by_freq, sparse)
+
+
+def _shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    with ad.no_grad():
+        named = index.unique()
+        rows = weight.index_select(0, named)
+        norms = rows.norm(norm_type, 1, keepdim=True)
+        factor = ad.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+        weight.index_copy_(0, named, (rows * factor).to(weight.dtype))
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -4,15 +4,20 @@ Where the core has an op the function calls it; the others are written from ops,
 derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_layers.py`.
 """
 
+from adjoint.nn._activations import celu as celu
 from adjoint.nn._activations import elu as elu
 from adjoint.nn._activations import gelu as gelu
+from adjoint.nn._activations import hardsigmoid as hardsigmoid
+from adjoint.nn._activations import hardswish as hardswish
 from adjoint.nn._activations import hardtanh as hardtanh
 from adjoint.nn._activations import leaky_relu as leaky_relu
 from adjoint.nn._activations import log_softmax as log_softmax
 from adjoint.nn._activations import logsigmoid as logsigmoid
+from adjoint.nn._activations import mish as mish
 from adjoint.nn._activations import prelu as prelu
 from adjoint.nn._activations import relu as relu
 from adjoint.nn._activations import relu6 as relu6
+from adjoint.nn._activations import selu as selu
 from adjoint.nn._activations import sigmoid as sigmoid
 from adjoint.nn._activations import silu as silu
 from adjoint.nn._activations import softmax as softmax
@@ -20,6 +25,7 @@ from adjoint.nn._activations import softmin as softmin
 from adjoint.nn._activations import softplus as softplus
 from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
+from adjoint.nn._activations import threshold as threshold
 from adjoint.nn._layers import bilinear as bilinear
 from adjoint.nn._layers import cosine_similarity as cosine_similarity
 from adjoint.nn._layers import dropout as dropout
@@ -47,12 +53,15 @@ __all__ = [
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
     "gelu",
+    "hardsigmoid",
+    "hardswish",
     "hardtanh",
     "huber_loss",
     "kl_div",
@@ -62,6 +71,7 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "mish",
     "mse_loss",
     "nll_loss",
     "normalize",
@@ -71,6 +81,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -79,4 +90,5 @@ __all__ = [
     "softplus",
     "softsign",
     "tanh",
+    "threshold",
 ]

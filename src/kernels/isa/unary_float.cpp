@@ -53,14 +53,17 @@ KERNEL1_FLOAT(atanh, atanh(x))              // 1.9, 1.6
 KERNEL1_FLOAT(sigmoid, sigmoid(x))          // 1.5, 1.5
 KERNEL1_FLOAT(log_sigmoid, log_sigmoid(x))  // 1.6, 1.5
 KERNEL1_FLOAT(silu, silu(x))                // 2.4, 2.4
-KERNEL1_FLOAT(gelu, gelu(x))                // 4.3, 4.7
-KERNEL1_FLOAT(gelu_tanh, gelu_tanh(x))      // 2.6, 2.6
-KERNEL1_FLOAT(erf, erf(x))                  // 1.3, 1.6
-KERNEL1_FLOAT(erfc, erfc(x))                // 3.2, 3.6
-KERNEL1_FLOAT(erfinv, erfinv(x))            // 3.8, 2.2
-KERNEL1_WIDE(lgamma, lgamma(x))             // 0.5, 2.3
-KERNEL1_WIDE(digamma, digamma(x))           // 0.5, 4.6
-KERNEL1_WIDE(trigamma, trigamma(x))         // 0.5, 5.0
+KERNEL1_FLOAT(mish, mish(x))
+KERNEL1_FLOAT(hardsigmoid, six(x) / 6)
+KERNEL1_FLOAT(hardswish, x*(six(x) / 6))
+KERNEL1_FLOAT(gelu, gelu(x))            // 4.3, 4.7
+KERNEL1_FLOAT(gelu_tanh, gelu_tanh(x))  // 2.6, 2.6
+KERNEL1_FLOAT(erf, erf(x))              // 1.3, 1.6
+KERNEL1_FLOAT(erfc, erfc(x))            // 3.2, 3.6
+KERNEL1_FLOAT(erfinv, erfinv(x))        // 3.8, 2.2
+KERNEL1_WIDE(lgamma, lgamma(x))         // 0.5, 2.3
+KERNEL1_WIDE(digamma, digamma(x))       // 0.5, 4.6
+KERNEL1_WIDE(trigamma, trigamma(x))     // 0.5, 5.0
 
 KERNEL1_PREDICATE(isnan, x != x)
 KERNEL1_PREDICATE(isinf, (x == kInfinity) | (x == -kInfinity))
