@@ -1,4 +1,5 @@
 // adjoint._core: the module. What is in it comes from the other files of this folder.
+#include "../tensor/gc_list.h"
 #include "python.h"
 
 namespace adjoint {
@@ -31,6 +32,12 @@ void fill(PyObject* module) {
 }  // namespace adjoint
 
 PyMODINIT_FUNC PyInit__core() {
+  // Free lists and types are the process's own: a second interpreter would share them.
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError, "adjoint cannot be imported in a subinterpreter");
+    return nullptr;
+  }
+  adjoint::gc::find_youngest();
   PyObject* module = PyModule_Create(&adjoint::definition);
   if (!module) return nullptr;
   try {

@@ -120,6 +120,10 @@ PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
     PyObject* result;
     if (g_subclasses && overridden(O, "", a, b, &result)) return result;
+    if (is_tensor(a) && is_tensor(b)) {
+      TensorObject* out = try_direct(op_of(O), as_tensor(a), as_tensor(b));
+      if (out) return reinterpret_cast<PyObject*>(out);
+    }
     Operands operands;
     if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);

@@ -2,6 +2,7 @@
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
 #include "../graph/view.h"
 #include "../kernels/convert.h"
+#include "../tensor/gc_list.h"
 #include "indexing.h"
 #include "subclass.h"
 
@@ -37,12 +38,26 @@ int clear(PyObject* o) {
 }
 // Before anything is taken away: a leaf that a graph still needs lives on, held by its accumulator.
 void finalize(PyObject* o) { disown_accumulator(as_tensor(o)); }
+bool nothing_but_history(const TensorObject* t) {
+  auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
+  return Py_TYPE(t) == tensor_type && t->shape == t->dims &&
+         !(bits(t->dict) | bits(t->weakrefs) | bits(t->grad) | bits(t->accumulator) |
+           bits(t->base) | bits(t->extra) | bits(t->cut));
+}
 void dealloc(PyObject* o) {
   TensorObject* t = as_tensor(o);
+  if (nothing_but_history(t)) {  // most results of ops
+    gc::untrack(o);
+    Node* history = std::exchange(t->grad_fn, nullptr);
+    if (Storage* s = std::exchange(t->storage, nullptr)) drop(s);
+    recycle_tensor_object(t);
+    Py_XDECREF(history);
+    return;
+  }
   if (t->accumulator && Py_REFCNT(t->accumulator) > 1 && Py_TYPE(o) == tensor_type) {
     if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
   }
-  PyObject_GC_UnTrack(o);
+  gc::untrack(o);
   if (t->weakrefs) PyObject_ClearWeakRefs(o);
   Py_CLEAR(t->dict);
   clear_tensor_object(t);

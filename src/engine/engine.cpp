@@ -238,6 +238,7 @@ void Run::find_needed(const std::vector<Root>& roots) {
 
 std::vector<Tensor> Run::go(const std::vector<Root>& roots) {
   GradMode mode(options_.create_graph);
+  ModeGuard quiet(kNoCuts, !options_.create_graph);
   captured_.resize(options_.inputs.size());
   if (!options_.inputs.empty()) find_needed(roots);
   for (const Root& r : roots) deliver(r.edge, r.grad, nullptr);

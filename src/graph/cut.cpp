@@ -82,6 +82,7 @@ bool any_cut(const Op& op, const Value* args) {
 }
 
 void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
+  if (mode_on(kNoCuts)) return;
   TensorObject* source = nullptr;
   Cut* cut = nullptr;
   any_tensor(op, args, [&](TensorObject* t, int) {

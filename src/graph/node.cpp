@@ -1,6 +1,7 @@
 // Making, traversing and freeing nodes. Read node.h first.
 #include "node.h"
 
+#include "../tensor/gc_list.h"
 #include "../tensor/zero.h"
 #include "view.h"
 
@@ -40,7 +41,7 @@ inline void drop_edges_and_saved(Node* n) noexcept {
 }
 
 void take_apart(Node* n) noexcept {
-  PyObject_GC_UnTrack(n);
+  gc::untrack(n);
   if (n->weakrefs) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
   if (n->dict || n->extra || n->variable || n->pending) clear_node(n);
   drop_edges_and_saved(n);
@@ -80,8 +81,13 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   n->output_count = 1;
   SourceLine::capture(&n->line);
   n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
-  n->saved = saved <= kInlineSaved ? n->inline_saved : new Saved[saved];
-  PyObject_GC_Track(n);
+  if (saved <= kInlineSaved) {
+    n->saved = n->inline_saved;
+    for (int i = 0; i < saved; ++i) zero_bytes<sizeof(Saved)>(&n->inline_saved[i]);
+  } else {
+    n->saved = new Saved[saved];
+  }
+  gc::track(n);
   return n;
 }
 

@@ -75,7 +75,7 @@ struct NodeExtra {
 // grads: one per output, undefined where nothing arrived. result: one per edge, to be filled in.
 using BackwardFn = void (*)(Node* node, Tensor* grads, Tensor* result);
 
-inline constexpr int kInlineSaved = 4;
+inline constexpr int kInlineSaved = 3;
 
 // Everything after the object header is valid when zeroed, which is how a node starts.
 struct Node {
@@ -99,8 +99,8 @@ struct Node {
   Saved output;         // a saved output: an alias without history, or a list of them
   Value kept;           // what forward left for backward besides inputs and outputs
   Edge inline_edges[2];
-  Saved inline_saved[kInlineSaved];
   Meta meta;  // of the first output
+  Saved inline_saved[kInlineSaved];
 
   const Meta& meta_of(uint32_t slot) const { return slot == 0 ? meta : extra->more_meta[slot - 1]; }
   Tensor& pending_of(uint32_t slot) { return slot == 0 ? pending : extra->more_pending[slot - 1]; }
@@ -127,12 +127,13 @@ NodeExtra& extra_of(Node* n);
 
 // What is unusual in this thread: one word, so that the short way through an op asks once.
 enum Mode : uint32_t {
-  kGradOff = 1,      // no_grad: ops do not record
-  kInferenceOn = 2,  // inference_mode: results can never be part of a graph
-  kSavedHooks = 4,   // saved values pass through saved_tensors_hooks
-  kAnomaly = 8,      // results are looked at for NaN
-  kTransforms = 16,  // a dual level or a vmap is under way
-  kStrongZeros = 32  // a zero gradient stays zero (read by the engine alone)
+  kGradOff = 1,       // no_grad: ops do not record
+  kInferenceOn = 2,   // inference_mode: results can never be part of a graph
+  kSavedHooks = 4,    // saved values pass through saved_tensors_hooks
+  kAnomaly = 8,       // results are looked at for NaN
+  kTransforms = 16,   // a dual level or a vmap is under way
+  kStrongZeros = 32,  // a zero gradient stays zero (read by the engine alone)
+  kNoCuts = 64,       // in a backward pass: nobody asks why its results have no history
 };
 inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms;
 extern thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
@@ -141,6 +142,15 @@ inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes 
 // Whether ops record.
 inline bool grad_enabled() { return !mode_on(kGradOff); }
 inline void set_grad_enabled(bool on) { set_mode(kGradOff, !on); }
+class ModeGuard {
+ public:
+  ModeGuard(Mode m, bool on) : before_(t_modes) { set_mode(m, on); }
+  ~ModeGuard() { t_modes = before_; }
+  ModeGuard(const ModeGuard&) = delete;
+
+ private:
+  uint32_t before_;
+};
 struct GradMode {
   explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
   ~GradMode() { set_grad_enabled(before_); }
@@ -166,7 +176,13 @@ bool disown_accumulator(TensorObject* t);
 // Called when `t` is freed.
 void drop_accumulator(TensorObject* t) noexcept;
 inline Edge gradient_edge(TensorObject* t) {
-  if (!t->grad_fn || t->base) return make_gradient_edge(t);
+  if (t->base || !(t->flags & kRequiresGrad)) return make_gradient_edge(t);
+  if (!t->grad_fn) {
+    Node* n = t->accumulator;
+    if (!n || Py_REFCNT(n) == 1) return make_gradient_edge(t);
+    Py_INCREF(n);
+    return {n, 0};
+  }
   Py_INCREF(t->grad_fn);
   return {t->grad_fn, t->output_nr};
 }

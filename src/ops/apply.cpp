@@ -1,95 +1,9 @@
 // Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
 #include "../graph/view.h"
-#include "../tensor/gil.h"
-#include "op.h"
+#include "direct.h"
 #include "record.h"
 
 namespace adjoint {
-
-namespace {
-
-constexpr int64_t kMaxFilled = 64;  // elements a number is repeated to
-
-// The tensor that gives an op of two operands its shape, if both are of the short way's kind.
-TensorObject* common_layout(const Value& x, const Value& y) {
-  if (!x.is_tensor()) return y.is_tensor() && x.is_scalar() ? y.object() : nullptr;
-  TensorObject* a = x.object();
-  if (!y.is_tensor()) return y.is_scalar() ? a : nullptr;
-  TensorObject* b = y.object();
-  bool same = b->dtype == a->dtype && (b->flags & kContiguous) &&
-              Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
-  return same ? a : nullptr;
-}
-
-// A real number next to a float tensor takes its dtype: repeated, it is an operand like any other.
-// True and False are no such numbers: sub refuses them.
-bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
-  if (v.kind() == Value::Complex || v.kind() == Value::Bool || like->numel > kMaxFilled)
-    return false;
-  double x = v.real();
-  if (like->dtype == DType::Float32)
-    std::fill_n(reinterpret_cast<float*>(buffer), like->numel, static_cast<float>(x));
-  else if (like->dtype == DType::Float64)
-    std::fill_n(reinterpret_cast<double*>(buffer), like->numel, x);
-  else
-    return false;
-  return true;
-}
-
-bool has_defaults(const Op& op, const Value* args) {
-  for (int i = op.operands; i < op.argument_count; ++i) {
-    const Value& d = op.schema.arguments[i].default_value;
-    if (args[i].kind() != d.kind() || (d.kind() == Value::Int && args[i].integer() != d.integer()))
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-TensorObject* apply_direct(const Op& op, const Value* args) {
-  uint32_t modes = t_modes;
-  if (modes & kSlowModes) return nullptr;
-  TensorObject* a = op.operands == 2      ? common_layout(args[0], args[1])
-                    : args[0].is_tensor() ? args[0].object()
-                                          : nullptr;
-  if (!a || !(a->flags & kContiguous) || a->numel >= kReleaseGil || a->ndim > kInlineDims)
-    return nullptr;
-  Loop loop = op.direct[static_cast<int>(a->dtype)];
-  if (!loop || (op.argument_count > op.operands && !has_defaults(op, args))) return nullptr;
-  alignas(16) char number[kMaxFilled * sizeof(double)];
-  char* data[3];
-  bool recording = false, cut = false;
-  for (int i = 0; i < op.operands; ++i) {
-    if (args[i].is_tensor()) {
-      TensorObject* t = args[i].object();
-      if (t->flags & kUnusual) return nullptr;
-      data[i + 1] = t->data;
-      if (needs_grad(t)) {
-        recording |= op.grads[i] != nullptr;
-        cut |= !op.grads[i] || (modes & kGradOff);
-      } else {
-        cut |= t->cut != nullptr;
-      }
-    } else {
-      data[i + 1] = number;
-      if (!fill_number(args[i], a, number)) return nullptr;
-    }
-  }
-  Tensor out = empty_contiguous_like(a, a->dtype);
-  data[0] = out->data;
-  loop(data, a->numel);
-  recording &= !(modes & kGradOff);
-  if (recording) record_direct(op, args, out.get());
-  if (cut) [[unlikely]] {
-    if (recording) {
-      keep_cuts(out->grad_fn, op, args);
-    } else {
-      mark_unrecorded(op, args, Value(out));
-    }
-  }
-  return out.release();
-}
 
 Value apply(const Op& op, Value* args) {
   if (op.operands) {

@@ -99,6 +99,13 @@ void find_direct_loops(Op& op) {
     if (!is_half(static_cast<DType>(d)) && !is_integral(static_cast<DType>(d)))
       op.direct[d] = kernel.loop[d];
   }
+  for (int i = 0; i < op.operands; ++i) {
+    if (!op.grads[i]) continue;
+    op.direct_rules |= 1u << i;
+    for (unsigned needs = 0; needs < 4; ++needs) {
+      if (needs >> i & 1) op.direct_uses[needs] = op.direct_uses[needs] | op.uses[i];
+    }
+  }
 }
 
 }  // namespace

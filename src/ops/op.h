@@ -138,7 +138,9 @@ struct Op {
   // it takes the dtype as it is. Arguments after the first `operands` must have their defaults.
   std::array<Loop, kDTypes> direct{};
   const char* direct_kernel = nullptr;
-  int operands = 0;  // 0: there is no short way
+  int operands = 0;                   // 0: there is no short way
+  unsigned direct_rules = 0;          // a bit per operand that has a rule
+  std::array<Uses, 4> direct_uses{};  // what is read, by the operands that need a gradient
   const char* kernel_name = nullptr;
   const Kernel* kernel = nullptr;
   Promotion promotion = Common;
@@ -221,10 +223,6 @@ void finish_ops();                              // resolves kernels; called once
 // ----------------------------------------------------------------------------------------- Runs an
 // op and records it. `args` has one value per argument of the schema.
 Value apply(const Op& op, Value* args);
-// The short way through an elementwise op of one or two operands: small contiguous tensors of one
-// shape and dtype, or one tensor and a number. It is what most small programs spend their time in.
-// A new reference; null when the general way is needed.
-TensorObject* apply_direct(const Op& op, const Value* args);
 // The same as apply, into args[0].
 Tensor apply_inplace(const Op& op, Value* args);
 // The same into `out`, which is resized if its shape differs.
@@ -238,11 +236,32 @@ struct OpName {
   constexpr OpName(const char (&s)[N]) { std::copy_n(s, N, text); }
 };
 
+// See direct.h.
+TensorObject* direct_single(const Op& op, TensorObject* a);
+TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b);
+
+// The operand behind an argument, if it is a tensor: derivative rules are mostly `g * x`.
+inline TensorObject* operand(const Tensor& t) { return t.get(); }
+inline TensorObject* operand(const Value& v) { return v.is_tensor() ? v.object() : nullptr; }
+template <class A>
+TensorObject* operand(const A&) {
+  return nullptr;
+}
+inline TensorObject* try_direct(const Op& op, TensorObject* a) {
+  return op.operands == 1 && a ? direct_single(op, a) : nullptr;
+}
+inline TensorObject* try_direct(const Op& op, TensorObject* a, TensorObject* b) {
+  return op.operands == 2 && a && b ? direct_pair(op, a, b) : nullptr;
+}
+
 // op<"cos">(x): calls an op from C++; arguments left out take their defaults.
 template <OpName Name, class... A>
 Value op(A&&... a) {
   static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
   constexpr int given = sizeof...(A);
+  if constexpr (given == 1 || given == 2) {
+    if (TensorObject* out = try_direct(found, operand(a)...)) return Tensor::steal(out);
+  }
   if (found.argument_count == given) {
     Value args[given] = {Value(std::forward<A>(a))...};
     return apply(found, args);

@@ -114,39 +114,6 @@ Node* begin_record(const Op& op, Value* args) {
   return node;
 }
 
-void record_direct(const Op& op, const Value* args, TensorObject* out) {
-  Edge edges[2];
-  Uses uses;
-  for (int i = 0; i < op.operands; ++i) {
-    if (!args[i].is_tensor() || !op.grads[i] || !needs_grad(args[i].object())) continue;
-    edges[i] = gradient_edge(args[i].object());
-    uses = uses | op.uses[i];
-  }
-  Node* node = new_node(node_name(op, args), op_backward, op.operands, op.operands);
-  node->op = &op;
-  for (int i = 0; i < op.operands; ++i) {
-    node->inline_edges[i] = edges[i];
-    Saved& s = node->inline_saved[i];
-    if (!args[i].is_tensor()) {
-      s.value.fill(args[i]);
-    } else if (uses.inputs >> i & 1) {
-      s.value.fill(args[i]);
-      s.version = args[i].object()->storage->version;
-    } else {
-      s.version = kNotSaved;
-    }
-  }
-  if (uses.outputs) {
-    node->output.value.fill(alias_contiguous(out).get());
-    node->output.version = out->storage->version;
-  }
-  node->meta.ndim = out->ndim;
-  node->meta.dtype = out->dtype;
-  std::memcpy(node->meta.inline_shape, out->dims, sizeof(node->meta.inline_shape));
-  out->grad_fn = node;
-  out->flags |= kRequiresGrad;
-}
-
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out) {
   Uses uses = uses_of(op, args);
   if (!uses.outputs) return;

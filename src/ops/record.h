@@ -27,9 +27,6 @@ uint32_t version_of(const Tensors& ts);
 // A node with edges and saved arguments, before the result exists: a new reference.
 Node* begin_record(const Op& op, Value* args);
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out);
-// The whole of it for the short way (apply_direct): only operands are kept, the other arguments
-// have their defaults.
-void record_direct(const Op& op, const Value* args, TensorObject* out);
 // The whole of it, for results that are new tensors.
 void record(Call& c, Value& out);
 

@@ -1,6 +1,7 @@
 // Making and freeing tensor headers, and the arithmetic of shapes and strides.
 #include "tensor.h"
 
+#include "gc_list.h"
 #include "zero.h"
 
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
@@ -55,7 +56,7 @@ TensorObject* new_tensor_object() {
   zero_bytes<offsetof(TensorObject, dims) - offsetof(TensorObject, dict)>(&t->dict);
   t->shape = t->dims;
   t->strides = t->dims + kInlineDims;
-  PyObject_GC_Track(t);
+  gc::track(t);
   return t;
 }
 

@@ -1,0 +1,16 @@
+// The short way through an elementwise op of one or two operands: small contiguous tensors of one
+// shape and dtype, or one tensor and a number. It is what most small programs spend their time in,
+// so nothing is looked at that cannot matter. Every function here returns a new reference, or null
+// when the general way (apply.cpp) is needed; nothing has happened then.
+#pragma once
+#include "op.h"
+
+namespace adjoint {
+
+TensorObject* direct_single(const Op& op, TensorObject* a);
+// Arguments after the operands have their defaults.
+TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b);
+// The same for operands in a list of arguments of any kind; the other arguments are looked at.
+TensorObject* apply_direct(const Op& op, const Value* args);
+
+}  // namespace adjoint
