@@ -3,6 +3,9 @@
 #include "python.h"
 
 namespace adjoint {
+
+void add_function_node(PyObject* module);  // function_node.cpp
+
 namespace {
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "adjoint._core", "The native core of adjoint.", -1,
@@ -15,6 +18,7 @@ void fill(PyObject* module) {
   finish_ops();
   add_autograd(module);
   add_graph_facts(module);
+  add_function_node(module);
   add_creation(module);
   add_settings(module);
   add_shape_attributes();

@@ -3,11 +3,15 @@
 
 #include "../tensor/gc_list.h"
 #include "../tensor/zero.h"
+#include "foreign_node.h"
 #include "view.h"
 
 namespace adjoint {
 
 PyTypeObject* node_type = nullptr;
+BackwardFn function_backward = nullptr;
+void (*free_function_node)(Node* n) noexcept = nullptr;
+bool (*has_many_outputs)(const Node* n) = nullptr;
 
 namespace {
 
@@ -53,6 +57,8 @@ void take_apart(Node* n) noexcept {
   PyTypeObject* type = Py_TYPE(n);
   if (g_free_count < kFreeList && type == node_type) {
     g_free[g_free_count++] = n;
+  } else if (is_function_node(n) && n->backward) {
+    free_function_node(n);
   } else {
     PyObject_GC_Del(n);
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
@@ -89,6 +95,22 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   }
   gc::track(n);
   return n;
+}
+
+void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges) {
+  n->name = name;
+  n->backward = backward;
+  n->sequence = ++g_sequence;
+  n->edge_count = static_cast<uint16_t>(edges);
+  n->output_count = 1;
+  SourceLine::capture(&n->line);
+  n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
+  n->saved = n->inline_saved;
+}
+
+void make_room_for_saved(Node* n, int saved) {
+  n->saved = saved <= kInlineSaved ? n->inline_saved : new Saved[saved];
+  n->saved_count = static_cast<uint16_t>(saved);
 }
 
 NodeExtra& extra_of(Node* n) {

@@ -5,10 +5,12 @@ The engine is native (``src/engine``); this package is the part people call.
 
 from __future__ import annotations
 
+from . import function as function
 from . import graph as graph
 from ._backward import _tensor_backward as _tensor_backward
 from ._backward import backward as backward
 from ._backward import grad as grad
+from .function import Function as Function
 from .grad_mode import enable_grad as enable_grad
 from .grad_mode import inference_mode as inference_mode
 from .grad_mode import no_grad as no_grad
@@ -17,8 +19,10 @@ from .gradcheck import gradcheck as gradcheck  # the function replaces the modul
 from .gradcheck import gradgradcheck as gradgradcheck
 
 __all__ = [
+    "Function",
     "backward",
     "enable_grad",
+    "function",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -1,0 +1,355 @@
+// The life cycle of custom functions' nodes, and what `ctx` offers. Read function_node.h first.
+#include "function_node.h"
+
+namespace adjoint {
+
+PyTypeObject* function_node_type = nullptr;
+
+namespace {
+
+PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+constexpr int kFreeList = 256;
+FunctionNode* g_free[kFreeList];
+int g_free_count = 0;
+
+void clear_fields(FunctionNode* n) noexcept {
+  Py_CLEAR(n->needs);
+  Py_CLEAR(n->to_save);
+  Py_CLEAR(n->for_forward);
+  Py_CLEAR(n->dirty);
+  Py_CLEAR(n->non_differentiable);
+  Py_CLEAR(n->in_structure);
+  Py_CLEAR(n->out_structure);
+  Py_CLEAR(n->names);
+}
+
+// Called while the graph takes the node apart, hence without recursion.
+void free_node(Node* plain) noexcept {
+  FunctionNode* n = function_node(plain);
+  clear_fields(n);
+  if (n->roles != n->roles_inline) delete[] n->roles;
+  delete[] n->more_inputs;
+  delete[] n->more_outputs;
+  PyTypeObject* type = Py_TYPE(n);
+  if (g_free_count < kFreeList && type->tp_basicsize == sizeof(FunctionNode)) {
+    g_free[g_free_count++] = n;
+  } else {
+    PyObject_GC_Del(n);
+  }
+  Py_DECREF(type);
+}
+
+int traverse(PyObject* o, visitproc visit, void* arg) {
+  FunctionNode* n = function_node(o);
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(n->needs);
+  Py_VISIT(n->to_save);
+  Py_VISIT(n->for_forward);
+  Py_VISIT(n->dirty);
+  Py_VISIT(n->non_differentiable);
+  Py_VISIT(n->in_structure);
+  Py_VISIT(n->out_structure);
+  return traverse_node(n, visit, arg);
+}
+int clear(PyObject* o) {
+  clear_fields(function_node(o));
+  clear_node(function_node(o));
+  return 0;
+}
+void dealloc(PyObject* o) { destroy_node(function_node(o)); }
+
+bool many_outputs(const Node* plain) {
+  auto* n = static_cast<const FunctionNode*>(plain);
+  int count = 0;
+  for (int k = 0; k < n->output_count; ++k) count += n->outputs()[k] == kGradOutput;
+  return count > 1;
+}
+
+}  // namespace
+
+FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges) {
+  FunctionNode* n;
+  if (g_free_count && type->tp_basicsize == sizeof(FunctionNode)) {
+    n = g_free[--g_free_count];
+    PyObject_Init(reinterpret_cast<PyObject*>(n), type);
+  } else {
+    n = PyObject_GC_New(FunctionNode, type);
+    if (!n) throw PythonError{};
+  }
+  std::memset(reinterpret_cast<char*>(n) + sizeof(PyObject), 0,
+              sizeof(FunctionNode) - sizeof(PyObject));
+  init_foreign_node(n, type->tp_name, run_function_backward, edges);
+  n->roles = n->roles_inline;
+  n->input_count = static_cast<uint32_t>(inputs);
+  if (inputs > kInlineInputs) n->more_inputs = new uint8_t[inputs]{};
+  PyObject_GC_Track(n);
+  return n;
+}
+
+namespace {
+
+// --- what forward asks for
+// ----------------------------------------------------------------------
+PyObject* pack(PyObject* const* args, Py_ssize_t count) {
+  PyObject* t = PyTuple_New(count);
+  for (Py_ssize_t i = 0; t && i < count; ++i) {
+    Py_INCREF(args[i]);
+    PyTuple_SET_ITEM(t, i, args[i]);
+  }
+  return t;
+}
+
+template <PyObject* FunctionNode::* Field>
+PyObject* set_field(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  PyObject* t = pack(args, count);
+  if (!t) return nullptr;
+  Py_XSETREF(function_node(o)->*Field, t);
+  Py_RETURN_NONE;
+}
+
+// save_for_backward(*tensors)
+PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (args[i] == Py_None || is_tensor(args[i])) continue;
+    PyErr_Format(PyExc_TypeError,
+                 "save_for_backward can only save variables, but argument %zd is of type %s "
+                 "(keep other things as attributes: ctx.name = value)",
+                 i, Py_TYPE(args[i])->tp_name);
+    return nullptr;
+  }
+  return set_field<&FunctionNode::to_save>(o, args, count);
+}
+
+PyObject* save_for_forward(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (args[i] == Py_None || is_tensor(args[i])) continue;
+    PyErr_Format(PyExc_TypeError,
+                 "save_for_forward expects all arguments to be tensors; you should save "
+                 "non-tensors as attributes on ctx (argument %zd is of type %s)",
+                 i, Py_TYPE(args[i])->tp_name);
+    return nullptr;
+  }
+  return set_field<&FunctionNode::for_forward>(o, args, count);
+}
+
+bool all_tensors(PyObject* const* args, Py_ssize_t count, const char* what) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (is_tensor(args[i])) continue;
+    PyErr_Format(PyExc_RuntimeError, "%s, but argument %zd is of type %s", what, i,
+                 Py_TYPE(args[i])->tp_name);
+    return false;
+  }
+  return true;
+}
+
+PyObject* mark_dirty(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  if (!all_tensors(args, count, "mark_dirty can only accept variables")) return nullptr;
+  return set_field<&FunctionNode::dirty>(o, args, count);
+}
+PyObject* mark_non_differentiable(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  if (!all_tensors(args, count, "mark_non_differentiable only accepts variable arguments"))
+    return nullptr;
+  return set_field<&FunctionNode::non_differentiable>(o, args, count);
+}
+PyObject* mark_shared_storage(PyObject*, PyObject* const*, Py_ssize_t) {
+  if (PyErr_WarnEx(PyExc_FutureWarning,
+                   "mark_shared_storage is deprecated. Tensors with shared storages are "
+                   "automatically tracked. Note that calls to `set_()` are not tracked",
+                   1) < 0)
+    return nullptr;
+  Py_RETURN_NONE;
+}
+PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
+  int on = PyObject_IsTrue(value);
+  if (on < 0) return nullptr;
+  function_node(o)->keep_undefined = !on;
+  Py_RETURN_NONE;
+}
+PyObject* maybe_clear_saved(PyObject* o, PyObject*) {
+  release_saved(function_node(o));
+  function_node(o)->cleared = true;
+  Py_RETURN_NONE;
+}
+
+// --- attributes
+// --------------------------------------------------------------------------------
+PyObject* get_saved(PyObject* o, void*) {
+  return guard([&] { return saved_tensors(function_node(o)); });
+}
+PyObject* get_saved_variables(PyObject* o, void*) {
+  if (PyErr_WarnEx(PyExc_DeprecationWarning, "'saved_variables' is deprecated; use 'saved_tensors'",
+                   1) < 0)
+    return nullptr;
+  return get_saved(o, nullptr);
+}
+
+PyObject* get_needs(PyObject* o, void*) {
+  FunctionNode* n = function_node(o);
+  if (!n->needs) {
+    Object t = Object::steal(PyTuple_New(n->input_count));
+    if (!t) return nullptr;
+    for (uint32_t i = 0; i < n->input_count; ++i)
+      PyTuple_SET_ITEM(t.get(), i, PyBool_FromLong(n->inputs()[i] == kGradInput));
+    if (n->in_structure) {
+      n->needs = PyObject_CallMethod(n->in_structure, "needs", "O", t.get());
+    } else {
+      n->needs = t.release();
+    }
+  }
+  Py_XINCREF(n->needs);
+  return n->needs;
+}
+int set_needs(PyObject* o, PyObject* value, void*) {
+  Py_XINCREF(value);
+  Py_XSETREF(function_node(o)->needs, value);
+  return 0;
+}
+
+template <PyObject* FunctionNode::* Field>
+PyObject* get_field(PyObject* o, void*) {
+  PyObject* v = function_node(o)->*Field;
+  if (!v) Py_RETURN_NONE;
+  Py_INCREF(v);
+  return v;
+}
+template <PyObject* FunctionNode::* Field>
+int put_field(PyObject* o, PyObject* value, void*) {
+  if (value && value != Py_None && !PyTuple_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "expected a tuple or None");
+    return -1;
+  }
+  if (value == Py_None) value = nullptr;
+  Py_XINCREF(value);
+  Py_XSETREF(function_node(o)->*Field, value);
+  return 0;
+}
+
+PyObject* get_materialize(PyObject* o, void*) {
+  return PyBool_FromLong(!function_node(o)->keep_undefined);
+}
+int put_materialize(PyObject* o, PyObject* value, void*) {
+  int on = value ? PyObject_IsTrue(value) : -1;
+  if (on < 0) return -1;
+  function_node(o)->keep_undefined = !on;
+  return 0;
+}
+PyObject* get_materialize_non_diff(PyObject* o, void*) {
+  return PyBool_FromLong(!function_node(o)->keep_undefined_non_diff);
+}
+int put_materialize_non_diff(PyObject* o, PyObject* value, void*) {
+  int on = value ? PyObject_IsTrue(value) : -1;
+  if (on < 0) return -1;
+  function_node(o)->keep_undefined_non_diff = !on;
+  return 0;
+}
+PyObject* get_requires_grad(PyObject* o, void*) {
+  return PyBool_FromLong(function_node(o)->executable);
+}
+PyObject* name(PyObject* o, PyObject*) { return PyUnicode_FromString(function_node(o)->name); }
+
+PyObject* new_refused(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError, "the node of a custom function is made by Function.apply");
+  return nullptr;
+}
+
+PyMethodDef methods[] = {
+    {"save_for_backward", reinterpret_cast<PyCFunction>(save_for_backward), METH_FASTCALL,
+     "save_for_backward(*tensors): keeps inputs and outputs for backward."},
+    {"save_for_forward", reinterpret_cast<PyCFunction>(save_for_forward), METH_FASTCALL,
+     "save_for_forward(*tensors): keeps tensors for jvp."},
+    {"mark_dirty", reinterpret_cast<PyCFunction>(mark_dirty), METH_FASTCALL,
+     "mark_dirty(*tensors): names the inputs that forward changed in place."},
+    {"mark_non_differentiable", reinterpret_cast<PyCFunction>(mark_non_differentiable),
+     METH_FASTCALL, "mark_non_differentiable(*tensors): names outputs without a gradient."},
+    {"mark_shared_storage", reinterpret_cast<PyCFunction>(mark_shared_storage), METH_FASTCALL,
+     "Deprecated: does nothing."},
+    {"set_materialize_grads", set_materialize_grads, METH_O,
+     "set_materialize_grads(value): whether gradients that did not arrive are zeros or None."},
+    {"maybe_clear_saved_tensors", maybe_clear_saved, METH_NOARGS,
+     "Lets go of the saved tensors now."},
+    {"name", name, METH_NOARGS, "The name of the node."},
+    {nullptr}};
+
+PyGetSetDef attributes[] = {
+    {"saved_tensors", get_saved, nullptr, "What save_for_backward kept.", nullptr},
+    {"saved_variables", get_saved_variables, nullptr, "Deprecated: saved_tensors.", nullptr},
+    {"needs_input_grad", get_needs, set_needs,
+     "For each argument of forward, whether it needs a gradient.", nullptr},
+    {"to_save", get_field<&FunctionNode::to_save>, put_field<&FunctionNode::to_save>,
+     "What forward asked to save, until it returns.", nullptr},
+    {"saved_for_forward", get_field<&FunctionNode::for_forward>,
+     put_field<&FunctionNode::for_forward>, "What save_for_forward kept.", nullptr},
+    {"dirty_tensors", get_field<&FunctionNode::dirty>, put_field<&FunctionNode::dirty>,
+     "What forward marked dirty, until it returns.", nullptr},
+    {"non_differentiable", get_field<&FunctionNode::non_differentiable>,
+     put_field<&FunctionNode::non_differentiable>,
+     "What forward marked non-differentiable, until it returns.", nullptr},
+    {"materialize_grads", get_materialize, put_materialize,
+     "Whether gradients that did not arrive are zeros.", nullptr},
+    {"_materialize_non_diff_grads", get_materialize_non_diff, put_materialize_non_diff,
+     "The same for outputs marked non-differentiable.", nullptr},
+    {"requires_grad", get_requires_grad, nullptr, "Whether the call is part of a graph.", nullptr},
+    {nullptr}};
+
+// _backward_class(name, base, namespace): the class of a custom function's nodes. Its instances are
+// freed by the graph, never by the recursion of Python's own classes.
+PyObject* backward_class(PyObject*, PyObject* args) {
+  PyObject *name, *base, *space;
+  if (!PyArg_ParseTuple(args, "UOO!", &name, &base, &PyDict_Type, &space)) return nullptr;
+  return guard([&]() -> PyObject* {
+    // Nodes point at the text of their class's name, which must outlive a renamed class.
+    static PyObject* known = checked(PyDict_New()).release();
+    PyObject* kept = PyDict_SetDefault(known, name, name);
+    if (!kept) throw PythonError{};
+    Object made = checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "O(O)O",
+                                                kept, base, space));
+    auto* type = reinterpret_cast<PyTypeObject*>(made.get());
+    if (!PyType_IsSubtype(type, function_node_type))
+      type_error("the base of a backward class must be BackwardCFunction");
+    type->tp_dealloc = dealloc;
+    type->tp_traverse = traverse;
+    type->tp_clear = clear;
+    return made.release();
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_function_apply", reinterpret_cast<PyCFunction>(function_apply),
+     METH_FASTCALL | METH_KEYWORDS, "Function.apply: (cls, *args)."},
+    {"_backward_class", backward_class, METH_VARARGS, "The class of a custom function's nodes."},
+    {nullptr}};
+
+}  // namespace
+
+PyObject* from_function_module(const char* name) {
+  static PyObject* module = nullptr;
+  if (!module) module = checked(PyImport_ImportModule("adjoint.autograd.function")).release();
+  Object o = checked(PyObject_GetAttrString(module, name));
+  return o.get();  // the module keeps it
+}
+
+void add_function_node(PyObject* module) {
+  function_backward = run_function_backward;
+  free_function_node = free_node;
+  has_many_outputs = many_outputs;
+  PyTypeObject& t = g_type;
+  t.tp_name = "adjoint.autograd.function._FunctionNode";
+  t.tp_basicsize = sizeof(FunctionNode);
+  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
+  t.tp_base = node_type;
+  t.tp_dealloc = dealloc;
+  t.tp_traverse = traverse;
+  t.tp_clear = clear;
+  t.tp_new = new_refused;
+  t.tp_getattro = PyObject_GenericGetAttr;
+  t.tp_getset = attributes;
+  t.tp_methods = methods;
+  t.tp_doc = "One recorded call of a custom function.";
+  function_node_type = &t;
+  checked(PyType_Ready(&t));
+  checked(PyModule_AddObjectRef(module, "_FunctionNode", reinterpret_cast<PyObject*>(&t)));
+  add_functions(module, functions);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,86 @@
+// The node of a custom function: what user code sees as `ctx` is the node of the graph itself, an
+// object of a Python class derived from this type, so that the collector sees every cycle.
+//
+//   function_node.cpp    its life cycle and what `ctx` offers
+//   function_apply.cpp   Function.apply: from a call to outputs with a history
+//   function_saved.cpp   what save_for_backward keeps, and how it comes back
+//   function_backward.cpp  from gradients of outputs to gradients of inputs
+#pragma once
+#include "../graph/foreign_node.h"
+#include "python.h"
+
+namespace adjoint {
+
+// What one input is; inputs are the leaves of the arguments where these are structures.
+enum InputKind : uint8_t { kPlainInput = 0, kTensorInput = 1, kGradInput = 3 };
+
+// What a saved value is, so that its history can be given back without keeping the node in a cycle.
+struct SavedRole {
+  enum Kind : uint8_t { Other, Input, Output } kind = Other;
+  uint32_t index = 0;  // of the edge or of the output
+};
+
+// What one output is.
+enum OutputKind : uint8_t { kPlainOutput, kNoGradOutput, kGradOutput };
+
+inline constexpr int kInlineInputs = 8;
+inline constexpr int kInlineOutputs = 4;
+
+// Everything after the node is valid when zeroed.
+struct FunctionNode : Node {
+  PyObject* needs;    // needs_input_grad, once it was asked for or set
+  PyObject* to_save;  // tuples given during forward, or null
+  PyObject* for_forward;
+  PyObject* dirty;
+  PyObject* non_differentiable;
+  PyObject* in_structure;   // how the inputs make up the arguments, or null where they are them
+  PyObject* out_structure;  // the same for the result
+  PyObject* names;          // of forward's arguments, for messages: made when one is needed
+  SavedRole* roles;         // one per saved value
+  uint8_t* more_inputs;     // kinds, where there are more than fit
+  uint8_t* more_outputs;
+  uint32_t input_count;
+  uint32_t first_edge;  // which tensor input has edge 0: the one changed in place, if it is a view
+  bool keep_undefined;  // set_materialize_grads(False)
+  bool keep_undefined_non_diff;
+  bool in_forward;
+  bool executable;  // part of a graph
+  bool tuple_output;
+  bool cleared;  // maybe_clear_saved_tensors was called
+  uint8_t inputs_inline[kInlineInputs];
+  uint8_t outputs_inline[kInlineOutputs];
+  SavedRole roles_inline[kInlineSaved];
+
+  uint8_t* inputs() { return more_inputs ? more_inputs : inputs_inline; }
+  uint8_t* outputs() { return more_outputs ? more_outputs : outputs_inline; }
+  const uint8_t* outputs() const { return more_outputs ? more_outputs : outputs_inline; }
+  // The edge of tensor input number `k`.
+  uint32_t edge_of(uint32_t k) const { return k == first_edge ? 0 : k < first_edge ? k + 1 : k; }
+};
+
+inline FunctionNode* function_node(PyObject* o) { return reinterpret_cast<FunctionNode*>(o); }
+inline FunctionNode* function_node(Node* n) { return static_cast<FunctionNode*>(n); }
+inline PyObject* as_object(FunctionNode* n) { return reinterpret_cast<PyObject*>(n); }
+
+extern PyTypeObject* function_node_type;
+
+// A node of the given backward class, with an edge per tensor input: a new reference.
+FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges);
+
+// Keeps what forward asked to keep. `outputs`: the results as the user will see them.
+void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs);
+// The tuple of saved tensors, each with the history it had.
+PyObject* saved_tensors(FunctionNode* n);
+
+void run_function_backward(Node* n, Tensor* grads, Tensor* result);
+
+// Attributes and functions of the module adjoint.autograd.function, by name: borrowed.
+PyObject* from_function_module(const char* name);
+
+// Names for messages: the class of the user, and forward's argument number i with its path.
+std::string function_name(FunctionNode* n);
+std::string input_name(FunctionNode* n, uint32_t input);
+
+PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* keywords);
+
+}  // namespace adjoint
