@@ -65,6 +65,7 @@ if _TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
+    from . import testing as testing
     from . import utils as utils
     from ._alias import install_as_torch as install_as_torch
     from ._contraction import einsum as einsum
@@ -79,7 +80,9 @@ __version__ = "0.1.0"
 _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
-_LAZY_MODULES = frozenset({"cli", "cuda", "graph", "nn", "optim", "return_types", "utils"})
+_LAZY_MODULES = frozenset(
+    {"cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
+)
 _LAZY_NAMES = {
     "einsum": "_contraction",
     "graph_report": "graph",
