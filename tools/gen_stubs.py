@@ -51,7 +51,8 @@ def result_type(entry: dict[str, Any]) -> str:
     """Return Tensor, or the named tuple of the tensors that the op names."""
     if entry["results"]:
         return tuple_name(entry["results"])
-    return RESULT_TYPES.get(entry["name"], "Tensor")
+    by_name = RESULT_TYPES.get(entry["name"], "Tensor")
+    return RESULT_TYPES.get(entry.get("full_name", ""), by_name)
 
 
 def tuple_name(fields: list[str]) -> str:

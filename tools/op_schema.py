@@ -26,15 +26,33 @@ PYTHON_TYPES = {
     "any": "Any",
 }
 
-# What ops return that is neither one tensor nor a tuple of named ones.
+# What ops return that is neither one tensor nor a tuple of named ones; by name, or by the full name
+# of one overload.
 RESULT_TYPES = {
     "allclose": "_bool",
     "equal": "_bool",
     "nonzero": "Any",  # a tensor, or a tuple of them with as_tuple=True
     "unique": "Any",  # one to three tensors, as asked
     "unique_consecutive": "Any",
+    "std_mean": "tuple[Tensor, Tensor]",
+    "var_mean": "tuple[Tensor, Tensor]",
 } | dict.fromkeys(
-    ["chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"],
+    [
+        "atleast_1d.all",
+        "atleast_2d.all",
+        "atleast_3d.all",
+        "broadcast_tensors",
+        "chunk",
+        "dsplit",
+        "hsplit",
+        "split",
+        "split_with_sizes",
+        "tensor_split",
+        "unbind",
+        "unravel_index",
+        "vsplit",
+        "where.condition",
+    ],
     "tuple[Tensor, ...]",
 )
 
