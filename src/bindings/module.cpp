@@ -1,6 +1,6 @@
 // adjoint._core: the module. What is in it comes from the other files of this folder.
 #include "../tensor/gc_list.h"
-#include "python.h"
+#include "saved_hooks.h"
 
 namespace adjoint {
 
@@ -15,6 +15,7 @@ void fill(PyObject* module) {
   add_dtypes(module);
   add_tensor_type(module);
   add_node_type(module);
+  add_saved_hooks(module);
   finish_ops();
   add_autograd(module);
   add_graph_facts(module);

@@ -1,5 +1,6 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
-#include "python.h"
+#include "../graph/saved.h"
+#include "saved_hooks.h"
 
 #include <map>
 
@@ -74,8 +75,11 @@ PyObject* getattr(PyObject* o, PyObject* name) {
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &length);
   Node* n = node_of(o);
+  if (text && n->op && std::strncmp(text, "_raw_saved_", 11) == 0)
+    return guard([&] { return raw_saved_attribute(n, text + 11); });
   if (text && n->op && std::strncmp(text, "_saved_", 7) == 0) {
     return guard([&]() -> PyObject* {
+      UnpackScope scope;
       std::string want = text + 7;
       Tensor none[1];
       Context c(n, none);

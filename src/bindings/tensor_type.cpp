@@ -107,13 +107,14 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
   TensorObject* t = as_tensor(o);
-  return PyBool_FromLong(!t->grad_fn && !stale_view(t));
+  // A value unpacked for a leaf has the leaf's accumulator as history.
+  return PyBool_FromLong((!t->grad_fn || !t->grad_fn->backward) && !stale_view(t));
 }
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
     TensorObject* t = as_tensor(o);
     if (stale_view(t)) refresh_view_history(t);
-    return to_python(t->grad_fn);
+    return to_python(t->grad_fn && t->grad_fn->backward ? t->grad_fn : nullptr);
   });
 }
 PyObject* get_grad(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->grad)); }

@@ -173,6 +173,7 @@ void destroy_node(Node* n) noexcept {
 void release_saved(Node* n) noexcept {
   auto release = [n](Value& v) {
     if (v.kind() < Value::Tensor_) return;  // numbers, shapes and names cost nothing to keep
+    if (v.kind() == Value::List && !v.each_object([](PyObject*) { return 1; })) return;
     v.reset();
     n->released = true;
   };

@@ -10,6 +10,7 @@
 #include "view.h"
 
 #include "../ops/op.h"
+#include "saved.h"
 
 namespace adjoint {
 namespace {
@@ -64,7 +65,9 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
   return v;
 }
 
-void check_inplace(const Tensor& t, bool recording, const char* what) {
+namespace {
+
+void refuse_unwritable(const Tensor& t, const char* what) {
   if (t->storage->read_only) {
     runtime_error(
         what, ": this tensor shares read-only memory; use .clone() to get one that can be written");
@@ -78,7 +81,10 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
           what, ".");
     }
   }
-  if (!grad_enabled()) return;
+}
+
+// What would make a history wrong.
+void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
   // A view made before its base came to require grad knows nothing of it, but changes it.
   bool changes_leaf = t.is_view() && needs_grad(t->base) && !t->base->grad_fn;
   if (!recording && !needs_grad(t.get()) && !changes_leaf) return;
@@ -119,6 +125,14 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
         "Make the view outside no_grad, or change it inside no_grad.");
   }
+}
+
+}  // namespace
+
+void check_inplace(const Tensor& t, bool recording, const char* what) {
+  refuse_unwritable(t, what);
+  if (grad_enabled()) refuse_unrecordable(t, recording, what);
+  if (t_watch_changes) saved_hooks.before_change(t);
 }
 
 void bump_version(const Tensor& t) {

@@ -1,4 +1,5 @@
 // Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
+#include "../graph/saved.h"
 #include "../graph/view.h"
 #include "direct.h"
 #include "record.h"
@@ -37,6 +38,18 @@ void finish_inplace(const Tensor& self, const Value& out, const Op& op) {
 
 }  // namespace
 
+namespace {
+
+// A pack hook raised when the change was done already: the history stands, but lacks a value.
+void mark_unsaved(Node* node, const Op& op) {
+  node->output = {Value(text("the output of `", op.name, "_` (", node->line.describe(),
+                             ") is needed for its gradient but was not saved: the pack hook "
+                             "raised an error when it was recorded")),
+                  0};
+}
+
+}  // namespace
+
 Tensor apply_inplace(const Op& op, Value* args) {
   Tensor self = args[0].tensor();
   bool recording = grad_enabled() && wants_recording(op, args);
@@ -54,14 +67,18 @@ Tensor apply_inplace(const Op& op, Value* args) {
                   self.dtype());
   }
   // The node is made first: its edges and saved values are those of before the change.
-  NodeRef node(begin_record(op, args));
-  if (uses_of(op, args).inputs & 1) node->saved[0] = save(op_clone(self));
+  NodeRef node(begin_record(op, args, true));
   Call c{op, args, self};
   finish_inplace(self, op.forward(c), op);
   bump_version(self);
-  node->kept = c.kept;
+  node->kept = pack_kept(std::move(c.kept));
   rebase_history(self, node.get());
-  save_outputs(node.get(), op, args, Value(self));
+  try {
+    save_outputs(node.get(), op, args, Value(self));
+  } catch (...) {
+    mark_unsaved(node.get(), op);
+    throw;
+  }
   return self;
 }
 

@@ -1,12 +1,11 @@
 // Recording. Read record.h first.
 #include "record.h"
 
+#include "../graph/saved.h"
 #include "../graph/view.h"
 
 namespace adjoint {
 namespace {
-
-constexpr uint32_t kNotSaved = UINT32_MAX;
 
 template <class F>
 void each_tensor(const Value& v, F&& f) {
@@ -29,11 +28,12 @@ const char* node_name(const Op& op, const Value* args) {
 bool has_rule(const Op& op, int i) { return op.joint || op.grads[i]; }
 
 // Keeps the arguments that the rules read, and everything that is no tensor.
-void save_arguments(Node* node, const Op& op, const Value* args, uint32_t used) {
+void save_arguments(Node* node, const Op& op, const Value* args, bool inplace) {
+  uint32_t used = uses_of(op, args).inputs;
   for (int i = 0; i < op.argument_count; ++i) {
     if (op.edge_of[i] < 0 || (used >> i & 1) || args[i].is_scalar()) {
-      if (!args[i].is_none()) node->saved[i] = save(args[i]);
-      if (args[i].is_tensors()) node->saved[i].version = version_of(args[i].tensors());
+      bool copy = inplace && i == 0 && args[0].is_tensor();
+      if (!args[i].is_none()) node->saved[i] = pack(copy ? Value(op_clone(args[0])) : args[i]);
     } else {
       node->saved[i].version = kNotSaved;
     }
@@ -41,7 +41,7 @@ void save_arguments(Node* node, const Op& op, const Value* args, uint32_t used) 
 }
 
 // Edges come before the node: a leaf's accumulator made with them must be older.
-Node* begin_with_lists(const Op& op, Value* args) {
+Node* begin_with_lists(const Op& op, Value* args, bool inplace) {
   std::vector<Edge> edges;
   for (int k = 0; k < op.tensor_arguments; ++k) {
     int i = op.tensor_at[k];
@@ -54,22 +54,16 @@ Node* begin_with_lists(const Op& op, Value* args) {
       edges.push_back(args[i].is_tensor() && rule ? gradient_edge(args[i].object()) : Edge{});
     }
   }
-  Node* node =
-      new_node(node_name(op, args), op_backward, static_cast<int>(edges.size()), op.argument_count);
+  NodeRef node(new_node(node_name(op, args), op_backward, static_cast<int>(edges.size()),
+                        op.argument_count));
   node->op = &op;
   std::copy(edges.begin(), edges.end(), node->edges);
-  save_arguments(node, op, args, uses_of(op, args).inputs);
-  if (any_cut(op, args)) keep_cuts(node, op, args);
-  return node;
+  save_arguments(node.get(), op, args, inplace);
+  if (any_cut(op, args)) keep_cuts(node.get(), op, args);
+  return node.release();
 }
 
 }  // namespace
-
-uint32_t version_of(const Tensors& ts) {
-  uint32_t sum = 0;  // versions only rise, so the sum tells
-  for (const Tensor& t : ts) sum += t ? t.version() : 0;
-  return sum;
-}
 
 bool needs_grad(const Value& v) {
   bool any = false;
@@ -99,34 +93,36 @@ Uses uses_of(const Op& op, const Value* args) {
   return u;
 }
 
-Node* begin_record(const Op& op, Value* args) {
-  if (op.takes_list) return begin_with_lists(op, args);
+Node* begin_record(const Op& op, Value* args, bool inplace) {
+  if (op.takes_list) return begin_with_lists(op, args, inplace);
   Edge edges[kMaxTensorArguments];
   for (int k = 0; k < op.tensor_arguments; ++k) {
     int i = op.tensor_at[k];
     edges[k] = args[i].is_tensor() && has_rule(op, i) ? gradient_edge(args[i].object()) : Edge{};
   }
-  Node* node = new_node(node_name(op, args), op_backward, op.tensor_arguments, op.argument_count);
+  NodeRef node(new_node(node_name(op, args), op_backward, op.tensor_arguments, op.argument_count));
   node->op = &op;
   std::copy_n(edges, op.tensor_arguments, node->edges);
-  save_arguments(node, op, args, uses_of(op, args).inputs);
-  if (any_cut(op, args)) keep_cuts(node, op, args);
-  return node;
+  save_arguments(node.get(), op, args, inplace);
+  if (any_cut(op, args)) keep_cuts(node.get(), op, args);
+  return node.release();
 }
 
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out) {
   Uses uses = uses_of(op, args);
   if (!uses.outputs) return;
-  // An alias without history: the node must not keep itself alive through its own result.
   if (out.is_tensor()) {
-    node->output = save(alias(out.tensor()));
+    node->output = pack_output(out.tensor());
     return;
   }
   Tensors kept(out.tensors().size());
   for (size_t k = 0; k < kept.size(); ++k) {
     if (uses.outputs >> k & 1) kept[k] = alias(out.tensors()[k]);
   }
-  node->output = {Value(std::move(kept)), out.tensors().empty() ? 0 : out.tensors()[0].version()};
+  node->output = pack(Value(std::move(kept)));
+  // Results of one op are as old as each other, so one version serves.
+  if (!is_packed(node->output))
+    node->output.version = out.tensors().empty() ? 0 : out.tensors()[0].version();
 }
 
 void record(Call& c, Value& out) {
@@ -139,7 +135,7 @@ void record(Call& c, Value& out) {
       if (v.is_tensor() && v.object() == t.get()) return;  // returned as it came
     }
     NodeRef node(begin_record(op, c.args));
-    node->kept = std::move(c.kept);
+    node->kept = pack_kept(std::move(c.kept));
     set_meta(node.get(), 0, t);
     save_outputs(node.get(), op, c.args, out);
     set_history(t, node.get(), 0);
@@ -148,7 +144,7 @@ void record(Call& c, Value& out) {
   const Tensors& ts = out.tensors();
   if (ts.empty()) return;
   NodeRef node(begin_record(op, c.args));
-  node->kept = std::move(c.kept);
+  node->kept = pack_kept(std::move(c.kept));
   node->set_output_count(static_cast<int>(ts.size()));
   save_outputs(node.get(), op, c.args, out);
   for (size_t k = 0; k < ts.size(); ++k) {

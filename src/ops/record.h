@@ -11,6 +11,7 @@ class NodeRef {
   NodeRef(const NodeRef&) = delete;
   Node* get() const { return n_; }
   Node* operator->() const { return n_; }
+  Node* release() { return std::exchange(n_, nullptr); }
 
  private:
   Node* n_;
@@ -22,10 +23,9 @@ bool needs_grad(const Value& v);
 bool wants_recording(const Op& op, const Value* args);
 // What the rules that will run read.
 Uses uses_of(const Op& op, const Value* args);
-// What a list of tensors is saved with: it changes when the memory of any of them does.
-uint32_t version_of(const Tensors& ts);
-// A node with edges and saved arguments, before the result exists: a new reference.
-Node* begin_record(const Op& op, Value* args);
+// A node with edges and saved arguments, before the result exists: a new reference. For a change in
+// place, args[0] is kept as a copy, where it is kept.
+Node* begin_record(const Op& op, Value* args, bool inplace = false);
 void save_outputs(Node* node, const Op& op, const Value* args, const Value& out);
 // The whole of it, for results that are new tensors.
 void record(Call& c, Value& out);

@@ -5,6 +5,8 @@ The engine is native (``src/engine``); this package is the part people call.
 
 from __future__ import annotations
 
+from adjoint._core import SavedTensor as SavedTensor
+
 from . import function as function
 from . import graph as graph
 from ._backward import _tensor_backward as _tensor_backward
@@ -20,6 +22,7 @@ from .gradcheck import gradgradcheck as gradgradcheck
 
 __all__ = [
     "Function",
+    "SavedTensor",
     "backward",
     "enable_grad",
     "function",
