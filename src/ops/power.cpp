@@ -89,7 +89,10 @@ Tensor exponent_slope(T g, const Value& x, const Value& e, const Tensor& out) {
                                                                          op<"ge">(op<"real">(e), 0))
                                                      : op<"ge">(e, 0);
   Value certain = op<"logical_and">(op<"eq">(x, 0), not_negative);
-  return g * (out * op<"log">(harmless_where(certain, x)));
+  Value base = harmless_where(certain, x);
+  // A negative real number has a logarithm among the complex numbers only.
+  if (is_complex(out.dtype())) base = op<"_to_copy">(base, out.dtype());
+  return g * (out * op<"log">(base));
 }
 
 // float_power computes in the widest dtype.

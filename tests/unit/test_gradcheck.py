@@ -99,6 +99,14 @@ def test_complex_functions_pass(func: Function, fast: bool) -> None:
 
 
 @both_modes
+def test_powers_of_negative_numbers_have_complex_slopes(fast: bool) -> None:
+    base, exponent = ad.tensor([-1.5, -0.25], dtype=ad.float64), leaf(2, dtype=ad.complex128)
+    assert gradcheck(lambda e: base**e, (exponent,), fast_mode=fast)
+    assert gradcheck(lambda e: (-1) ** e, (exponent,), fast_mode=fast)
+    assert gradgradcheck(lambda e: base**e, (exponent,), fast_mode=fast)
+
+
+@both_modes
 def test_real_inputs_with_complex_outputs_pass(fast: bool) -> None:
     def func(x: Any, y: Any) -> Any:
         return ad.complex(x, y * x), x + 1
