@@ -274,6 +274,7 @@ def _short_name(dtype: object) -> str:
 
 def _suffixes(t: Tensor) -> list[str]:
     from adjoint import get_default_dtype
+    from adjoint.autograd import forward_ad
 
     found = []
     empty = t.numel() == 0
@@ -286,6 +287,8 @@ def _suffixes(t: Tensor) -> list[str]:
         found.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
     elif t.requires_grad:
         found.append("requires_grad=True")
+    if (tangent := forward_ad.unpack_dual(t).tangent) is not None:
+        found.append(f"tangent={tangent!r}")
     return found
 
 

@@ -29,6 +29,7 @@ void fill(PyObject* module) {
   add_dlpack(module);
   add_subclasses(module);
   add_casts();
+  add_forward_mode(module);
   add_promotion(module);
   add_op_functions(module, tensor_type);
 }

@@ -1,5 +1,6 @@
 // The attributes T, mT, H, mH, and methods that give a tensor another shape in place: transpose_,
 // squeeze_ and their like.
+#include "../ops/tangents.h"
 #include "../graph/view.h"
 #include "python.h"
 
@@ -61,6 +62,7 @@ PyObject* become(const Tensor& t, const Tensor& seen) {
   t.set(kContiguous, seen.contiguous());
   bump_version(t);
   if (seen->grad_fn) set_history(t, seen->grad_fn, seen->output_nr);
+  share_tangents(t, seen);
   if (t.is_view()) t->view_version = t->storage->version;
   return to_python(t);
 }

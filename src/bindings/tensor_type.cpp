@@ -1,5 +1,6 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
+#include "../graph/transformed.h"
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gc_list.h"
@@ -28,6 +29,7 @@ int traverse(PyObject* o, visitproc visit, void* arg) {
   if (t->extra) {
     Py_VISIT(t->extra->hooks);
     Py_VISIT(t->extra->post_accumulate);
+    return traverse_transformed(t, visit, arg);
   }
   return 0;
 }
@@ -294,6 +296,7 @@ PyObject* detach_inplace(PyObject* o, PyObject*) {
     if (needs_grad(t.get())) mark_cut(t.get(), t.get(), CutReason::Detach, nullptr);
     Py_CLEAR(t->grad_fn);
     t.set(kRequiresGrad, false);
+    drop_transformed(t.get());
     return to_python(t);
   });
 }

@@ -92,7 +92,8 @@ Tensor fitted(Tensor g, const Edge& e, const Node* from) {
 bool add_directly(const Tensor& sum, const Tensor& grad) {
   static const Kernel& kernel = kernel_named("add");
   Loop loop = kernel.loop[static_cast<int>(sum.dtype())];
-  if (!loop || is_half(sum.dtype()) || grad.dtype() != sum.dtype() || !grad.contiguous() ||
+  if (!loop || is_half(sum.dtype()) || grad.dtype() != sum.dtype() ||
+      (grad->flags & (kContiguous | kTransformed)) != kContiguous ||
       !(grad.shape() == sum.shape())) {
     return false;
   }

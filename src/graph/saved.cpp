@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "../ops/op.h"
+#include "../ops/tangents.h"
 
 namespace adjoint {
 
@@ -62,6 +63,7 @@ Tensor with_edge(const Tensor& t, const Edge& e) {
   if (same) return t;
   Tensor a = alias(t);
   set_history(a, e.node, e.slot);
+  if (g_transformed) share_tangents(a, t);
   return a;
 }
 

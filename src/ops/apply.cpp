@@ -2,6 +2,7 @@
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "direct.h"
+#include "dual.h"
 #include "record.h"
 
 namespace adjoint {
@@ -10,6 +11,8 @@ Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
+  if (g_transformed && any_tangent(op, args)) [[unlikely]]
+    return apply_dual(op, args);
   Call c{op, args};
   Value out = op.forward(c);
   if (grad_enabled() && wants_recording(op, args)) {
@@ -19,8 +22,6 @@ Value apply(const Op& op, Value* args) {
   }
   return out;
 }
-
-namespace {
 
 void finish_inplace(const Tensor& self, const Value& out, const Op& op) {
   if (out.object() == self.get()) return;
@@ -36,8 +37,6 @@ void finish_inplace(const Tensor& self, const Value& out, const Op& op) {
   copy_into(self, value);
 }
 
-}  // namespace
-
 namespace {
 
 // A pack hook raised when the change was done already: the history stands, but lacks a value.
@@ -51,6 +50,8 @@ void mark_unsaved(Node* node, const Op& op) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
+  if (g_transformed && any_tangent(op, args)) [[unlikely]]
+    return apply_inplace_dual(op, args);
   Tensor self = args[0].tensor();
   bool recording = grad_enabled() && wants_recording(op, args);
   check_inplace(self, recording, (op.name + "_").c_str());
@@ -108,6 +109,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                     "the arguments requires grad.");
     }
   }
+  if (g_transformed) refuse_out_of_dual(op, args, out);
   if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
     runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
                   op.name, "() writes only into a tensor of its input's dtype");

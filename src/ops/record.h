@@ -32,6 +32,8 @@ void record(Call& c, Value& out);
 
 // A copy that is not recorded.
 Tensor op_clone(const Tensor& t);
+// Puts the result of an in-place form where it belongs, if forward has not done so.
+void finish_inplace(const Tensor& self, const Value& out, const Op& op);
 // Gives `out` another shape, with new memory if it needs more; refuses tensors that share memory.
 void resize(const Tensor& out, Span shape);
 // Puts a result where out= wants it.

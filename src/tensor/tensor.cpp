@@ -5,6 +5,7 @@
 #include "zero.h"
 
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
+#include "../graph/transformed.h"
 
 namespace adjoint {
 
@@ -61,6 +62,7 @@ TensorObject* new_tensor_object() {
 }
 
 void clear_tensor_object(TensorObject* t) noexcept {
+  if (t->flags & kTransformed) drop_transformed(t);
   if (TensorExtra* extra = std::exchange(t->extra, nullptr)) {
     Py_XDECREF(extra->hooks);
     Py_XDECREF(extra->post_accumulate);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from adjoint._core import SavedTensor as SavedTensor
 
+from . import forward_ad as forward_ad
 from . import function as function
 from . import graph as graph
 from ._backward import _tensor_backward as _tensor_backward
@@ -25,6 +26,7 @@ __all__ = [
     "SavedTensor",
     "backward",
     "enable_grad",
+    "forward_ad",
     "function",
     "grad",
     "gradcheck",
