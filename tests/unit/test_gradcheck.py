@@ -475,6 +475,38 @@ def test_an_output_without_gradient_must_count_as_zeros(fast: bool) -> None:
     assert gradcheck(lambda x: x.unbind(), (x,), **options)
 
 
+@both_modes
+def test_a_backward_that_cannot_take_none_is_found(fast: bool) -> None:
+    class Pair(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, a: Any, b: Any) -> Any:
+            return a * 2 + b * 3
+
+    x = leaf(3)
+    with (
+        pytest.warns(UserWarning, match="Backwards compatibility") as caught,
+        pytest.raises(GradcheckError, match="with a gradient for output 0 only, backward raises"),
+    ):
+        gradcheck(Pair.apply, (x,), fast_mode=fast)
+    assert caught[0].filename == __file__
+    assert gradcheck(Pair.apply, (x,), fast_mode=fast, check_undefined_grad=False)
+
+
+def test_an_error_in_backward_of_several_outputs_passes_through() -> None:
+    def func(x: Any) -> Any:
+        y = x.clone()
+        y.register_hook(lambda g: {}["missing"])
+        return y * 2, y * 3
+
+    with pytest.raises(KeyError, match="missing"):
+        gradcheck(func, (leaf(2),))
+
+
 def test_dtypes_of_gradients_are_checked_on_request() -> None:
     assert gradcheck(lambda x: x.sin(), (leaf(2),), check_grad_dtypes=True)
 
@@ -524,7 +556,7 @@ def test_batches_of_gradients_are_checked_on_request(
             "is 0+1j times the numerical",
         ),
         (with_backward(lambda x: x.clone(), lambda g: g + 0.25), ad.float64, "0.25 is added to ev"),
-        (lambda x: x + x.exp().detach(), ad.float64, "no simple pattern"),
+        (lambda x: x.sum() + (x.exp() @ x.exp()).detach() * 1, ad.float64, "no simple pattern"),
         (lambda x: 0 * x + x.exp().detach(), ad.float64, "only zeros come from the output back"),
     ],
 )
@@ -532,6 +564,57 @@ def test_patterns_in_the_error_are_named(
     func: Function, dtype: Any, expected: str, fast: bool
 ) -> None:
     assert expected in cause(failure(func, (leaf(3, dtype=dtype),), fast_mode=fast))
+
+
+def custom(forward: Function, backward: Function) -> Function:
+    """A custom function of one tensor, with any backward of it and the incoming gradient."""
+
+    class Custom(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return backward(x, grad)
+
+    return Custom.apply
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("backward", "dtype", "expected"),
+    [
+        (lambda x, g: 6 * x * x * g, ad.float64, "is 2 times the numerical one"),
+        (lambda x, g: -3 * x * x * g, ad.float64, "has the opposite sign"),
+        (lambda x, g: x * 0, ad.float64, "only zeros come from the output back"),
+        (lambda x, g: None, ad.float64, "no path leads from the output back"),
+        (lambda x, g: 3 * x * x * g, ad.complex128, "is the conjugate of what it should be"),
+        (lambda x, g: 3 * x * x * g + 2, ad.float64, "2 is added to every entry"),
+        (lambda x, g: 3 * x * g, ad.float64, "no simple pattern"),
+    ],
+)
+def test_mistakes_in_a_custom_backward_are_named(
+    backward: Function, dtype: Any, expected: str, fast: bool
+) -> None:
+    right = custom(lambda x: x**3, lambda x, g: g * (3 * x * x).conj())
+    x = leaf(3, dtype=dtype)
+    assert gradcheck(right, (x,), fast_mode=fast)
+    assert gradgradcheck(right, (x,), fast_mode=fast)
+    wrong = custom(lambda x: x**3, backward)
+    assert expected in cause(failure(wrong, (x,), fast_mode=fast))
+
+
+@both_modes
+def test_a_custom_backward_that_cannot_be_differentiated_is_found(fast: bool) -> None:
+    func = custom(lambda x: x**3, lambda x, g: g * (3 * x * x).detach())
+    x = leaf(3)
+    assert gradcheck(func, (x,), fast_mode=fast)
+    message = failure(func, (x,), gradgradcheck, fast_mode=fast)
+    assert "for output 0 with respect to input 0" in message
+    assert "back to this input: the computation leaves the graph" in cause(message)
 
 
 @both_modes

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from adjoint._core import Tensor
+from adjoint._core import Tensor, zeros_like
 from adjoint.autograd._backward import grad
 from adjoint.autograd.gradcheck import GradcheckError
 
@@ -26,17 +26,21 @@ class Findings:
     nondeterminism: float = 0.0
     wrong_dtypes: list[str] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)  # inputs that got a gradient at all
+    # Outputs whose gradient alone backward could not take, with what it raised.
+    refused: dict[int, Exception] = field(default_factory=dict)
 
 
 def pull(
-    output: Tensor, inputs: Sequence[Named], weights: Vector, findings: Findings
+    outputs: Sequence[Tensor],
+    which: int,
+    inputs: Sequence[Named],
+    weights: Vector,
+    findings: Findings,
 ) -> list[Vector]:
-    """The gradients of the weighted output, computed twice to see that they are the same."""
-    weight = to_tensor(weights, output)
+    """The gradients of one weighted output, computed twice to see that they are the same."""
+    weight = to_tensor(weights, outputs[which])
     tensors = [item.tensor for item in inputs]
-    first, second = (
-        grad(output, tensors, weight, retain_graph=True, allow_unused=True) for _ in range(2)
-    )
+    first, second = (_gradients(outputs, which, tensors, weight, findings) for _ in range(2))
     vectors: list[Vector] = []
     for n, (item, got, again) in enumerate(zip(inputs, first, second, strict=True)):
         if got is None:
@@ -49,6 +53,28 @@ def pull(
             known = difference[~np.isnan(difference)]
             findings.nondeterminism = max(findings.nondeterminism, float(known.max(initial=0.0)))
     return vectors
+
+
+def _gradients(
+    outputs: Sequence[Tensor],
+    which: int,
+    tensors: Sequence[Tensor],
+    weight: Tensor,
+    findings: Findings,
+) -> tuple[Tensor | None, ...]:
+    """The other outputs get no gradient, or zeros if backward cannot do without one."""
+    try:
+        return grad(outputs[which], tensors, weight, retain_graph=True, allow_unused=True)
+    except Exception as error:
+        if len(outputs) == 1:
+            raise
+        filled = [weight if k == which else zeros_like(o) for k, o in enumerate(outputs)]
+        try:
+            result = grad(outputs, tensors, filled, retain_graph=True, allow_unused=True)
+        except Exception:
+            raise error from None
+        findings.refused.setdefault(which, error)
+        return result
 
 
 def _examined(item: Named, got: Tensor, findings: Findings) -> Vector:
@@ -77,7 +103,7 @@ def jacobian(
         weights = np.zeros(size)
         weights[column] = 1.0
         for matrix, values in zip(
-            matrices, pull(output, problem.inputs, weights, findings), strict=True
+            matrices, pull(outputs, which, problem.inputs, weights, findings), strict=True
         ):
             matrix[:, column] = values
     return matrices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def run(problem: Problem, eps: float, atol: float, rtol: float, options: Options
         _check_findings(findings, options)
         check_zero_weights(problem, outputs)
         if options.check_undefined_grad:
-            check_undefined(problem, outputs)
+            check_undefined(problem, outputs, findings)
         if options.check_batched_grad:
             check_batched(problem, outputs, tolerance)
     if options.check_forward_ad:
@@ -121,7 +122,7 @@ def fast(numbers: Numerical, outputs: Sequence[Tensor], findings: Findings) -> N
     problem = numbers.problem
     for k, output in enumerate(outputs):
         weights = draw(coordinates(output), OUTPUT_SEED + k)
-        gradients = analytical.pull(output, problem.inputs, weights, findings)
+        gradients = analytical.pull(outputs, k, problem.inputs, weights, findings)
         for i in range(len(problem.inputs)):
             with np.errstate(all="ignore"):
                 got = float(gradients[i] @ numbers.along(i).by) / numbers.tolerance.eps
@@ -187,23 +188,21 @@ def check_zero_weights(problem: Problem, outputs: Sequence[Tensor]) -> None:
         )
 
 
-def check_undefined(problem: Problem, outputs: Sequence[Tensor]) -> None:
+def check_undefined(problem: Problem, outputs: Sequence[Tensor], findings: Findings) -> None:
     """An output without a gradient counts as one with zeros.
 
     The engine calls no node that nothing arrives at, so only functions of several outputs are
-    concerned: each output in turn is left out.
+    concerned: each has been the only one with a gradient, and is left out in turn now.
     """
+    for which, error in findings.refused.items():
+        _refuse_undefined(f"with a gradient for output {problem.outputs[which].name} only,", error)
     tensors = [item.tensor for item in problem.inputs]
     for left_out in range(len(outputs) if len(outputs) > 1 else 0):
         weights = [to_tensor(draw(coordinates(o), k), o) for k, o in enumerate(outputs)]
         weights[left_out] = _core.zeros_like(outputs[left_out])
         expected = grad(outputs, tensors, weights, retain_graph=True, allow_unused=True)
         others = [k for k in range(len(outputs)) if k != left_out]
-        name = problem.outputs[left_out].name
-        hint = (
-            "Expected backward function to handle undefined output grads: without a gradient for "
-            f"output {name},"
-        )
+        when = f"without a gradient for output {problem.outputs[left_out].name},"
         try:
             got = grad(
                 [outputs[k] for k in others],
@@ -212,23 +211,19 @@ def check_undefined(problem: Problem, outputs: Sequence[Tensor]) -> None:
                 retain_graph=True,
                 allow_unused=True,
             )
-        except RuntimeError as error:
-            _warn_undefined()
-            raise GradcheckError(
-                f"{hint} backward raises {type(error).__name__}: {error}\n"
-                "  fix: let backward treat None as zeros"
-            ) from error
+        except Exception as error:
+            _refuse_undefined(when, error)
         for item, a, b in zip(problem.inputs, got, expected, strict=True):
             x, y = (np.zeros(1) if g is None else to_vector(g) for g in (a, b))
             if not np.allclose(x, y, equal_nan=True):
-                _warn_undefined()
-                raise GradcheckError(
-                    f"{hint} the gradient of input {item.name} differs from the one with zeros by "
-                    f"{np.abs(x - y).max():.4g}\n  fix: let backward treat None as zeros"
+                apart = np.abs(x - y).max()
+                _refuse_undefined(
+                    f"{when} the gradient of input {item.name} differs from the one with zeros by "
+                    f"{apart:.4g}"
                 )
 
 
-def _warn_undefined() -> None:
+def _refuse_undefined(what: str, error: Exception | None = None) -> NoReturn:
     warnings.warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by "
         "default, but it may break existing callers of this function. If this is true for you, you "
@@ -236,6 +231,11 @@ def _warn_undefined() -> None:
         UserWarning,
         stacklevel=6,
     )
+    raised = "" if error is None else f" backward raises {type(error).__name__}: {error}"
+    raise GradcheckError(
+        f"Expected backward function to handle undefined output grads: {what}{raised}\n"
+        "  fix: let backward treat None as zeros"
+    ) from error
 
 
 def check_batched(problem: Problem, outputs: Sequence[Tensor], tolerance: Tolerance) -> None:
