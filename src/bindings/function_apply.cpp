@@ -3,7 +3,7 @@
 // The node is made first: user code sees it as `ctx` while forward runs without recording. Then
 // each output gets its history. An input that is returned becomes a view of itself, since it cannot
 // have two histories; one that was changed in place is rebased as by an in-place op.
-#include "../graph/cut.h"
+#include "../graph/intermediate.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
 #include "function_node.h"
@@ -110,6 +110,65 @@ FunctionNode* begin(PyTypeObject* type, Arguments in) {
   }
   return n;
 }
+
+// Nothing is recorded, and values remember that it was a forward that cut off their history.
+class ForwardMode {
+ public:
+  ForwardMode() : before_(std::exchange(t_in_function_forward, true)) {}
+  ~ForwardMode() { t_in_function_forward = before_; }
+  ForwardMode(const ForwardMode&) = delete;
+
+ private:
+  GradMode off_{false};
+  bool before_;
+};
+
+// What the inputs' memory was before forward ran.
+class Versions {
+ public:
+  Versions(FunctionNode* n, Arguments in) : n_(n), in_(in) {
+    if (!n->executable) return;
+    if (in.count > kInlineInputs) more_.resize(in.count);
+    for (Py_ssize_t i = 0; i < in.count; ++i) {
+      if (n->inputs()[i] != kPlainInput) at(i) = as_tensor(in.items[i])->storage->version;
+    }
+  }
+
+  // Refuses a change that leaves an input with the history of its old value; counts one that was
+  // announced but made by other means than ops.
+  void check() {
+    for (Py_ssize_t i = 0; n_->executable && i < in_.count; ++i) {
+      if (n_->inputs()[i] == kPlainInput) continue;
+      TensorObject* t = as_tensor(in_.items[i]);
+      bool changed = t->storage->version != at(i);
+      if (changed && n_->inputs()[i] == kGradInput && t->grad_fn && !announced(t)) refuse(i);
+      if (!changed && n_->dirty && announced(t)) bump_version(Tensor::borrow(t));
+    }
+  }
+
+ private:
+  uint32_t& at(Py_ssize_t i) { return more_.empty() ? few_[i] : more_[i]; }
+  bool announced(const TensorObject* t) const {
+    for (Py_ssize_t k = 0; n_->dirty && k < PyTuple_GET_SIZE(n_->dirty); ++k) {
+      if (as_tensor(PyTuple_GET_ITEM(n_->dirty, k))->storage == t->storage) return true;
+    }
+    return false;
+  }
+  [[noreturn]] void refuse(Py_ssize_t i) {
+    std::string name = input_name(n_, static_cast<uint32_t>(i));
+    const Storage* s = as_tensor(in_.items[i])->storage;
+    runtime_error(function_name(n_), ".forward changed its argument ", name,
+                  " in place without saying so: its history would be that of the old value.\n"
+                  "  changed here  ",
+                  s->changed.describe(),
+                  "\n  fix: call ctx.mark_dirty on it and return it, or work on a copy (.clone())");
+  }
+
+  FunctionNode* n_;
+  Arguments in_;
+  uint32_t few_[kInlineInputs] = {};
+  std::vector<uint32_t> more_;
+};
 
 Object call_forward(PyObject* forward, FunctionNode* ctx, Arguments a) {
   PyObject* few[12];
@@ -386,13 +445,13 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   NodeHolder node(begin(reinterpret_cast<PyTypeObject*>(backward_class), in));
   if (leaves) node->in_structure = structure.release();
   Object raw;
+  Versions versions(node.get(), in);
   {
-    GradMode off(false);
-    node->in_forward = true;
+    ForwardMode off;
     raw = split ? call_split(cls, forward.get(), node.get(), a)
                 : call_forward(forward.get(), node.get(), a);
-    node->in_forward = false;
   }
+  versions.check();
   GradMode off(false);
   std::vector<Object> items = output_items(node.get(), raw.get());
   Outputs(node.get(), in, recording, split).finish(items);

@@ -1,5 +1,6 @@
 // The backward of custom functions: from gradients of outputs to gradients of inputs. Read
 // function_node.h first.
+#include "../graph/intermediate.h"
 #include "function_node.h"
 
 namespace adjoint {
@@ -133,13 +134,37 @@ void take_results(FunctionNode* n, PyObject* given, Tensor* result) {
     if (!n->edges[e].node) continue;
     result[e] = Tensor::borrow(as_tensor(g));
     check_shape(n, i, result[e], n->edges[e]);
+    if (grad_enabled()) {  // computed from intermediates alone
+      if (is_intermediate(n, result[e].get()))
+        result[e] = guarded(n, result[e], "the gradient of argument " + input_name(n, i));
+    }
   }
 }
+
+// While a backward is recorded, values of its forward that lost their history are looked out for.
+class Recording {
+ public:
+  explicit Recording(FunctionNode* n) : n_(n), outer_(t_recorded_function), was_(n->in_backward) {
+    n->in_backward = true;
+    t_recorded_function = grad_enabled() ? n : nullptr;
+  }
+  ~Recording() {
+    n_->in_backward = was_;
+    t_recorded_function = outer_;
+  }
+  Recording(const Recording&) = delete;
+
+ private:
+  FunctionNode* n_;
+  Node* outer_;
+  bool was_;
+};
 
 }  // namespace
 
 void run_function_backward(Node* plain, Tensor* grads, Tensor* result) {
   FunctionNode* n = function_node(plain);
+  Recording recording(n);
   Object given = call_backward(n, grads);
   take_results(n, given.get(), result);
 }

@@ -1,6 +1,9 @@
 // The life cycle of custom functions' nodes, and what `ctx` offers. Read function_node.h first.
 #include "function_node.h"
 
+#include "../graph/intermediate.h"
+#include "../ops/record.h"
+
 namespace adjoint {
 
 PyTypeObject* function_node_type = nullptr;
@@ -58,13 +61,6 @@ int clear(PyObject* o) {
   return 0;
 }
 void dealloc(PyObject* o) { destroy_node(function_node(o)); }
-
-bool many_outputs(const Node* plain) {
-  auto* n = static_cast<const FunctionNode*>(plain);
-  int count = 0;
-  for (int k = 0; k < n->output_count; ++k) count += n->outputs()[k] == kGradOutput;
-  return count > 1;
-}
 
 }  // namespace
 
@@ -170,6 +166,14 @@ PyObject* maybe_clear_saved(PyObject* o, PyObject*) {
   release_saved(function_node(o));
   function_node(o)->cleared = true;
   Py_RETURN_NONE;
+}
+
+PyObject* getattr(PyObject* o, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(o, name);
+  FunctionNode* n = function_node(o);
+  if (!value || !n->in_backward || !grad_enabled()) [[likely]]
+    return value;
+  return guard([&] { return guarded_attribute(n, name, value); });
 }
 
 // --- attributes
@@ -314,7 +318,47 @@ PyObject* backward_class(PyObject*, PyObject* args) {
   });
 }
 
+// _delayed_error(ctx, outputs, grads): the results of a backward that cannot be differentiated,
+// with a history that raises. It leads to whatever a derivative could be asked for.
+PyObject* delayed_error(PyObject*, PyObject* args) {
+  PyObject *ctx, *outputs, *grads;
+  if (!PyArg_ParseTuple(args, "O!O!O!", function_node_type, &ctx, &PyTuple_Type, &outputs,
+                        &PyTuple_Type, &grads))
+    return nullptr;
+  return guard([&]() -> PyObject* {
+    FunctionNode* n = function_node(ctx);
+    std::vector<Edge> edges(n->edges, n->edges + n->edge_count);
+    for (Edge& e : edges) Py_XINCREF(e.node);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(grads); ++i) {
+      PyObject* g = PyTuple_GET_ITEM(grads, i);
+      Edge e = is_tensor(g) ? gradient_edge(as_tensor(g)) : Edge{};
+      if (e.node) edges.push_back(e);
+    }
+    int count = static_cast<int>(PyTuple_GET_SIZE(outputs));
+    Object result = checked(PyTuple_New(count));
+    NodeRef error(new_error_node(
+        text("trying to differentiate twice a function that was marked with @once_differentiable: ",
+             function_name(n), ", applied at ", n->line.describe()),
+        std::move(edges)));
+    error.get()->set_output_count(count);
+    for (int i = 0; i < count; ++i) {
+      PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      Py_INCREF(o);
+      PyTuple_SET_ITEM(result.get(), i, o);
+      if (!is_tensor(o) || !is_differentiable(as_tensor(o)->dtype)) continue;
+      Tensor t = alias(Tensor::borrow(as_tensor(o)));
+      set_meta(error.get(), i, t);
+      set_history(t, error.get(), i);
+      Py_DECREF(o);
+      PyTuple_SET_ITEM(result.get(), i, to_python(t));
+    }
+    return result.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_delayed_error", delayed_error, METH_VARARGS,
+     "Results with a history that raises when it is differentiated."},
     {"_function_apply", reinterpret_cast<PyCFunction>(function_apply),
      METH_FASTCALL | METH_KEYWORDS, "Function.apply: (cls, *args)."},
     {"_backward_class", backward_class, METH_VARARGS, "The class of a custom function's nodes."},
@@ -332,7 +376,6 @@ PyObject* from_function_module(const char* name) {
 void add_function_node(PyObject* module) {
   function_backward = run_function_backward;
   free_function_node = free_node;
-  has_many_outputs = many_outputs;
   PyTypeObject& t = g_type;
   t.tp_name = "adjoint.autograd.function._FunctionNode";
   t.tp_basicsize = sizeof(FunctionNode);
@@ -342,7 +385,7 @@ void add_function_node(PyObject* module) {
   t.tp_traverse = traverse;
   t.tp_clear = clear;
   t.tp_new = new_refused;
-  t.tp_getattro = PyObject_GenericGetAttr;
+  t.tp_getattro = getattr;
   t.tp_getset = attributes;
   t.tp_methods = methods;
   t.tp_doc = "One recorded call of a custom function.";

@@ -43,7 +43,7 @@ struct FunctionNode : Node {
   uint32_t first_edge;  // which tensor input has edge 0: the one changed in place, if it is a view
   bool keep_undefined;  // set_materialize_grads(False)
   bool keep_undefined_non_diff;
-  bool in_forward;
+  bool in_backward;
   bool executable;  // part of a graph
   bool tuple_output;
   bool cleared;  // maybe_clear_saved_tensors was called
@@ -71,6 +71,12 @@ FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges);
 void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs);
 // The tuple of saved tensors, each with the history it had.
 PyObject* saved_tensors(FunctionNode* n);
+
+// `t`, or where forward computed it from inputs: the same with a history that refuses to be
+// differentiated. `what` names it.
+Tensor guarded(FunctionNode* n, const Tensor& t, const std::string& what);
+// The same for an attribute of ctx, which may be a list, tuple or dict; takes over `value`.
+PyObject* guarded_attribute(FunctionNode* n, PyObject* name, PyObject* value);
 
 void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 

@@ -2,7 +2,9 @@
 //
 // An input is kept as it is. An output is kept as a second header without history, since the output
 // itself holds this node: it gets its history back when it is read. What is neither is kept as it
-// is.
+// is; where it was computed from the inputs it must not be differentiated
+// (../graph/intermediate.h).
+#include "../graph/intermediate.h"
 #include "function_node.h"
 
 namespace adjoint {
@@ -47,6 +49,18 @@ Tensor with_edge(const Tensor& t, const Edge& e) {
   return a;
 }
 
+std::string describe_intermediate(FunctionNode* n, const Tensor& t, const std::string& what) {
+  return text(
+      "a second derivative of ", function_name(n), " passes through ", what, " (", t.dtype(), " ",
+      t.shape(),
+      "), which forward computed from its inputs without recording: it has no history, so "
+      "the derivative would be wrong.\n  made here     ",
+      t->cut->line.describe(), "\n  applied here  ", n->line.describe(),
+      "\n  fix: save inputs or outputs with ctx.save_for_backward and compute the value from "
+      "them in backward, or return it as an output of forward, or mark backward "
+      "@once_differentiable");
+}
+
 SavedRole role_of(FunctionNode* n, PyObject* t, PyObject* const* inputs, PyObject* const* outputs) {
   uint32_t k = 0;
   for (uint32_t i = 0; i < n->input_count; ++i) {
@@ -65,7 +79,44 @@ SavedRole role_of(FunctionNode* n, PyObject* t, PyObject* const* inputs, PyObjec
   return {};
 }
 
+// A copy of a list, tuple or dict in which intermediates are guarded; the same object otherwise.
+Object guarded_items(FunctionNode* n, Object held, const std::string& what) {
+  PyObject* o = held.get();
+  if (is_tensor(o)) {
+    Tensor t = Tensor::borrow(as_tensor(o)), g = guarded(n, t, what);
+    return g.is(t) ? held : checked(to_python(g));
+  }
+  Object copy;
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+      Object g = guarded_items(n, Object::borrow(item), text(what, "[", i, "]"));
+      if (g.get() == item) continue;
+      if (!copy) copy = checked(PySequence_List(o));
+      checked(PyList_SetItem(copy.get(), i, g.release()));
+    }
+    if (!copy) return held;
+    return PyList_CheckExact(o) ? copy : checked(PyList_AsTuple(copy.get()));
+  }
+  if (PyDict_CheckExact(o)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) {
+      Object shown = checked(PyObject_Repr(key));
+      Object g = guarded_items(n, Object::borrow(value),
+                               text(what, "[", PyUnicode_AsUTF8(shown.get()), "]"));
+      if (g.get() == value) continue;
+      if (!copy) copy = checked(PyDict_Copy(o));
+      checked(PyDict_SetItem(copy.get(), key, g.get()));
+    }
+  }
+  return copy ? copy : held;
+}
+
 }  // namespace
+
+PyObject* guarded_attribute(FunctionNode* n, PyObject* name, PyObject* value) {
+  return guarded_items(n, Object::steal(value), text("ctx.", PyUnicode_AsUTF8(name))).release();
+}
 
 void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs) {
   Object list = Object::steal(std::exchange(n->to_save, nullptr));
@@ -96,9 +147,27 @@ PyObject* saved_tensors(FunctionNode* n) {
       t = alias(t);
       set_history(t, n, role.index);
     }
+    if (t && role.kind == SavedRole::Other && grad_enabled() && n->in_backward)
+      t = guarded(n, t, text("saved tensor ", i));
     PyTuple_SET_ITEM(result.get(), i, to_python(t));
   }
   return result.release();
+}
+
+Tensor guarded(FunctionNode* n, const Tensor& t, const std::string& what) {
+  if (!is_intermediate(n, t.get())) return t;
+  std::vector<Edge> edges;
+  for (int i = 0; i < n->edge_count; ++i) {
+    if (!n->edges[i].node) continue;
+    Py_INCREF(n->edges[i].node);
+    edges.push_back(n->edges[i]);
+  }
+  Node* error = new_error_node(describe_intermediate(n, t, what), std::move(edges));
+  Tensor a = alias(t);
+  set_meta(error, 0, t);
+  set_history(a, error, 0);
+  Py_DECREF(error);
+  return a;
 }
 
 }  // namespace adjoint

@@ -2,6 +2,7 @@
 #include "cut.h"
 
 #include "../ops/op.h"
+#include "intermediate.h"
 
 namespace adjoint {
 
@@ -39,7 +40,7 @@ void pass_cut(TensorObject* to, Cut* c) {
 }
 
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op) {
-  auto* c = new Cut{.reason = reason, .op = op};
+  auto* c = new Cut{.reason = reason, .in_forward = t_in_function_forward, .op = op};
   SourceLine::capture(&c->line);
   Edge e = gradient_edge(from);
   if (e.node) {
@@ -106,7 +107,10 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
 
 void keep_cuts(Node* node, const Op& op, const Value* args) {
   any_tensor(op, args, [&](TensorObject* t, int i) {
-    if (t->cut && !needs_grad(t)) extra_of(node).cuts.emplace_back(i, CutRef(t->cut));
+    if (t->cut && !needs_grad(t)) {
+      extra_of(node).cuts.emplace_back(i, CutRef(t->cut));
+      if (t_recorded_function) watch_operand(node, t);
+    }
     return false;
   });
 }

@@ -19,6 +19,7 @@ const char* to_string(CutReason r);
 struct Cut {
   uint32_t references = 1;
   CutReason reason;
+  bool in_forward = false;   // in the forward of a custom function (intermediate.h)
   const char* op = nullptr;  // the name of the op, where one did it
   SourceLine line;
   PyObject* from = nullptr;  // a weak reference to the node that was cut off, or null

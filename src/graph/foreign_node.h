@@ -10,15 +10,10 @@ void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges
 // Room for saved values, asked for once.
 void make_room_for_saved(Node* n, int saved);
 
-// A view that a custom function returned: changing it in place is refused.
-inline constexpr Flag kFunctionView = kLeafView;
-
 // The backward of custom functions, by which their nodes are known; set by the bindings.
 extern BackwardFn function_backward;
 // Frees the memory of such a node, after all that a plain node has was taken away.
 extern void (*free_function_node)(Node* n) noexcept;
 inline bool is_function_node(const Node* n) { return n->backward == function_backward; }
-// Whether several of its outputs take part in the graph.
-extern bool (*has_many_outputs)(const Node* n);
 
 }  // namespace adjoint

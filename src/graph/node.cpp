@@ -11,7 +11,6 @@ namespace adjoint {
 PyTypeObject* node_type = nullptr;
 BackwardFn function_backward = nullptr;
 void (*free_function_node)(Node* n) noexcept = nullptr;
-bool (*has_many_outputs)(const Node* n) = nullptr;
 
 namespace {
 

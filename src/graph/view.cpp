@@ -10,6 +10,7 @@
 #include "view.h"
 
 #include "../ops/op.h"
+#include "foreign_node.h"
 #include "saved.h"
 
 namespace adjoint {
@@ -48,6 +49,16 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   }
 }
 
+[[noreturn]] void refuse_function_view(const Tensor& t, const char* what) {
+  runtime_error(
+      "Output ", t->grad_fn ? t->output_nr : 0, " of ",
+      t->grad_fn ? t->grad_fn->name : "a custom Function", " is a view and ", what,
+      ". This view was created inside a custom Function (or because an input was returned as-is) "
+      "and the autograd logic to handle view+inplace would override the custom backward associated "
+      "with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
+      "can fix this by cloning the output of the custom Function.");
+}
+
 }  // namespace
 
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
@@ -61,7 +72,7 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
   v->base = base;
   v->view_version = t->storage->version;
   if (!grad_enabled()) v.set(kNoGradView);
-  if (t.has(kInference)) v.set(kInference);
+  v->flags |= t->flags & (kInference | kFunctionView | kMultiView);
   return v;
 }
 
@@ -99,6 +110,12 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
                   "`with no_grad():`)");
   }
   if (!t.is_view()) return;
+  if (t.has(kFunctionView)) refuse_function_view(t, "is being modified inplace");
+  if (t.has(kNoGradView)) {
+    runtime_error(
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+        "Make the view outside no_grad, or change it inside no_grad.");
+  }
   Tensor base = Tensor::borrow(t->base);
   if (base.requires_grad() && base.is_leaf()) {
     runtime_error(
@@ -119,11 +136,6 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
     runtime_error("a ", t.dtype(), " view of a ", base.dtype(),
                   " tensor is being modified inplace while gradients are recorded (", what,
                   "), which is not supported; fix: build the tensor from its parts instead");
-  }
-  if (t.has(kNoGradView)) {
-    runtime_error(
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-        "Make the view outside no_grad, or change it inside no_grad.");
   }
 }
 
@@ -188,6 +200,10 @@ Tensor gather(const Tensor& base, const Tensor& t) {
 void refresh_view_history(TensorObject* view) {
   Tensor t = Tensor::borrow(view), base = Tensor::borrow(view->base);
   if (!base.requires_grad()) return;
+  bool of_function = t->grad_fn && is_function_node(t->grad_fn);
+  if (t.has(kFunctionView) || (t.has(kMultiView) && of_function)) {
+    refuse_function_view(t, "its base or another view of its base has been modified inplace");
+  }
   GradMode on(true);
   Tensor fresh = gather(base, t);
   set_history(t, fresh->grad_fn, fresh->output_nr);

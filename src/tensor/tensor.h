@@ -30,9 +30,9 @@ enum Flag : uint16_t {
   kMultiView = 8,    // one of several views made by one op: in-place changes are refused
   kNoGradView = 16,  // a view made under no_grad
   kInference = 32,
-  kTransformed = 64,  // carries a tangent or a batch axis: ops take the slow path
-  kSubclass = 128,    // a Python subclass other than Parameter
-  kLeafView = 256,    // a differentiable view made by detach(): shares memory, not history
+  kTransformed = 64,    // carries a tangent or a batch axis: ops take the slow path
+  kSubclass = 128,      // a Python subclass other than Parameter
+  kFunctionView = 256,  // a view that a custom function returned: not to be changed in place
 };
 // What the short way through an op leaves to the general one.
 inline constexpr uint16_t kUnusual = kInference | kTransformed;

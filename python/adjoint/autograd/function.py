@@ -254,6 +254,10 @@ def _is_setup_context_defined(fn: Any) -> bool:
     return fn is not Function.setup_context
 
 
+def _tensors_in(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    return tuple(arg for arg in args if isinstance(arg, Tensor))
+
+
 def once_differentiable(fn: F) -> F:
     """Decorate a ``backward`` that cannot itself be differentiated.
 
@@ -269,6 +273,12 @@ def once_differentiable(fn: F) -> F:
             outputs = fn(ctx, *args)
         finally:
             _core._set_grad_enabled(recording)
+        if not recording or not isinstance(ctx, _core._FunctionNode):
+            return outputs
+        if isinstance(outputs, tuple):
+            return _core._delayed_error(ctx, outputs, _tensors_in(args))
+        if isinstance(outputs, Tensor):
+            return _core._delayed_error(ctx, (outputs,), _tensors_in(args))[0]
         return outputs
 
     return wrapper  # type: ignore[return-value]
