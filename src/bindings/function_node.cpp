@@ -181,6 +181,9 @@ PyObject* getattr(PyObject* o, PyObject* name) {
 PyObject* get_saved(PyObject* o, void*) {
   return guard([&] { return saved_tensors(function_node(o)); });
 }
+PyObject* get_raw_saved(PyObject* o, void*) {
+  return guard([&] { return raw_saved_tensors(function_node(o)); });
+}
 PyObject* get_saved_variables(PyObject* o, void*) {
   if (PyErr_WarnEx(PyExc_DeprecationWarning, "'saved_variables' is deprecated; use 'saved_tensors'",
                    1) < 0)
@@ -277,6 +280,7 @@ PyMethodDef methods[] = {
 
 PyGetSetDef attributes[] = {
     {"saved_tensors", get_saved, nullptr, "What save_for_backward kept.", nullptr},
+    {"_raw_saved_tensors", get_raw_saved, nullptr, "The same as SavedTensor objects.", nullptr},
     {"saved_variables", get_saved_variables, nullptr, "Deprecated: saved_tensors.", nullptr},
     {"needs_input_grad", get_needs, set_needs,
      "For each argument of forward, whether it needs a gradient.", nullptr},

@@ -71,6 +71,7 @@ FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges);
 void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs);
 // The tuple of saved tensors, each with the history it had.
 PyObject* saved_tensors(FunctionNode* n);
+PyObject* raw_saved_tensors(FunctionNode* n);
 
 // `t`, or where forward computed it from inputs: the same with a history that refuses to be
 // differentiated. `what` names it.

@@ -5,7 +5,9 @@
 // is; where it was computed from the inputs it must not be differentiated
 // (../graph/intermediate.h).
 #include "../graph/intermediate.h"
+#include "../graph/saved.h"
 #include "function_node.h"
+#include "saved_hooks.h"
 
 namespace adjoint {
 namespace {
@@ -23,27 +25,13 @@ namespace {
       "time");
 }
 
-[[noreturn]] void changed(FunctionNode* n, int i, const Tensor& t, uint32_t version) {
-  runtime_error(
-      "one of the variables needed for gradient computation has been modified by an inplace "
-      "operation: tensor ",
-      i, " saved by ", function_name(n),
-      " was changed in place.\n"
-      "  saved here    ",
-      n->line.describe(), "          (", t.dtype(), " ", t.shape(), ", version ", version,
-      ")\n"
-      "  changed here  ",
-      t->storage->changed.describe(), "          (now version ", t.version(),
-      ")\n"
-      "  fix: use the out-of-place form of the second line, or save a copy with .clone() before "
-      "it");
-}
-
-// `t` with the history it had as an input.
-Tensor with_edge(const Tensor& t, const Edge& e) {
+// `t` with the history it had, which user code may want even while nothing is recorded: it can turn
+// recording on in its backward. An accumulator as grad_fn marks a stand-in for a leaf.
+Tensor with_history(const Tensor& t, const Edge& e) {
+  if (!e.node || !is_differentiable(t.dtype())) return t;
   bool same =
       t->grad_fn ? t->grad_fn == e.node && t->output_nr == e.slot : t->accumulator == e.node;
-  if (same || !e.node || !e.node->backward) return t;
+  if (same) return t;
   Tensor a = alias(t);
   set_history(a, e.node, e.slot);
   return a;
@@ -130,27 +118,42 @@ void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outpu
     if (o == Py_None) continue;
     n->roles[i] = role_of(n, o, inputs, outputs);
     Tensor t = Tensor::borrow(as_tensor(o));
-    n->saved[i] = save(Value(n->roles[i].kind == SavedRole::Output ? alias(t) : t));
+    n->saved[i] = n->roles[i].kind == SavedRole::Output ? pack_output(t) : pack(Value(t));
   }
 }
 
+namespace {
+
+Tensor saved_tensor(FunctionNode* n, int i) {
+  Tensor t = unpack(n, n->saved[i], {});
+  if (!t) return t;
+  SavedRole role = n->roles[i];
+  switch (role.kind) {
+    case SavedRole::Input:
+      return with_history(t, n->edges[role.index]);
+    case SavedRole::Output:
+      return with_history(t, {n, role.index});
+    default:
+      return grad_enabled() && n->in_backward ? guarded(n, t, text("saved tensor ", i)) : t;
+  }
+}
+
+}  // namespace
+
 PyObject* saved_tensors(FunctionNode* n) {
   if (n->released) freed(n);
+  UnpackScope scope;
   Object result = checked(PyTuple_New(n->saved_count));
-  for (int i = 0; i < n->saved_count; ++i) {
-    Tensor t = n->saved[i].value.tensor();
-    if (t && t.version() != n->saved[i].version) changed(n, i, t, n->saved[i].version);
-    SavedRole role = n->roles[i];
-    if (t && role.kind == SavedRole::Input) {
-      t = with_edge(t, n->edges[role.index]);
-    } else if (t && role.kind == SavedRole::Output) {
-      t = alias(t);
-      set_history(t, n, role.index);
-    }
-    if (t && role.kind == SavedRole::Other && grad_enabled() && n->in_backward)
-      t = guarded(n, t, text("saved tensor ", i));
-    PyTuple_SET_ITEM(result.get(), i, to_python(t));
-  }
+  for (int i = 0; i < n->saved_count; ++i)
+    PyTuple_SET_ITEM(result.get(), i, to_python(saved_tensor(n, i)));
+  return result.release();
+}
+
+PyObject* raw_saved_tensors(FunctionNode* n) {
+  if (n->released) freed(n);
+  Object result = checked(PyTuple_New(n->saved_count));
+  for (int i = 0; i < n->saved_count; ++i)
+    PyTuple_SET_ITEM(result.get(), i, checked(raw_saved(n, i)).release());
   return result.release();
 }
 
