@@ -689,6 +689,13 @@ def test_inputs_that_share_memory_are_named() -> None:
     assert "inputs 0 and 1 share memory" in cause(failure(lambda x, y: x + 2 * y, (x, y)))
 
 
+def test_inputs_computed_from_one_another_are_named() -> None:
+    x = leaf(3)
+    message = failure(lambda x, y: x * y, (x, x * 2))
+    assert "input 1 is computed from input 0, so backward adds what arrives" in cause(message)
+    assert gradcheck(lambda x, y: x * y, (x, (x * 2).detach().requires_grad_()))
+
+
 @both_modes
 def test_values_that_are_not_finite_are_named(fast: bool) -> None:
     nan = with_backward(lambda x: x * 1, lambda g: g * ad.nan)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adjoint._core import ones_like
+from adjoint.autograd._backward import grad
+
 from .compare import Mismatch, close
 from .numerical import one_sided
 from .problem import Matrix, Problem, shared_memory, to_vector, unchanged
@@ -68,6 +71,25 @@ def shares_memory(case: Case) -> str | None:
             return (
                 f"inputs {mine.name} and {other.name} share memory, so a difference for one moves "
                 "both; pass a clone() of one of them"
+            )
+    return None
+
+
+def is_ancestor(case: Case) -> str | None:
+    """Gradients also arrive by way of another input, which differences hold still."""
+    mine = case.problem.inputs[case.found.input]
+    for other in case.problem.inputs:
+        if other.tensor is mine.tensor or other.tensor.grad_fn is None:
+            continue
+        weight = ones_like(other.tensor.detach())
+        try:
+            got = grad(other.tensor, mine.tensor, weight, retain_graph=True, allow_unused=True)
+        except RuntimeError:  # its graph is gone, so nothing arrives that way
+            continue
+        if got[0] is not None:
+            return (
+                f"input {other.name} is computed from input {mine.name}, so backward adds what "
+                "arrives through it; pass other.detach().requires_grad_() for it"
             )
     return None
 
@@ -238,6 +260,7 @@ SEARCHES: tuple[Callable[[Case], str | None], ...] = (
     changes_input,
     is_random,
     shares_memory,
+    is_ancestor,
     is_not_finite,
     step_is_lost,
     is_kink,

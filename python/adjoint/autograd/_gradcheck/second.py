@@ -28,11 +28,15 @@ def gradient_function(
     else:
         weights = as_arguments(grad_outputs)
     count = len(weights)
+    wanted = [item.tensor.requires_grad for item in named_tensors(arguments)]
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         inner, given = args[: len(args) - count], args[len(args) - count :]
+        inputs = [item.tensor for item, w in zip(named_tensors(inner), wanted, strict=True) if w]
+        for tensor in inputs:
+            if not tensor.requires_grad:  # a dual tensor of forward mode, made for this call
+                tensor.requires_grad_(True)
         outputs = _differentiable(func(*inner))
-        inputs = [item.tensor for item in named_tensors(inner) if item.tensor.requires_grad]
         results = grad(outputs, inputs, given, create_graph=True, allow_unused=True)
         return tuple(result for result in results if result is not None)
 
