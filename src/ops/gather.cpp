@@ -179,8 +179,18 @@ Tensor neutral(DType d, const std::string& reduce) {
   return scalar_tensor(Value(low ? lowest : ~lowest), d);
 }
 
+// index_reduce names rows: the index of scatter_reduce that names all their elements.
+Tensor whole_rows(T index, int dim, Span shape) {
+  GradMode off(false);
+  Dims line(shape.n, 1);
+  if (shape.n) line[dim] = index.numel();
+  return op<"expand">(op<"reshape">(index, line), shape);
+}
+
+template <bool Rows>
 Value scatter_reduce_forward(Call& c) {
   Tensor t = c.tensor(0), index = c.tensor(2), src = c.tensor(3);
+  if (Rows) index = whole_rows(index, wrap_dim(c.integer(1), t.ndim()), src.shape());
   const std::string& reduce = c[4].str();
   Reduce how = reduce_named(reduce);
   bool include_self = c.flag(5);
@@ -211,11 +221,42 @@ Value scatter_reduce_forward(Call& c) {
   return to;
 }
 
+void check_index_reduce(Call& c) {
+  Tensor t = c.tensor(0), index = c.tensor(2), source = c.tensor(3);
+  const std::string& reduce = c[4].str();
+  if (reduce != "prod" && reduce != "mean" && reduce != "amax" && reduce != "amin") {
+    runtime_error("index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",
+                  reduce, ".");
+  }
+  int dim = wrap_dim(c.integer(1), t.ndim());
+  if (index.ndim() > 1)
+    index_error("index_reduce_(): Index is supposed to be a vector, but got dim: ", index.ndim());
+  if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32)
+    runtime_error("index_reduce_(): Expected dtype int32/int64 for index, got ", index.dtype());
+  if (source.dtype() != t.dtype()) {
+    runtime_error("index_reduce_(): self (", t.dtype(), ") and source (", source.dtype(),
+                  ") must have the same scalar type");
+  }
+  bool fits = source.ndim() == t.ndim();
+  for (int d = 0; fits && d < t.ndim(); ++d) {
+    fits = source.size(d) == (d == dim ? index.numel() : t.size(d));
+  }
+  if (!fits) {
+    runtime_error("index_reduce_(): the shape ", source.shape(), " of source must be that of self ",
+                  t.shape(), " with the number of indices (", index.numel(), ") at dim ", dim);
+  }
+}
+
 Tensor zero_to_one(T x) { return op<"masked_fill">(x, op<"eq">(x, 0), 1); }
 
+template <bool Rows>
 void scatter_reduce_vjp(Context& c, Tensor* grads) {
   Tensor g = c.grad(), self = c.tensor(0), src = c.tensor(3);
   Value dim = c.in(1), index = c.in(2), word = c.in(4), include = c.in(5);
+  if (Rows) {
+    int axis = wrap_dim(dim.integer(), self.ndim());
+    index = whole_rows(index.tensor(), axis, src.shape());
+  }
   const std::string& reduce = word.str();
   auto gathered = [&](T x) -> Tensor { return op<"gather">(x, dim, index); };
   auto as_self = [&](const Value& x) -> Tensor { return op<"_to_copy">(x.tensor(), self.dtype()); };
@@ -273,8 +314,20 @@ static const Op& scatter_reduce_ =
     def("scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bool = True)",
         "A copy of `input` in which the values of `src` that go to one place are reduced: sum, "
         "prod, mean, amax or amin, with the value that was there unless include_self is False.")
-        .forward(scatter_reduce_forward)
-        .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp)
+        .forward(scatter_reduce_forward<false>)
+        .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<false>)
+        .inplace();
+
+static const Op& index_reduce_ =
+    def("index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True)",
+        "A copy of `input` in which the slices of `source` that go to one place along `dim` are "
+        "reduced: prod, mean, amax or amin, with the one that was there unless include_self is "
+        "False.")
+        .forward([](Call& c) -> Value {
+          check_index_reduce(c);
+          return scatter_reduce_forward<true>(c);
+        })
+        .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<true>)
         .inplace();
 
 static const Op& take_along_dim_ =

@@ -314,6 +314,61 @@ static const Op& outer_ =
         })
         .alias("ger");
 
+static const Op& addr_ =
+    def("addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1)",
+        "`beta * input + alpha * outer(vec1, vec2)`.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(1), y = c.tensor(2);
+          if (x.ndim() != 1 || y.ndim() != 1) {
+            runtime_error("addr: Expected 1-D argument vec1 and vec2, but got ", x.ndim(),
+                          "-D and ", y.ndim(), "-D");
+          }
+          GradMode off(false);
+          Tensor column = op<"unsqueeze">(x, 1), row = op<"unsqueeze">(y, 0);
+          return op<"addmm">(c[0], column, row, c[3], c[4]);
+        })
+        .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
+        .grad(1, input(2),
+              [](T g, C c) { return times(op<"mv">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+        .grad(2, input(1),
+              [](T g, C c) {
+                Tensor across = op<"transpose">(g, 0, 1);
+                return times(op<"mv">(across, op<"conj">(c.tensor(1))), c.in(4));
+              })
+        .jvp(tangent_of_sum<"outer">)
+        .inplace();
+
+static const Op& addbmm_ =
+    def("addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
+        "`beta * input + alpha * bmm(batch1, batch2).sum(0)`.")
+        .forward([](Call& c) -> Value {
+          Tensor a = c.tensor(1), b = c.tensor(2);
+          check_bmm("addbmm", a, b);
+          GradMode off(false);
+          // One long product: the sum over the batch is part of the sum over columns.
+          int64_t columns = a.size(0) * a.size(2);
+          Tensor side = op<"reshape">(op<"transpose">(a, 0, 1), Dims{a.size(1), columns});
+          Tensor stacked = op<"reshape">(b, Dims{columns, b.size(2)});
+          return op<"addmm">(c[0], side, stacked, c[3], c[4]);
+        })
+        .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
+        .grad(1, input(2),
+              [](T g, C c) { return times(op<"matmul">(g, adjoint_of(c.tensor(2))), c.in(4)); })
+        .grad(2, input(1),
+              [](T g, C c) { return times(op<"matmul">(adjoint_of(c.tensor(1)), g), c.in(4)); })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor sum = t[0] ? times(t[0], c.in(3)) : Tensor();
+          auto add = [&](const Value& products) {
+            Tensor part = times(op<"sum">(products, Dims{0}), c.in(4));
+            sum = sum ? sum + part : part;
+          };
+          if (t[1]) add(op<"bmm">(t[1], c.in(2)));
+          if (t[2]) add(op<"bmm">(c.in(1), t[2]));
+          if (!(sum.shape() == c.out_shape())) sum = op<"expand">(sum, c.out_shape());
+          return sum;
+        })
+        .inplace();
+
 static const Op& matmul_ =
     def("matmul(input, other)",
         "The product of matrices or vectors, broadcasting over leading axes.")

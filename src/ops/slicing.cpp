@@ -315,6 +315,32 @@ static const Op& diagonal_backward_ =
         .linear()
         .internal();
 
+static const Op& diagonal_scatter_ =
+    def("diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1)",
+        "A copy of `input` in which diagonal(offset, dim1, dim2) is `src`.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0), src = c.tensor(1), whole = empty_like(t, t.dtype());
+          Tensor part = diagonal_of(whole, c.integer(2), c.integer(3), c.integer(4), false);
+          if (!(part.shape() == src.shape())) {
+            runtime_error("expected src to have a size equal to the slice of self. src size = ",
+                          src.shape(), ", slice size = ", part.shape());
+          }
+          copy_into(whole, t);
+          copy_into(part, src);
+          return whole;
+        })
+        .vjp(nothing,
+             [](C c, Tensor* grads) {
+               Tensor g = c.grad();
+               Tensor part = op<"diagonal">(g, c.in(2), c.in(3), c.in(4));
+               if (c.needs(0)) {
+                 Tensor zero = zeros(part.shape(), g.dtype());
+                 grads[0] = op<"diagonal_scatter">(g, zero, c.in(2), c.in(3), c.in(4));
+               }
+               if (c.needs(1)) grads[1] = part;
+             })
+        .linear();
+
 static const Op& unfold_ =
     def("unfold(input, dimension: int, size: int, step: int)",
         "A view of all windows of `size` indices of an axis, `step` apart, as a last axis.")

@@ -78,9 +78,9 @@ def gradients(library: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
     return [None if g is None else to_numpy(g) for g in found]
 
 
-# Its gradient in torch 2.13 keeps what was overwritten and drops the rest; differences say
-# otherwise.
-WRONG_IN_TORCH = {"as_strided_scatter"}
+# In torch 2.13 the gradient of as_strided_scatter keeps what was overwritten and drops the rest,
+# and that of vander fails on a change in place of its own; differences say what is right.
+WRONG_IN_TORCH = {"as_strided_scatter", "vander"}
 
 
 @pytest.mark.filterwarnings("ignore:Using torch.cross without:UserWarning")
@@ -129,7 +129,11 @@ def test_in_place_forms_give_and_refuse_what_those_of_torch_do(name: str) -> Non
                 ours = error_of(partial(edited, ad, op, sample, dtype))
                 assert same_error(ours, theirs), f"{label}: {ours}, torch {theirs}"
                 continue
-            got, want = edited(ad, op, sample, dtype), edited(torch, op, sample, dtype)
+            want = edited(torch, op, sample, dtype)
+            if tuple(want.shape) != first.shape:  # addbmm_, which grows its tensor
+                assert error_of(partial(edited, ad, op, sample, dtype)) is RuntimeError, label
+                continue
+            got = edited(ad, op, sample, dtype)
             assert dtype_name(got) == dtype_name(want), label
             values = wide(to_numpy(want))
             assert_close(got, values, within(op, dtype), op.cancelling, label)

@@ -19,6 +19,7 @@ from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_places import PLACED
+from tests.ops.samples_statistics import STATISTICAL
 from tests.ops.spec import Array
 
 Reference = Callable[..., Any]
@@ -261,4 +262,5 @@ REFERENCES: dict[str, Reference] = {
     **ACTIVATED,
     **ORDERED,
     **PLACED,
+    **STATISTICAL,
 }  # fmt: skip

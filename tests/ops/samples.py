@@ -18,6 +18,7 @@ from tests.ops.samples_arranging import ARRANGING
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_places import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
+from tests.ops.samples_statistics import STATISTICS
 from tests.ops.spec import Arr, Op, Sample
 
 Domain = Callable[..., Arr]
@@ -328,6 +329,7 @@ OPS_LIST: list[Op] = [
     *ACTIVATIONS,
     *ORDER,
     *PLACES,
+    *STATISTICS,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}
