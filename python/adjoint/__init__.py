@@ -81,7 +81,7 @@ _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset(
-    {"cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
+    {"_C", "cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
 )
 _LAZY_NAMES = {
     "einsum": "_contraction",

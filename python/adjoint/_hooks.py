@@ -1,36 +1,31 @@
-"""Handles for hooks: what ``register_hook`` returns."""
+"""Registering hooks on tensors and nodes. The engine runs them (``src/bindings/hooks.cpp``)."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
-_ids = count()
+from adjoint import _core
+from adjoint.utils.hooks import RemovableHandle
+
+Hook = Callable[..., Any]
 
 
-class RemovableHandle:
-    """Removes a hook when asked to, or at the end of a ``with`` block."""
-
-    def __init__(self, hooks: dict[int, Callable[..., Any]], key: int) -> None:
-        self._hooks = hooks
-        self.id = key
-
-    def remove(self) -> None:
-        """Remove the hook; removing it twice does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
-def add(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
-    """Put ``hook`` into a dict of hooks."""
+def add(hooks: OrderedDict[int, Hook], hook: Hook) -> RemovableHandle:
+    """Put ``hook`` into a table of hooks."""
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
-    key = next(_ids)
-    hooks[key] = hook
-    return RemovableHandle(hooks, key)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def add_to_node(node: _core.Node, hook: Hook) -> RemovableHandle:
+    """Run ``hook(grad_inputs, grad_outputs)`` after the node."""
+    return add(_core._node_hooks(node), hook)
+
+
+def add_before_node(node: _core.Node, hook: Hook) -> RemovableHandle:
+    """Run ``hook(grad_outputs)`` before the node."""
+    return add(_core._node_pre_hooks(node), hook)

@@ -1,5 +1,7 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
+#include "../engine/fit.h"
 #include "../graph/saved.h"
+#include "autograd.h"
 #include "saved_hooks.h"
 
 #include <map>
@@ -106,28 +108,41 @@ PyObject* getattr(PyObject* o, PyObject* name) {
   return PyObject_GenericGetAttr(o, name);
 }
 
-// --- hooks
-// -------------------------------------------------------------------------------------------- A
-// removable entry in a dict of hooks; the handle is made in Python (adjoint/_hooks.py).
-PyObject* add_hook(PyObject*& dict, PyObject* hook) {
-  if (!dict && !(dict = PyDict_New())) return nullptr;
-  static PyObject* make = nullptr;
-  if (!make) {
-    Object module = Object::steal(PyImport_ImportModule("adjoint._hooks"));
-    if (!module) return nullptr;
-    make = PyObject_GetAttrString(module.get(), "add");
-    if (!make) return nullptr;
-  }
-  return PyObject_CallFunctionObjArgs(make, dict, hook, nullptr);
+// --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py
+// ---------------------------------
+PyObject* add_hook(PyObject* node, PyObject* hook, const char* adder) {
+  Object module = Object::steal(PyImport_ImportModule("adjoint._hooks"));
+  if (!module) return nullptr;
+  return PyObject_CallMethod(module.get(), adder, "OO", node, hook);
 }
-PyObject* register_hook(PyObject* o, PyObject* hook) {
-  return add_hook(extra_of(node_of(o)).post_hooks, hook);
-}
+PyObject* register_hook(PyObject* o, PyObject* hook) { return add_hook(o, hook, "add_to_node"); }
 PyObject* register_prehook(PyObject* o, PyObject* hook) {
-  return add_hook(extra_of(node_of(o)).pre_hooks, hook);
+  return add_hook(o, hook, "add_before_node");
 }
 
+// A tuple with the shape, dtype and device that the gradient of each output must have.
+PyObject* input_metadata(PyObject* o, void*) {
+  return guard([&]() -> PyObject* {
+    Node* n = node_of(o);
+    Object list = checked(PyTuple_New(n->output_count));
+    Object module = checked(PyImport_ImportModule("adjoint.autograd._input_metadata"));
+    for (uint32_t k = 0; k < n->output_count; ++k) {
+      Expected m = expected_at({n, k});
+      Object shape = checked(new_size(m.shape));
+      PyTuple_SET_ITEM(list.get(), k,
+                       checked(PyObject_CallMethod(module.get(), "InputMetadata", "OO", shape.get(),
+                                                   dtype_object(m.dtype)))
+                           .release());
+    }
+    return list.release();
+  });
+}
+PyObject* requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
+
 PyGetSetDef attributes[] = {
+    {"_input_metadata", input_metadata, nullptr,
+     "Shape, dtype and device of the gradients that arrive here.", nullptr},
+    {"requires_grad", requires_grad, nullptr, "True: what needs no gradient has no node.", nullptr},
     {"next_functions", next_functions, nullptr, "Where gradients go next: pairs (node, slot).",
      nullptr},
     {"variable", variable, nullptr, "The leaf an AccumulateGrad node adds into.", nullptr},
@@ -147,29 +162,80 @@ PyMethodDef methods[] = {
 
 // A node's class carries its name, as in PyTorch: `type(y.grad_fn).__name__ == "MulBackward0"`. The
 // class is made, and the node given it, when Python first sees the node; the core never looks.
+PyTypeObject* node_class(const char* name) {
+  static std::map<std::string, PyTypeObject*> types;
+  PyTypeObject*& type = types[name];
+  if (type) return type;
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                         {0, nullptr}};
+  // The spec's name must outlive the type.
+  auto* full = new std::string(std::string("adjoint.autograd.graph.") + name);
+  PyType_Spec spec = {full->c_str(), 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+  Object bases = checked(PyTuple_Pack(1, node_type));
+  type = reinterpret_cast<PyTypeObject*>(
+      checked(PyType_FromSpecWithBases(&spec, bases.get())).release());
+  return type;
+}
+
 PyObject* to_python(Node* n) {
   if (!n) Py_RETURN_NONE;
   if (Py_TYPE(n) == node_type) {
-    static std::map<std::string, PyTypeObject*> types;
-    PyTypeObject*& type = types[n->name];
-    if (!type) {
-      PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-                             {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                             {Py_tp_clear, reinterpret_cast<void*>(clear)},
-                             {0, nullptr}};
-      // The spec's name must outlive the type.
-      auto* name = new std::string(std::string("adjoint.autograd.graph.") + n->name);
-      PyType_Spec spec = {name->c_str(), 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
-      Object bases = checked(PyTuple_Pack(1, node_type));
-      type = reinterpret_cast<PyTypeObject*>(
-          checked(PyType_FromSpecWithBases(&spec, bases.get())).release());
-    }
+    PyTypeObject* type = node_class(n->name);
     Py_INCREF(type);
     Py_SET_TYPE(n, type);
   }
   Py_INCREF(n);
   return reinterpret_cast<PyObject*>(n);
 }
+
+namespace {
+
+// Runs the derivative of a node by hand: grad_fn(*grad_outputs).
+PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Node* n = node_of(o);
+    if (keywords && PyDict_GET_SIZE(keywords)) type_error(n->name, "() takes no keyword arguments");
+    if (PyTuple_GET_SIZE(args) != n->output_count) {
+      type_error(n->name, " takes one gradient for each of its ", n->output_count, " outputs, got ",
+                 PyTuple_GET_SIZE(args));
+    }
+    Tensors grads(n->output_count), results(n->edge_count);
+    bool any = false;
+    for (uint32_t k = 0; k < n->output_count; ++k) {
+      PyObject* g = PyTuple_GET_ITEM(args, k);
+      if (g == Py_None) continue;
+      if (!is_tensor(g)) type_error("gradients are Tensors or None, got ", Py_TYPE(g)->tp_name);
+      grads[k] = fitted(Tensor::borrow(as_tensor(g)), {n, k}, nullptr);
+      any = true;
+    }
+    if (any && n->backward) {
+      n->backward(n, grads.data(), results.data());
+    } else if (any && n->variable) {
+      accumulate_grad(n->variable, std::move(grads[0]));
+    }
+    for (int i = 0; i < n->edge_count; ++i) {
+      if (results[i] && n->edges[i].node) results[i] = fitted(results[i], n->edges[i], n);
+    }
+    if (n->edge_count == 1) return to_python(results[0]);
+    return tuple_of(results.data(), n->edge_count).release();
+  });
+}
+
+PyObject* class_of_name(PyObject*, PyObject* name) {
+  return guard([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) throw PythonError{};
+    auto* type = reinterpret_cast<PyObject*>(node_class(text));
+    Py_INCREF(type);
+    return type;
+  });
+}
+PyMethodDef functions[] = {{"_node_class", class_of_name, METH_O, "The class of nodes of a name."},
+                           {nullptr}};
+
+}  // namespace
 
 void add_node_type(PyObject* module) {
   PyTypeObject& t = g_type;
@@ -185,10 +251,12 @@ void add_node_type(PyObject* module) {
   t.tp_getset = attributes;
   t.tp_methods = methods;
   t.tp_repr = repr;
+  t.tp_call = call;
   t.tp_doc = "One recorded application of an op.";
   node_type = &t;
   checked(PyType_Ready(&t));
   checked(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(&t)));
+  add_functions(module, functions);
 }
 
 }  // namespace adjoint

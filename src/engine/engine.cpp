@@ -1,316 +1,297 @@
-// The engine. Nodes wait in a heap ordered by age; the newest runs first, because only nodes made
-// later send gradients to it (Note [Order of nodes] in ../graph/node.h): when it runs, its sum is
-// complete.
-//
-// Gradients gather in the node itself (`pending`), which belongs to one Run at a time. A second
-// pass over the same node, started by a hook or by another thread, keeps its gradients in a table
-// of its own.
+// The engine: runs nodes, newest first, because only nodes made later send gradients to a node
+// (Note [Order of nodes] in ../graph/node.h): when it runs, its sum is complete. Read run.h first;
+// fit.h, plan.h and accumulate.cpp hold what a pass needs besides.
 #include "engine.h"
 
-#include <algorithm>
-#include <mutex>
-#include <unordered_map>
-#include <unordered_set>
-
-#include "../kernels/elementwise.h"
-#include "../ops/elementwise_forward.h"
 #include "../ops/op.h"
 #include "../tensor/gil.h"
+#include "accumulate.h"
+#include "fit.h"
+#include "run.h"
 
 namespace adjoint {
 
 EngineHooks engine_hooks;
 
-class Run {
- public:
-  explicit Run(const BackwardOptions& o) : options_(o), line_(SourceLine::here()) {}
-  ~Run();
-
-  std::vector<Tensor> go(const std::vector<Root>& roots);
-
- private:
-  void deliver(const Edge& e, Tensor grad, const Node* from);
-  void add(Tensor& sum, Tensor grad);
-  Tensor& slot_of(const Edge& e);
-  void take(Node* node, Tensor* grads);
-  void run_node(Node* node);
-  void run_hooks(Node* node, Tensor* grads);
-  void capture(Node* node, const Tensor* grads);
-  void find_needed(const std::vector<Root>& roots);
-  bool is_needed(Node* n) const { return options_.inputs.empty() || needed_.count(n); }
-
-  const BackwardOptions& options_;
-  SourceLine line_;
-  std::vector<Node*>
-      heap_;  // each with a reference; a node is in it exactly while it holds gradients
-  std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds
-  std::unordered_set<Node*> needed_;
-  std::vector<Tensor> captured_;
-};
-
 namespace {
 
-bool older(const Node* a, const Node* b) { return a->sequence < b->sequence; }
+Run* g_runs = nullptr;  // the newest of all passes under way, in whatever thread
+int64_t g_last_id = -1;
 
-struct Expected {
-  Span shape;
-  DType dtype;
+thread_local Run* t_current = nullptr;
+thread_local int t_depth = 0;
+
+// The pass this thread is in, while it is.
+class Entered {
+ public:
+  explicit Entered(Run* r) : before_(std::exchange(t_current, r)) { ++t_depth; }
+  ~Entered() {
+    t_current = before_;
+    --t_depth;
+  }
+  Entered(const Entered&) = delete;
+
+ private:
+  Run* before_;
 };
 
-Expected expected_at(const Edge& e) {
-  if (TensorObject* v = e.node->variable) return {{v->shape, v->ndim}, v->dtype};
-  const Meta& m = e.node->meta_of(e.slot);
-  return {m.shape(), m.dtype};
-}
+class NodeReference {
+ public:
+  explicit NodeReference(Node* n) : n_(n) {}
+  ~NodeReference() { Py_DECREF(n_); }
+  NodeReference(const NodeReference&) = delete;
 
-bool fits(const Tensor& g, const Edge& e) {
-  Expected m = expected_at(e);
-  return g.dtype() == m.dtype && g.shape() == m.shape;
-}
+ private:
+  Node* n_;
+};
 
-// Sums broadcast axes and casts, so that the gradient looks like the value it belongs to.
-Tensor fitted(Tensor g, const Edge& e, const Node* from) {
-  Expected m = expected_at(e);
-  if (is_complex(g.dtype()) && !is_complex(m.dtype)) g = op<"real">(g);
-  if (!(g.shape() == m.shape)) {
-    int lead = g.ndim() - m.shape.size();
-    bool fine = lead >= 0;
-    for (int i = 0; fine && i < m.shape.size(); ++i)
-      fine = m.shape[i] == g.size(lead + i) || m.shape[i] == 1;
-    if (!fine) {
-      runtime_error("Function ", from ? from->name : "backward",
-                    " returned an invalid gradient - got ", g.shape(),
-                    " but expected shape compatible with ", m.shape);
-    }
-    g = op<"sum_to_size">(g, m.shape);
-  }
-  if (g.dtype() != m.dtype) g = op<"_to_copy">(g, m.dtype);
-  return g;
-}
-
-// sum += grad where nobody else sees `sum`: no version to count, nothing to check.
-bool add_directly(const Tensor& sum, const Tensor& grad) {
-  static const Kernel& kernel = kernel_named("add");
-  Loop loop = kernel.loop[static_cast<int>(sum.dtype())];
-  if (!loop || is_half(sum.dtype()) || grad.dtype() != sum.dtype() ||
-      (grad->flags & (kContiguous | kTransformed)) != kContiguous ||
-      !(grad.shape() == sum.shape())) {
-    return false;
-  }
-  char* data[3] = {sum->data, sum->data, grad->data};
-  size_t item[3] = {sum.itemsize(), sum.itemsize(), sum.itemsize()};
-  WithoutGil release(sum.numel() >= kReleaseGil);
-  run_contiguous(loop, item, data, 3, sum.numel());
-  return true;
-}
+// Nothing that needs more than: backward, deliver, release.
+bool is_plain(const Node* n) { return !n->extra && n->edge_count <= 2 && n->backward; }
 
 }  // namespace
 
+Run::Run(std::span<const Root> roots, const BackwardOptions& options)
+    : roots_(roots),
+      options_(options),
+      restricted_(!options.inputs.empty()),
+      keep_graph_(options.keep_graph),
+      id_(++g_last_id) {
+  SourceLine::capture(&line_);
+  next_ = g_runs;
+  if (next_) next_->previous_ = this;
+  g_runs = this;
+}
+
 Run::~Run() {
-  for (Node* n : heap_) {  // only after an error: forget what was gathered
+  if (next_) next_->previous_ = previous_;
+  (previous_ ? previous_->next_ : g_runs) = next_;
+  while (Node* n = ready_.pop()) {  // only after an error: forget what was gathered
     if (n->run == this) {
-      for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
       n->run = nullptr;
+      for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
     }
     Py_DECREF(n);
   }
+  for (PyObject* c : callbacks_) Py_DECREF(c);
 }
 
-Tensor& Run::slot_of(const Edge& e) {
-  Node* n = e.node;
-  if (n->run == this) return n->pending_of(e.slot);
-  auto found = n->run ? elsewhere_.find(n) : elsewhere_.end();
-  if (found != elsewhere_.end()) return found->second[e.slot];
-  Py_INCREF(n);
-  heap_.push_back(n);
-  std::push_heap(heap_.begin(), heap_.end(), older);
-  if (n->run) {
-    Tensors& table = elsewhere_[n];
-    table.resize(n->output_count);
-    return table[e.slot];
+Run* Run::current() { return t_current; }
+int Run::depth() { return t_depth; }
+
+// --- gradients on their way
+// ------------------------------------------------------------------------
+Tensor& Run::slot_elsewhere(const Edge& e) {
+  Tensors& table = elsewhere_[e.node];
+  if (table.empty()) {
+    table.resize(e.node->output_count);
+    Py_INCREF(e.node);
+    ready_.push(e.node);
   }
-  n->run = this;
+  return table[e.slot];
+}
+
+inline Tensor& Run::slot_of(const Edge& e) {
+  Node* n = e.node;
+  if (n->run != this) {
+    if (n->run || (!elsewhere_.empty() && elsewhere_.count(n))) return slot_elsewhere(e);
+    n->run = this;
+    Py_INCREF(n);
+    ready_.push(n);
+  }
   return n->pending_of(e.slot);
 }
 
 void Run::add(Tensor& sum, Tensor grad) {
-  if (!sum) {
-    sum = std::move(grad);
-  } else if (!options_.create_graph && sum.unique() && sum.contiguous()) {
-    if (!add_directly(sum, grad)) op_inplace<"add">(sum, std::move(grad));
-  } else {
+  bool ours = !options_.create_graph && sum.unique() && sum.contiguous();
+  if (!ours) {
     sum = sum + grad;
+  } else if (!add_directly(sum, grad)) {
+    op_inplace<"add">(sum, std::move(grad));
   }
 }
 
-void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
-  if (!e.node || !grad || !is_needed(e.node)) return;
+inline void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
+  if (!e.node || (restricted_ && !plan_.find(e.node))) return;
+  // Without a gradient the node still gets its turn: a custom function may make zeros of it.
+  if (!grad) {
+    slot_of(e);
+    return;
+  }
   if (!fits(grad, e)) grad = fitted(std::move(grad), e, from);
-  add(slot_of(e), std::move(grad));
+  Tensor& sum = slot_of(e);
+  if (sum) return add(sum, std::move(grad));
+  sum = std::move(grad);
 }
 
-void Run::take(Node* node, Tensor* grads) {
+inline void Run::take(Node* node, Tensor* grads) {
   if (node->run == this) {
-    for (uint32_t k = 0; k < node->output_count; ++k) grads[k] = std::move(node->pending_of(k));
     node->run = nullptr;
+    grads[0] = std::move(node->pending);
+    for (uint32_t k = 1; k < node->output_count; ++k) grads[k] = std::move(node->pending_of(k));
   } else if (auto found = elsewhere_.find(node); found != elsewhere_.end()) {
     std::move(found->second.begin(), found->second.end(), grads);
     elsewhere_.erase(found);
   }
 }
 
-void Run::run_hooks(Node* node, Tensor* grads) {
-  if (TensorObject* v = node->variable) {
-    if (v->extra && v->extra->hooks)
-      grads[0] = engine_hooks.tensor_hooks(v->extra->hooks, grads[0]);
-  }
+// --- running a node
+// ---------------------------------------------------------------------------------
+void Run::run_tensor_hooks(Node* node, Tensor* grads) {
+  TensorObject* v = node->variable;
+  if (v && v->extra && v->extra->hooks && grads[0])
+    grads[0] = engine_hooks.tensor_hooks(v->extra->hooks, grads[0]);
   if (!node->extra) return;
+  // By index: a hook may add hooks for another output.
   for (size_t i = 0; i < node->extra->tensor_hooks.size(); ++i) {
     auto [slot, dict] = node->extra->tensor_hooks[i];
     if (grads[slot]) grads[slot] = engine_hooks.tensor_hooks(dict, grads[slot]);
   }
-  if (node->extra->pre_hooks)
-    engine_hooks.pre_hooks(node->extra->pre_hooks, grads, node->output_count);
+  // Last, whenever they were asked for: what a tensor keeps is what its hooks made.
   for (size_t i = 0; i < node->extra->retains.size(); ++i) {
     auto [slot, weak] = node->extra->retains[i];
     if (grads[slot]) engine_hooks.retain(weak, grads[slot]);
   }
 }
 
-void Run::capture(Node* node, const Tensor* grads) {
-  for (size_t i = 0; i < options_.inputs.size(); ++i) {
-    const Edge& e = options_.inputs[i];
-    if (e.node == node) captured_[i] = grads[e.slot];
+void Run::run_pre_hooks(Node* node, Tensor* grads) {
+  if (node->extra && node->extra->pre_hooks)
+    engine_hooks.pre_hooks(node->extra->pre_hooks, grads, node->output_count);
+}
+
+void Run::run_post_hooks(Node* node, Tensor* results, Tensor* grads) {
+  if (!node->extra || !node->extra->post_hooks) return;
+  engine_hooks.post_hooks(node->extra->post_hooks, results, node->edge_count, grads,
+                          node->output_count);
+}
+
+// Gradients that were asked for. True when the node is to be executed as well. As in PyTorch, the
+// tensor's hooks have changed what is captured exactly if the node is not executed.
+bool Run::take_out(Node* node, Tensor* grads) {
+  const Plan::Part* part = plan_.find(node);
+  if (!part->execute) run_tensor_hooks(node, grads);
+  for (int i = options_.accumulate ? -1 : part->first_capture; i >= 0; i = plan_.next_capture(i))
+    captured_[i] = grads[options_.inputs[i].slot];
+  return part->execute;
+}
+
+// Another pass may be in the middle of this node, in another thread or further up the stack.
+bool Run::busy_elsewhere(const Node* node) const {
+  for (Run* r = g_runs; r; r = r->next_) {
+    if (r != this && r->busy_ == node) return true;
   }
+  return false;
+}
+
+inline void Run::release(Node* node) {
+  if (next_ || previous_) {
+    if (busy_elsewhere(node)) {
+      node->released = true;  // for passes to come; the values go with that one, or with the node
+      return;
+    }
+  }
+  release_saved(node);
+  if (node->released) node->freed_by = line_;
+}
+
+// No hooks, one output, at most two edges: what nearly all nodes are.
+void Run::run_plain(Node* node) {
+  Tensor grad, results[2];
+  take(node, &grad);
+  if (grad) {
+    busy_ = node;
+    node->backward(node, &grad, results);
+    grad = Tensor();  // so that sums can reuse its memory
+  }
+  int edges = node->edge_count;
+  if (edges > 0) deliver(node->edges[0], std::move(results[0]), node);
+  if (edges > 1) deliver(node->edges[1], std::move(results[1]), node);
+  busy_ = nullptr;
+  if (!keep_graph_) release(node);
 }
 
 void Run::run_node(Node* node) {
+  if (!restricted_ && is_plain(node)) return run_plain(node);
   Tensor few[4];
-  Tensors many(
-      node->output_count > 2 || node->edge_count > 2 ? node->output_count + node->edge_count : 0);
+  Tensors many;
+  int outputs = node->output_count, edges = node->edge_count;
+  if (outputs > 2 || edges > 2) many.resize(outputs + edges);
   Tensor* grads = many.empty() ? few : many.data();
-  Tensor* results = grads + (many.empty() ? 2 : node->output_count);
+  Tensor* results = grads + (many.empty() ? 2 : outputs);
   take(node, grads);
-  run_hooks(node, grads);
-  if (!options_.inputs.empty()) capture(node, grads);
-  if (!node->backward) {
-    if (options_.accumulate && node->variable) accumulate_grad(node->variable, std::move(grads[0]));
-    return;
-  }
-  bool useful = options_.inputs.empty();
-  for (int i = 0; i < node->edge_count && !useful; ++i)
-    useful = node->edges[i].node && needed_.count(node->edges[i].node);
-  if (!useful) return;
-  node->backward(node, grads, results);
-  if (node->extra && node->extra->post_hooks) {
-    engine_hooks.post_hooks(node->extra->post_hooks, results, node->edge_count, grads,
-                            node->output_count);
-  }
-  for (int k = 0; k < node->output_count; ++k)
-    grads[k] = Tensor();  // so that sums can reuse their memory
-  for (int i = 0; i < node->edge_count; ++i) deliver(node->edges[i], std::move(results[i]), node);
-  if (!options_.keep_graph) {
-    release_saved(node);
-    if (node->released) node->freed_by = line_;
-  }
+  if (restricted_ && !take_out(node, grads)) return;
+  run_tensor_hooks(node, grads);
+  run_pre_hooks(node, grads);
+  run_fully(node, grads, results);
 }
 
-// Every node from which one of the inputs can be reached.
-void Run::find_needed(const std::vector<Root>& roots) {
-  for (const Edge& e : options_.inputs) needed_.insert(e.node);
-  std::unordered_set<Node*> seen;
-  std::vector<std::pair<Node*, int>> stack;  // depth first, without recursion
-  for (const Root& r : roots) {
-    if (r.edge.node && seen.insert(r.edge.node).second) stack.push_back({r.edge.node, 0});
-    while (!stack.empty()) {
-      auto& [node, next] = stack.back();
-      if (next < node->edge_count) {
-        Node* child = node->edges[next++].node;
-        if (child && seen.insert(child).second) stack.push_back({child, 0});
-        continue;
-      }
-      for (int i = 0; i < node->edge_count; ++i) {
-        if (node->edges[i].node && needed_.count(node->edges[i].node)) needed_.insert(node);
-      }
-      stack.pop_back();
+void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
+  if (!node->backward) {
+    bool watched = node->extra && node->extra->post_hooks;
+    if (node->variable) accumulate_grad(node->variable, watched ? grads[0] : std::move(grads[0]));
+    return run_post_hooks(node, results, grads);
+  }
+  bool any = false;
+  for (int k = 0; k < node->output_count; ++k) any |= static_cast<bool>(grads[k]);
+  busy_ = node;
+  if (any) node->backward(node, grads, results);
+  run_post_hooks(node, results, grads);
+  for (int k = 0; k < node->output_count; ++k) grads[k] = Tensor();
+  for (int i = 0; i < node->edge_count; ++i) deliver(node->edges[i], std::move(results[i]), node);
+  busy_ = nullptr;
+  if (!keep_graph_) release(node);
+}
+
+// Ctrl-C and other threads get their turn.
+void Run::pause() {
+  {
+    WithoutGil others;
+  }
+  if (engine_hooks.interrupted()) throw PythonError{};
+}
+
+void Run::run_nodes() {
+  constexpr uint32_t kSignals = 32, kPause = 2048;  // nodes between two looks
+  for (uint32_t count = 1; Node* node = ready_.pop(); ++count) {
+    NodeReference held(node);
+    run_node(node);
+    if (count % kSignals == 0) {
+      if (count % kPause == 0) pause();
+      if (engine_hooks.interrupted()) throw PythonError{};
     }
   }
 }
 
-std::vector<Tensor> Run::go(const std::vector<Root>& roots) {
-  GradMode mode(options_.create_graph);
-  ModeGuard quiet(kNoCuts, !options_.create_graph);
-  captured_.resize(options_.inputs.size());
-  if (!options_.inputs.empty()) find_needed(roots);
-  for (const Root& r : roots) deliver(r.edge, r.grad, nullptr);
-  for (uint32_t count = 1; !heap_.empty(); ++count) {
-    std::pop_heap(heap_.begin(), heap_.end(), older);
-    Node* node = heap_.back();
-    heap_.pop_back();
-    struct Release {
-      Node* n;
-      ~Release() { Py_DECREF(n); }
-    } release{node};
-    run_node(node);
-    if (count % 1024 == 0 && engine_hooks.interrupted()) throw PythonError{};
-  }
-  return std::move(captured_);
+// Callbacks may add callbacks.
+void Run::run_callbacks() {
+  for (size_t i = 0; i < callbacks_.size(); ++i) engine_hooks.callback(callbacks_[i]);
 }
 
-std::vector<Tensor> run_backward(const std::vector<Root>& roots, const BackwardOptions& options) {
-  return Run(options).go(roots);
+void Run::go() {
+  Entered entered(this);
+  {
+    GradMode mode(options_.create_graph);
+    ModeGuard quiet(kNoCuts, !options_.create_graph);
+    captured_.resize(options_.inputs.size());
+    if (restricted_) plan_.make(roots_, options_);
+    for (const Root& r : roots_) deliver(r.edge, r.grad, nullptr);
+    run_nodes();
+  }
+  if (!callbacks_.empty()) run_callbacks();
 }
 
-namespace {
-
-// Note [Leaves shared by threads]. Adding a large gradient lets go of the GIL, and another thread's
-// pass may reach the same leaf meanwhile: its read, sum and store must not fall in between. One
-// lock serves all leaves, since the sum is bound by memory; it is waited for without the GIL, which
-// its holder needs to finish. Recursive, because a collection of garbage during the sum may run
-// anything.
-class AccumulateLock {
- public:
-  explicit AccumulateLock(bool wanted) {
-    if (!wanted) return;
-    lock_ = std::unique_lock(mutex(), std::try_to_lock);
-    if (lock_) return;
-    WithoutGil release;
-    lock_.lock();
-  }
-
- private:
-  static std::recursive_mutex& mutex() {
-    static std::recursive_mutex m;
-    return m;
-  }
-  std::unique_lock<std::recursive_mutex> lock_;
-};
-
-void add_to_leaf(TensorObject* leaf, Tensor grad) {
-  AccumulateLock lock(grad.numel() >= kReleaseGil);
-  Tensor held = Tensor::borrow(leaf->grad);
-  Tensor sum;
-  if (!held) {
-    // Memory that somebody else can see is copied, so that changing one gradient changes no other.
-    bool own = grad_enabled() || (grad.unique() && grad.contiguous());
-    sum = own ? std::move(grad) : op<"clone">(grad).tensor();
-  } else if (grad_enabled()) {
-    sum = held + grad;
+// Note [Reentrant passes]. A hook or a custom function may run a pass of its own, and so on: each
+// level takes some of the C stack and of Python's recursion limit. After a number of levels the
+// next pass is handed to a fresh thread, with an empty stack and a recursion count of its own,
+// while this one waits.
+std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOptions& options) {
+  constexpr int kDeepest = 40;
+  Run run(roots, options);
+  if (Run::depth() < kDeepest) {
+    run.go();
   } else {
-    sum = op_inplace<"add">(held, std::move(grad));
+    engine_hooks.on_fresh_thread([](void* r) { static_cast<Run*>(r)->go(); }, &run);
   }
-  TensorObject* before = leaf->grad;
-  leaf->grad = sum.release();
-  Py_XDECREF(before);
-}
-
-}  // namespace
-
-void accumulate_grad(TensorObject* leaf, Tensor grad) {
-  if (!grad) return;
-  add_to_leaf(leaf, std::move(grad));
-  if (leaf->extra && leaf->extra->post_accumulate)
-    engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);
+  return std::move(run.captured());
 }
 
 }  // namespace adjoint

@@ -1,5 +1,7 @@
-// The backward pass: from outputs and their gradients to leaves.
+// The backward pass: from outputs and their gradients to leaves. What others may ask of it; the
+// pass itself is a Run (run.h, engine.cpp).
 #pragma once
+#include <span>
 #include <vector>
 
 #include "../graph/node.h"
@@ -14,14 +16,14 @@ struct Root {
 struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;
-  // When not empty: only paths to these edges run, and their gradients are returned instead of
-  // being added to leaves (unless `accumulate`).
+  // When not empty: only paths to these edges run.
   std::vector<Edge> inputs;
+  // Gradients are added to leaves; otherwise those of `inputs` are returned.
   bool accumulate = true;
 };
 
 // Returns one gradient per edge of options.inputs (undefined where none arrived).
-std::vector<Tensor> run_backward(const std::vector<Root>& roots, const BackwardOptions& options);
+std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOptions& options);
 
 // What the engine asks of Python; set by the bindings.
 struct EngineHooks {
@@ -31,11 +33,26 @@ struct EngineHooks {
   void (*post_hooks)(PyObject* dict, Tensor* results, int n, Tensor* grads, int m) = nullptr;
   void (*post_accumulate)(PyObject* dict, TensorObject* leaf) = nullptr;
   void (*retain)(PyObject* weakref, const Tensor& grad) = nullptr;
-  bool (*interrupted)() = nullptr;  // Ctrl-C arrived: a Python exception is set
+  void (*callback)(PyObject* callable) = nullptr;
+  // Ctrl-C arrived: a Python exception is set.
+  bool (*interrupted)() = nullptr;
+  // Calls body(argument) on a thread with an empty stack and waits for it; throws what it throws.
+  void (*on_fresh_thread)(void (*body)(void*), void* argument) = nullptr;
 };
 extern EngineHooks engine_hooks;
 
 // Adds `grad` into leaf.grad as AccumulateGrad does.
 void accumulate_grad(TensorObject* leaf, Tensor grad);
+
+// --- the pass under way in this thread
+// ------------------------------------------------------------ A number of its own, or -1 outside
+// any.
+int64_t current_run_id();
+// Calls `callable` when the pass is over; throws outside of a pass.
+void queue_callback(PyObject* callable);
+// Whether it reaches `node`: an answer that holds for the whole pass. Throws outside of a pass.
+bool will_execute(Node* node);
+// The nodes it executes, in order: borrowed. Throws outside of a pass.
+std::vector<Node*> execution_order();
 
 }  // namespace adjoint

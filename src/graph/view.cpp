@@ -11,6 +11,7 @@
 
 #include "../ops/op.h"
 #include "foreign_node.h"
+#include "retained.h"
 #include "saved.h"
 
 namespace adjoint {
@@ -155,7 +156,7 @@ void bump_version(const Tensor& t) {
 void rebase_history(const Tensor& t, Node* node) {
   set_meta(node, 0, t);
   if (!t.is_view()) {
-    set_history(t, node, 0);
+    change_history(t, node, 0);
     return;
   }
   Tensor base = Tensor::borrow(t->base);
@@ -174,7 +175,7 @@ void rebase_history(const Tensor& t, Node* node) {
     Py_XINCREF(slices->edges[i].node);
   }
   set_meta(slices, 0, base);
-  set_history(base, slices, 0);
+  change_history(base, slices, 0);
   Py_DECREF(slices);
   refresh_view_history(t.get());
 }
@@ -206,7 +207,7 @@ void refresh_view_history(TensorObject* view) {
   }
   GradMode on(true);
   Tensor fresh = gather(base, t);
-  set_history(t, fresh->grad_fn, fresh->output_nr);
+  change_history(t, fresh->grad_fn, fresh->output_nr);
 }
 
 }  // namespace adjoint

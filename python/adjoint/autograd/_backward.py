@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
 
 TensorOrEdge = Any  # a Tensor or a graph.GradientEdge
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak. "
+    "(Python's garbage collector frees such a cycle in adjoint; until it runs, the memory is held.)"
+)
 
 
 def _as_tuple(value: Any, what: str) -> tuple[Any, ...]:
@@ -19,21 +29,29 @@ def _as_tuple(value: Any, what: str) -> tuple[Any, ...]:
         return tuple(value)
     except TypeError:
         raise TypeError(
-            f"{what} must be a Tensor or a sequence of them, not {type(value).__name__}"
+            f"{what} must be a Tensor, a GradientEdge or a sequence of them, "
+            f"not {type(value).__name__}"
         ) from None
 
 
 def _is_edge(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], _core.Node)
+    return isinstance(value, tuple) and len(value) >= 2 and isinstance(value[0], _core.Node)
 
 
-def _grads_for(outputs: tuple[Any, ...], grads: Any) -> tuple[Any, ...]:
+def _grads_for(outputs: tuple[Any, ...], grads: Any, what: str) -> tuple[Any, ...]:
     if grads is None:
         return (None,) * len(outputs)
-    given = _as_tuple(grads, "gradients")
+    given = _as_tuple(grads, what)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     return given
+
+
+def _inputs_of(inputs: Any, function: str) -> tuple[Any, ...]:
+    wanted = _as_tuple(inputs.values() if isinstance(inputs, Mapping) else inputs, "inputs")
+    if not wanted:
+        raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
+    return wanted
 
 
 def backward(
@@ -59,7 +77,8 @@ def backward(
     create_graph
         Record the backward pass itself, for higher derivatives.
     inputs
-        Only these tensors get a gradient.
+        Only these tensors get a gradient; also one that is not a leaf, in its ``.grad``. One, a
+        sequence, or a dict of them.
 
     Examples
     --------
@@ -76,18 +95,20 @@ def backward(
             )
         grad_tensors = grad_variables
     outputs = _as_tuple(tensors, "tensors")
-    wanted: tuple[Any, ...] = ()
-    if inputs is not None:
-        wanted = _as_tuple(inputs, "inputs")
-        if not wanted:
-            raise RuntimeError("'inputs' argument to 'backward' cannot be empty.")
+    wanted = () if inputs is None else _inputs_of(inputs, "backward")
+    if create_graph:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=_caller_level())
     keep = create_graph if retain_graph is None else retain_graph
-    grads = _grads_for(outputs, grad_tensors)
-    results = _core._run_backward(outputs, grads, keep, create_graph, wanted, True, True)
-    for tensor, value in zip(wanted, results, strict=True):
-        if isinstance(tensor, Tensor) and not tensor.is_leaf and value is not None:
-            held = tensor.grad
-            tensor.grad = value if held is None else held + value
+    grads = _grads_for(outputs, grad_tensors, "grad_tensors")
+    _core._run_backward(outputs, grads, keep, create_graph, wanted, True, True)
+
+
+def _caller_level() -> int:
+    """The stack level, for warnings, of the user's line that called ``backward``."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("adjoint."):
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return level
 
 
 def grad(
@@ -106,7 +127,7 @@ def grad(
     Parameters
     ----------
     outputs, inputs
-        Tensors, or sequences of them.
+        Tensors or `graph.GradientEdge`, or sequences of them; ``inputs`` may be a dict.
     grad_outputs
         Weights of the outputs, as ``grad_tensors`` of `backward`.
     retain_graph, create_graph
@@ -121,7 +142,7 @@ def grad(
     Returns
     -------
     tuple of Tensor or None
-        One gradient per input.
+        One gradient per input; a dict when ``inputs`` is one.
 
     Examples
     --------
@@ -138,21 +159,51 @@ def grad(
         )
     unused_fine = bool(allow_unused) or materialize_grads
     outs = _as_tuple(outputs, "outputs")
-    ins = _as_tuple(inputs, "inputs")
-    if not ins:
-        raise ValueError("grad requires non-empty inputs.")
+    ins = _inputs_of(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         results = _batched(outs, ins, grad_outputs, keep, create_graph, unused_fine)
     else:
-        grads = _grads_for(outs, grad_outputs)
+        grads = _grads_for(outs, grad_outputs, "grad_outputs")
         results = _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
     if materialize_grads:
         results = tuple(
-            _core.zeros_like(t, requires_grad=create_graph) if r is None else r
+            _zeros_for(t, create_graph) if r is None else r
             for r, t in zip(results, ins, strict=True)
         )
+    if isinstance(inputs, Mapping):
+        return dict(zip(inputs, results, strict=True))  # type: ignore[return-value]
     return results
+
+
+def _zeros_for(given: Any, create_graph: bool) -> Tensor:
+    if not isinstance(given, Tensor):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge: "
+            f"no gradient reached {given[0].name()}, and an edge does not say of what shape its "
+            "zeros would be; pass the tensor instead"
+        )
+    return _core.zeros_like(given, requires_grad=create_graph)
+
+
+def _check_batch(index: int, grad: Tensor, output: Any) -> None:
+    """Refuse a gradient whose shape is not (batch, *output.shape)."""
+    shape = output.shape if isinstance(output, Tensor) else _edge_shape(output)
+    if tuple(grad.shape[1:]) == tuple(shape) and grad.ndim > 0:
+        return
+    raise RuntimeError(
+        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+        "batch dimension. The sizes of the remaining dimensions are expected to match the shape of "
+        f"corresponding output, but a mismatch was detected: grad_output[{index}] has a shape of "
+        f"torch.Size({list(grad.shape)}) and output[{index}] has a shape of "
+        f"torch.Size({list(shape)}). If you only want some tensors in `grad_output` to be "
+        "considered batched, consider using vmap."
+    )
+
+
+def _edge_shape(edge: Any) -> Sequence[int]:
+    shape: Sequence[int] = edge[0]._input_metadata[edge[1]].shape
+    return shape
 
 
 def _batched(
@@ -164,11 +215,15 @@ def _batched(
     unused_fine: bool,
 ) -> tuple[Tensor | None, ...]:
     """One backward pass per row of ``grad_outputs``, the results stacked."""
-    given = _as_tuple(grad_outputs, "grad_outputs")
+    given = _grads_for(outs, grad_outputs, "grad_outputs")
+    for index, (g, out) in enumerate(zip(given, outs, strict=True)):
+        if g is not None:
+            _check_batch(index, g, out)
     sizes = {g.shape[0] for g in given if g is not None}
     if len(sizes) != 1:
         raise RuntimeError(
-            f"is_grads_batched=True: grad_outputs have different batch sizes {sorted(sizes)}"
+            "is_grads_batched=True: grad_outputs must have one batch size, "
+            f"but they have {sorted(sizes) or 'none'}"
         )
     count = sizes.pop()
     rows = [
@@ -183,9 +238,19 @@ def _batched(
         )
         for i in range(count)
     ]
+    if not rows:
+        return tuple(_no_rows(t) for t in ins)
     return tuple(
         None if column[0] is None else _core.stack(column) for column in zip(*rows, strict=True)
     )
+
+
+def _no_rows(given: Any) -> Tensor:
+    """The gradients of an empty batch."""
+    if isinstance(given, Tensor):
+        return _core.zeros((0, *given.shape), dtype=given.dtype)
+    metadata = given[0]._input_metadata[given[1]]
+    return _core.zeros((0, *metadata.shape), dtype=metadata.dtype)
 
 
 def _tensor_backward(

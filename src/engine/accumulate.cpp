@@ -1,0 +1,114 @@
+// AccumulateGrad: adding a gradient into leaf.grad.
+//
+// The first gradient is taken over if nobody else can see its memory and it lies in memory as the
+// leaf does; otherwise it is copied, so that changing one gradient changes no other. Later ones are
+// added in place, or, while the pass itself is recorded, into a new tensor.
+#include "accumulate.h"
+
+#include <mutex>
+
+#include "../graph/view.h"
+#include "../kernels/elementwise.h"
+#include "../ops/elementwise_forward.h"
+#include "../ops/op.h"
+#include "../tensor/gil.h"
+#include "engine.h"
+
+namespace adjoint {
+
+bool add_directly(const Tensor& sum, const Tensor& grad) {
+  static const Kernel& kernel = kernel_named("add");
+  Loop loop = kernel.loop[static_cast<int>(sum.dtype())];
+  if (!loop || is_half(sum.dtype()) || grad.dtype() != sum.dtype() || !grad.contiguous() ||
+      !sum.contiguous() || ((sum->flags | grad->flags) & kUnusual) ||
+      !(grad.shape() == sum.shape())) {
+    return false;
+  }
+  char* data[3] = {sum->data, sum->data, grad->data};
+  size_t item[3] = {sum.itemsize(), sum.itemsize(), sum.itemsize()};
+  WithoutGil release(sum.numel() >= kReleaseGil);
+  run_contiguous(loop, item, data, 3, sum.numel());
+  return true;
+}
+
+namespace {
+
+// Note [Leaves shared by threads]. Adding a large gradient lets go of the GIL, and another thread's
+// pass may reach the same leaf meanwhile: its read, sum and store must not fall in between. One
+// lock serves all leaves, since the sum is bound by memory; it is waited for without the GIL, which
+// its holder needs to finish. Recursive, because a collection of garbage during the sum may run
+// anything. Small gradients are added without letting go of the GIL; where an allocation may do
+// that behind our back (by a collection), add_to_leaf looks again before it stores.
+class AccumulateLock {
+ public:
+  explicit AccumulateLock(bool wanted) {
+    if (!wanted) return;
+    lock_ = std::unique_lock(mutex(), std::try_to_lock);
+    if (lock_) return;
+    WithoutGil release;
+    lock_.lock();
+  }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex m;
+    return m;
+  }
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+bool lies_like(const Tensor& grad, const TensorObject* leaf) {
+  if (grad.contiguous() && (leaf->flags & kContiguous)) return true;
+  Span shape{leaf->shape, leaf->ndim}, strides{leaf->strides, leaf->ndim};
+  if (!is_dense(shape, strides)) return grad.contiguous();
+  for (int i = 0; i < leaf->ndim; ++i) {
+    if (shape[i] != 1 && grad.stride(i) != strides[i]) return false;
+  }
+  return true;
+}
+
+Tensor own_copy(const Tensor& grad, const TensorObject* leaf) {
+  // A copy keeps the layout of a dense tensor; an expanded one gets the contiguous layout.
+  if (lies_like(grad, leaf)) return op<"clone">(grad);
+  Span shape{leaf->shape, leaf->ndim}, strides{leaf->strides, leaf->ndim};
+  return op<"_with_strides">(grad,
+                             is_dense(shape, strides) ? Dims(strides) : contiguous_strides(shape));
+}
+
+void add_in_place(const Tensor& held, Tensor grad) {
+  bool plain = !held->storage->read_only && !held.is_view();
+  if (plain && add_directly(held, grad)) return bump_version(held);
+  op_inplace<"add">(held, std::move(grad));
+}
+
+void add_to_leaf(TensorObject* leaf, Tensor grad) {
+  AccumulateLock lock(grad.numel() >= kReleaseGil);
+  for (;;) {
+    Tensor held = Tensor::borrow(leaf->grad);
+    if (held && !grad_enabled()) return add_in_place(held, std::move(grad));
+    Tensor sum;
+    if (held) {
+      sum = held + grad;
+    } else if (grad.unique() && lies_like(grad, leaf)) {
+      sum = grad;
+    } else {
+      sum = own_copy(grad, leaf);
+    }
+    if (leaf->grad != held.get()) continue;  // another thread was quicker
+    leaf->grad = sum.release();
+    if (held) Py_DECREF(held.get());
+    return;
+  }
+}
+
+}  // namespace
+
+void accumulate_grad(TensorObject* leaf, Tensor grad) {
+  if (!grad) return;
+  Tensor alive = Tensor::borrow(leaf);
+  add_to_leaf(leaf, std::move(grad));
+  if (leaf->extra && leaf->extra->post_accumulate)
+    engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);
+}
+
+}  // namespace adjoint

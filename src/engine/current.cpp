@@ -1,0 +1,66 @@
+// Questions about the pass under way in this thread. Read run.h first.
+#include <algorithm>
+
+#include "run.h"
+
+namespace adjoint {
+namespace {
+
+Run& current(const char* what) {
+  Run* r = Run::current();
+  if (!r) runtime_error(what);
+  return *r;
+}
+
+}  // namespace
+
+void Run::add_callback(PyObject* callable) {
+  Py_INCREF(callable);
+  callbacks_.push_back(callable);
+}
+
+bool Run::will_execute(Node* node) {
+  if (restricted_) {
+    const Plan::Part* part = plan_.find(node);
+    // As PyTorch: for grad(), the accumulator of a leaf is neither executed nor unreached.
+    if (part && !part->execute && node->variable) {
+      runtime_error(
+          "A leaf node was passed to _will_engine_execute_node but we are currently running "
+          "autograd.grad(). This is currently not supported.");
+    }
+    return part && part->execute;
+  }
+  if (reached_.empty()) {
+    std::vector<Node*> all = reachable(roots_);
+    reached_.insert(all.begin(), all.end());
+  }
+  return reached_.count(node);
+}
+
+std::vector<Node*> Run::execution_order() const {
+  std::vector<Node*> all = reachable(roots_);
+  if (restricted_) std::erase_if(all, [&](Node* n) { return !plan_.find(n); });
+  std::sort(all.begin(), all.end(), [](Node* a, Node* b) { return older(b, a); });
+  return all;
+}
+
+int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
+
+void queue_callback(PyObject* callable) {
+  current("Final callbacks can only be installed during backward pass.").add_callback(callable);
+}
+
+bool will_execute(Node* node) {
+  return current(
+             "_get_should_execute_nodes/_will_engine_execute_node should only be called during the "
+             "backward pass")
+      .will_execute(node);
+}
+
+std::vector<Node*> execution_order() {
+  return current(
+             "_current_graph_task_execution_order should only be called during the backward pass")
+      .execution_order();
+}
+
+}  // namespace adjoint

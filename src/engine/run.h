@@ -1,0 +1,70 @@
+// One backward pass.
+//
+// Gradients gather in the node itself (`pending`), which belongs to one Run at a time. A second
+// pass over the same node, started by a hook or by another thread, keeps its gradients in a table
+// of its own. All runs are linked, so that one of them can see what another is busy with.
+// Everything here happens with the GIL held; it is let go inside of kernels, hooks and pause(), and
+// then other runs may proceed. Read next: engine.cpp.
+#pragma once
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine.h"
+#include "plan.h"
+#include "ready.h"
+
+namespace adjoint {
+
+class Run {
+ public:
+  Run(std::span<const Root> roots, const BackwardOptions& options);
+  ~Run();
+  Run(const Run&) = delete;
+
+  void go();
+  std::vector<Tensor>& captured() { return captured_; }
+
+  static Run* current();  // of this thread; null outside of a pass
+  static int depth();     // how many passes of this thread are inside one another
+  int64_t id() const { return id_; }
+  void add_callback(PyObject* callable);
+  bool will_execute(Node* node);
+  std::vector<Node*> execution_order() const;
+
+ private:
+  void run_nodes();
+  void run_node(Node* node);
+  void run_plain(Node* node);
+  void run_fully(Node* node, Tensor* grads, Tensor* results);
+  void run_tensor_hooks(Node* node, Tensor* grads);
+  void run_pre_hooks(Node* node, Tensor* grads);
+  void run_post_hooks(Node* node, Tensor* results, Tensor* grads);
+  void run_callbacks();
+  bool take_out(Node* node, Tensor* grads);
+
+  void deliver(const Edge& e, Tensor grad, const Node* from);
+  void add(Tensor& sum, Tensor grad);
+  Tensor& slot_of(const Edge& e);
+  Tensor& slot_elsewhere(const Edge& e);
+  void take(Node* node, Tensor* grads);
+  void release(Node* node);
+  bool busy_elsewhere(const Node* node) const;
+  void pause();
+
+  std::span<const Root> roots_;
+  const BackwardOptions& options_;
+  const bool restricted_;  // to the paths that lead to options_.inputs
+  const bool keep_graph_;
+  Node* busy_ = nullptr;  // whose backward is running
+  Ready ready_;           // a node is in it exactly while it holds gradients
+  std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds
+  Plan plan_;
+  std::vector<Tensor> captured_;
+  SourceLine line_;
+  int64_t id_;
+  std::vector<PyObject*> callbacks_;
+  std::unordered_set<Node*> reached_;  // without a plan: made when somebody asks
+  Run *next_ = nullptr, *previous_ = nullptr;
+};
+
+}  // namespace adjoint

@@ -1,0 +1,11 @@
+// retain_grad() and in-place changes: the request belongs to the tensor, and moves to the node of
+// its new value.
+#pragma once
+#include "node.h"
+
+namespace adjoint {
+
+// Makes `t`, which may have a history already, output `slot` of `n`.
+void change_history(const Tensor& t, Node* n, uint32_t slot);
+
+}  // namespace adjoint
