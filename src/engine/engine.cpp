@@ -3,6 +3,7 @@
 // fit.h, plan.h and accumulate.cpp hold what a pass needs besides.
 #include "engine.h"
 
+#include "../graph/foreign_node.h"
 #include "../ops/op.h"
 #include "../tensor/gil.h"
 #include "accumulate.h"
@@ -197,7 +198,7 @@ inline void Run::release(Node* node) {
 void Run::run_plain(Node* node) {
   Tensor grad, results[2];
   take(node, &grad);
-  if (grad) {
+  if (grad || is_function_node(node)) {
     busy_ = node;
     node->backward(node, &grad, results);
     grad = Tensor();  // so that sums can reuse its memory
@@ -230,7 +231,7 @@ void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
     if (node->variable) accumulate_grad(node->variable, watched ? grads[0] : std::move(grads[0]));
     return run_post_hooks(node, results, grads);
   }
-  bool any = false;
+  bool any = is_function_node(node);
   for (int k = 0; k < node->output_count; ++k) any |= static_cast<bool>(grads[k]);
   busy_ = node;
   if (any) node->backward(node, grads, results);

@@ -11,18 +11,22 @@ from adjoint._core import Node as Node
 from adjoint._core import Tensor
 from adjoint.utils.hooks import RemovableHandle
 
-__all__ = [
-    "GradientEdge",
-    "Node",
-    "get_gradient_edge",
-    "increment_version",
-    "register_multi_grad_hook",
-]
-
 from ._saved_hooks import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
 from ._saved_hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from ._saved_hooks import save_on_cpu as save_on_cpu
 from ._saved_hooks import saved_tensors_hooks as saved_tensors_hooks
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class GradientEdge(NamedTuple):
