@@ -262,14 +262,18 @@ def test_a_product_of_matrices_has_the_known_jacobian() -> None:
     assert (reentrant, sizes, types) == (True, True, True)
 
 
-def test_the_jacobian_of_a_complex_function_is_the_gradient_of_its_real_part() -> None:
+def test_the_jacobian_for_a_complex_input_holds_gradients() -> None:
     z = leaf(2, dtype=ad.complex128)
     with pytest.warns(FutureWarning):
-        (numerical,) = get_numerical_jacobian(lambda t: t[0] ** 3, (z,), eps=1e-6)
-        (analytical,), *_ = get_analytical_jacobian((z,), z**3)
+        (numerical,) = get_numerical_jacobian(lambda t: (t[0] ** 3).real, (z,), eps=1e-6)
+        (analytical,), *_ = get_analytical_jacobian((z,), (z**3).real)
     expected = np.diag((3 * z.detach().numpy() ** 2).conj())
     np.testing.assert_allclose(numerical.numpy(), expected, atol=1e-7)
     np.testing.assert_allclose(analytical.numpy(), expected, atol=1e-13)
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="output to be non-complex"):
+        get_numerical_jacobian(lambda t: t[0] ** 3, (z,))
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="output to be non-complex"):
+        get_analytical_jacobian((z,), z**3)
 
 
 def test_an_analytical_jacobian_tells_whether_backward_repeats_itself() -> None:
@@ -667,6 +671,16 @@ def test_kinks_and_jumps_are_named(fast: bool) -> None:
     assert "the function has a kink at this input: its slope is 1 to the right and 0 to" in message
     func = lambda x: x + (x > 0).double()  # noqa: E731
     assert "the function jumps at this input" in cause(failure(func, (zero,), fast_mode=fast))
+
+
+@both_modes
+def test_a_step_too_wide_for_the_function_is_named(fast: bool) -> None:
+    x = ad.tensor([0.01, 1.0], dtype=ad.float64, requires_grad=True)
+    message = cause(failure(lambda x: 1 / x, (x,), eps=4e-3, fast_mode=fast))
+    assert message.startswith("the function bends too much, or has a kink or a jump, within a step")
+    near = ad.tensor([1e-3 + 1j], dtype=ad.complex128, requires_grad=True)
+    message = failure(lambda z: z.real.relu(), (near,), eps=4e-3, fast_mode=fast)
+    assert "a step of 0.0005 gives 1, closer to the analytical" in cause(message)
 
 
 def test_a_function_that_changes_its_input_is_named() -> None:

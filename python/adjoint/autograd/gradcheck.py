@@ -302,7 +302,7 @@ def get_numerical_jacobian(
     -------
     list of Tensor
         For each target a matrix with a row per element of it and a column per element of the
-        output. For complex outputs that of their real part.
+        output, which must be real.
     """
     from ._gradcheck.matrices import numerical_jacobians
 

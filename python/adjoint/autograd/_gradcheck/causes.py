@@ -162,6 +162,26 @@ def is_kink(case: Case) -> str | None:
     )
 
 
+def is_curved(case: Case) -> str | None:
+    """A smaller step agrees with backward: the difference was at fault."""
+    found = case.found
+    row, column = found.coordinates(case.problem)
+    at = to_vector(case.problem.inputs[found.input].tensor)[row]
+    step = float(case.tolerance.steps(np.array([at]))[0])
+    narrow = one_sided(case.problem, found.input, row, found.output, column, step / 8)
+    wanted, had = found.analytical[found.worst], found.numerical[found.worst]
+    if case.problem.inputs[found.input].tensor.is_complex():
+        wanted, had = ((v.imag if row % 2 else v.real) for v in (wanted, had))
+    better = (narrow.right + narrow.left) / 2
+    if not abs(better - wanted) < abs(had - wanted) / 4:
+        return None
+    return (
+        f"the function bends too much, or has a kink or a jump, within a step of {step:.2g} from "
+        f"{at:.4g}: a step of {step / 8:.2g} gives {better:.7g}, closer to the analytical "
+        "gradient; pass a smaller eps, check in float64, or move the input"
+    )
+
+
 def is_detached(case: Case) -> str | None:
     """No gradient at all where the function does depend on the input."""
     if np.any(case.found.analytical):
@@ -264,6 +284,7 @@ SEARCHES: tuple[Callable[[Case], str | None], ...] = (
     is_not_finite,
     step_is_lost,
     is_kink,
+    is_curved,
     is_detached,
     is_ignored,
     is_negated,
