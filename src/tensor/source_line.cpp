@@ -1,6 +1,7 @@
 // How a source line is found: one walk from the interpreter's current frame.
-// CPython 3.11 keeps the frame struct private, so its layout is mirrored here; later versions have
-// accessor functions for it.
+// CPython keeps the frame struct private, so the layouts of 3.11 to 3.13 are mirrored here; on
+// later versions the public functions serve, which make a frame object first and cost ten times as
+// much.
 #include "source_line.h"
 
 #include <frameobject.h>
@@ -43,32 +44,69 @@ bool is_package_code(PyCodeObject* code) {
 
 void SourceLine::set_package_folder(const std::string& folder) { g_package_folder = folder; }
 
-#if PY_VERSION_HEX < 0x030C0000
+#if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
 namespace {
-// _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h).
+
+// _PyInterpreterFrame (Include/internal/pycore_frame.h).
+#if PY_VERSION_HEX < 0x030C0000
 struct Frame {
-  PyFunctionObject* function;
-  PyObject *globals, *builtins, *locals;
-  PyCodeObject* code;
+  PyObject *function, *globals, *builtins, *locals;
+  PyObject* code;
   PyFrameObject* object;
   Frame* previous;
-  _Py_CODEUNIT* previous_instruction;
+  char* instruction;
   int stacktop;
   bool is_entry;
   char owner;
 };
+#else
+struct Frame {
+  PyObject* code;
+  Frame* previous;
+  PyObject *function, *globals, *builtins, *locals;
+  PyFrameObject* object;
+  char* instruction;
+  int stacktop;
+  uint16_t return_offset;
+  char owner;
+};
+#endif
+
+Frame* current_frame() {
+  PyThreadState* thread = PyThreadState_Get();
+#if PY_VERSION_HEX < 0x030D0000
+  return reinterpret_cast<Frame*>(thread->cframe->current_frame);
+#else
+  return reinterpret_cast<Frame*>(thread->current_frame);
+#endif
+}
+
+// A frame that stands for C code that called into Python (3.12 and later).
+bool is_shim(const Frame* f) {
+#if PY_VERSION_HEX < 0x030C0000
+  return false;
+#else
+  return f->owner == 3;
+#endif
+}
+
+bool is_skipped(const Frame* f) {
+  return is_shim(f) || is_package_code(reinterpret_cast<PyCodeObject*>(f->code));
+}
+
 }  // namespace
 
 void SourceLine::capture(SourceLine* into) {
-  auto* frame = reinterpret_cast<Frame*>(PyThreadState_Get()->cframe->current_frame);
+  Frame* frame = current_frame();
+  while (frame && is_shim(frame)) frame = frame->previous;
   Frame* innermost = frame;
-  while (frame && is_package_code(frame->code)) frame = frame->previous;
+  while (frame && is_skipped(frame)) frame = frame->previous;
   if (!frame) frame = innermost;
   if (!frame) return;
-  into->code_ = reinterpret_cast<PyObject*>(frame->code);
+  into->code_ = frame->code;
   Py_INCREF(into->code_);
-  into->offset_ = static_cast<int>(reinterpret_cast<char*>(frame->previous_instruction) -
-                                   reinterpret_cast<char*>(_PyCode_CODE(frame->code)));
+  auto* code = reinterpret_cast<PyCodeObject*>(frame->code);
+  into->offset_ = static_cast<int>(frame->instruction - code->co_code_adaptive);
 }
 #else
 void SourceLine::capture(SourceLine* into) {
