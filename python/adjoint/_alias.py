@@ -67,11 +67,13 @@ class _Torch(ModuleType):
         self.__version__ = TORCH_VERSION
         self.__file__ = adjoint.__file__
         self.__path__ = list(adjoint.__path__)
+        self.__dict__["__getattr__"] = self._find_name
         public = getattr(adjoint, "__all__", None)
         if public is not None:
             self.__dict__["__all__"] = list(public)
 
-    def __getattr__(self, name: str) -> Any:
+    def _find_name(self, name: str) -> Any:
+        """What a module's `__getattr__` does; in its dict, where tools look for it."""
         # What adjoint loads lazily is copied at its first use.
         if not name.startswith("__"):
             try:

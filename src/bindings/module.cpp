@@ -5,6 +5,7 @@
 namespace adjoint {
 
 void add_function_node(PyObject* module);  // function_node.cpp
+void add_op_cache(PyObject* module);       // op_cache.cpp
 
 namespace {
 
@@ -16,6 +17,7 @@ void fill(PyObject* module) {
   add_tensor_type(module);
   add_node_type(module);
   add_saved_hooks(module);
+  add_op_cache(module);
   finish_ops();
   add_autograd(module);
   add_graph_facts(module);

@@ -180,6 +180,39 @@ PyObject* watch_changes(PyObject*, PyObject* callback) {
   Py_RETURN_NONE;
 }
 
+// --- keeping tensors as a node does
+// ------------------------------------------------------------
+// _keep_tensors(tuple): a node that holds the tensors, packed and with their histories; it belongs
+// to no graph. _kept_tensors(node) gives them back.
+PyObject* keep_tensors(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!PyTuple_Check(o) || PyTuple_GET_SIZE(o) > UINT16_MAX)
+      type_error("_keep_tensors(): expected a tuple of tensors");
+    int n = static_cast<int>(PyTuple_GET_SIZE(o));
+    Node* node = new_node("checkpoint", nullptr, n, n);
+    Object owner = Object::steal(reinterpret_cast<PyObject*>(node));
+    for (int i = 0; i < n; ++i) {
+      PyObject* t = PyTuple_GET_ITEM(o, i);
+      if (!is_tensor(t)) type_error("_keep_tensors(): expected a tuple of tensors");
+      node->edges[i] = gradient_edge(as_tensor(t));
+      node->saved[i] = pack(Value(Tensor::borrow(as_tensor(t))));
+    }
+    return to_python(node);
+  });
+}
+PyObject* kept_tensors(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_node(o)) type_error("_kept_tensors(): expected a node");
+    auto* n = reinterpret_cast<Node*>(o);
+    UnpackScope scope;
+    GradMode on(true);  // with their histories
+    Object all = checked(PyTuple_New(n->saved_count));
+    for (int i = 0; i < n->saved_count; ++i)
+      PyTuple_SET_ITEM(all.get(), i, to_python(unpack(n, n->saved[i], n->edges[i])));
+    return all.release();
+  });
+}
+
 // --- SavedTensor
 // --------------------------------------------------------------------------------
 // One value that a node keeps: an argument (index), or an output (index -1). `item` counts the
@@ -279,6 +312,8 @@ PyMethodDef functions[] = {
      "Refuses hooks with this message; None allows them. Returns the message of before."},
     {"_saved_tensors_hooks_disabled", disabled_message, METH_NOARGS,
      "The message that hooks are refused with, or None."},
+    {"_keep_tensors", keep_tensors, METH_O, "Keeps a tuple of tensors as a graph node does."},
+    {"_kept_tensors", kept_tensors, METH_O, "The tensors that _keep_tensors kept."},
     {"_watch_changes", watch_changes, METH_O,
      "Calls a function with every tensor that an op is about to change in place; None stops."},
     {nullptr}};

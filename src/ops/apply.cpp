@@ -1,6 +1,7 @@
 // Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "op_cache.h"
 #include "direct.h"
 #include "dual.h"
 #include "record.h"
@@ -14,7 +15,7 @@ Value apply(const Op& op, Value* args) {
   if (g_transformed && any_tangent(op, args)) [[unlikely]]
     return apply_dual(op, args);
   Call c{op, args};
-  Value out = op.forward(c);
+  Value out = t_op_cache ? cached_forward(c) : op.forward(c);
   if (grad_enabled() && wants_recording(op, args)) {
     record(c, out);
   } else {
