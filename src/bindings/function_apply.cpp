@@ -24,8 +24,29 @@ struct Arguments {
   Py_ssize_t count;
 };
 
-// Whether an argument that is no tensor holds tensors that need a gradient, or might: containers
-// are looked into, other objects of Python classes are left to adjoint.autograd.function.
+bool may_hold_tensors(PyObject* o, int depth);
+
+bool any_holds_tensors(PyObject* dict, int depth) {
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    if (may_hold_tensors(value, depth + 1)) return true;
+  }
+  return false;
+}
+
+// Objects of Python classes: dataclasses are structures, tensors in others would be lost. What can
+// be called (functions, modules) brings its own ways to differentiate.
+bool object_may_hold_tensors(PyObject* o, int depth) {
+  static PyObject* fields = interned("__dataclass_fields__");
+  PyTypeObject* type = Py_TYPE(o);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_call || PyType_Check(o)) return false;
+  Object held = Object::steal(PyObject_GenericGetDict(o, nullptr));
+  if (!held) PyErr_Clear();
+  if (held && PyDict_Check(held.get()) && any_holds_tensors(held.get(), depth)) return true;
+  return !held && _PyType_Lookup(type, fields);  // a dataclass with slots
+}
+
+// Whether an argument holds tensors that need a gradient, or might: then it is taken apart.
 bool may_hold_tensors(PyObject* o, int depth) {
   if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
       PyUnicode_CheckExact(o) || depth > 32)
@@ -37,17 +58,8 @@ bool may_hold_tensors(PyObject* o, int depth) {
     }
     return false;
   }
-  if (PyDict_Check(o)) {
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(o, &at, &key, &value)) {
-      if (may_hold_tensors(value, depth + 1)) return true;
-    }
-    return false;
-  }
-  if (PyFunction_Check(o) || PyMethod_Check(o) || PyType_Check(o) || PyCFunction_Check(o))
-    return false;
-  return Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  if (PyDict_Check(o)) return any_holds_tensors(o, depth);
+  return object_may_hold_tensors(o, depth);
 }
 
 // Missing positional arguments of a split forward take their defaults, so that setup_context sees
@@ -361,7 +373,7 @@ Object as_result(FunctionNode* n, PyObject* raw, std::vector<Object>& items) {
     Object flat = checked(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
     for (size_t i = 0; i < items.size(); ++i)
       PyTuple_SET_ITEM(flat.get(), static_cast<Py_ssize_t>(i), items[i].release());
-    return checked(PyObject_CallMethod(n->out_structure, "rebuild", "O", flat.get()));
+    return checked(PyObject_CallMethod(n->out_structure, "rebuild", "(O)", flat.get()));
   }
   if (!PyTuple_Check(raw)) return std::move(items[0]);
   Object result = checked(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
@@ -389,7 +401,7 @@ std::vector<Object> output_items(FunctionNode* n, PyObject* raw) {
     }
   }
   if (nested) {
-    Object structure = checked(PyObject_CallOneArg(from_function_module("_output_structure"), raw));
+    Object structure = checked(PyObject_CallOneArg(from_structures("output_structure"), raw));
     if (structure.get() != Py_None) {
       n->out_structure = structure.release();
       Object leaves = checked(PyObject_GetAttrString(n->out_structure, "leaves"));
@@ -434,8 +446,8 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
       Py_INCREF(a.items[i]);
       PyTuple_SET_ITEM(all.get(), i, a.items[i]);
     }
-    structure = checked(PyObject_CallFunctionObjArgs(from_function_module("_input_structure"), cls,
-                                                     all.get(), nullptr));
+    structure = checked(
+        PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls, all.get(), nullptr));
     if (structure.get() != Py_None) {
       leaves = checked(PyObject_GetAttrString(structure.get(), "leaves"));
       checked(PyObject_SetAttrString(structure.get(), "leaves", Py_None));

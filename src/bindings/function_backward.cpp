@@ -123,6 +123,7 @@ void take_results(FunctionNode* n, PyObject* given, Tensor* result) {
     uint32_t e = is_input ? n->edge_of(k++) : 0;
     if (g == Py_None) continue;
     if (!is_input) {
+      if (n->in_structure && !is_tensor(g)) continue;  // a field that is no tensor, filled in
       runtime_error("function ", n->name, " returned a gradient different than None at position ",
                     i + 1, ", but the corresponding forward input was not a Variable: argument ",
                     input_name(n, i), " of ", function_name(n), ".forward");
@@ -176,9 +177,8 @@ std::string function_name(FunctionNode* n) {
 }
 
 std::string input_name(FunctionNode* n, uint32_t input) {
-  PyObject* name =
-      PyObject_CallFunction(from_function_module("_input_name"), "OOI", forward_class(n),
-                            n->in_structure ? n->in_structure : Py_None, input);
+  PyObject* name = PyObject_CallFunction(from_structures("input_name"), "OOI", forward_class(n),
+                                         n->in_structure ? n->in_structure : Py_None, input);
   Object held = checked(name);
   return PyUnicode_AsUTF8(held.get());
 }

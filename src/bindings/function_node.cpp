@@ -199,7 +199,7 @@ PyObject* get_needs(PyObject* o, void*) {
     for (uint32_t i = 0; i < n->input_count; ++i)
       PyTuple_SET_ITEM(t.get(), i, PyBool_FromLong(n->inputs()[i] == kGradInput));
     if (n->in_structure) {
-      n->needs = PyObject_CallMethod(n->in_structure, "needs", "O", t.get());
+      n->needs = PyObject_CallMethod(n->in_structure, "needs", "(O)", t.get());
     } else {
       n->needs = t.release();
     }
@@ -370,11 +370,19 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+namespace {
+// The module keeps what is returned.
+PyObject* from_module(const char* module, const char* name) {
+  Object m = checked(PyImport_ImportModule(module));
+  return checked(PyObject_GetAttrString(m.get(), name)).get();
+}
+}  // namespace
+
 PyObject* from_function_module(const char* name) {
-  static PyObject* module = nullptr;
-  if (!module) module = checked(PyImport_ImportModule("adjoint.autograd.function")).release();
-  Object o = checked(PyObject_GetAttrString(module, name));
-  return o.get();  // the module keeps it
+  return from_module("adjoint.autograd.function", name);
+}
+PyObject* from_structures(const char* name) {
+  return from_module("adjoint.autograd._structures", name);
 }
 
 void add_function_node(PyObject* module) {

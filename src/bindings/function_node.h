@@ -81,8 +81,10 @@ PyObject* guarded_attribute(FunctionNode* n, PyObject* name, PyObject* value);
 
 void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 
-// Attributes and functions of the module adjoint.autograd.function, by name: borrowed.
+// From adjoint.autograd.function and adjoint.autograd._structures, by name: borrowed. The second is
+// imported when the first nested argument is met.
 PyObject* from_function_module(const char* name);
+PyObject* from_structures(const char* name);
 
 // Names for messages: the class of the user, and forward's argument number i with its path.
 std::string function_name(FunctionNode* n);

@@ -292,7 +292,7 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
-# --- what the native call asks for ----------------------------------------------------------------
+# --- what the native call asks for, beside _structures --------------------------------------------
 
 
 def _bind(cls: type[Function], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -310,34 +310,3 @@ def _bind(cls: type[Function], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
             "place among the gradients that backward returns; make them positional"
         )
     return bound.args if split else bound.args[1:]
-
-
-def _argument_names(cls: type[Function], count: int) -> list[str]:
-    try:
-        parameters = list(inspect.signature(cls.forward).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    takes_ctx = not _is_setup_context_defined(cls.setup_context)
-    if takes_ctx and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
-        parameters = parameters[1:]
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            start = len(names)
-            names += [f"{parameter.name}[{i - start}]" for i in range(start, count)]
-        else:
-            names.append(parameter.name)
-    names += [f"argument {i}" for i in range(len(names), count)]
-    return names[:count]
-
-
-def _input_name(cls: type[Function], structure: Any, index: int) -> str:
-    return f"'{_argument_names(cls, index + 1)[index]}'"
-
-
-def _input_structure(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    return None
-
-
-def _output_structure(raw: Any) -> Any:
-    return None

@@ -1,0 +1,177 @@
+"""Arguments and results of custom functions that are nested structures.
+
+The native call (``src/bindings/function_apply.cpp``) works on leaves; these objects know how the
+leaves make up the arguments and the result, and stay with the node. Calls on plain tensors never
+come here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from adjoint import _tree
+from adjoint._core import Tensor
+
+if TYPE_CHECKING:
+    from .function import Function
+
+
+class InputStructure:
+    """How the inputs of one call make up the arguments of forward."""
+
+    __slots__ = ("cls", "leaves", "specs")
+
+    def __init__(self, cls: type[Function], leaves: tuple[Any, ...], specs: list[Any]) -> None:
+        self.cls = cls
+        self.leaves: tuple[Any, ...] | None = leaves  # taken by the call
+        self.specs = specs  # one per argument, None for one that is an input itself
+
+    def needs(self, flat: tuple[bool, ...]) -> tuple[Any, ...]:
+        """``needs_input_grad``: booleans in the structure of the arguments."""
+        result: list[Any] = []
+        at = 0
+        for spec in self.specs:
+            count = 1 if spec is None else spec.num_leaves
+            part = flat[at : at + count]
+            result.append(part[0] if spec is None else _tree.unflatten(spec, part))
+            at += count
+        return tuple(result)
+
+    def gradients(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What backward returned, as one gradient per input."""
+        names = argument_names(self.cls, len(self.specs))
+        while len(given) > len(self.specs) and given[-1] is None:
+            given = given[:-1]
+        if len(given) != len(self.specs):
+            raise RuntimeError(
+                f"function {ctx.name()} returned an incorrect number of gradients (expected "
+                f"{len(self.specs)}, got {len(given)}): {self.cls.__name__}.backward must return "
+                f"one gradient per argument of forward ({', '.join(map(repr, names))}), None "
+                "where there is none"
+            )
+        flat: list[Any] = []
+        for spec, gradient, name in zip(self.specs, given, names, strict=True):
+            if spec is None:
+                flat.append(gradient)
+                continue
+            try:
+                flat += _tree.leaves_like(spec, gradient, name)
+            except ValueError as error:
+                raise RuntimeError(
+                    f"{self.cls.__name__}.backward returned a gradient that is not built like its "
+                    f"argument: {error}"
+                ) from None
+        return tuple(flat)
+
+    def name(self, index: int) -> str:
+        """Input ``index`` as a place in the arguments: ``params['w']``."""
+        at = 0
+        for i, spec in enumerate(self.specs):
+            count = 1 if spec is None else spec.num_leaves
+            if index < at + count:
+                root = argument_names(self.cls, i + 1)[i]
+                return root if spec is None else _tree.paths(spec, root)[index - at]
+            at += count
+        return f"argument {index}"
+
+
+class OutputStructure:
+    """How the outputs of one call make up what forward returned."""
+
+    __slots__ = ("leaves", "spec", "spread")
+
+    def __init__(self, leaves: tuple[Any, ...], spec: Any, spread: bool) -> None:
+        self.leaves: tuple[Any, ...] | None = leaves  # taken by the call
+        self.spec = spec
+        self.spread = spread  # backward gets one argument per item of a tuple
+
+    def rebuild(self, flat: tuple[Any, ...]) -> Any:
+        """The result, from its outputs."""
+        return _tree.unflatten(self.spec, flat)
+
+    def arguments(self, ctx: Any, flat: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of backward, from one gradient per output."""
+        gradients = _tree.unflatten(self.spec, flat)
+        return (ctx, *gradients) if self.spread else (ctx, gradients)
+
+
+def input_structure(cls: type[Function], args: tuple[Any, ...]) -> InputStructure | None:
+    """Take arguments apart that hold tensors which need a gradient; None if there are none."""
+    leaves: list[Any] = []
+    specs: list[Any] = []
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            leaves.append(arg)
+            specs.append(None)
+            continue
+        found, spec = _tree.flatten(arg)
+        wanted = False
+        for k, leaf in enumerate(found):
+            if isinstance(leaf, Tensor):
+                wanted = wanted or leaf.requires_grad
+            else:
+                _refuse_hidden(cls, i, spec, k, leaf)
+        if wanted:
+            leaves += found
+            specs.append(spec)
+        else:
+            leaves.append(arg)
+            specs.append(None)
+    if all(spec is None for spec in specs):
+        return None
+    return InputStructure(cls, tuple(leaves), specs)
+
+
+def output_structure(raw: Any) -> OutputStructure | None:
+    """Take a result apart that holds tensors in more than a tuple; None if it does not."""
+    leaves, spec = _tree.flatten(raw)
+    if spec.is_leaf() or not any(isinstance(leaf, Tensor) for leaf in leaves):
+        return None
+    return OutputStructure(tuple(leaves), spec, isinstance(raw, tuple))
+
+
+def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: Any) -> None:
+    """A tensor inside an object that is no structure would silently get no gradient."""
+    held = getattr(leaf, "__dict__", None)
+    if not isinstance(held, dict) or callable(leaf):
+        return
+    for attribute, value in held.items():
+        if isinstance(value, Tensor) and value.requires_grad:
+            name = argument_names(cls, argument + 1)[argument]
+            where = f"{_tree.paths(spec, name)[k]}.{attribute}"
+            raise RuntimeError(
+                f"{cls.__name__}.apply: {where}, a tensor that requires grad, is hidden in an "
+                f"object of class {type(leaf).__name__}, where it would silently get no gradient.\n"
+                f"  fix: pass {attribute} as an argument of its own, make {type(leaf).__name__} a "
+                f"dataclass, or pass {attribute}.detach() if it needs no gradient"
+            )
+
+
+def argument_names(cls: type[Function], count: int) -> list[str]:
+    """What forward calls its first ``count`` arguments (without ctx)."""
+    from .function import _is_setup_context_defined
+
+    try:
+        parameters = list(inspect.signature(cls.forward).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    takes_ctx = not _is_setup_context_defined(cls.setup_context)
+    if takes_ctx and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        parameters = parameters[1:]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            start = len(names)
+            names += [f"{parameter.name}[{i - start}]" for i in range(start, count)]
+        else:
+            names.append(parameter.name)
+    names += [f"argument {i}" for i in range(len(names), count)]
+    return names[:count]
+
+
+def input_name(cls: type[Function], structure: InputStructure | None, index: int) -> str:
+    """Input ``index`` of a call, quoted, for messages."""
+    if structure is not None:
+        return f"'{structure.name(index)}'"
+    return f"'{argument_names(cls, index + 1)[index]}'"
