@@ -19,7 +19,7 @@ from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-from . import _interop, _tensor_methods  # noqa: E402
+from . import _inplace_methods, _interop, _tensor_methods  # noqa: E402
 from . import autograd as autograd  # noqa: E402
 from ._constants import e as e  # noqa: E402
 from ._constants import inf as inf  # noqa: E402
@@ -77,7 +77,7 @@ if _TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS)
+_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset(

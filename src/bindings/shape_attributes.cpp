@@ -2,6 +2,7 @@
 // squeeze_ and their like.
 #include "../ops/tangents.h"
 #include "../graph/view.h"
+#include "../ops/record.h"
 #include "python.h"
 
 namespace adjoint {
@@ -79,6 +80,30 @@ PyObject* in_place(const char* name, PyObject* o, PyObject* args, PyObject* keyw
   });
 }
 
+// resize_, without its checks of arguments (python/adjoint/_inplace_methods.py): elements keep
+// their place in memory, also when they move to a larger one.
+PyObject* resize_to(PyObject* o, PyObject* sizes) {
+  return guard([&]() -> PyObject* {
+    Tensor t = self_of(o);
+    Dims shape;
+    if (!parse_ints(sizes, &shape)) type_error("resize_(): the size must be a tuple of ints");
+    char* start = static_cast<char*>(t->storage->data);
+    size_t room = t->storage->bytes - (t->data - start);
+    bool grows = static_cast<size_t>(checked_numel(shape, t.itemsize())) * t.itemsize() > room;
+    if (grows && t.is_view()) {
+      runtime_error(
+          "resize_(): a view cannot grow beyond the memory it is a view of. (fix: resize a "
+          "clone())");
+    }
+    Dims line{static_cast<int64_t>(room / t.itemsize())};
+    Tensor before = on_storage(t->storage, line, Dims{1}, t.offset(), t.dtype());
+    resize(t, shape);
+    if (grows) std::memcpy(t->data, before->data, room);
+    bump_version(t);
+    return to_python(t);
+  });
+}
+
 template <OpName Name>
 PyCFunction method() {
   PyCFunctionWithKeywords f = [](PyObject* o, PyObject* args, PyObject* keywords) {
@@ -95,6 +120,7 @@ PyMethodDef methods[] = {{"transpose_", method<"transpose">(), kCall, "transpose
                          {"squeeze_", method<"squeeze">(), kCall, "squeeze, in place."},
                          {"unsqueeze_", method<"unsqueeze">(), kCall, "unsqueeze, in place."},
                          {"as_strided_", method<"as_strided">(), kCall, "as_strided, in place."},
+                         {"_resize_to", resize_to, METH_O, "resize_, unchecked."},
                          {nullptr}};
 
 }  // namespace
