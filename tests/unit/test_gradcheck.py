@@ -10,6 +10,7 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import gradcheck, gradgradcheck
-from adjoint.autograd._gradcheck.problem import overlaps
+from adjoint.autograd._gradcheck.problem import Named, overlaps, refuse_layouts
 from adjoint.autograd._gradcheck.tolerance import fit
 from adjoint.autograd.gradcheck import (
     GradcheckError,
@@ -318,6 +319,14 @@ def test_overlap_is_seen_where_there_is_one_only() -> None:
     assert overlaps((2, 3), (2, 1))
 
 
+def test_other_layouts_are_refused() -> None:
+    for layout, kind in (("torch.sparse_coo", "Sparse"), ("torch._mkldnn", "MKLDNN")):
+        item = Named(SimpleNamespace(layout=layout), "1")  # type: ignore[arg-type]
+        for what in ("input", "output"):
+            with pytest.raises(ValueError, match=f"{kind} {what} is not supported at gradcheck"):
+                refuse_layouts([item], what)
+
+
 def test_something_must_be_asked_for() -> None:
     x = leaf(2)
     with pytest.raises(AssertionError, match="Expected at least one of check_forward_ad"):
@@ -501,6 +510,41 @@ def test_a_backward_that_cannot_take_none_is_found(fast: bool) -> None:
     assert gradcheck(Pair.apply, (x,), fast_mode=fast, check_undefined_grad=False)
 
 
+@both_modes
+def test_a_backward_with_one_output_may_get_none_too(fast: bool) -> None:
+    def function(backward: Function) -> Function:
+        class Double(ad.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                ctx.set_materialize_grads(False)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                return backward(grad)
+
+        return Double.apply
+
+    def check(backward: Function) -> bool:
+        return gradcheck(function(backward), (leaf(3),), fast_mode=fast)
+
+    assert check(lambda g: None if g is None else g * 2)
+    assert check(lambda g: ad.zeros(3, dtype=ad.float64) if g is None else g * 2)
+    for backward, expected in (
+        (lambda g: g * 2, "with None as the gradient of output 0, backward raises TypeError"),
+        (
+            lambda g: ad.ones(3, dtype=ad.float64) if g is None else g * 2,
+            "with None as the gradient of output 0, the gradient of input 0 is not zero",
+        ),
+    ):
+        with (
+            pytest.warns(UserWarning, match="Backwards compatibility") as caught,
+            pytest.raises(GradcheckError, match=expected),
+        ):
+            check(backward)
+        assert caught[0].filename == __file__
+
+
 def test_an_error_in_backward_of_several_outputs_passes_through() -> None:
     def func(x: Any) -> Any:
         y = x.clone()
@@ -511,8 +555,31 @@ def test_an_error_in_backward_of_several_outputs_passes_through() -> None:
         gradcheck(func, (leaf(2),))
 
 
-def test_dtypes_of_gradients_are_checked_on_request() -> None:
-    assert gradcheck(lambda x: x.sin(), (leaf(2),), check_grad_dtypes=True)
+@both_modes
+def test_dtypes_of_gradients_are_checked_on_request(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine casts gradients, so a wrong one has to be made behind its back."""
+    from adjoint.autograd._gradcheck import analytical
+
+    options = {"check_grad_dtypes": True, "fast_mode": fast, "check_undefined_grad": False}
+    assert gradcheck(lambda x: x.sin(), (leaf(2),), **options)
+    honest = ad.autograd.grad
+
+    def with_result(change: Function) -> None:
+        def broken(*args: Any, **kwargs: Any) -> Any:
+            return tuple(change(g) for g in honest(*args, **kwargs))
+
+        monkeypatch.setattr(analytical, "grad", broken)
+
+    with_result(lambda g: g.to(ad.complex128))
+    assert failure(lambda x: x.sin(), (leaf(2),), **options) == (
+        "Gradient has dtype mismatch: input 0 is torch.float64, its gradient is torch.complex128"
+    )
+    with_result(lambda g: g[None])
+    assert failure(lambda x: x.sin(), (leaf(2),), **options) == (
+        "Analytical gradient has incorrect size: it is [1, 2] for input 0 of shape [2]"
+    )
 
 
 @both_modes

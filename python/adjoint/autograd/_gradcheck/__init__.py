@@ -8,6 +8,6 @@ result is shown to a person. Read on in this order:
 - ``problem``: the function under test, its inputs and outputs as vectors
 - ``tolerance``: the step of the differences and what may remain of an error
 - ``numerical``, ``analytical``, ``forward``: three ways to the Jacobian
-- ``checks``: what is compared with what, in slow and in fast mode
+- ``checks``, ``undefined``: what is compared with what, in slow and in fast mode
 - ``causes``, ``report``: what a failure tells
 """

@@ -49,7 +49,7 @@ def pull(
         findings.reached.add(n)
         vectors.append(_examined(item, got, findings))
         if again is not None and got.numel():
-            difference = np.abs(vectors[-1] - to_vector(again))
+            difference = np.abs(vectors[-1] - _examined(item, again, findings))
             known = difference[~np.isnan(difference)]
             findings.nondeterminism = max(findings.nondeterminism, float(known.max(initial=0.0)))
     return vectors

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
@@ -19,15 +17,13 @@ from .analytical import Findings
 from .compare import find_mismatch
 from .numerical import Numerical
 from .problem import Matrix, Problem, Vector, coordinates, to_tensor, to_vector
+from .projection import OUTPUT_SEED, draw
 from .report import describe_mismatch
 from .tolerance import Tolerance, fit
+from .undefined import check_undefined
 
 # A failed fast check is settled by the whole Jacobian up to this many entries.
 LARGEST_JACOBIAN = 4_000_000
-
-
-# Directions of inputs are drawn with seeds from 0, weights of outputs with seeds from here.
-OUTPUT_SEED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -86,16 +82,6 @@ def check_zero(problem: Problem, tolerance: Tolerance) -> None:
                     f"{item.name}.\n  likely cause  the computation leaves the graph (tensor(...) "
                     "of a tensor, detach(), .item(), .numpy(), no_grad())"
                 )
-
-
-def draw(size: int, seed: int) -> Vector:
-    """Random signs times ½ to 1, so that no entry of a Jacobian is left out or counts for little.
-
-    A generator of its own: the caller's random stream is left where it is.
-    """
-    generator = np.random.default_rng((20240229, seed))
-    drawn: Vector = generator.uniform(0.5, 1.0, size) * generator.choice((-1.0, 1.0), size)
-    return drawn
 
 
 def slow(numbers: Numerical, outputs: Sequence[Tensor], findings: Findings) -> None:
@@ -186,56 +172,6 @@ def check_zero_weights(problem: Problem, outputs: Sequence[Tensor]) -> None:
             f"gradient of input {item.name} is not zero but up to {largest:.4g}.\n"
             "  likely cause  a backward or a hook adds a constant, or divides 0 by 0"
         )
-
-
-def check_undefined(problem: Problem, outputs: Sequence[Tensor], findings: Findings) -> None:
-    """An output without a gradient counts as one with zeros.
-
-    The engine calls no node that nothing arrives at, so only functions of several outputs are
-    concerned: each has been the only one with a gradient, and is left out in turn now.
-    """
-    for which, error in findings.refused.items():
-        _refuse_undefined(f"with a gradient for output {problem.outputs[which].name} only,", error)
-    tensors = [item.tensor for item in problem.inputs]
-    for left_out in range(len(outputs) if len(outputs) > 1 else 0):
-        weights = [to_tensor(draw(coordinates(o), k), o) for k, o in enumerate(outputs)]
-        weights[left_out] = _core.zeros_like(outputs[left_out])
-        expected = grad(outputs, tensors, weights, retain_graph=True, allow_unused=True)
-        others = [k for k in range(len(outputs)) if k != left_out]
-        when = f"without a gradient for output {problem.outputs[left_out].name},"
-        try:
-            got = grad(
-                [outputs[k] for k in others],
-                tensors,
-                [weights[k] for k in others],
-                retain_graph=True,
-                allow_unused=True,
-            )
-        except Exception as error:
-            _refuse_undefined(when, error)
-        for item, a, b in zip(problem.inputs, got, expected, strict=True):
-            x, y = (np.zeros(1) if g is None else to_vector(g) for g in (a, b))
-            if not np.allclose(x, y, equal_nan=True):
-                apart = np.abs(x - y).max()
-                _refuse_undefined(
-                    f"{when} the gradient of input {item.name} differs from the one with zeros by "
-                    f"{apart:.4g}"
-                )
-
-
-def _refuse_undefined(what: str, error: Exception | None = None) -> NoReturn:
-    warnings.warn(
-        "Backwards compatibility: New undefined gradient support checking feature is enabled by "
-        "default, but it may break existing callers of this function. If this is true for you, you "
-        "can call this function with check_undefined_grad=False to disable the feature",
-        UserWarning,
-        stacklevel=6,
-    )
-    raised = "" if error is None else f" backward raises {type(error).__name__}: {error}"
-    raise GradcheckError(
-        f"Expected backward function to handle undefined output grads: {what}{raised}\n"
-        "  fix: let backward treat None as zeros"
-    ) from error
 
 
 def check_batched(problem: Problem, outputs: Sequence[Tensor], tolerance: Tolerance) -> None:

@@ -11,9 +11,10 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd.gradcheck import GradcheckError
 
-from .checks import OUTPUT_SEED, agree, draw, require_match
+from .checks import agree, require_match
 from .numerical import Numerical
 from .problem import Matrix, Problem, Vector, coordinates, to_tensor, to_vector
+from .projection import OUTPUT_SEED, draw
 
 if TYPE_CHECKING:
     from .checks import Options

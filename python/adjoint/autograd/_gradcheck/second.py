@@ -11,8 +11,8 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd._backward import grad
 
-from .checks import OUTPUT_SEED, draw
 from .problem import as_arguments, as_tuple, coordinates, named_tensors, to_tensor
+from .projection import OUTPUT_SEED, draw
 
 
 def gradient_function(
