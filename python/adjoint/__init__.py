@@ -72,6 +72,12 @@ if _TYPE_CHECKING:
     from ._contraction import tensordot as tensordot
     from ._serialization import load as load
     from ._serialization import save as save
+    from .autograd.anomaly_mode import (
+        is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    )
+    from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+    from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+    from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
 
@@ -85,11 +91,15 @@ _LAZY_MODULES = frozenset(
 )
 _LAZY_NAMES = {
     "einsum": "_contraction",
+    "explain_grad": "graph",
     "graph_report": "graph",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
+    "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_alias",
     "is_storage": "_storage",
     "load": "_serialization",
     "save": "_serialization",
+    "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_legacy",
     "tensordot": "_contraction",
     "TypedStorage": "_storage",

@@ -6,6 +6,8 @@ nobody recorded would make its gradient wrong, so the error says ``detach()``.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from adjoint._storage import TypedStorage, UntypedStorage
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 # --- NumPy ----------------------------------------------------------------------------------------
@@ -37,10 +41,22 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
                 "instead."
             )
         self = self.detach()
+    _note_numpy(self)
     if self.dtype == _core.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16; use tensor.float().numpy()")
     buffer: Any = self
     return np.asarray(memoryview(buffer))
+
+
+def _note_numpy(tensor: Tensor) -> None:
+    """Remember, on the node that ``tensor`` was cut off from, where its values went to NumPy."""
+    for _, _, _, node in _core._cut_facts(tensor):
+        if node is None:
+            continue
+        frame = sys._getframe(2)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame = frame.f_back
+        node.metadata["numpy_"] = (frame.f_code.co_filename, frame.f_lineno)
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

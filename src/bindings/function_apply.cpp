@@ -3,6 +3,7 @@
 // The node is made first: user code sees it as `ctx` while forward runs without recording. Then
 // each output gets its history. An input that is returned becomes a view of itself, since it cannot
 // have two histories; one that was changed in place is rebased as by an in-place op.
+#include "../engine/anomaly.h"
 #include "../graph/intermediate.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
@@ -421,6 +422,19 @@ std::vector<Object> output_items(FunctionNode* n, PyObject* raw) {
   return items;
 }
 
+// With anomaly detection on: what forward returned is looked at like the result of an op.
+void look_at(FunctionNode* n, const Arguments& in, const std::vector<Object>& out) {
+  Tensors given, made;
+  for (Py_ssize_t i = 0; i < in.count; ++i) {
+    if (is_tensor(in.items[i])) given.push_back(Tensor::borrow(as_tensor(in.items[i])));
+  }
+  for (const Object& o : out) {
+    if (is_tensor(o.get())) made.push_back(Tensor::borrow(as_tensor(o.get())));
+  }
+  if (n->executable) note_created(n);
+  check_function(function_name(n), given, made);
+}
+
 PyObject* apply_function(PyObject* cls, Arguments a) {
   static PyObject* forward_name = interned("forward");
   static PyObject* setup_name = interned("setup_context");
@@ -476,6 +490,8 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   }
   Py_CLEAR(node->dirty);
   Py_CLEAR(node->non_differentiable);
+  if (mode_on(kAnomaly)) [[unlikely]]
+    look_at(node.get(), in, items);
   return as_result(node.get(), raw.get(), items).release();
 }
 

@@ -4,6 +4,7 @@
 // itself holds this node: it gets its history back when it is read. What is neither is kept as it
 // is; where it was computed from the inputs it must not be differentiated
 // (../graph/intermediate.h).
+#include "../engine/freed.h"
 #include "../graph/intermediate.h"
 #include "../graph/saved.h"
 #include "function_node.h"
@@ -13,16 +14,7 @@ namespace adjoint {
 namespace {
 
 [[noreturn]] void freed(FunctionNode* n) {
-  runtime_error(
-      "Trying to backward through the graph a second time (or directly access saved tensors after "
-      "they have already been freed). Saved intermediate values of the graph are freed when you "
-      "call .backward() or autograd.grad().\n"
-      "  the node      ",
-      n->name, " made at ", n->line.describe(), "\n  freed here    ",
-      n->cleared ? "by ctx.maybe_clear_saved_tensors()" : n->freed_by.describe(),
-      "\n"
-      "  fix: Specify retain_graph=True there if you need to backward through the graph a second "
-      "time");
+  fail_freed(n, n->cleared ? "by ctx.maybe_clear_saved_tensors()" : nullptr);
 }
 
 // `t` with the history it had, which user code may want even while nothing is recorded: it can turn

@@ -104,8 +104,37 @@ PyObject* node_facts(PyObject*, PyObject* o) {
   });
 }
 
+// (reason, op or None, (file, line), node or None): the node is None when it is gone.
+Object cut_tuple(const Cut& c) {
+  PyObject* node = c.from ? PyWeakref_GetObject(c.from) : Py_None;
+  Object n =
+      node == Py_None ? Object::borrow(Py_None) : checked(to_python(reinterpret_cast<Node*>(node)));
+  return checked(
+      Py_BuildValue("(szNO)", to_string(c.reason), c.op, line_tuple(c.line).release(), n.get()));
+}
+
+// Of a tensor: the cut it carries. Of a node: those of its operands.
+PyObject* cut_facts(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    auto add = [&](const Cut& c) { checked(PyList_Append(list.get(), cut_tuple(c).get())); };
+    if (is_tensor(o)) {
+      if (as_tensor(o)->cut) add(*as_tensor(o)->cut);
+    } else if (is_node(o)) {
+      NodeExtra* extra = reinterpret_cast<Node*>(o)->extra;
+      for (size_t i = 0; extra && i < extra->cuts.size(); ++i)
+        add(*extra->cuts[i].second.operator->());
+    } else {
+      type_error("expected a Tensor or a graph node, got ", Py_TYPE(o)->tp_name);
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
-    {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."}, {nullptr}};
+    {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},
+    {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
+    {nullptr}};
 
 }  // namespace
 

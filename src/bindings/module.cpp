@@ -22,6 +22,7 @@ void fill(PyObject* module) {
   add_autograd(module);
   add_graph_facts(module);
   add_function_node(module);
+  add_anomaly(module);
   add_creation(module);
   add_settings(module);
   add_shape_attributes();

@@ -112,6 +112,7 @@ void add_tensor_type(PyObject* module);
 void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
 void add_graph_facts(PyObject* module);
+void add_anomaly(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_shape_attributes();

@@ -8,7 +8,9 @@
 #include "../tensor/gil.h"
 #include "accumulate.h"
 #include "fit.h"
+#include "freed.h"
 #include "run.h"
+#include "strong_zeros.h"
 
 namespace adjoint {
 
@@ -56,6 +58,8 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       options_(options),
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
+      modes_(t_modes & (kAnomaly | kStrongZeros)),
+      anomaly_(t_anomaly),
       id_(++g_last_id) {
   SourceLine::capture(&line_);
   next_ = g_runs;
@@ -211,7 +215,18 @@ void Run::run_plain(Node* node) {
 }
 
 void Run::run_node(Node* node) {
-  if (!restricted_ && is_plain(node)) return run_plain(node);
+  if (!restricted_ && !modes_ && is_plain(node)) return run_plain(node);
+  if (!(modes_ & kAnomaly)) return run_general(node);
+  WatchedNode watch(node);
+  try {
+    run_general(node);
+  } catch (...) {
+    anomaly_hooks.failed(node);
+    throw;
+  }
+}
+
+void Run::run_general(Node* node) {
   Tensor few[4];
   Tensors many;
   int outputs = node->output_count, edges = node->edge_count;
@@ -235,7 +250,9 @@ void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
   for (int k = 0; k < node->output_count; ++k) any |= static_cast<bool>(grads[k]);
   busy_ = node;
   if (any) node->backward(node, grads, results);
+  if (modes_ & kStrongZeros) keep_zeros(node, grads, results);
   run_post_hooks(node, results, grads);
+  if (modes_ & kAnomaly) check_backward(node, grads, results);
   for (int k = 0; k < node->output_count; ++k) grads[k] = Tensor();
   for (int i = 0; i < node->edge_count; ++i) deliver(node->edges[i], std::move(results[i]), node);
   busy_ = nullptr;
@@ -272,11 +289,15 @@ void Run::go() {
   {
     GradMode mode(options_.create_graph);
     ModeGuard quiet(kNoCuts, !options_.create_graph);
+    // On a fresh thread, too, what was switched on where the pass was asked for.
+    t_modes |= modes_;
+    if (modes_ & kAnomaly) t_anomaly = anomaly_;
     captured_.resize(options_.inputs.size());
     if (restricted_) plan_.make(roots_, options_);
     for (const Root& r : roots_) deliver(r.edge, r.grad, nullptr);
     run_nodes();
   }
+  if (!keep_graph_) note_freed(roots_, line_);
   if (!callbacks_.empty()) run_callbacks();
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "anomaly.h"
 #include "engine.h"
 #include "plan.h"
 #include "ready.h"
@@ -27,6 +28,7 @@ class Run {
   static Run* current();  // of this thread; null outside of a pass
   static int depth();     // how many passes of this thread are inside one another
   int64_t id() const { return id_; }
+  std::span<const Root> roots() const { return roots_; }
   void add_callback(PyObject* callable);
   bool will_execute(Node* node);
   std::vector<Node*> execution_order() const;
@@ -35,6 +37,7 @@ class Run {
   void run_nodes();
   void run_node(Node* node);
   void run_plain(Node* node);
+  void run_general(Node* node);
   void run_fully(Node* node, Tensor* grads, Tensor* results);
   void run_tensor_hooks(Node* node, Tensor* grads);
   void run_pre_hooks(Node* node, Tensor* grads);
@@ -55,6 +58,8 @@ class Run {
   const BackwardOptions& options_;
   const bool restricted_;  // to the paths that lead to options_.inputs
   const bool keep_graph_;
+  const uint32_t modes_;  // kAnomaly and kStrongZeros, as they were when the pass was asked for
+  const Anomaly anomaly_;
   Node* busy_ = nullptr;  // whose backward is running
   Ready ready_;           // a node is in it exactly while it holds gradients
   std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds

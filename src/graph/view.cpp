@@ -9,6 +9,8 @@
 // asked for.
 #include "view.h"
 
+#include "../engine/freed.h"
+#include "../engine/strong_zeros.h"
 #include "../ops/op.h"
 #include "foreign_node.h"
 #include "retained.h"
@@ -29,10 +31,7 @@ Geometry geometry_of(const Tensor& t) { return {Dims(t.shape()), Dims(t.strides(
 void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   Node* inner = reinterpret_cast<Node*>(n->saved[3].value.python());
   const Value &shape = n->saved[0].value, &strides = n->saved[1].value, &offset = n->saved[2].value;
-  if (n->released || !inner) {
-    runtime_error("Trying to backward through the graph a second time: the values saved for ",
-                  n->name, " were freed. Use retain_graph=True in the first backward.");
-  }
+  if (n->released || !inner) fail_freed(n);
   // The gradient laid out as the base was, so that the view's geometry means the same elements.
   Tensor g = grads[0];
   Dims base_strides = n->saved[4].value.ints();
@@ -43,6 +42,7 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   std::vector<Tensor> inner_result(inner->edge_count);
   Tensor inner_grads[1] = {op<"clone">(slice)};
   inner->backward(inner, inner_grads, inner_result.data());
+  if (mode_on(kStrongZeros)) keep_zeros(inner, inner_grads, inner_result.data());
   for (int i = 1; i < inner->edge_count; ++i) result[i] = std::move(inner_result[i]);
   if (n->edges[0].node) {
     Tensor into = inner_result[0] ? inner_result[0] : zeros(slice.shape(), slice.dtype());

@@ -1,4 +1,7 @@
 // Running an op: forward, then (if anything needs a gradient) a node. Read op.h first.
+#include <optional>
+
+#include "../engine/anomaly.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "op_cache.h"
@@ -14,6 +17,9 @@ Value apply(const Op& op, Value* args) {
   }
   if (g_transformed && any_tangent(op, args)) [[unlikely]]
     return apply_dual(op, args);
+  std::optional<WatchedOp> watch;
+  if (mode_on(kAnomaly)) [[unlikely]]
+    watch.emplace(op, args, false);
   Call c{op, args};
   Value out = t_op_cache ? cached_forward(c) : op.forward(c);
   if (grad_enabled() && wants_recording(op, args)) {
@@ -21,6 +27,7 @@ Value apply(const Op& op, Value* args) {
   } else {
     mark_unrecorded(op, args, out);
   }
+  if (watch) watch->finished(out);
   return out;
 }
 
@@ -53,6 +60,9 @@ void mark_unsaved(Node* node, const Op& op) {
 Tensor apply_inplace(const Op& op, Value* args) {
   if (g_transformed && any_tangent(op, args)) [[unlikely]]
     return apply_inplace_dual(op, args);
+  std::optional<WatchedOp> watch;
+  if (mode_on(kAnomaly)) [[unlikely]]
+    watch.emplace(op, args, true);
   Tensor self = args[0].tensor();
   bool recording = grad_enabled() && wants_recording(op, args);
   check_inplace(self, recording, (op.name + "_").c_str());
@@ -61,6 +71,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
     finish_inplace(self, op.forward(c), op);
     bump_version(self);
     mark_unrecorded(op, args, Value(self));
+    if (watch) watch->finished(Value(self));
     return self;
   }
   if (!is_differentiable(self.dtype())) {
@@ -81,6 +92,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
     mark_unsaved(node.get(), op);
     throw;
   }
+  if (watch) watch->finished(Value(self));
   return self;
 }
 

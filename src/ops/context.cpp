@@ -1,28 +1,10 @@
 // What rules see, and the backward of nodes made by ops. Read op.h first.
+#include "../engine/freed.h"
 #include "../graph/saved.h"
 #include "op.h"
 #include "record.h"
 
 namespace adjoint {
-namespace {
-
-[[noreturn]] void freed(Node* n) {
-  runtime_error(
-      "Trying to backward through the graph a second time (or directly access saved tensors after "
-      "they have already "
-      "been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-      "autograd.grad().\n"
-      "  the node      ",
-      n->name, " made at ", n->line.describe(),
-      "\n"
-      "  freed here    ",
-      n->freed_by.describe(),
-      "\n"
-      "  fix: Specify retain_graph=True there if you need to backward through the graph a second "
-      "time");
-}
-
-}  // namespace
 
 Value Context::in(int i) {
   if (call_) return call_->args[i];
@@ -34,7 +16,7 @@ Value Context::in(int i) {
     return s.value;
   }
   if (s.version == kNotSaved && s.value.is_none()) {
-    if (node_->released) freed(node_);
+    if (node_->released) fail_freed(node_);
     throw std::logic_error("the derivative of " + node_->op->full_name + " reads argument " +
                            std::to_string(i) + " but its block does not say so");
   }
@@ -91,7 +73,7 @@ Tensor Context::grad(int k) {
 }
 
 void op_backward(Node* node, Tensor* grads, Tensor* result) {
-  if (node->released) freed(node);
+  if (node->released) fail_freed(node);
   const Op& op = *node->op;
   UnpackScope scope;
   Context c(node, grads);

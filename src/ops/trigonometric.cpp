@@ -1,4 +1,5 @@
 // Trigonometric and hyperbolic functions and their inverses, elementwise.
+#include <limits>
 #include <numbers>
 
 #include "elementwise_forward.h"
@@ -13,6 +14,11 @@ using C = Context&;
 
 Tensor rsqrt(const Tensor& x) { return op<"rsqrt">(x); }
 Tensor square(const Value& x) { return op<"square">(x); }
+// Infinite at the origin, where the angle has no direction to change in: the slope there is 0.
+Tensor radius_squared(const Value& x, const Value& y) {
+  Tensor r = square(x) + square(y);
+  return op<"masked_fill">(r, op<"eq">(r, 0), std::numeric_limits<double>::infinity());
+}
 
 // Multiplication by a constant that makes floats of integers.
 template <bool ToRadians>
@@ -69,9 +75,9 @@ static const Op& atan2_ =
     def("atan2(input, other)", "The angle of the point (other, input), in radians.")
         .elementwise("atan2", ToFloat)
         .partial(0, input(0) | input(1),
-                 [](T g, C c) { return g * c.in(1) / (square(c.in(0)) + square(c.in(1))); })
+                 [](T g, C c) { return g * c.in(1) / radius_squared(c.in(0), c.in(1)); })
         .partial(1, input(0) | input(1),
-                 [](T g, C c) { return -(g * c.in(0)) / (square(c.in(0)) + square(c.in(1))); })
+                 [](T g, C c) { return -(g * c.in(0)) / radius_squared(c.in(0), c.in(1)); })
         .inplace()
         .alias("arctan2");
 

@@ -5,6 +5,9 @@ The engine is native (``src/engine``); this package is the part people call.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from adjoint._core import SavedTensor as SavedTensor
 
 from . import forward_ad as forward_ad
@@ -15,6 +18,7 @@ from ._backward import backward as backward
 from ._backward import grad as grad
 from ._multithreading import is_multithreading_enabled as is_multithreading_enabled
 from ._multithreading import set_multithreading_enabled as set_multithreading_enabled
+from ._strong_zeros import strong_zeros as strong_zeros
 from .function import Function as Function
 from .grad_mode import enable_grad as enable_grad
 from .grad_mode import inference_mode as inference_mode
@@ -24,11 +28,17 @@ from .gradcheck import gradcheck as gradcheck  # the function replaces the modul
 from .gradcheck import gradgradcheck as gradgradcheck
 from .variable import Variable as Variable
 
+if TYPE_CHECKING:
+    from . import anomaly_mode as anomaly_mode
+    from .anomaly_mode import detect_anomaly as detect_anomaly
+    from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
+
 __all__ = [
     "Function",
     "SavedTensor",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "forward_ad",
     "function",
@@ -39,6 +49,16 @@ __all__ = [
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
+    "strong_zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Debugging tools load at their first use."""
+    if name in ("anomaly_mode", "detect_anomaly", "set_detect_anomaly"):
+        module = import_module(f"{__name__}.anomaly_mode")
+        return module if name == "anomaly_mode" else getattr(module, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -15,13 +15,25 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Node, Tensor
 
+from ._breaks import Break as Break
+from ._explain import Explanation as Explanation
+from ._explain import explain_grad as explain_grad
 from ._report import GraphReport as GraphReport
 from ._report import graph_report as graph_report
 from ._view import Graph as Graph
 from ._view import GraphNode as GraphNode
 from ._view import build as _build
 
-__all__ = ["Graph", "GraphNode", "GraphReport", "graph", "graph_report"]
+__all__ = [
+    "Break",
+    "Explanation",
+    "Graph",
+    "GraphNode",
+    "GraphReport",
+    "explain_grad",
+    "graph",
+    "graph_report",
+]
 
 
 def graph(

@@ -66,7 +66,7 @@ class GraphReport:
 
     def table(self, limit: int | None = 20) -> str:
         """The report as text, with at most ``limit`` lines; None for all."""
-        title = f"{self.nodes:,} live graph nodes keep {_lines.size(self.bytes)}"
+        title = f"graphs alive: {self.nodes:,} nodes keep {_lines.size(self.bytes)}"
         if self.nodes_growth is not None and self.bytes_growth is not None:
             title += (
                 f"; since the last report {_signed(self.nodes_growth)} nodes, "
@@ -120,7 +120,9 @@ def graph_report() -> GraphReport:
 
     Examples
     --------
+    >>> import gc
     >>> import adjoint as ad
+    >>> _ = gc.collect()
     >>> before = ad.graph_report()
     >>> x = ad.ones(1000, requires_grad=True)
     >>> kept = [(x * i).exp() for i in range(10)]
@@ -154,7 +156,7 @@ def _measure() -> dict[_Key, tuple[int, int]]:
     from ._view import _op_label, no_collection
 
     with no_collection():
-        live = [o for o in gc.get_objects() if isinstance(o, Node)]
+        live = [o for o in gc.get_objects() if issubclass(type(o), Node)]
         live.sort(key=Node._sequence_nr)
         facts = [_core._node_facts(n) for n in live]
         # Leaves would be there without a graph, and so would their memory.

@@ -190,7 +190,7 @@ class Graph:
     def roots(self) -> list[GraphNode]:
         """The nodes that no other node of this view uses."""
         members = self._members
-        return [n for n in self.nodes if not any([id(p) in members for p in n.parents])]
+        return [n for n in self.nodes if not any(id(p) in members for p in n.parents)]
 
     @property
     def edges(self) -> list[tuple[GraphNode, GraphNode, int]]:

@@ -1,0 +1,149 @@
+"""Where a history ended: the way from a result back to a tensor, across cuts.
+
+A result without history remembers why (``src/graph/cut.h``). Read next: `_explain`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from adjoint import _core
+from adjoint._core import Node, Tensor
+
+from . import _lines
+
+
+@dataclass(frozen=True)
+class Break:
+    """A place where the history ended.
+
+    Attributes
+    ----------
+    reason : str
+        ``"detach"``, ``"data"``, ``"no_grad"``, ``"inference_mode"``, ``"not differentiable"`` (an
+        integer or bool result) or ``"no derivative"``.
+    op : str or None
+        The op whose result has no history.
+    source : tuple of str and int
+        File and line.
+    """
+
+    reason: str
+    op: str | None
+    source: _lines.Source
+
+    def says(self) -> str:
+        """What happened, for somebody who has not seen it before."""
+        op = "`to`" if self.op == "_to_copy" else f"`{self.op}`" if self.op else "an operation"
+        return {
+            "detach": "detach() gave the value without its history, so no gradient goes through it",
+            "data": ".data gave the value without its history, so no gradient goes through it",
+            "no_grad": f"{op} ran under no_grad(), so it was not recorded",
+            "inference_mode": f"{op} ran under inference_mode(), so it was not recorded",
+            "not differentiable": f"{op} gave integers or booleans, which have no derivative",
+            "no derivative": f"{op} has no derivative",
+        }.get(self.reason, f"{op} was not recorded ({self.reason})")
+
+    def fix(self) -> str:
+        """What to change, if the gradient is wanted."""
+        return {
+            "detach": "use the tensor itself instead of its detach()",
+            "data": "use the tensor itself instead of its .data",
+            "no_grad": "move this line out of no_grad()",
+            "inference_mode": "move this line out of inference_mode()",
+            "not differentiable": "keep floating point here, or put something smooth in its place "
+            "(softmax for argmax, sigmoid for a comparison)",
+        }.get(self.reason, "put an op with a derivative in its place")
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was found between a result and a node.
+
+    Attributes
+    ----------
+    breaks : list of Break
+        Those on the way to the node, from the result's side; empty when there is none.
+    connected : bool
+        There is a way without breaks.
+    others : list of Break
+        Breaks behind which nothing can be seen any more: the node may have been there.
+    """
+
+    breaks: list[Break]
+    connected: bool
+    others: list[Break]
+
+
+def search(loss: Tensor, target: Node) -> Search:
+    """Look for the way with the fewest breaks; every node once, without recursion."""
+    came: dict[int, tuple[int, Break | None]] = {}
+    keep: list[Node] = []  # so that ids stay valid
+    others: dict[Break, None] = {}
+    waiting: deque[tuple[Node, int, Break | None]] = deque()
+    if loss.requires_grad:
+        waiting.append((_core._gradient_edge(loss)[0], 0, None))
+    _follow_cuts(loss, 0, waiting, others)
+    while waiting:
+        node, before, cut = waiting.popleft()
+        if id(node) in came:
+            continue
+        came[id(node)] = (before, cut)
+        keep.append(node)
+        if node is target:
+            found = list(_passed(id(node), came))
+            return Search(found[::-1], not found, [])
+        # Edges first, breaks last: what is reached, is reached with the fewest breaks.
+        for child, _ in node.next_functions:
+            if child is not None and id(child) not in came:
+                waiting.appendleft((child, id(node), None))
+        _follow_cuts(node, id(node), waiting, others)
+    return Search([], False, list(others))
+
+
+def _follow_cuts(
+    place: Tensor | Node,
+    at: int,
+    waiting: deque[tuple[Node, int, Break | None]],
+    others: dict[Break, None],
+) -> None:
+    for cut, behind in cuts_of(place):
+        if behind is not None:
+            waiting.append((behind, at, cut))
+        else:
+            others[cut] = None
+
+
+def _passed(at: int, came: dict[int, tuple[int, Break | None]]) -> Iterator[Break]:
+    while at:
+        at, cut = came[at]
+        if cut is not None:
+            yield cut
+
+
+def cuts_of(place: Tensor | Node) -> list[tuple[Break, Node | None]]:
+    """Why a tensor, or operands of a node, have no history; with the node behind, if it lives."""
+    return [
+        (Break(reason, op, source), node) for reason, op, source, node in _core._cut_facts(place)
+    ]
+
+
+def on_purpose(cut: Break) -> bool:
+    """Whether somebody asked for it, rather than compared or rounded something."""
+    return cut.reason in ("detach", "data", "no_grad", "inference_mode")
+
+
+def leads_to(start: Node, target: Node) -> bool:
+    """Whether ``target`` is behind ``start``."""
+    seen = {id(start)}
+    keep = [start]
+    for node in keep:
+        if node is target:
+            return True
+        for child, _ in node.next_functions:
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                keep.append(child)
+    return False

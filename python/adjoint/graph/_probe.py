@@ -1,0 +1,113 @@
+"""A backward pass that is watched: which node made the gradient vanish, go NaN, or not arrive.
+
+The graph is kept, no ``.grad`` is touched; hooks of the user run, as in any backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+
+from . import _lines
+from ._view import Graph, GraphNode
+
+
+@dataclass
+class Probe:
+    """What the gradient did on its way.
+
+    Attributes
+    ----------
+    grad : Tensor or None
+        What arrived at the tensor.
+    zeroed, poisoned, withheld : list of GraphNode
+        Nodes that got a gradient and passed on zeros only, NaN or infinity, or nothing; in the
+        order in which they ran.
+    largest : dict
+        The largest absolute value of the gradient that such a node got.
+    """
+
+    grad: Tensor | None = None
+    zeroed: list[GraphNode] = field(default_factory=list)
+    poisoned: list[GraphNode] = field(default_factory=list)
+    withheld: list[GraphNode] = field(default_factory=list)
+    largest: dict[int, float] = field(default_factory=dict)
+
+
+def probe(loss: Tensor, x: Tensor, between: Graph) -> Probe:
+    """Run backward from ``loss`` to ``x`` and look at every node of ``between``."""
+    result = Probe()
+    inside = {id(n) for n in between}
+    handles = [n.node.register_hook(_watch(n, inside, result)) for n in between if not n.is_leaf]
+    start = None if loss.numel() == 1 else _core.ones_like(loss)
+    try:
+        (result.grad,) = _core._run_backward((loss,), (start,), True, False, (x,), True, False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return result
+
+
+def _watch(node: GraphNode, inside: set[int], result: Probe) -> Callable[..., None]:
+    # The edges that lead on to the tensor.
+    slots = [i for i, (c, _) in enumerate(node.children) if c is not None and id(c) in inside]
+
+    def look(passed: tuple[Any, ...], got: tuple[Any, ...]) -> None:
+        arrived = [g.detach() for g in got if g is not None]
+        if not arrived or not slots:
+            return
+        sent = [passed[i].detach() for i in slots if i < len(passed) and passed[i] is not None]
+        if not sent:
+            result.withheld.append(node)
+        elif _finite(arrived) and not _finite(sent):
+            result.poisoned.append(node)
+        elif _any_nonzero(arrived) and not _any_nonzero(sent):
+            result.zeroed.append(node)
+            result.largest[id(node)] = max(float(g.abs().max()) for g in arrived if g.numel())
+
+    return look
+
+
+def _finite(tensors: list[Tensor]) -> bool:
+    return all(bool(t.isfinite().all()) for t in tensors)
+
+
+def _any_nonzero(tensors: list[Tensor]) -> bool:
+    return any(bool((t != 0).any()) for t in tensors)
+
+
+_FLAT = frozenset({"sign", "sgn", "floor", "ceil", "round", "trunc", "heaviside", "floor_divide"})
+_TINY = 1e-30
+
+
+def why_zero(node: GraphNode, largest: float) -> str:
+    """Why this node passes on zeros only."""
+    if node.op in _FLAT:
+        return f"`{node.op}` is flat: its derivative is 0 everywhere"
+    if node.op in ("relu", "relu6", "threshold"):
+        return f"`{node.op}` passes nothing on where its input is not positive: here nowhere"
+    if node.op.startswith(("clamp", "clip", "hardtanh")):
+        return f"`{node.op}` passes nothing on outside its bounds: all elements are outside"
+    if node.op.startswith("where"):
+        return "`where` passes nothing on to the side that was not chosen: here it never was"
+    if node.op in ("maximum", "minimum", "max", "min", "amax", "amin"):
+        return f"`{node.op}` passes the gradient on to the one that won: here it never did"
+    if 0 < largest < _TINY:
+        return (
+            f"the gradient became too small for its dtype: it arrives at `{node.op}` with at most "
+            f"{largest:.1e}"
+        )
+    if node.op == "mul":
+        return "`mul` multiplies the gradient with the other factor, which is 0 everywhere"
+    if node.op in ("mm", "mv", "matmul", "bmm", "dot", "addmm", "linear"):
+        return f"`{node.op}` multiplies the gradient with the other factor, which gives 0 here"
+    return f"the derivative of `{node.op}` is 0 at these values"
+
+
+def at(node: GraphNode) -> str:
+    """The line of a node, indented as in every message."""
+    return f"    {_lines.described(node.source)}"

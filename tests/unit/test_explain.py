@@ -1,0 +1,342 @@
+"""``adjoint.explain_grad``: why a gradient is what it is, in words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.autograd import Function
+
+
+def leaf(*values: float) -> ad.Tensor:
+    return ad.tensor(list(values), requires_grad=True)
+
+
+# --- a gradient arrives --------------------------------------------------------------------------
+def test_a_gradient_that_flows_is_shown_with_its_path_and_lines() -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x.exp() * 2).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "flows"
+    text = str(found)
+    assert text.startswith(
+        "the gradient of loss with respect to x is there: shape [2], largest absolute value 14.77"
+    )
+    assert "x.grad is None for now" in text
+    assert "loss.backward() fills it" in text
+    assert "One path leads there:" in text
+    assert re.search(r"exp +\[2\] +float32 +8 B +test_explain.py:\d+ ", text)
+    assert found.graph is not None
+    assert [n.op for n in found.graph] == ["sum", "mul", "exp", "leaf"]
+    assert x.grad is None, "explaining leaves .grad alone"
+    loss.backward()  # and the graph
+
+
+def test_paths_are_counted_and_loops_are_folded() -> None:
+    x = leaf(1.0)
+    h = x
+    for _ in range(500):
+        h = (h * 0.5).sin()
+    text = str(ad.explain_grad(h.sum(), x))
+    assert "╔ 500 × 2 nodes" in text
+    assert "2 paths lead there" in str(ad.explain_grad(x * x.exp(), x))
+    y = x
+    for _ in range(40):
+        y = y + y
+    assert "More than a million paths" in str(ad.explain_grad(y, x))
+
+
+def test_elements_without_a_gradient_are_counted() -> None:
+    x = leaf(-1.0, 2.0)
+    assert "1 of 2 elements are 0" in str(ad.explain_grad(x.relu().sum(), x))
+
+
+def test_a_filled_grad_needs_no_word_about_none() -> None:
+    x = leaf(1.0)
+    loss = x.exp()
+    loss.backward()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "flows"
+    assert "is None" not in found.text
+
+
+def test_a_grad_reset_after_backward_is_told_from_one_never_computed() -> None:
+    x = leaf(1.0)
+    loss = x.exp()
+    loss.backward()
+    x.grad = None
+    text = str(ad.explain_grad(loss, x))
+    assert "x.grad is None although a backward pass ran (test_explain.py:" in text
+    assert "loss.backward())" in text
+
+
+def test_a_result_keeps_no_gradient_unless_asked() -> None:
+    x = leaf(1.0)
+    h = x * 2
+    loss = h.exp()
+    text = str(ad.explain_grad(loss, h))
+    assert "h.grad stays None all the same: h is not a leaf but a result (test_explain.py:" in text
+    assert "h = x * 2" in text
+    assert "fix: h.retain_grad() before backward(), or autograd.grad(loss, h)" in text
+    h.retain_grad()
+    assert "retain_grad()" not in str(ad.explain_grad(loss, h))
+
+
+# --- it cannot arrive ----------------------------------------------------------------------------
+def test_a_tensor_without_requires_grad() -> None:
+    x, w = ad.ones(2), leaf(1.0, 2.0)
+    found = ad.explain_grad((x * w).sum(), x)
+    assert found.status == "no requires_grad"
+    assert found.text.startswith("x has no gradient: it does not require grad")
+    assert "fix: x.requires_grad_() right after it is made" in found.text
+
+
+def test_a_tensor_that_lost_its_own_history() -> None:
+    w = leaf(1.0, 2.0)
+    x = w.exp().detach()
+    found = ad.explain_grad((x * w).sum(), x)
+    assert found.status == "no requires_grad"
+    assert "computed from a tensor that does, but without its history" in found.text
+    assert found.breaks[0].reason == "detach"
+
+
+def test_an_integer_tensor() -> None:
+    x = ad.ones(2, dtype=ad.int64)
+    found = ad.explain_grad(leaf(1.0), x)
+    assert found.status == "integer"
+    assert "x is int64: only floating point and complex tensors" in found.text
+
+
+def detach(x: ad.Tensor) -> ad.Tensor:
+    return x.detach() * 2
+
+
+def data(x: ad.Tensor) -> ad.Tensor:
+    return x.data * 2
+
+
+def no_grad(x: ad.Tensor) -> ad.Tensor:
+    with ad.no_grad():
+        return x * 2
+
+
+def cast(x: ad.Tensor) -> ad.Tensor:
+    return x.long()
+
+
+def compare(x: ad.Tensor) -> ad.Tensor:
+    return x > 0
+
+
+def positions(x: ad.Tensor) -> ad.Tensor:
+    return x.argmax()
+
+
+BREAKS = [
+    (detach, "detach", "x.detach() * 2", "detach() gave the value without its history"),
+    (data, "data", "x.data * 2", ".data gave the value without its history"),
+    (no_grad, "no_grad", "return x * 2", "`mul` ran under no_grad()"),
+    (cast, "not differentiable", "x.long()", "`to` gave integers or booleans"),
+    (compare, "not differentiable", "x > 0", "`gt` gave integers or booleans"),
+    (positions, "not differentiable", "x.argmax()", "`argmax` gave integers or booleans"),
+]
+
+
+@pytest.mark.parametrize(
+    ("cut", "reason", "line", "says"), BREAKS, ids=[b[0].__name__ for b in BREAKS]
+)
+def test_a_break_is_named_with_its_line_and_a_fix(
+    cut: Any, reason: str, line: str, says: str
+) -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    loss = (cut(x) * w).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "broken"
+    assert found.text.startswith("loss has no gradient with respect to x: the history was cut off.")
+    assert re.search(rf"broken here   test_explain.py:\d+   .*{re.escape(line)}", found.text)
+    assert says in found.text
+    assert "\n    fix: " in found.text
+    assert [b.reason for b in found.breaks] == [reason]
+
+
+@pytest.mark.parametrize("cut", [b[0] for b in BREAKS[:3]], ids=[b[0].__name__ for b in BREAKS[:3]])
+def test_a_loss_without_history_says_where_it_was_lost(cut: Any) -> None:
+    x = leaf(1.0, 2.0)
+    loss = cut(x).sum()
+    assert not loss.requires_grad
+    found = ad.explain_grad(loss, x)
+    assert found.status == "broken"
+    assert "broken here   test_explain.py:" in found.text
+
+
+def test_a_break_whose_past_is_gone_is_named_as_a_possibility() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = (x * 2).detach()  # the product's node dies here
+    loss = (y * w).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "perhaps broken"
+    assert "x may have been there" in found.text
+    assert "y = (x * 2).detach()" in found.text
+
+
+def test_several_breaks_come_in_order_from_the_loss() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first = x.detach() * w
+    second = first.data
+    loss = (second * w).sum()
+    found = ad.explain_grad(loss, x)
+    assert [b.reason for b in found.breaks] == ["data", "detach"]
+    assert "All 2 breaks lie on the way; the first one is nearest to loss" in found.text
+
+
+def test_a_way_cut_off_beside_a_whole_one_is_mentioned() -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x * x.detach()).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "flows"
+    assert "Another way there was cut off, and adds nothing to the gradient" in found.text
+    masked = ad.where(x > 0, x, 0.0).sum()
+    assert "cut off" not in str(ad.explain_grad(masked, x)), "a mask is no mistake"
+
+
+def test_an_unused_tensor_and_what_was_used_instead() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    loss = (w * 2).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "unused"
+    assert found.text.startswith("loss has no gradient with respect to x: no path leads there.")
+    assert "computed from another leaf of the same shape, [2]: w" in found.text
+    assert "loss was computed from: w [2]" in found.text
+    assert ".item(), .tolist(), float(), .numpy()" in found.text
+
+
+def test_a_way_through_numpy_is_named() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = ad.from_numpy(x.detach().numpy() * 2)
+    loss = (y * w).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "unused"
+    assert "x left the graph as a NumPy array here   test_explain.py:" in found.text
+    assert "ad.from_numpy(x.detach().numpy() * 2)" in found.text
+    assert "wrap the NumPy code in an autograd.Function" in found.text
+
+
+def test_a_loss_made_of_numbers_has_no_history() -> None:
+    x = leaf(1.0, 2.0)
+    loss = ad.tensor(sum(x.tolist()))
+    found = ad.explain_grad(loss, x)
+    assert found.status == "no history"
+    assert "loss has no history: nothing that led to it was recorded." in found.text
+    assert ".item()" in found.text
+
+
+def test_a_tensor_changed_in_place_after_it_was_used() -> None:
+    w = leaf(1.0, 2.0)
+    x = w * 2
+    loss = x.sum()
+    x.mul_(3)
+    found = ad.explain_grad(loss, x)
+    assert found.status == "unused"
+    assert (
+        "x was changed in place (1 times): loss may have been computed from what it was"
+        in found.text
+    )
+
+
+def test_a_custom_function_that_returns_none() -> None:
+    class Forgetful(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return None
+
+    x = leaf(1.0, 2.0)
+    y = Forgetful.apply(x)
+    found = ad.explain_grad(y.sum(), x)
+    assert found.status == "withheld"
+    assert "is None: a path leads there, but no gradient came along it" in found.text
+    assert "ForgetfulBackward returned None for this input" in found.text
+    assert "y = Forgetful.apply(x)" in found.text
+    assert [n.name for n in found.nodes] == ["ForgetfulBackward"]
+
+
+# --- it arrives, but is zero or NaN --------------------------------------------------------------
+ZEROS = [
+    ("relu", lambda x: (x - 10).relu(), "`relu` passes nothing on where its input is not positive"),
+    ("clamp", lambda x: x.clamp(5, 6), "`clamp` passes nothing on outside its bounds"),
+    ("where", lambda x: ad.where(x > 9, x, 0.0), "the side that was not chosen: here it never was"),
+    ("mul", lambda x: x * ad.zeros(2), "the other factor, which is 0 everywhere"),
+    ("round", lambda x: x.round(), "`round` is flat: its derivative is 0 everywhere"),
+    ("maximum", lambda x: ad.maximum(x, ad.full((2,), 9.0)), "passes the gradient on to the one"),
+    ("cos", lambda x: (x * 0).cos(), "the derivative of `cos` is 0 at these values"),
+    ("tiny", lambda x: x * 1e-30 * 1e-30, "the gradient became too small for its dtype"),
+]
+
+
+@pytest.mark.parametrize(("name", "f", "says"), ZEROS, ids=[z[0] for z in ZEROS])
+def test_the_node_that_made_the_gradient_zero_is_named(name: str, f: Any, says: str) -> None:
+    x = leaf(1.0, 2.0)
+    found = ad.explain_grad(f(x).sum(), x)
+    assert found.status == "zero"
+    assert "is exactly 0." in found.text
+    assert says in found.text
+    assert found.nodes
+    assert re.search(r"\n    test_explain.py:\d+ ", found.text)
+
+
+def test_paths_that_cancel() -> None:
+    x = leaf(1.0, 2.0)
+    found = ad.explain_grad((x - x).sum(), x)
+    assert found.status == "zero"
+    assert "what arrives along several paths cancels" in found.text
+
+
+def test_the_first_node_of_a_nan_is_named() -> None:
+    x = leaf(0.0, 4.0)
+    loss = ad.where(x > 0, x.sqrt(), 0.0).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "nan"
+    assert "holds 1 NaN (of 2 elements)" in found.text
+    assert "The first node that made it so is SqrtBackward0" in found.text
+    assert "strong_zeros" in found.text
+    assert [n.op for n in found.nodes] == ["sqrt"]
+    inf = ad.explain_grad(x.sqrt().sum(), x)
+    assert inf.status == "nan"
+    assert "holds 1 Inf" in inf.text
+
+
+def test_a_freed_graph_is_still_described() -> None:
+    x = leaf(0.0, 4.0)
+    loss = ad.where(x > 0, x.sqrt(), 0.0).sum()
+    loss.backward()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "nan"
+    assert "The graph was freed, so the node that made it so can't be found" in found.text
+    z = leaf(-1.0)
+    loss = z.relu().exp() * 2
+    loss.backward()
+    assert ad.explain_grad(loss, z).status == "zero"
+
+
+def test_names_can_be_given_and_bad_arguments_are_refused() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    text = str(ad.explain_grad(y, x, names={"energy": y, "state": x}))
+    assert "of energy with respect to state" in text
+    with pytest.raises(TypeError, match="x must be a Tensor, got float"):
+        ad.explain_grad(x, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_long_graph_is_explained_without_recursion() -> None:
+    x, w = leaf(1.0), leaf(1.0)
+    h = w
+    for _ in range(20_000):
+        h = h.sin()
+    assert ad.explain_grad(h, x).status == "unused"
+    assert ad.explain_grad(h, w).status == "flows"
