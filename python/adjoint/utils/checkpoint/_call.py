@@ -72,7 +72,7 @@ def checkpoint(
     >>> y = checkpoint(lambda t: t.sin().exp().sin(), x)
     >>> y.backward()
     >>> x.grad
-    tensor(-0.0674)
+    tensor(-0.0628)
     """
     if use_reentrant:
         if context_fn is not noop_context_fn or debug:
