@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint import Tensor
+from adjoint.nn.modules import _backward_hooks
+from adjoint.nn.modules._backward_hooks import BackwardHooks
 from adjoint.nn.modules._convert import Conversion
 from adjoint.nn.modules._state_dict import StateDict
 from adjoint.nn.modules._traversal import Traversal
@@ -20,6 +22,8 @@ from adjoint.utils.hooks import RemovableHandle
 __all__ = ["Module"]
 
 _HOOK_TABLES = (
+    "_backward_hooks",
+    "_backward_pre_hooks",
     "_forward_hooks",
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
@@ -32,7 +36,7 @@ _HOOK_TABLES = (
 )
 
 
-class Module(Traversal, StateDict, Conversion):
+class Module(Traversal, StateDict, Conversion, BackwardHooks):
     """Base class of everything in `adjoint.nn` that holds parameters or other modules.
 
     Subclasses call `super().__init__()` first, assign parameters and submodules as attributes and
@@ -81,6 +85,7 @@ class Module(Traversal, StateDict, Conversion):
         own["_buffers"] = {}
         own["_non_persistent_buffers_set"] = set()
         own["_modules"] = {}
+        own["_is_full_backward_hook"] = None
         for table in _HOOK_TABLES:
             own[table] = OrderedDict()
         if self.call_super_init:
@@ -228,25 +233,37 @@ class Module(Traversal, StateDict, Conversion):
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
 
     # -- calling ---------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        if not own["_forward_pre_hooks"] and not own["_forward_hooks"]:
+        if (
+            not own["_forward_pre_hooks"]
+            and not own["_forward_hooks"]
+            and not own["_backward_hooks"]
+            and not own["_backward_pre_hooks"]
+        ):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
-        try:
-            args, kwargs = self._run_pre_hooks(args, kwargs)
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
             result = self.forward(*args, **kwargs)
             for key, hook in list(self._forward_hooks.items()):
                 called.add(key)
                 replaced = self._run_forward_hook(key, hook, args, kwargs, result)
                 result = result if replaced is None else replaced
             return result
+
+        try:
+            args, kwargs = self._run_pre_hooks(args, kwargs)
+            if self._backward_hooks or self._backward_pre_hooks:
+                return _backward_hooks.call(self, forward, args, kwargs)
+            return forward(*args, **kwargs)
         except Exception:
             # Hooks registered with always_call see a failed forward too, with no result.
             for key, hook in list(self._forward_hooks.items()):
