@@ -1,5 +1,6 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
 #include "../engine/fit.h"
+#include "../engine/freed.h"
 #include "../graph/saved.h"
 #include "autograd.h"
 #include "saved_hooks.h"
@@ -85,12 +86,7 @@ PyObject* getattr(PyObject* o, PyObject* name) {
       std::string want = text + 7;
       Tensor none[1];
       Context c(n, none);
-      if (n->released) {
-        runtime_error("Trying to access saved tensors of ", n->name,
-                      " after they have already been freed. Specify "
-                      "retain_graph=True in the backward that freed them (",
-                      n->freed_by.describe(), ").");
-      }
+      if (n->released) fail_freed(n);
       if (want == "result") return to_python(c.out(0));
       for (size_t i = 0; i < n->op->schema.arguments.size(); ++i) {
         const std::string& argument = n->op->schema.arguments[i].name;
