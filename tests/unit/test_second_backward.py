@@ -104,3 +104,12 @@ def test_a_vector_states_its_shape_and_three_remedies() -> None:
     assert "call .sum() or .mean() first" in text
     assert "pass gradient= a tensor of shape [2, 3]" in text
     assert "func.jacrev for the whole Jacobian" in text
+
+
+def test_reading_a_saved_value_that_was_freed() -> None:
+    x = ad.ones(3, requires_grad=True)
+    y = x.exp()
+    y.sum().backward()
+    text = message_of(lambda: y.grad_fn._saved_result)  # type: ignore[union-attr]
+    assert "or directly access saved tensors after they have already been freed" in text
+    assert "y.sum().backward()" in text
