@@ -57,10 +57,12 @@ bool all_zero(const Node* n, const Tensor* grads) {
   return true;
 }
 
-Tensor masked(const Tensor& result, const Tensor& g) {
-  Tensor finite = op<"isfinite">(result);
-  Tensor bad = op<"logical_and">(op<"logical_not">(finite), op<"eq">(g, 0));
-  return op<"masked_fill">(result, bad, 0);
+// The gradient whose zeros say which elements of `result` are to be zero; undefined if none does.
+Tensor deciding(const Node* n, const Tensor* grads, const Tensor& result) {
+  if (!n->op || n->output_count != 1 || !grads[0]) return {};
+  if (n->op->is_partial) return lines_up(grads[0], result) ? grads[0] : Tensor();
+  Tensor g = spread(n, grads[0], result);
+  return lines_up(g, result) && !(g.shape() == result.shape()) ? g : Tensor();
 }
 
 }  // namespace
@@ -68,14 +70,13 @@ Tensor masked(const Tensor& result, const Tensor& g) {
 void keep_zeros(Node* n, const Tensor* grads, Tensor* results) {
   for (int i = 0; i < n->edge_count; ++i) {
     if (!n->edges[i].node || !results[i] || !holds(results[i], true, true)) continue;
-    if (all_zero(n, grads)) {
-      results[i] = zeros(results[i].shape(), results[i].dtype());
+    Tensor bad = op<"logical_not">(op<"isfinite">(results[i]));
+    if (Tensor g = deciding(n, grads, results[i])) {
+      bad = op<"logical_and">(bad, op<"eq">(g, 0));
+    } else if (!all_zero(n, grads)) {
       continue;
     }
-    if (!n->op || n->output_count != 1 || !grads[0]) continue;
-    Tensor g = n->op->is_partial ? grads[0] : spread(n, grads[0], results[i]);
-    if (lines_up(g, results[i]) && (n->op->is_partial || !(g.shape() == results[i].shape())))
-      results[i] = masked(results[i], g);
+    results[i] = op<"masked_fill">(results[i], bad, 0);
   }
 }
 

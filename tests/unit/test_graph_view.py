@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 import adjoint as ad
+from adjoint.graph import Graph
+from adjoint.graph._fold import Folder
+from adjoint.graph._layout import lay_out
+from adjoint.graph._tree import _nodes_in
 
 
 def rnn(steps: int) -> tuple[ad.Tensor, ad.Tensor, ad.Tensor, ad.Tensor]:
@@ -307,3 +312,46 @@ def test_the_view_keeps_the_graph_as_it_was() -> None:
     y.sum().backward()
     assert str(g) == text
     assert repr(g) == "<graph of y: 1 node, 1 leaf, 12 B kept for backward>"
+
+
+def folded_count(g: Graph) -> int:
+    spines = lay_out(g)
+    items = Folder().fold_all(spines)
+    return sum(_nodes_in(items[id(s)], items) for s in spines[: len(g.roots)])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_blocks_stand_for_every_node_exactly_once(seed: int) -> None:
+    """Random programs of loops, branches and shared results: nothing is lost or counted twice."""
+    draw = random.Random(seed)
+    leaves = [ad.ones(2, requires_grad=True) for _ in range(2)]
+    pool = list(leaves)
+    for _ in range(draw.randrange(1, 5)):
+        body = [
+            (draw.choice("+*sw"), draw.randrange(4), draw.randrange(4))
+            for _ in range(draw.randrange(1, 4))
+        ]
+        for _ in range(draw.choice([1, 2, 7, 30])):
+            for kind, i, j in body:
+                a, b = pool[-1 - i % len(pool)], pool[-1 - j % len(pool)]
+                if kind == "+":
+                    pool.append(a + b)
+                elif kind == "*":
+                    pool.append(a * b)
+                elif kind == "s":
+                    pool.append(a.sin())
+                else:
+                    pool.append(ad.where(a > 0, b, a))
+    outputs = [t for t in draw.sample(pool, min(3, len(pool))) if t.grad_fn is not None]
+    g = ad.graph(outputs or [pool[-1]])
+    assert folded_count(g) == len(g) - len(g.leaves) + sum(n.is_leaf for n in g.roots)
+    unfolded = g.tree(fold=False, limit=None)
+    assert unfolded.count("\n") >= len(g) - len(g.leaves)
+    assert len(g.tree(limit=None)) <= len(unfolded) + 200
+
+
+def test_a_leaf_alone_is_a_graph() -> None:
+    x = ad.ones(2, requires_grad=True)
+    text = str(ad.graph(x))
+    assert text.splitlines()[0] == "graph of x: 0 nodes, 1 leaf, 0 B kept for backward"
+    assert "leaf x" in text

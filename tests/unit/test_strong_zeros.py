@@ -147,6 +147,18 @@ def test_a_zero_gradient_still_has_its_derivative() -> None:
     assert tangent.tolist() == [pytest.approx(1 / 2), pytest.approx(1 / 3)]
 
 
+def test_an_infinite_partial_leaves_the_derivatives_beside_it() -> None:
+    x = ad.tensor([2.0, 0.0], dtype=ad.float64, requires_grad=True)
+    v = ad.zeros(2, dtype=ad.float64, requires_grad=True)
+    with strong_zeros():
+        (g,) = grad(x.log(), x, v, create_graph=True)
+        assert g is not None
+        assert g.tolist() == [0.0, 0.0]
+        (tangent,) = grad(g, v, ad.ones(2, dtype=ad.float64))
+    assert tangent is not None
+    assert tangent.tolist() == [0.5, 0.0]
+
+
 def test_the_switch_nests_decorates_and_is_read_by_the_backward_pass() -> None:
     x = ad.tensor([0.0], requires_grad=True)
     with strong_zeros():
