@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import report, startup
+from benchmarks import lines, report, startup
 from benchmarks.harness import Comparison, compare
 from benchmarks.workloads import WORKLOADS
 
@@ -50,6 +50,8 @@ def main() -> int:
                 result = compare(workload, n, args.subject, peer, args.rounds, args.seconds)
             results.append(result)
             rows.append(report.row(result))
+    if args.subject == "adjoint" and args.only.lower() in "the source line of one op":
+        rows.append(report.lines_row(lines.seconds(args.rounds)))
     if args.only.lower() in "import and installed size":
         libraries = [startup.measure(lib, args.rounds) for lib in (args.subject, peer) if lib]
         rows += report.startup_rows(libraries[0], libraries[1] if peer else None)

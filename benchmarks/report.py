@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import Comparison, Mark
+from benchmarks.lines import LINE_MARK
 from benchmarks.startup import EXTENSION_MARK, IMPORT_MARK, Startup
 
 HEADER = ("work", "threads", "adjoint", "median", "PyTorch", "median", "faster", "mark", "met")
@@ -84,6 +85,12 @@ def startup_rows(subject: Startup, peer: Startup | None) -> list[tuple[str, ...]
         met = met_text(subject.extension <= EXTENSION_MARK)
         rows.append(line("extension module", size, "–", None, "≤ 10 MB", met))
     return rows
+
+
+def lines_row(seconds: float) -> tuple[str, ...]:
+    met = met_text(seconds <= LINE_MARK)
+    mark = f"≤ {duration(LINE_MARK)}"
+    return ("the source line of one op", "", duration(seconds), "", "–", "", "–", mark, met)
 
 
 def print_table(rows: Iterable[tuple[str, ...]], console: Console) -> None:

@@ -3,6 +3,8 @@
 #include "../tensor/allocator.h"
 #include "python.h"
 
+#include <chrono>
+
 namespace adjoint {
 namespace {
 
@@ -110,7 +112,24 @@ PyObject* extend_tensor(PyObject*, PyObject* methods) {
 }
 PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(isa_name(active_isa())); }
 
+// What finding and letting go of the caller's line costs, per call: for the benchmarks.
+PyObject* source_line_seconds(PyObject*, PyObject* count) {
+  long n = PyLong_AsLong(count);
+  if (n < 1) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the count must be positive");
+    return nullptr;
+  }
+  auto start = std::chrono::steady_clock::now();
+  for (long i = 0; i < n; ++i) {
+    SourceLine line = SourceLine::here();
+    asm volatile("" : : "r"(&line) : "memory");  // the compiler must not leave it out
+  }
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return PyFloat_FromDouble(took.count() / static_cast<double>(n));
+}
+
 PyMethodDef functions[] = {
+    {"_source_line_seconds", source_line_seconds, METH_O, "Seconds that one source line costs."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "The dtype of tensors made from Python floats."},
     {"set_default_dtype", set_default_dtype_, METH_O,

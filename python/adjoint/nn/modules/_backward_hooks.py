@@ -1,6 +1,6 @@
 """Hooks on the backward pass of a module.
 
-The inputs and outputs of a module pass through `Boundary`, a function that changes nothing: its
+The inputs and outputs of a module pass through `BackwardHookFunction`, a function that changes nothing: its
 nodes stand exactly at the module's edges, so that the gradients that arrive there are those of the
 module as a whole, whatever it does inside. Read next: `module.py`, which calls `call`.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Grads = tuple[Tensor | None, ...]
 
 
-class Boundary(Function):
+class BackwardHookFunction(Function):
     """The identity, whose node a hook can hold on to."""
 
     @staticmethod
@@ -149,11 +149,11 @@ class _Pass:
 
 
 def _through_boundary(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, tuple[int, ...]]:
-    """The values with their tensors passed through `Boundary`, its node, and where they stand."""
+    """The values with their tensors passed through `BackwardHookFunction`, its node, and where they stand."""
     places = tuple(i for i, v in enumerate(values) if isinstance(v, Tensor))
     if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
         return values, None, ()
-    aliases = Boundary.apply(*(values[i] for i in places))
+    aliases = BackwardHookFunction.apply(*(values[i] for i in places))
     passed = list(values)
     for i, alias in zip(places, aliases, strict=True):
         passed[i] = alias
