@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from adjoint._core import (
@@ -11,6 +12,17 @@ from adjoint._core import _current_graph_task_id as _current_graph_task_id
 from adjoint._core import _set_grad_enabled as _set_grad_enabled
 from adjoint._core import _will_engine_execute_node as _will_engine_execute_node
 from adjoint._core import is_grad_enabled as is_grad_enabled
+
+
+class _WeakTensorRef:
+    """Whether a tensor is still alive, without keeping it so."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._reference() is None
 
 
 class _Functions:

@@ -44,7 +44,9 @@ from ._formats import strided as strided  # noqa: E402
 from ._printing import set_printoptions as set_printoptions  # noqa: E402
 from ._queries import broadcast_shapes as broadcast_shapes  # noqa: E402
 from ._queries import is_complex as is_complex  # noqa: E402
+from ._queries import is_conj as is_conj  # noqa: E402
 from ._queries import is_floating_point as is_floating_point  # noqa: E402
+from ._queries import is_neg as is_neg  # noqa: E402
 from ._queries import is_nonzero as is_nonzero  # noqa: E402
 from ._queries import is_tensor as is_tensor  # noqa: E402
 from ._queries import numel as numel  # noqa: E402

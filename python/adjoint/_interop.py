@@ -35,7 +35,7 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
     import numpy as np
 
     if self.requires_grad:
-        if not force:
+        if not force and _core.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

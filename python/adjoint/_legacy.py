@@ -62,6 +62,14 @@ ByteTensor = _of("ByteTensor", _core.uint8)
 BoolTensor = _of("BoolTensor", _core.bool)
 
 
+def of_dtype(dtype: DType) -> _OfDtype:
+    """The constructor of tensors of a dtype; made for those that have none with a name."""
+    for found in globals().values():
+        if isinstance(found, _OfDtype) and found.dtype == dtype:
+            return found
+    return _of("Tensor", dtype)
+
+
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by the name of a tensor type. Use ``set_default_dtype`` instead."""
     if isinstance(t, str):

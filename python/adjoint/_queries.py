@@ -10,7 +10,9 @@ from ._core import Size, Tensor
 __all__ = [
     "broadcast_shapes",
     "is_complex",
+    "is_conj",
     "is_floating_point",
+    "is_neg",
     "is_nonzero",
     "is_tensor",
     "numel",
@@ -53,6 +55,16 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are real floating-point numbers."""
     return input.is_floating_point()
+
+
+def is_conj(input: Tensor) -> bool:
+    """False: `conj` computes its result at once."""
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """False: negations are computed at once."""
+    return input.is_neg()
 
 
 def is_complex(input: Tensor) -> bool:

@@ -24,34 +24,27 @@ def register_post_accumulate_grad_hook(
     return _hooks.add(_core._post_accumulate_hooks(self), hook)
 
 
-def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """A NumPy array on the same memory.
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of the same dtype: of a size, or from data (``new_empty`` and ``new_tensor``)."""
+    from adjoint import _legacy
 
-    Parameters
-    ----------
-    force
-        Take a tensor that requires grad too, as ``detach().numpy()`` does.
+    return _legacy.of_dtype(self.dtype)(*args, device=device)
 
-    Raises
-    ------
-    RuntimeError
-        The tensor requires grad, so what NumPy does to it would not be recorded.
-    """
-    import numpy as np
 
-    if self.requires_grad and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
-    if self.dtype is _core.bfloat16:
-        raise TypeError(
-            "Got unsupported ScalarType BFloat16: NumPy has no such dtype; use .float()"
-        )
-    return np.asarray(memoryview(self.detach()))
+def is_conj(self: Tensor) -> bool:
+    """False: `conj` computes its result at once, so no tensor waits to be conjugated."""
+    return False
+
+
+def is_neg(self: Tensor) -> bool:
+    """False: negations are computed at once, so no tensor waits to be negated."""
+    return False
 
 
 METHODS: dict[str, Any] = {
-    "numpy": numpy,
+    "is_conj": is_conj,
+    "is_neg": is_neg,
+    "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),

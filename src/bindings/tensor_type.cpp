@@ -91,7 +91,8 @@ PyObject* get_requires_grad(PyObject* o, void*) {
 int set_requires_grad(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
     Tensor t = self_of(o);
-    int on = v ? PyObject_IsTrue(v) : -1;
+    if (!v) runtime_error("requires_grad cannot be deleted; set it to False instead");
+    int on = PyObject_IsTrue(v);
     checked(on);
     if (t->grad_fn && !on) {
       runtime_error(
@@ -171,8 +172,9 @@ PyObject* get_data(PyObject* o, void*) {
 }
 int set_data(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
-    if (!v || !is_tensor(v))
-      type_error("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
+    if (!v) runtime_error("Deleting tensor data is not allowed. Delete tensor instead!");
+    if (!is_tensor(v))
+      type_error("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     Tensor t = self_of(o), from = self_of(v);
     if (t.dtype() != from.dtype() && t->grad)
       runtime_error("data set to a tensor with dtype ", from.dtype(), " while grad has ",

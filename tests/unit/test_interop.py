@@ -355,3 +355,27 @@ def test_files_of_torch_are_read_without_running_them() -> None:
     whole.seek(0)
     with pytest.raises(pickle.UnpicklingError, match="state_dict"):
         ad.load(whole)
+
+
+def test_numpy_needs_no_detach_where_nothing_is_recorded():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="detach"):
+        x.numpy()
+    with ad.no_grad():
+        assert x.numpy().tolist() == [1.0, 2.0]
+
+
+def test_new_makes_a_tensor_of_the_same_dtype():
+    x = ad.tensor([1, 2], dtype=ad.int16)
+    assert x.new(2, 3).shape == (2, 3)
+    assert x.new([4, 5]).dtype == ad.int16
+    assert not x.is_conj()
+    assert not ad.is_neg(x)
+
+
+def test_data_and_requires_grad_cannot_be_deleted():
+    x = ad.ones(2)
+    with pytest.raises(RuntimeError, match="Deleting tensor data"):
+        del x.data
+    with pytest.raises(RuntimeError, match="requires_grad"):
+        del x.requires_grad

@@ -1,8 +1,8 @@
 """Hooks on the backward pass of a module.
 
-The inputs and outputs of a module pass through `BackwardHookFunction`, a function that changes nothing: its
-nodes stand exactly at the module's edges, so that the gradients that arrive there are those of the
-module as a whole, whatever it does inside. Read next: `module.py`, which calls `call`.
+The inputs and outputs of a module pass through `BackwardHookFunction`, a function that changes
+nothing: its nodes stand exactly at the module's edges, so that the gradients that arrive there are
+those of the module as a whole, whatever it does inside. Read next: `module.py`, which calls `call`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Pass:
 
 
 def _through_boundary(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, tuple[int, ...]]:
-    """The values with their tensors passed through `BackwardHookFunction`, its node, and where they stand."""
+    """The values with their tensors replaced by aliases, their node, and where they stand."""
     places = tuple(i for i, v in enumerate(values) if isinstance(v, Tensor))
     if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
         return values, None, ()
