@@ -16,7 +16,7 @@ from adjoint._core import Node, Tensor
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search
 from ._probe import Probe, at, probe, why_zero
-from ._view import Graph, GraphNode, build
+from ._view import Graph, GraphNode, build, no_collection
 
 _MOST = 5  # breaks and nodes that are listed
 _MANY_PATHS = 1_000_000
@@ -92,7 +92,8 @@ def explain_grad(loss: Tensor, x: Tensor, names: Mapping[str, Tensor] | None = N
     from . import tensor_names
 
     labels = tensor_names(sys._getframe(1), names)
-    return _Case(loss, x, labels).explain()
+    with no_collection():
+        return _Case(loss, x, labels).explain()
 
 
 class _Case:
