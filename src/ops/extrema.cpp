@@ -2,6 +2,7 @@
 #include "../tensor/gil.h"
 #include "along_axis.h"
 #include "reduce_forward.h"
+#include "reduce_tangent.h"
 
 namespace adjoint {
 namespace {
@@ -51,6 +52,11 @@ Tensor shared(T g, T x, T value, const Value& dims, bool keepdim, bool nan_too =
   Tensor mask = op<"_to_copy">(equal, g.dtype());
   Tensor count = op<"sum">(mask, dims, keepdim);
   return mask * spread(g / count, x.shape(), dims, keepdim);
+}
+
+Tensor whole_extreme_grad(T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); }
+Tensor axes_extreme_grad(T g, C c) {
+  return shared(g, c.tensor(0), c.out(), c.in(1), c.in(2).boolean());
 }
 
 // --- places
@@ -118,6 +124,15 @@ void extreme_along_vjp(C c, Tensor* grads) {
     index = op<"unsqueeze">(index, axis);
   }
   grads[0] = op<"_scatter_along">(g, index, shape[axis], axis);
+}
+
+Value extreme_along_tangent(C c, const Tensor* t) {
+  Tensor index = c.out(1);
+  if (t[0].ndim() == 0) return t[0];
+  int axis = wrap_dim(c.in(1).integer(), t[0].ndim());
+  if (c.in(2).boolean()) return op<"_gather_along">(t[0], index, axis);
+  Tensor taken = op<"_gather_along">(t[0], op<"unsqueeze">(index, axis), axis);
+  return op<"squeeze.dim">(taken, axis);
 }
 
 // --- moving elements along an axis by index, without checks: indices come from the loops above
@@ -217,13 +232,15 @@ static const Op& scatter_along_ =
         .internal()
         .node("ScatterAddBackward0");
 
-static const Op& max_ =
-    def("max(input)", "The largest element; NaN if there is one.")
-        .forward(
-            [](Call& c) -> Value { return extreme_values(true, c.tensor(0), {}, false, "max"); })
-        .grad(0, input(0) | output(),
-              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
-        .node("MaxBackward1");
+static const Op& max_ = def("max(input)", "The largest element; NaN if there is one.")
+                            .forward([](Call& c) -> Value {
+                              return extreme_values(true, c.tensor(0), {}, false, "max");
+                            })
+                            .grad(0, input(0) | output(), whole_extreme_grad)
+                            .jvp([](C c, const Tensor* t) -> Value {
+                              return reduce_tangent(t[0], c, whole_extreme_grad, {}, false);
+                            })
+                            .node("MaxBackward1");
 
 // Before `max.dim`: a tensor of one integer could be read as an axis.
 static const Op& max_other_ =
@@ -236,15 +253,18 @@ static const Op& max_dim_ =
         "The largest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, true, "max"); })
         .vjp(output(1), extreme_along_vjp)
+        .jvp(extreme_along_tangent)
         .results({"values", "indices"});
 
-static const Op& min_ =
-    def("min(input)", "The smallest element; NaN if there is one.")
-        .forward(
-            [](Call& c) -> Value { return extreme_values(false, c.tensor(0), {}, false, "min"); })
-        .grad(0, input(0) | output(),
-              [](T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); })
-        .node("MinBackward1");
+static const Op& min_ = def("min(input)", "The smallest element; NaN if there is one.")
+                            .forward([](Call& c) -> Value {
+                              return extreme_values(false, c.tensor(0), {}, false, "min");
+                            })
+                            .grad(0, input(0) | output(), whole_extreme_grad)
+                            .jvp([](C c, const Tensor* t) -> Value {
+                              return reduce_tangent(t[0], c, whole_extreme_grad, {}, false);
+                            })
+                            .node("MinBackward1");
 
 static const Op& min_other_ =
     def("min.other(input, other)", "`minimum(input, other)`.").forward([](Call& c) -> Value {
@@ -256,25 +276,30 @@ static const Op& min_dim_ =
         "The smallest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, false, "min"); })
         .vjp(output(1), extreme_along_vjp)
+        .jvp(extreme_along_tangent)
         .results({"values", "indices"});
 
-static const Op& amax_ = def("amax(input, dim: int[] = [], keepdim: bool = False)",
-                             "The largest elements over axes; equals share the gradient.")
-                             .forward([](Call& c) -> Value {
-                               return extreme_values(true, c.tensor(0), c[1], c.flag(2), "amax");
-                             })
-                             .grad(0, input(0) | output(), [](T g, C c) {
-                               return shared(g, c.tensor(0), c.out(), c.in(1), c.in(2).boolean());
-                             });
+static const Op& amax_ =
+    def("amax(input, dim: int[] = [], keepdim: bool = False)",
+        "The largest elements over axes; equals share the gradient.")
+        .forward([](Call& c) -> Value {
+          return extreme_values(true, c.tensor(0), c[1], c.flag(2), "amax");
+        })
+        .grad(0, input(0) | output(), axes_extreme_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, axes_extreme_grad, c.in(1), c.in(2).boolean());
+        });
 
-static const Op& amin_ = def("amin(input, dim: int[] = [], keepdim: bool = False)",
-                             "The smallest elements over axes; equals share the gradient.")
-                             .forward([](Call& c) -> Value {
-                               return extreme_values(false, c.tensor(0), c[1], c.flag(2), "amin");
-                             })
-                             .grad(0, input(0) | output(), [](T g, C c) {
-                               return shared(g, c.tensor(0), c.out(), c.in(1), c.in(2).boolean());
-                             });
+static const Op& amin_ =
+    def("amin(input, dim: int[] = [], keepdim: bool = False)",
+        "The smallest elements over axes; equals share the gradient.")
+        .forward([](Call& c) -> Value {
+          return extreme_values(false, c.tensor(0), c[1], c.flag(2), "amin");
+        })
+        .grad(0, input(0) | output(), axes_extreme_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, axes_extreme_grad, c.in(1), c.in(2).boolean());
+        });
 
 static const Op& aminmax_ =
     def("aminmax(input, *, dim: int? = None, keepdim: bool = False)",
@@ -294,6 +319,17 @@ static const Op& aminmax_ =
                  grads[0] = grads[0] ? grads[0] + part : part;
                }
              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Value dims = c.in(1).is_none() ? Value() : Value(Dims{c.in(1).integer()});
+          bool keepdim = c.in(2).boolean();
+          Tensors out;
+          for (int k = 0; k < 2; ++k) {
+            Tensor one = op<"_ones_like">(c.out(k));
+            Tensor weight = shared(one, c.tensor(0), c.out(k), dims, keepdim);
+            out.push_back(op<"sum">(weight * t[0], dims, keepdim));
+          }
+          return out;
+        })
         .results({"min", "max"});
 
 static const Op& argmax_ =

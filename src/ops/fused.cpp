@@ -20,7 +20,8 @@ Tensor mul_scaled(const Tensor& g, const Tensor& x, const Value& k) {
 }
 
 Tensor neg_mul_div(const Tensor& g, const Value& x, const Value& y) {
-  bool complex = is_complex(g.dtype()) || (y.is_tensor() && is_complex(y.object()->dtype));
+  auto has_complex = [](const Value& v) { return v.is_tensor() && is_complex(v.object()->dtype); };
+  bool complex = is_complex(g.dtype()) || has_complex(x) || has_complex(y);
   if (complex) return -(g * (x.tensor() / y));
   return op<"_neg_mul_div">(g, x, y);
 }

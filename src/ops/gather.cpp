@@ -144,6 +144,7 @@ static const Op& scatter_value_ =
           return to;
         })
         .grad(0, input(2), clear_places)
+        .jvp([](C c, const Tensor* t) -> Value { return clear_places(t[0], c); })
         .inplace()
         .node("ScatterBackward1");
 
@@ -249,9 +250,14 @@ void check_index_reduce(Call& c) {
 
 Tensor zero_to_one(T x) { return op<"masked_fill">(x, op<"eq">(x, 0), 1); }
 
+// The gradients of self and of the part of src that takes part, and where that part goes.
+struct ReducedGrads {
+  Tensor to_self, to_src, index;
+};
+
 template <bool Rows>
-void scatter_reduce_vjp(Context& c, Tensor* grads) {
-  Tensor g = c.grad(), self = c.tensor(0), src = c.tensor(3);
+ReducedGrads scatter_reduce_grads(T g, Context& c) {
+  Tensor self = c.tensor(0), src = c.tensor(3);
   Value dim = c.in(1), index = c.in(2), word = c.in(4), include = c.in(5);
   if (Rows) {
     int axis = wrap_dim(dim.integer(), self.ndim());
@@ -297,15 +303,35 @@ void scatter_reduce_vjp(Context& c, Tensor* grads) {
     to_src = src_hit * gathered(shared);
   }
   if (!include.boolean()) to_self = op<"scatter.value">(to_self, dim, index, 0);
+  return {to_self, to_src, index};
+}
+
+template <bool Rows>
+void scatter_reduce_vjp(Context& c, Tensor* grads) {
+  auto [to_self, to_src, index] = scatter_reduce_grads<Rows>(c.grad(), c);
   if (c.needs(0)) grads[0] = to_self;
   if (!c.needs(3)) return;
-  for (int d = 0; d < std::min(src.ndim(), extent.n); ++d) {
+  Tensor src = c.tensor(3);
+  for (int d = 0; d < std::min(src.ndim(), index.ndim()); ++d) {
     if (to_src.size(d) == src.size(d)) continue;
     Dims wider(to_src.shape());
     wider[d] = src.size(d);
-    to_src = op<"slice_scatter">(zeros(wider, g.dtype()), to_src, d, 0, to_src.size(d));
+    to_src = op<"slice_scatter">(zeros(wider, to_src.dtype()), to_src, d, 0, to_src.size(d));
   }
   grads[2] = to_src;
+}
+
+// The gradients are g, or what g is at a place, times a weight: the tangents take the same weights.
+template <bool Rows>
+Value scatter_reduce_tangent(Context& c, const Tensor* t) {
+  auto [to_self, to_src, index] = scatter_reduce_grads<Rows>(op<"_ones_like">(c.out()), c);
+  Tensor sum = t[0] ? t[0] * to_self : zeros(c.shape(0), c.dtype(0));
+  if (!t[3]) return sum;
+  Tensor part = t[3];
+  for (int d = 0; d < std::min(part.ndim(), to_src.ndim()); ++d) {
+    if (part.size(d) != to_src.size(d)) part = op<"slice">(part, d, 0, to_src.size(d));
+  }
+  return op<"scatter_add">(sum, c.in(1), index, part * to_src);
 }
 
 }  // namespace
@@ -316,6 +342,7 @@ static const Op& scatter_reduce_ =
         "prod, mean, amax or amin, with the value that was there unless include_self is False.")
         .forward(scatter_reduce_forward<false>)
         .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<false>)
+        .jvp(scatter_reduce_tangent<false>)
         .inplace();
 
 static const Op& index_reduce_ =
@@ -328,6 +355,7 @@ static const Op& index_reduce_ =
           return scatter_reduce_forward<true>(c);
         })
         .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<true>)
+        .jvp(scatter_reduce_tangent<true>)
         .inplace();
 
 static const Op& take_along_dim_ =

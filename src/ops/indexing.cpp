@@ -158,6 +158,10 @@ static const Op& index_add_ =
                 if (rows.ndim() != c.shape(3).n) rows = op<"reshape">(rows, c.shape(3));
                 return c.in(4).complex() == 1.0 ? rows : rows * c.in(4);
               })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor to = t[0] ? t[0] : zeros(c.shape(0), c.dtype(0));
+          return t[3] ? op<"index_add">(to, c.in(1), c.in(2), t[3], c.in(4)).tensor() : to;
+        })
         .inplace();
 
 static const Op& index_copy_ =
@@ -237,7 +241,7 @@ static const Op& index_fill_ =
         "A copy of `input` whose slices `index` along `dim` are `value`.")
         .forward(index_fill_forward)
         .grad(0, input(2), index_fill_input)
-        .linear()
+        .jvp([](C c, const Tensor* t) -> Value { return index_fill_input(t[0], c); })
         .inplace();
 
 static const Op& take_ =

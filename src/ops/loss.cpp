@@ -3,6 +3,7 @@
 
 #include "fused.h"
 #include "reduce_forward.h"
+#include "tangents.h"
 
 namespace adjoint {
 
@@ -99,8 +100,9 @@ double divisor(Reduce how, T difference) {
 }
 
 Tensor difference_of(C c) {
-  // Forward's own difference has no history: it serves only where nobody differentiates again.
-  if (!grad_enabled()) return c.kept();
+  // Forward's own difference has neither history nor tangent: it serves only where nobody
+  // differentiates again.
+  if (!grad_enabled() && !g_transformed) return c.kept();
   return c.tensor(0) - c.tensor(1);
 }
 
@@ -108,6 +110,12 @@ Tensor difference_of(C c) {
 void send_difference(C c, Tensor* grads, const Tensor& slope) {
   if (c.needs(0)) grads[0] = slope;
   if (c.needs(1)) grads[1] = -slope;
+}
+
+// The tangent of such a loss, with f'(d) for each element.
+Tensor difference_tangent(C c, const Tensor* t, T slope) {
+  Tensor d = t[0] && t[1] ? t[0] - t[1] : t[0] ? t[0] : -t[1];
+  return reduce_loss(slope * d, reduction_of(c.in(2)));
 }
 
 Tensor forward_difference(Call& c, const char* name) {
@@ -138,6 +146,9 @@ static const Op& mse_loss_ =
                double n = divisor(reduction_of(c.in(2)), d);
                send_difference(c, grads, mul_scaled(c.grad(), d, 2 / n));
              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          return difference_tangent(c, t, (c.tensor(0) - c.tensor(1)) * 2.0);
+        })
         .function_only();
 
 static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')",
@@ -148,6 +159,14 @@ static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')
                                 })
                                 .function_only()
                                 .no_out();
+
+namespace {
+
+Tensor smooth_slope(T d, double beta) {
+  return beta > 0 ? op<"clamp">(d / beta, -1.0, 1.0).tensor() : op<"sign">(d).tensor();
+}
+
+}  // namespace
 
 static const Op& smooth_l1_loss_ =
     def("smooth_l1_loss(input, target, reduction: str = 'mean', beta: float = 1.0)",
@@ -167,12 +186,12 @@ static const Op& smooth_l1_loss_ =
         .vjp(input(0) | input(1),
              [](C c, Tensor* grads) {
                Tensor d = difference_of(c);
-               const double beta = c.in(3).real();
                double n = divisor(reduction_of(c.in(2)), d);
-               Tensor slope = op<"sign">(d);
-               if (beta > 0) slope = op<"clamp">(d / beta, -1.0, 1.0);
-               send_difference(c, grads, c.grad() * slope * (1 / n));
+               send_difference(c, grads, c.grad() * smooth_slope(d, c.in(3).real()) * (1 / n));
              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          return difference_tangent(c, t, smooth_slope(c.tensor(0) - c.tensor(1), c.in(3).real()));
+        })
         .function_only();
 
 static const Op& huber_loss_ =
@@ -198,6 +217,10 @@ static const Op& huber_loss_ =
                Tensor slope = op<"clamp">(d, -delta, delta);
                send_difference(c, grads, c.grad() * slope * (1 / n));
              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          const double delta = c.in(3).real();
+          return difference_tangent(c, t, op<"clamp">(c.tensor(0) - c.tensor(1), -delta, delta));
+        })
         .function_only();
 
 // --- losses of probabilities
@@ -236,16 +259,16 @@ static const Op& bce_ =
           Tensor x = c.tensor(0), t = c.tensor(1);
           return -(t * limited_log(x) + one_minus(t) * limited_log1p(-x));
         })
-        .grad(0, input(0) | input(1),
-              [](T g, C c) -> Tensor {
-                Tensor x = c.in(0), t = c.in(1);
-                return g * (x - t) / op<"clamp">(x * one_minus(x), 1e-12).tensor();
-              })
-        .grad(1, input(0),
-              [](T g, C c) -> Tensor {
-                Tensor x = c.in(0);
-                return g * (limited_log1p(-x) - limited_log(x));
-              })
+        .partial(0, input(0) | input(1),
+                 [](T g, C c) -> Tensor {
+                   Tensor x = c.in(0), t = c.in(1);
+                   return g * (x - t) / op<"clamp">(x * one_minus(x), 1e-12).tensor();
+                 })
+        .partial(1, input(0),
+                 [](T g, C c) -> Tensor {
+                   Tensor x = c.in(0);
+                   return g * (limited_log1p(-x) - limited_log(x));
+                 })
         .internal()
         .node("BinaryCrossEntropyBackward0");
 

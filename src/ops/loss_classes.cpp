@@ -178,6 +178,13 @@ Tensor shares(C c, T x, Reduce how) {
   return cast(out, x.dtype());
 }
 
+// Of the gradient g share (softmax(x) - 1[target]): its derivative by x, which is symmetric.
+Tensor times_hessian(T u, C c) {
+  Tensor x = c.in(1), g = c.in(0);
+  Tensor scale = op<"unsqueeze">(g * shares(c, x, reduction_of(c.in(6))), -1);
+  return op<"_softmax_backward">(u * scale, op<"softmax">(x, -1), -1);
+}
+
 }  // namespace
 
 #define NLL_LOSS(name, node_name)                                                        \
@@ -204,6 +211,7 @@ static const Op& nll_loss_backward_ =
               [](T u, C c) -> Tensor {
                 return op<"_nll_loss">(u, c.in(1), c.in(2), c.in(3), c.in(4));
               })
+        .linear()
         .internal();
 
 static const Op& cross_entropy_of_logits_ =
@@ -217,6 +225,10 @@ static const Op& cross_entropy_of_logits_ =
                 return op<"_cross_entropy_backward">(g, c.in(0), kept[0], c.in(1), c.in(2), c.in(3),
                                                      c.in(4), kept[1]);
               })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor mean = op<"sum">(op<"softmax">(c.in(0), -1).tensor() * t[0], Dims{-1}, true);
+          return op<"_nll_loss">(t[0] - mean, c.in(1), c.in(2), c.in(3), c.in(4));
+        })
         .internal()
         .node("NllLossBackward0");
 
@@ -234,12 +246,14 @@ static const Op& cross_entropy_backward_ =
                 if (how != Reduce::None) first = op<"sum.all">(first);
                 return first + op<"_nll_loss">(u, c.in(3), c.in(4), c.in(5), c.in(6)).tensor();
               })
-        .grad(1, input(0) | input(1) | input(3) | input(4),
-              [](T u, C c) -> Tensor {
-                Tensor x = c.in(1), g = c.in(0);
-                Tensor scale = op<"unsqueeze">(g * shares(c, x, reduction_of(c.in(6))), -1);
-                return op<"_softmax_backward">(u * scale, op<"softmax">(x, -1), -1);
-              })
+        .grad(1, input(0) | input(1) | input(3) | input(4), times_hessian)
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor sum = t[1] ? times_hessian(t[1], c) : Tensor();
+          if (!t[0]) return sum;
+          Tensor part = op<"_cross_entropy_backward">(t[0], c.in(1), c.in(2), c.in(3), c.in(4),
+                                                      c.in(5), c.in(6), c.in(7));
+          return sum ? sum + part : part;
+        })
         .internal();
 
 namespace {

@@ -97,11 +97,13 @@ static const Op& masked_fill_tensor_ =
         .inplace()
         .node("MaskedFillBackward1");
 
-static const Op& masked_fill_ = def("masked_fill(input, mask, value: Scalar)",
-                                    "A copy of `input` that is `value` where `mask`.")
-                                    .forward(masked_fill_forward)
-                                    .grad(0, input(1), clear_mask)
-                                    .inplace();
+static const Op& masked_fill_ =
+    def("masked_fill(input, mask, value: Scalar)",
+        "A copy of `input` that is `value` where `mask`.")
+        .forward(masked_fill_forward)
+        .grad(0, input(1), clear_mask)
+        .jvp([](C c, const Tensor* t) -> Value { return clear_mask(t[0], c); })
+        .inplace();
 
 static const Op& masked_select_ =
     def("masked_select(input, mask)", "The elements of `input` where `mask`, as a vector.")

@@ -130,18 +130,72 @@ Value layer_norm_backward(Call& c) {
   return Tensors{cast(gx, x.dtype()), cast(gw, of_parameters), cast(gb, of_parameters)};
 }
 
-// The derivative of layer_norm's gradient. With v = (x - mean) r the normalised rows, h = g w and
-// P(a) = a - mean(a) - v mean(a v), which is symmetric, the gradients are gx = r P(h), gw = sum(g
-// v) and gb = sum(g); dv = r P(dx) and dr = -r^2 mean(v dx).
+Dims last_axes(const Value& normalized) {
+  Dims axes;
+  for (int i = 1; i <= normalized.ints().size(); ++i) axes.push_back(-i);
+  return axes;
+}
+
+// The normalised rows v = (x - mean) r and what differentiates them: dv = r P(dx) with
+// P(a) = a - mean(a) - v mean(a v), and dr = -r^2 mean(v dx).
+struct Normalised {
+  Dims axes;
+  Tensor r, v;
+
+  Normalised(T x, const Value& normalized, double eps) : axes(last_axes(normalized)) {
+    Tensor centred = x - mean(x);
+    r = op<"rsqrt">(mean(centred * centred) + eps);
+    v = centred * r;
+  }
+  Tensor mean(T t) const { return op<"mean">(t, axes, true); }
+  Tensor project(T t) const { return t - mean(t) - v * mean(t * v); }
+};
+
+Value layer_norm_tangent(C c, const Tensor* t) {
+  Normalised n(c.in(0), c.in(1), c.in(4).real());
+  Tensor sum = t[3];
+  auto add = [&](T part) { sum = sum ? sum + part : part; };
+  if (t[2]) add(n.v * t[2]);
+  if (t[0]) {
+    Tensor dv = n.r * n.project(t[0]), w = c.in(2);
+    add(w ? dv * w : dv);
+  }
+  return sum;
+}
+
+// Of gx = r P(g w), gw = sum(g v) and gb = sum(g), those that are wanted.
+Value layer_norm_backward_tangent(C c, const Tensor* t) {
+  Tensor g = c.in(0), w = c.in(2);
+  Normalised n(c.in(1), c.in(4), c.in(5).real());
+  const int64_t want = c.in(6).integer();
+  Tensors out(3);
+  auto add = [](Tensor& sum, T part) { sum = sum ? sum + part : part; };
+  auto over_rows = [&](T part) -> Tensor { return op<"sum_to_size">(part, c.in(4)); };
+  Tensor dh = t[0] && w ? t[0] * w : t[0];
+  if (t[2]) add(dh, g * t[2]);
+  if (dh && (want & 1)) add(out[0], n.r * n.project(dh));
+  if (t[0] && (want & 6)) {
+    add(out[1], over_rows(t[0] * n.v));
+    add(out[2], over_rows(t[0]));
+  }
+  if (!t[1]) return out;
+  Tensor dv = n.r * n.project(t[1]);
+  if (want & 6) add(out[1], over_rows(g * dv));
+  if (!(want & 1)) return out;
+  Tensor h = w ? g * w : g;
+  Tensor of_project = -(dv * n.mean(h * n.v) + n.v * n.mean(h * dv));
+  add(out[0], n.r * (of_project - n.project(h) * n.r * n.mean(n.v * t[1])));
+  return out;
+}
+
+// The derivative of layer_norm's gradient. With h = g w the gradients are gx = r P(h), gw = sum(g
+// v) and gb = sum(g); P is symmetric.
 void layer_norm_second(C c, Tensor* grads) {
   Tensor g = c.in(0), x = c.in(1), w = c.in(2);
-  Dims axes;
-  for (int i = 1; i <= c.in(4).ints().size(); ++i) axes.push_back(-i);
-  auto mean = [&](T t) -> Tensor { return op<"mean">(t, axes, true); };
-  Tensor centred = x - mean(x);
-  Tensor r = op<"rsqrt">(mean(centred * centred) + c.in(5).real());
-  Tensor v = centred * r;
-  auto project = [&](T t) { return t - mean(t) - v * mean(t * v); };
+  Normalised n(x, c.in(4), c.in(5).real());
+  const Tensor &r = n.r, &v = n.v;
+  auto mean = [&](T t) { return n.mean(t); };
+  auto project = [&](T t) { return n.project(t); };
   Tensor h = w ? g * w : g, to_g, to_x;
   auto add = [](Tensor& sum, T t) { sum = sum ? sum + t : t; };
   if (c.has_grad(0)) {
@@ -178,6 +232,7 @@ static const Op& layer_norm_ =
                if (want & 2) grads[1] = r[1];
                if (want & 4) grads[2] = r[2];
              })
+        .jvp(layer_norm_tangent)
         .function_only()
         .node("NativeLayerNormBackward0");
 
@@ -187,6 +242,7 @@ static const Op& layer_norm_backward_ =
         "The gradients of layer_norm: of its input, its weight and its bias.")
         .forward(layer_norm_backward)
         .vjp(input(0) | input(1) | input(2), layer_norm_second)
+        .jvp(layer_norm_backward_tangent)
         .internal();
 
 static const Op& rms_norm_ =
@@ -200,8 +256,7 @@ static const Op& rms_norm_ =
           parameter(c[2], "weight", normalized, x.dtype());
           double eps = x.dtype() == DType::Float64 ? 0x1p-52 : 0x1p-23;
           if (!c[3].is_none()) eps = c.real(3);
-          Dims axes;
-          for (int i = 1; i <= normalized.size(); ++i) axes.push_back(-i);
+          Dims axes = last_axes(c[1]);
           Tensor up = is_half(x.dtype()) ? op<"_to_copy">(x, DType::Float32).tensor() : x;
           Tensor y = up * op<"rsqrt">(op<"mean">(up * up, axes, true).tensor() + eps).tensor();
           if (!c[2].is_none()) y = y * c.tensor(2);

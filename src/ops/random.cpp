@@ -21,6 +21,8 @@ using C = Context&;
 using T = const Tensor&;
 
 Tensor zero_gradient(T g, C) { return zeros(g.shape(), g.dtype()); }
+// What is drawn does not move with its parameters.
+Value no_tangent(C, const Tensor*) { return {}; }
 
 // The distributions know nothing of Python's exception classes.
 template <class F>
@@ -247,6 +249,7 @@ static const Op& normal_tensors_ =
         })
         .grad(0, nothing, zero_gradient)
         .grad(1, nothing, zero_gradient)
+        .jvp(no_tangent)
         .function_only()
         .node("NormalBackward3");
 static const Op& normal_mean_ =
@@ -260,6 +263,7 @@ static const Op& normal_mean_ =
           return op_inplace<"add">(t, mean);
         })
         .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent)
         .function_only()
         .node("NormalBackward1");
 static const Op& normal_std_ =
@@ -274,6 +278,7 @@ static const Op& normal_std_ =
           return op_inplace<"add">(t, c[0]);
         })
         .grad(1, nothing, zero_gradient)
+        .jvp(no_tangent)
         .function_only()
         .node("NormalBackward2");
 static const Op& normal_size_ =
@@ -295,6 +300,7 @@ static const Op& bernoulli_ =
           return bernoulli(generator_of(c[1]), empty(p.shape(), p.dtype()), p);
         })
         .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent)
         .node("BernoulliBackward0");
 static const Op& bernoulli_p_ =
     def("bernoulli.p(input, p: float, *, generator: any? = None)",
@@ -303,7 +309,8 @@ static const Op& bernoulli_p_ =
           Tensor like = c.tensor(0);
           return bernoulli(generator_of(c[2]), empty(like.shape(), like.dtype()), c.real(1));
         })
-        .grad(0, nothing, zero_gradient);
+        .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent);
 static const Op& bernoulli_inplace_ =
     def("bernoulli.fill(input, p: Operand = 0.5, *, generator: any? = None)",
         "Fills the tensor with 0 or 1; `p` is the probability of 1, one for all or one each.")
@@ -313,6 +320,7 @@ static const Op& bernoulli_inplace_ =
           return bernoulli(g, c.out, c.tensor(1));
         })
         .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent)
         .internal()
         .inplace()
         .node("BernoulliBackward0");
@@ -355,6 +363,7 @@ static const Op& multinomial_ =
       def(#NAME ".fill(input, " ARGUMENTS "*, generator: any? = None)", DOC) \
           .forward([](Call& c) -> Value { __VA_ARGS__ })                     \
           .grad(0, nothing, zero_gradient)                                   \
+          .jvp(no_tangent)                                                   \
           .internal()                                                        \
           .inplace()
 
@@ -396,6 +405,7 @@ static const Op& random_to_ = def("random.to(input, to: int, *, generator: any? 
                                     return integers(generator_of(c[2]), c.out, 0, c.integer(1));
                                   })
                                   .grad(0, nothing, zero_gradient)
+                                  .jvp(no_tangent)
                                   .internal()
                                   .inplace();
 static const Op& random_from_ =
@@ -407,6 +417,7 @@ static const Op& random_from_ =
           return integers(generator_of(c[3]), c.out, c.integer(1), high);
         })
         .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent)
         .internal()
         .inplace();
 

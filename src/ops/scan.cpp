@@ -5,6 +5,7 @@
 #include "../tensor/gil.h"
 #include "along_axis.h"
 #include "reduce_forward.h"
+#include "reduce_tangent.h"
 
 namespace adjoint {
 namespace {
@@ -89,6 +90,27 @@ Tensor cumprod_grad(T g, C c) {
   return op<"stack">(std::move(grads), axis);
 }
 
+// d cumprod_i = cumprod_i times the sum of dx_k / x_k, k <= i. Where x has zeros, each k on its
+// own.
+Value cumprod_tangent(C c, const Tensor* t) {
+  Tensor x = c.tensor(0), dx = t[0];
+  if (x.ndim() == 0 || x.numel() == 0) return dx;
+  int axis = wrap_dim(c.in(1).integer(), x.ndim());
+  if (!has_zero(x)) return c.out() * op<"cumsum">(dx / x, axis).tensor();
+  Tensor before = product_before(x, axis, false), sum;
+  int64_t n = x.size(axis);
+  for (int64_t k = 0; k < n; ++k) {
+    auto at = [&](T v) -> Tensor { return op<"slice">(v, axis, k, k + 1); };
+    Tensor later = op<"cumprod">(op<"slice">(x, axis, k + 1, n), axis);
+    Tensor tail = op<"cat">(Tensors{op<"_ones_like">(at(x)), later}, axis);
+    Dims head(x.shape());
+    head[axis] = k;
+    Tensor part = op<"cat">(Tensors{zeros(head, x.dtype()), at(before) * at(dx) * tail}, axis);
+    sum = sum ? sum + part : part;
+  }
+  return sum;
+}
+
 Value running(Call& c, bool largest) {
   Tensor t = c.tensor(0);
   if (is_complex(t.dtype()))
@@ -111,24 +133,42 @@ void running_vjp(C c, Tensor* grads) {
   grads[0] = shape.n == 0 ? g : op<"_scatter_along">(g, c.out(1), shape[axis], axis).tensor();
 }
 
+Value running_tangent(C c, const Tensor* t) {
+  if (t[0].ndim() == 0) return t[0];
+  return op<"_gather_along">(t[0], c.out(1), c.in(1));
+}
+
+// log(max(part, 0)). The lowest finite number stands for log(0): infinities would leave inf - inf.
+// NaN stays NaN. The inner selection keeps the derivative of log away from zero.
+Tensor log_of_positive(T part) {
+  double low = part.dtype() == DType::Float16   ? -65504.0
+               : part.dtype() == DType::Float64 ? -__DBL_MAX__
+                                                : -0x1.fep127;
+  Tensor none = op<"le">(part, 0);
+  return op<"where">(none, low, op<"log">(op<"where">(none, 1.0, part)));
+}
+
 // In logarithms, so that nothing overflows: positive and negative gradients apart.
 Tensor logcumsumexp_grad(T g, C c) {
   Tensor x = c.tensor(0), out = c.out();
   if (x.ndim() == 0) return g;
   if (x.numel() == 0) return g;
   Dims axis{c.in(1).integer()};
-  // The lowest finite number stands for log(0): infinities would leave inf - inf. NaN stays NaN.
-  double low = x.dtype() == DType::Float16   ? -65504.0
-               : x.dtype() == DType::Float64 ? -__DBL_MAX__
-                                             : -0x1.fep127;
   auto half = [&](T part) -> Tensor {
-    // The inner selection keeps the derivative of log away from zero.
-    Tensor none = op<"le">(part, 0);
-    Tensor size = op<"where">(none, low, op<"log">(op<"where">(none, 1.0, part)));
-    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size - out, axis), c.in(1)), axis);
+    Tensor size = log_of_positive(part) - out;
+    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };
   return half(g) - half(-g);
+}
+
+Value logcumsumexp_tangent(C c, const Tensor* t) {
+  Tensor x = c.tensor(0), out = c.out();
+  if (x.ndim() == 0 || x.numel() == 0) return t[0];
+  auto half = [&](T part) -> Tensor {
+    return op<"exp">(op<"logcumsumexp">(log_of_positive(part) + x, c.in(1)).tensor() - out);
+  };
+  return half(t[0]) - half(-t[0]);
 }
 
 }  // namespace
@@ -158,6 +198,7 @@ static const Op& cumprod_ =
           return scanned(scan::Prod, t, c.integer(1), scan_dtype(t, c[2]));
         })
         .grad(0, input(0) | output(), cumprod_grad)
+        .jvp(cumprod_tangent)
         .inplace();
 
 static const Op& logcumsumexp_ =
@@ -168,18 +209,21 @@ static const Op& logcumsumexp_ =
             not_implemented("\"logcumsumexp\" not implemented for '", t.dtype(), "'");
           return scanned(scan::LogSumExp, t, c.integer(1), t.dtype());
         })
-        .grad(0, input(0) | output(), logcumsumexp_grad);
+        .grad(0, input(0) | output(), logcumsumexp_grad)
+        .jvp(logcumsumexp_tangent);
 
 static const Op& cummax_ =
     def("cummax(input, dim: int)", "The largest so far along an axis, and where it stands.")
         .forward([](Call& c) { return running(c, true); })
         .vjp(output(1), running_vjp)
+        .jvp(running_tangent)
         .results({"values", "indices"});
 
 static const Op& cummin_ =
     def("cummin(input, dim: int)", "The smallest so far along an axis, and where it stands.")
         .forward([](Call& c) { return running(c, false); })
         .vjp(output(1), running_vjp)
+        .jvp(running_tangent)
         .results({"values", "indices"});
 
 namespace {
@@ -191,19 +235,30 @@ Tensor product(Tensor t, uint64_t mask, bool keepdim, const Value& dtype) {
   return reduce_tensor({reduce::Prod, d, result}, t, mask, keepdim);
 }
 
+Tensor whole_product_grad(T g, C c) {
+  Tensor x = c.tensor(0);
+  Tensor flat = op<"reshape">(x, Dims{-1});
+  return op<"reshape">(product_grad(g, flat, c.out(), 0, false), x.shape());
+}
+
+Tensor axis_product_grad(T g, C c) {
+  Tensor x = c.tensor(0);
+  if (x.ndim() == 0) return g;
+  int axis = wrap_dim(c.in(1).integer(), x.ndim());
+  return product_grad(g, x, c.out(), axis, c.in(2).boolean());
+}
+
 }  // namespace
 
-static const Op& prod_ =
-    def("prod(input, *, dtype: dtype? = None)", "The product of all elements.")
-        .forward([](Call& c) -> Value {
-          Tensor t = c.tensor(0);
-          return product(t, all_axes(t.ndim()), false, c[1]);
-        })
-        .grad(0, input(0) | output(), [](T g, C c) -> Tensor {
-          Tensor x = c.tensor(0);
-          Tensor flat = op<"reshape">(x, Dims{-1});
-          return op<"reshape">(product_grad(g, flat, c.out(), 0, false), x.shape());
-        });
+static const Op& prod_ = def("prod(input, *, dtype: dtype? = None)", "The product of all elements.")
+                             .forward([](Call& c) -> Value {
+                               Tensor t = c.tensor(0);
+                               return product(t, all_axes(t.ndim()), false, c[1]);
+                             })
+                             .grad(0, input(0) | output(), whole_product_grad)
+                             .jvp([](C c, const Tensor* t) -> Value {
+                               return reduce_tangent(t[0], c, whole_product_grad, {}, false);
+                             });
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -212,13 +267,12 @@ static const Op& prod_dim_ =
           Tensor t = c.tensor(0);
           return product(t, uint64_t{1} << wrap_dim(c.integer(1), t.ndim()), c.flag(2), c[3]);
         })
-        .grad(0, input(0) | output(),
-              [](T g, C c) -> Tensor {
-                Tensor x = c.tensor(0);
-                if (x.ndim() == 0) return g;
-                int axis = wrap_dim(c.in(1).integer(), x.ndim());
-                return product_grad(g, x, c.out(), axis, c.in(2).boolean());
-              })
+        .grad(0, input(0) | output(), axis_product_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          if (t[0].ndim() == 0) return t[0];
+          return reduce_tangent(t[0], c, axis_product_grad, Dims{c.in(1).integer()},
+                                c.in(2).boolean());
+        })
         .node("ProdBackward1");
 
 }  // namespace adjoint

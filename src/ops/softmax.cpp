@@ -64,6 +64,13 @@ static const Op& softmax_backward_ =
                 Tensor g = c.in(0), y = c.in(1);
                 return u * (g - sum_along(g * y, c.in(2))) - g * sum_along(u * y, c.in(2));
               })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor g = c.in(0), y = c.in(1);
+          Tensor sum = t[0] ? op<"_softmax_backward">(t[0], y, c.in(2)).tensor() : Tensor();
+          if (!t[1]) return sum;
+          Tensor part = t[1] * (g - sum_along(g * y, c.in(2))) - y * sum_along(g * t[1], c.in(2));
+          return sum ? sum + part : part;
+        })
         .internal();
 
 static const Op& log_softmax_backward_ =
@@ -78,6 +85,13 @@ static const Op& log_softmax_backward_ =
               [](T u, C c) -> Tensor {
                 return -(u * op<"exp">(c.in(1)).tensor() * sum_along(c.tensor(0), c.in(2)));
               })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor sum =
+              t[0] ? op<"_log_softmax_backward">(t[0], c.in(1), c.in(2)).tensor() : Tensor();
+          if (!t[1]) return sum;
+          Tensor part = op<"exp">(c.in(1)).tensor() * t[1] * sum_along(c.tensor(0), c.in(2));
+          return sum ? sum - part : -part;
+        })
         .internal();
 
 }  // namespace adjoint

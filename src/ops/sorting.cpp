@@ -81,6 +81,7 @@ static const Op& sort_ =
              [](Context& c, Tensor* grads) {
                grads[0] = back_to_positions(c, c.in(1).integer(), c.kept());
              })
+        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.kept()); })
         .results({"values", "indices"});
 
 static const Op& msort_ =
@@ -114,6 +115,7 @@ static const Op& topk_ =
              [](Context& c, Tensor* grads) {
                grads[0] = back_to_positions(c, c.in(2).integer(), c.kept());
              })
+        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(2), c.kept()); })
         .results({"values", "indices"});
 
 static const Op& kthvalue_ =
@@ -155,6 +157,11 @@ static const Op& kthvalue_ =
                  g = op<"unsqueeze">(g, wrap_dim(c.in(2).integer(), shape.n));
                grads[0] = op<"scatter">(zeros(shape, g.dtype()), c.in(2), c.kept(), g);
              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor taken = op<"gather">(t[0], c.in(2), c.kept());
+          Span shape = c.out_shape();
+          return op<"reshape">(taken, shape);
+        })
         .results({"values", "indices"});
 
 // --- searching ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // Variances, norms, logsumexp, and sums that leave NaN out.
 #include "reduce_forward.h"
+#include "reduce_tangent.h"
 
 namespace adjoint {
 namespace {
@@ -50,6 +51,10 @@ Tensor variance_grad(T g, T x, const Value& dims, const Value& correction, bool 
   double freedom = n - correction_of(correction);
   Tensor scaled = g * (freedom >= 0 ? 2.0 / freedom : __builtin_nan(""));
   return spread(scaled, x.shape(), dims, keepdim) * centred;
+}
+
+Tensor var_grad(T g, C c) {
+  return variance_grad(g, c.tensor(0), c.in(1), c.in(2), c.in(3).boolean());
 }
 
 Tensor zero_where(T mask, T value) { return op<"where">(mask, 0.0, value); }
@@ -164,8 +169,9 @@ static const Op& var_ =
         .forward([](Call& c) -> Value {
           return variance_forward(c.tensor(0), c[1], c[2], c.flag(3), false);
         })
-        .grad(0, input(0), [](T g, C c) {
-          return variance_grad(g, c.tensor(0), c.in(1), c.in(2), c.in(3).boolean());
+        .grad(0, input(0), var_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, var_grad, c.in(1), c.in(3).boolean());
         });
 static const Op& var_dim_ =
     def("var.dim(input, dim: int[]?, unbiased: bool, keepdim: bool = False)",
@@ -181,7 +187,10 @@ static const Op& std_ =
         .forward([](Call& c) -> Value {
           return variance_forward(c.tensor(0), c[1], c[2], c.flag(3), true);
         })
-        .grad(0, input(0) | output(), std_grad);
+        .grad(0, input(0) | output(), std_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, std_grad, c.in(1), c.in(3).boolean());
+        });
 static const Op& std_dim_ =
     def("std.dim(input, dim: int[]?, unbiased: bool, keepdim: bool = False)",
         "The standard deviation; `unbiased` divides by one less than the number of elements.")
@@ -252,6 +261,9 @@ static const Op& vector_norm_ =
           return norm_forward(c.tensor(0), c.real(1), c[2], c.flag(3), c[4]);
         })
         .grad(0, input(0) | output(), norm_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, norm_grad, c.in(2), c.in(3).boolean());
+        })
         .internal();
 
 static const Op& norm_ =
@@ -280,10 +292,14 @@ static const Op& dist_ = def("dist(input, other, p: Scalar = 2)", "The p-norm of
                              })
                              .no_out();
 
-static const Op& logsumexp_ = def("logsumexp(input, dim: int[], keepdim: bool = False)",
-                                  "log(sum(exp(input))) over axes, without overflow.")
-                                  .forward(logsumexp_forward)
-                                  .grad(0, input(0) | output(), logsumexp_grad);
+static const Op& logsumexp_ =
+    def("logsumexp(input, dim: int[], keepdim: bool = False)",
+        "log(sum(exp(input))) over axes, without overflow.")
+        .forward(logsumexp_forward)
+        .grad(0, input(0) | output(), logsumexp_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, logsumexp_grad, c.in(1), c.in(2).boolean());
+        });
 
 static const Op& nansum_ =
     def("nansum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -298,9 +314,15 @@ static const Op& nansum_ =
           return reduce_tensor({reduce::NanSum, compute_dtype(result), result}, t,
                                axes_mask(c[1], t.ndim()), c.flag(2));
         })
-        .grad(0, input(0), [](T g, C c) -> Tensor {
-          Tensor x = c.tensor(0);
-          return op<"where">(op<"isnan">(x), 0.0, spread(g, x.shape(), c.in(1), c.in(2).boolean()));
+        .grad(0, input(0),
+              [](T g, C c) -> Tensor {
+                Tensor x = c.tensor(0);
+                return op<"where">(op<"isnan">(x), 0.0,
+                                   spread(g, x.shape(), c.in(1), c.in(2).boolean()));
+              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor counted = op<"where">(op<"isnan">(c.in(0)), 0.0, t[0]);
+          return op<"sum">(counted, c.in(1), c.in(2), c.in(3));
         });
 
 static const Op& nanmean_ =
