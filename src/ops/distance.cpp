@@ -62,6 +62,20 @@ Tensor distances(T x_given, T y_given, double p) {
   return out;
 }
 
+// What each distance gains with each coordinate of x: [..., P, R, M]. Where points meet, nothing.
+Tensor slopes(T x, T y, T dist, double p) {
+  Tensor none = op<"eq">(dist, 0);
+  Tensor d = op<"unsqueeze">(x, -2).tensor() - op<"unsqueeze">(y, -3).tensor();
+  Tensor size = op<"abs">(d), part = op<"sgn">(d);
+  Tensor length = op<"unsqueeze">(op<"where">(none, 1.0, dist), -1);
+  if (p == kInfinity) return part * op<"eq">(size, op<"unsqueeze">(dist, -1)).tensor();
+  if (p == 1) return part;
+  if (p == 2) return d / length;
+  Tensor still = op<"eq">(size, 0);
+  Tensor ratio = op<"where">(still, 1.0, size).tensor() / length;
+  return part * op<"where">(still, 0.0, op<"pow">(ratio, p - 1)).tensor();
+}
+
 // The gradient for the points x; `other` says which: those of y have the transposed distances.
 Tensor distance_grad(T g_given, C c, bool other) {
   Tensor x = c.tensor(other ? 1 : 0), y = c.tensor(other ? 0 : 1), dist = c.out(), g = g_given;
@@ -74,17 +88,17 @@ Tensor distance_grad(T g_given, C c, bool other) {
     Tensor w = op<"where">(none, 0.0, g / op<"where">(none, 1.0, dist).tensor());
     return x * op<"sum">(w, Dims{-1}, true).tensor() - op<"matmul">(w, y).tensor();
   }
-  Tensor d = op<"unsqueeze">(x, -2).tensor() - op<"unsqueeze">(y, -3).tensor();
-  Tensor wide = op<"unsqueeze">(g, -1), size = op<"abs">(d), part = op<"sgn">(d);
-  Tensor length = op<"unsqueeze">(op<"where">(none, 1.0, dist), -1);
-  if (p == kInfinity) {
-    part = part * op<"eq">(size, op<"unsqueeze">(dist, -1)).tensor();
-  } else if (p != 1) {
-    Tensor still = op<"eq">(size, 0);
-    Tensor ratio = op<"where">(still, 1.0, size).tensor() / length;
-    part = part * op<"where">(still, 0.0, op<"pow">(ratio, p - 1)).tensor();
-  }
-  return op<"sum">(part * wide, Dims{-2});
+  return op<"sum">(slopes(x, y, dist, p) * op<"unsqueeze">(g, -1).tensor(), Dims{-2});
+}
+
+Value distance_tangent(C c, const Tensor* t) {
+  Tensor x = c.in(0), y = c.in(1), dist = c.out();
+  double p = c.in(2).real();
+  if (p == 0 || dist.numel() == 0) return op<"mul">(dist, 0.0);
+  auto rows = [](T v) -> Tensor { return op<"unsqueeze">(v, -2); };
+  auto columns = [](T v) -> Tensor { return op<"unsqueeze">(v, -3); };
+  Tensor moved = t[0] && t[1] ? rows(t[0]) - columns(t[1]) : t[0] ? rows(t[0]) : -columns(t[1]);
+  return op<"sum">(slopes(x, y, dist, p) * moved, Dims{-1});
 }
 
 // --- covariance ---------------------------------------------------------------------------------
@@ -148,6 +162,7 @@ static const Op& cdist_ =
         .grad(0, input(0) | input(1) | output(),
               [](T g, C c) { return distance_grad(g, c, false); })
         .grad(1, input(0) | input(1) | output(), [](T g, C c) { return distance_grad(g, c, true); })
+        .jvp(distance_tangent)
         .function_only()
         .no_out();
 

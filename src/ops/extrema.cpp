@@ -126,15 +126,6 @@ void extreme_along_vjp(C c, Tensor* grads) {
   grads[0] = op<"_scatter_along">(g, index, shape[axis], axis);
 }
 
-Value extreme_along_tangent(C c, const Tensor* t) {
-  Tensor index = c.out(1);
-  if (t[0].ndim() == 0) return t[0];
-  int axis = wrap_dim(c.in(1).integer(), t[0].ndim());
-  if (c.in(2).boolean()) return op<"_gather_along">(t[0], index, axis);
-  Tensor taken = op<"_gather_along">(t[0], op<"unsqueeze">(index, axis), axis);
-  return op<"squeeze.dim">(taken, axis);
-}
-
 // --- moving elements along an axis by index, without checks: indices come from the loops above
 template <class F>
 void each_index(T index, int axis, int64_t length, F&& f) {
@@ -253,7 +244,7 @@ static const Op& max_dim_ =
         "The largest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, true, "max"); })
         .vjp(output(1), extreme_along_vjp)
-        .jvp(extreme_along_tangent)
+        .jvp(taken_tangent)
         .results({"values", "indices"});
 
 static const Op& min_ = def("min(input)", "The smallest element; NaN if there is one.")
@@ -276,7 +267,7 @@ static const Op& min_dim_ =
         "The smallest elements along an axis and where they stand: the first of equals.")
         .forward([](Call& c) { return extreme_along(c, false, "min"); })
         .vjp(output(1), extreme_along_vjp)
-        .jvp(extreme_along_tangent)
+        .jvp(taken_tangent)
         .results({"values", "indices"});
 
 static const Op& amax_ =

@@ -2,6 +2,7 @@
 // comes last (kernels/sorting.h). Read next: sorting.cpp.
 #include "op.h"
 #include "reduce_forward.h"
+#include "reduce_tangent.h"
 
 namespace adjoint {
 namespace {
@@ -76,6 +77,10 @@ Tensor share_among_equals(T g, C c) {
   if (is_floating(x.dtype()))
     same = op<"logical_or">(same, op<"logical_and">(op<"isnan">(x), op<"isnan">(value)));
   return op<"where">(same, g / op<"sum">(same).tensor(), 0.0);
+}
+
+Value tangent_of_equals(C c, const Tensor* t) {
+  return reduce_tangent(t[0], c, share_among_equals, {}, false);
 }
 
 void back_along(C c, Tensor* grads) {
@@ -184,12 +189,14 @@ static const Op& median_ =
         "gradient.")
         .forward([](Call& c) { return median_of_all(c, false); })
         .grad(0, input(0) | output(), share_among_equals)
+        .jvp(tangent_of_equals)
         .no_out();
 static const Op& median_dim_ =
     def("median.dim(input, dim: int, keepdim: bool = False)",
         "The medians along an axis, the lower one of two, and where they stand.")
         .forward([](Call& c) { return median_along(c, false); })
         .vjp(output(1), back_along)
+        .jvp(taken_tangent)
         .results({"values", "indices"})
         .node("MedianBackward1");
 static const Op& nanmedian_ =
@@ -198,12 +205,14 @@ static const Op& nanmedian_ =
         "gradient.")
         .forward([](Call& c) { return median_of_all(c, true); })
         .grad(0, input(0) | output(), share_among_equals)
+        .jvp(tangent_of_equals)
         .no_out();
 static const Op& nanmedian_dim_ =
     def("nanmedian.dim(input, dim: int, keepdim: bool = False)",
         "The medians along an axis of the elements that are not NaN, and where they stand.")
         .forward([](Call& c) { return median_along(c, true); })
         .vjp(output(1), back_along)
+        .jvp(taken_tangent)
         .results({"values", "indices"})
         .node("NanmedianBackward1");
 

@@ -12,4 +12,14 @@ inline Tensor reduce_tangent(const Tensor& tangent, Context& c, Rule grad, const
   return op<"sum">(op<"conj">(weight).tensor() * tangent, dims, keepdim);
 }
 
+// Of an op (input, dim, keepdim) whose results are elements taken along an axis, and where from.
+inline Value taken_tangent(Context& c, const Tensor* t) {
+  if (t[0].ndim() == 0) return t[0];
+  Tensor index = c.out(1);
+  int axis = wrap_dim(c.in(1).integer(), t[0].ndim());
+  if (c.in(2).boolean()) return op<"_gather_along">(t[0], index, axis);
+  Tensor taken = op<"_gather_along">(t[0], op<"unsqueeze">(index, axis), axis);
+  return op<"squeeze.dim">(taken, axis);
+}
+
 }  // namespace adjoint
