@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from adjoint import _core
+from adjoint._core import _current_autograd_node as _current_autograd_node
 from adjoint._core import (
     _current_graph_task_execution_order as _current_graph_task_execution_order,
 )
@@ -15,9 +17,9 @@ from adjoint._core import is_grad_enabled as is_grad_enabled
 
 
 class _WeakTensorRef:
-    """Whether a tensor is still alive, without keeping it so."""
+    """A weak reference to a tensor that can be asked whether the tensor is gone."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: _core.Tensor) -> None:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
@@ -25,15 +27,49 @@ class _WeakTensorRef:
         return self._reference() is None
 
 
+class _autograd:
+    """What PyTorch keeps in ``torch._C._autograd``."""
+
+    SavedTensor = _core.SavedTensor
+
+
 class _Functions:
     """Classes of graph nodes by name: ``_functions.AccumulateGrad``."""
 
     def __getattr__(self, name: str) -> Any:
-        from adjoint import _core
-
         if name.startswith("__"):
             raise AttributeError(name)
         return _core._node_class(name)
+
+    def UndefinedGrad(self) -> Any:
+        """A function that hands its input on, but no gradient back."""
+        from adjoint.autograd import Function
+
+        class UndefinedGrad(Function):
+            @staticmethod
+            def forward(ctx: Any, *tensors: Any) -> Any:
+                return tuple(t.clone() for t in tensors) if len(tensors) > 1 else tensors[0].clone()
+
+            @staticmethod
+            def backward(ctx: Any, *grads: Any) -> Any:
+                return (None,) * len(grads)
+
+        return UndefinedGrad.apply
+
+    def DelayedError(self, message: str, num_inputs: int) -> Any:
+        """A function that hands its inputs on, and raises when a gradient comes back."""
+        from adjoint.autograd import Function
+
+        class DelayedError(Function):
+            @staticmethod
+            def forward(ctx: Any, *tensors: Any) -> Any:
+                return tuple(t.clone() for t in tensors) if len(tensors) > 1 else tensors[0].clone()
+
+            @staticmethod
+            def backward(ctx: Any, *grads: Any) -> Any:
+                raise RuntimeError(message)
+
+        return DelayedError.apply
 
 
 _functions = _Functions()

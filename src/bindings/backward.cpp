@@ -175,6 +175,9 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
 // --- the pass under way
 // -----------------------------------------------------------------------------
 PyObject* run_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run_id()); }
+PyObject* current_node_(PyObject*, PyObject*) {
+  return guard([&] { return to_python(current_node()); });
+}
 PyObject* queue_callback_(PyObject*, PyObject* callable) {
   return guard([&]() -> PyObject* {
     if (!PyCallable_Check(callable))
@@ -207,6 +210,8 @@ PyMethodDef functions[] = {
     {"_run_backward", run, METH_VARARGS, "Runs the engine; see adjoint.autograd."},
     {"_current_graph_task_id", run_id, METH_NOARGS,
      "A number for the backward pass under way in this thread; -1 outside of one."},
+    {"_current_autograd_node", current_node_, METH_NOARGS,
+     "The node whose derivative is being computed in this thread, or None."},
     {"_queue_callback", queue_callback_, METH_O, "Calls a function when the pass is over."},
     {"_will_engine_execute_node", will_execute_, METH_O,
      "Whether the pass under way in this thread executes a node."},

@@ -1,8 +1,8 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
 #include "../engine/fit.h"
-#include "../engine/freed.h"
 #include "../graph/saved.h"
 #include "autograd.h"
+#include "node_saved.h"
 #include "saved_hooks.h"
 
 #include <map>
@@ -73,35 +73,32 @@ PyObject* metadata(PyObject* o, void*) {
   return d;
 }
 
-// `_saved_other`: arguments by the names PyTorch gives them, `_saved_result` for the output.
 PyObject* getattr(PyObject* o, PyObject* name) {
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &length);
   Node* n = node_of(o);
-  if (text && n->op && std::strncmp(text, "_raw_saved_", 11) == 0)
-    return guard([&] { return raw_saved_attribute(n, text + 11); });
-  if (text && n->op && std::strncmp(text, "_saved_", 7) == 0) {
-    return guard([&]() -> PyObject* {
-      UnpackScope scope;
-      std::string want = text + 7;
-      Tensor none[1];
-      Context c(n, none);
-      if (n->released) fail_freed(n);
-      if (want == "result") return to_python(c.out(0));
-      for (size_t i = 0; i < n->op->schema.arguments.size(); ++i) {
-        const std::string& argument = n->op->schema.arguments[i].name;
-        if (want == argument || (want == "self" && argument == "input")) {
-          if (static_cast<int>(i) < n->saved_count && n->saved[i].version == UINT32_MAX &&
-              n->saved[i].value.is_none())
-            Py_RETURN_NONE;
-          return to_python(c.in(static_cast<int>(i)));
-        }
-      }
-      PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%s'", n->name, text);
-      return nullptr;
-    });
+  if (text && text[0] == '_' && n->op) {
+    if (std::strncmp(text, "_raw_saved_", 11) == 0)
+      return guard([&] { return raw_saved_attribute(n, text + 11); });
+    if (std::strncmp(text, "_saved_", 7) == 0)
+      return guard([&] { return saved_attribute(n, text + 7); });
   }
   return PyObject_GenericGetAttr(o, name);
+}
+
+PyObject* dir(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    auto* base = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+    Object plain = checked(PyObject_CallMethod(base, "__dir__", "O", o));
+    Object names = checked(PySequence_List(plain.get()));
+    for (const std::string& name : saved_names(node_of(o))) {
+      for (const char* prefix : {"", "_raw"}) {
+        Object text = checked(PyUnicode_FromString((prefix + name).c_str()));
+        checked(PyList_Append(names.get(), text.get()));
+      }
+    }
+    return names.release();
+  });
 }
 
 // --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py
@@ -146,6 +143,7 @@ PyGetSetDef attributes[] = {
     {"source", source, nullptr, "(file, line) of the user's program that made this node.", nullptr},
     {nullptr}};
 PyMethodDef methods[] = {
+    {"__dir__", dir, METH_NOARGS, "The attributes, those of saved values included."},
     {"name", name, METH_NOARGS, "The name of the node."},
     {"_sequence_nr", sequence_nr, METH_NOARGS, "When the node was made, relative to others."},
     {"register_hook", register_hook, METH_O,
@@ -194,8 +192,8 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
     Node* n = node_of(o);
     if (keywords && PyDict_GET_SIZE(keywords)) type_error(n->name, "() takes no keyword arguments");
     if (PyTuple_GET_SIZE(args) != n->output_count) {
-      type_error(n->name, " takes one gradient for each of its ", n->output_count, " outputs, got ",
-                 PyTuple_GET_SIZE(args));
+      type_error(n->name, ": expected ", n->output_count, " arguments, got ",
+                 PyTuple_GET_SIZE(args), " instead (one gradient per output)");
     }
     Tensors grads(n->output_count), results(n->edge_count);
     bool any = false;
@@ -209,7 +207,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
     if (any && n->backward) {
       n->backward(n, grads.data(), results.data());
     } else if (any && n->variable) {
-      accumulate_grad(n->variable, std::move(grads[0]));
+      accumulate_grad(n->variable, grads[0]);
     }
     for (int i = 0; i < n->edge_count; ++i) {
       if (results[i] && n->edges[i].node) results[i] = fitted(results[i], n->edges[i], n);

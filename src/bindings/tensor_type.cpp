@@ -101,8 +101,9 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
           "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
     if (on && !is_differentiable(t.dtype())) {
-      runtime_error("only Tensors of floating point dtype can require gradients (this one is ",
-                    t.dtype(), ")");
+      runtime_error(
+          "only Tensors of floating point and complex dtype can require gradients (this one is ",
+          t.dtype(), ")");
     }
     if (!t->grad_fn) t.set(kRequiresGrad, on);
     return 0;
@@ -120,7 +121,22 @@ PyObject* get_grad_fn(PyObject* o, void*) {
     return to_python(t->grad_fn && t->grad_fn->backward ? t->grad_fn : nullptr);
   });
 }
-PyObject* get_grad(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->grad)); }
+// Asked of a tensor that backward passes by, None is nearly always a mistake.
+bool warn_of_no_grad(const TensorObject* t) {
+  if (t->grad || !t->grad_fn || (t->flags & kRetainsGrad)) return true;
+  return PyErr_WarnEx(
+             PyExc_UserWarning,
+             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+             ".grad attribute won't be populated during autograd.backward(). If you indeed want "
+             "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+             "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+             "the leaf Tensor instead.",
+             1) == 0;
+}
+PyObject* get_grad(PyObject* o, void*) {
+  if (!warn_of_no_grad(as_tensor(o))) return nullptr;
+  return to_python(Tensor::borrow(as_tensor(o)->grad));
+}
 int set_grad(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
     Tensor t = self_of(o);
@@ -179,6 +195,12 @@ int set_data(PyObject* o, PyObject* v, void*) {
     if (t.dtype() != from.dtype() && t->grad)
       runtime_error("data set to a tensor with dtype ", from.dtype(), " while grad has ",
                     t.dtype());
+    if (t.requires_grad() && !is_differentiable(from.dtype())) {
+      runtime_error(
+          "data set to a tensor that requires gradients must be floating point or complex dtype, "
+          "not ",
+          from.dtype());
+    }
     Tensor fresh = alias(from);
     if (fresh->shape != fresh->dims || t->shape != t->dims)
       not_implemented("assigning .data with more than six axes");

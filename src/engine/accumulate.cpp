@@ -75,17 +75,17 @@ Tensor own_copy(const Tensor& grad, const TensorObject* leaf) {
                              is_dense(shape, strides) ? Dims(strides) : contiguous_strides(shape));
 }
 
-void add_in_place(const Tensor& held, Tensor grad) {
+void add_in_place(const Tensor& held, const Tensor& grad) {
   bool plain = !held->storage->read_only && !held.is_view();
   if (plain && add_directly(held, grad)) return bump_version(held);
-  op_inplace<"add">(held, std::move(grad));
+  op_inplace<"add">(held, grad);
 }
 
-void add_to_leaf(TensorObject* leaf, Tensor grad) {
+void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
   AccumulateLock lock(grad.numel() >= kReleaseGil);
   for (;;) {
     Tensor held = Tensor::borrow(leaf->grad);
-    if (held && !grad_enabled()) return add_in_place(held, std::move(grad));
+    if (held && !grad_enabled()) return add_in_place(held, grad);
     Tensor sum;
     if (held) {
       sum = held + grad;
@@ -103,10 +103,10 @@ void add_to_leaf(TensorObject* leaf, Tensor grad) {
 
 }  // namespace
 
-void accumulate_grad(TensorObject* leaf, Tensor grad) {
+void accumulate_grad(TensorObject* leaf, const Tensor& grad) {
   if (!grad) return;
   Tensor alive = Tensor::borrow(leaf);
-  add_to_leaf(leaf, std::move(grad));
+  add_to_leaf(leaf, grad);
   if (leaf->extra && leaf->extra->post_accumulate)
     engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);
 }

@@ -46,6 +46,8 @@ std::vector<Node*> Run::execution_order() const {
 
 int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
 
+Node* current_node() { return Run::current() ? Run::current()->busy() : nullptr; }
+
 void queue_callback(PyObject* callable) {
   current("Final callbacks can only be installed during backward pass.").add_callback(callable);
 }

@@ -205,6 +205,8 @@ void Run::run_plain(Node* node) {
   if (grad || is_function_node(node)) {
     busy_ = node;
     node->backward(node, &grad, results);
+    if (node->extra) [[unlikely]]  // given by somebody that ran inside
+      run_post_hooks(node, results, &grad);
     grad = Tensor();  // so that sums can reuse its memory
   }
   int edges = node->edge_count;
@@ -242,8 +244,7 @@ void Run::run_general(Node* node) {
 
 void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
   if (!node->backward) {
-    bool watched = node->extra && node->extra->post_hooks;
-    if (node->variable) accumulate_grad(node->variable, watched ? grads[0] : std::move(grads[0]));
+    if (node->variable) accumulate_grad(node->variable, grads[0]);
     return run_post_hooks(node, results, grads);
   }
   bool any = is_function_node(node);

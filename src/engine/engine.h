@@ -41,13 +41,16 @@ struct EngineHooks {
 };
 extern EngineHooks engine_hooks;
 
-// Adds `grad` into leaf.grad as AccumulateGrad does.
-void accumulate_grad(TensorObject* leaf, Tensor grad);
+// Adds `grad` into leaf.grad as AccumulateGrad does. The gradient itself becomes leaf.grad where
+// the caller's is the only reference to it.
+void accumulate_grad(TensorObject* leaf, const Tensor& grad);
 
 // --- the pass under way in this thread
 // ------------------------------------------------------------ A number of its own, or -1 outside
 // any.
 int64_t current_run_id();
+// The node whose backward is running: borrowed, null where there is none.
+Node* current_node();
 // Calls `callable` when the pass is over; throws outside of a pass.
 void queue_callback(PyObject* callable);
 // Whether it reaches `node`: an answer that holds for the whole pass. Throws outside of a pass.

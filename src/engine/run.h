@@ -29,6 +29,7 @@ class Run {
   static int depth();     // how many passes of this thread are inside one another
   int64_t id() const { return id_; }
   std::span<const Root> roots() const { return roots_; }
+  Node* busy() const { return busy_; }
   void add_callback(PyObject* callable);
   bool will_execute(Node* node);
   std::vector<Node*> execution_order() const;

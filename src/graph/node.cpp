@@ -211,7 +211,11 @@ void drop_accumulator(TensorObject* t) noexcept {
   bool owned = !n->owns_variable;
   n->variable = nullptr;
   n->owns_variable = false;
-  if (owned) Py_DECREF(n);
+  if (owned) {
+    Py_DECREF(n);
+  } else {
+    Py_DECREF(t);  // the collector clears a cycle, and holds `t` while it does
+  }
 }
 
 Edge make_gradient_edge(TensorObject* t) {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -88,7 +89,7 @@ class _HookMixin:
     def _register_hook(backward_hooks: Any, hook: Callable[..., Any]) -> tuple[Any, Any]:
         from adjoint._hooks import add
 
-        hooks = {} if backward_hooks is None else backward_hooks
+        hooks = OrderedDict() if backward_hooks is None else backward_hooks
         return hooks, add(hooks, hook)
 
 
