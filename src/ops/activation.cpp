@@ -242,6 +242,15 @@ static const Op& threshold_ =
         .inplace()
         .function_only();
 
+static const Op& hardshrink_ =
+    def("hardshrink(input, lambd: Scalar = 0.5)",
+        "The input where its magnitude exceeds lambd, 0 elsewhere.")
+        .forward([](Call& c) -> Value {
+          DType d = c.tensor(0).dtype();
+          if (!is_floating(d)) not_implemented("\"hardshrink_cpu\" not implemented for '", d, "'");
+          return op<"where">(op<"le">(op<"abs">(c[0]), c[1]), 0.0, c[0]);
+        });
+
 static const Op& mish_ = def("mish(input)", "input * tanh(softplus(input)), elementwise.")
                              .elementwise("mish")
                              .forward(float_only)

@@ -45,16 +45,19 @@ Tensor both_nan_or_equal(T x, T value) {
 }
 
 // The gradient goes in equal shares to all elements that are the extremum.
-// Only `max` and `min` of everything count NaN as equal to NaN, as in PyTorch.
-Tensor shared(T g, T x, T value, const Value& dims, bool keepdim, bool nan_too = false) {
-  Tensor wide = spread(value, x.shape(), dims, keepdim);
-  Tensor equal = nan_too ? both_nan_or_equal(x, wide) : op<"eq">(x, wide).tensor();
+Tensor shared(T g, T x, T value, const Value& dims, bool keepdim) {
+  Tensor equal = op<"eq">(x, spread(value, x.shape(), dims, keepdim));
   Tensor mask = op<"_to_copy">(equal, g.dtype());
   Tensor count = op<"sum">(mask, dims, keepdim);
   return mask * spread(g / count, x.shape(), dims, keepdim);
 }
 
-Tensor whole_extreme_grad(T g, C c) { return shared(g, c.tensor(0), c.out(), {}, false, true); }
+// Only `max` and `min` of everything count NaN as equal to NaN, as in PyTorch. A NaN gradient, too,
+// goes nowhere else.
+Tensor whole_extreme_grad(T g, C c) {
+  Tensor equal = both_nan_or_equal(c.tensor(0), c.out());
+  return op<"where">(equal, g / op<"sum">(equal).tensor(), 0.0);
+}
 Tensor axes_extreme_grad(T g, C c) {
   return shared(g, c.tensor(0), c.out(), c.in(1), c.in(2).boolean());
 }

@@ -193,6 +193,7 @@ def test_operators_hand_over_to_the_other_operand() -> None:
 
 @drawn
 @given(st.sampled_from(sorted(OPS)), st.data())
+@pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 def test_whatever_is_passed_nothing_crashes_and_nothing_changes(name: str, data: Any) -> None:
     """Arbitrary arguments: a result or one of the usual exceptions; tensors stay as they were."""
     pool = [
@@ -202,9 +203,12 @@ def test_whatever_is_passed_nothing_crashes_and_nothing_changes(name: str, data:
     ]  # fmt: skip
     before = [to_numpy(t).copy() for t in pool if isinstance(t, ad.Tensor)]
     picks = data.draw(st.lists(st.integers(0, len(pool) - 1), max_size=4))
+    usual = (RuntimeError, TypeError, ValueError, IndexError, OverflowError, MemoryError)
+    if OPS[name].path.startswith("nn."):  # in Python: they ask what they are given for its shape
+        usual = (*usual, AttributeError)
     try:
         OPS[name].function(ad)(*(pool[i] for i in picks))
-    except (RuntimeError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
+    except usual as error:
         assert str(error), f"{name}: an error without a message"
     after = [to_numpy(t) for t in pool if isinstance(t, ad.Tensor)]
     for a, b in zip(before, after, strict=True):

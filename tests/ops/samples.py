@@ -96,6 +96,10 @@ def reduced(
     return samples
 
 
+# Samples of a reduction in which some runs have a NaN.
+NANS = [S(Arr((3, 4), nans=(1, 6, 7)), **how) for how in ({}, {"dim": 1}, {"dim": 0})]
+
+
 def along(values: Domain = real, **kw: Any) -> list[Sample]:
     """Ops that keep the shape and work along one axis."""
     cases = [(values(2, 3, 4), d) for d in (0, 1, -1)] + [(values(), 0), (values(0, 3), 1)]
@@ -284,14 +288,18 @@ OPS_LIST: list[Op] = [
     Op("polar", pointwise(positive, real), "f", "complex", method=False, ulps=4),
     Op("view_as_real", pointwise(real), "c", "real", method=False),
     # Reductions.
-    Op("sum", reduced(), "bifhc", "sum", ulps=16),
-    Op("mean", reduced(zero=False), "fhc", ulps=16),
+    Op("sum", reduced() + NANS, "bifhc", "sum", ulps=16),
+    Op("mean", reduced(zero=False) + NANS, "fhc", ulps=16),
     Op("prod", reduced(several=False), "bifhc", "sum", ulps=64),
-    Op("amax", reduced(zero=False), "bifh"), Op("amin", reduced(zero=False), "bifh"),
-    Op("max", reduced(several=False, zero=False) + pointwise(real, real), "bifh"),
-    Op("min", reduced(several=False, zero=False) + pointwise(real, real), "bifh"),
-    Op("argmax", reduced(several=False, zero=False), "ifh", "long", diff=False),
-    Op("argmin", reduced(several=False, zero=False), "ifh", "long", diff=False),
+    *(Op(name, reduced(zero=False) + NANS, "bifh") for name in ("amax", "amin")),
+    *(
+        Op(n, reduced(several=False, zero=False) + pointwise(real, real) + NANS, "bifh")
+        for n in ("max", "min")
+    ),
+    *(
+        Op(n, reduced(several=False, zero=False) + NANS, "ifh", "long", diff=False)
+        for n in ("argmax", "argmin")
+    ),
     # A variance of one element is NaN with a warning, hence the shapes of their own.
     *(
         Op(

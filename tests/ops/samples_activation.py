@@ -53,6 +53,16 @@ ACTIVATIONS = [
     activation("threshold", [
         S(Arr(s, -2, 2, (0.5,)), 0.5, 2.0) for s in ((2, 3), (), (0, 3), (67,))
     ], inplace=True, ulps=0),
+    activation("hardshrink", [
+        *around(-0.5, 0.5), S(Arr((7,), -2, 2, (-0.3, 0.3)), 0.3),
+    ], ulps=0, path="", method=True, pointwise=False),
+    activation("softshrink", [
+        *around(-0.5, 0.5), S(Arr((7,), -2, 2, (-0.3, 0.3)), 0.3),
+    ], ulps=2, terms=1, pointwise=False),
+    activation("tanhshrink", around(), ulps=4, terms=1, pointwise=False),
+    activation("glu", [
+        S(Arr((2, 4))), S(Arr((4, 3)), 0), S(Arr((6,))), S(Arr((0, 4))), S(Arr((2, 4, 2)), dim=1),
+    ], pointwise=False),
     activation("threshold_integers", [S(Arr((2, 3)), 1, 7), S(Arr((67,)), 0, 2)], "i",
                path=F + "threshold", ulps=0, diff=False),
     Op("embedding", [
@@ -71,6 +81,15 @@ ACTIVATIONS = [
 
 def elu(x: Array, alpha: float = 1.0, scale: Any = 1, input_scale: Any = 1) -> Any:
     return scale * np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x) * input_scale))
+
+
+def softshrink(x: Array, lambd: float = 0.5) -> Any:
+    return np.sign(x) * np.maximum(np.abs(x) - lambd, 0)
+
+
+def glu(x: Array, dim: int = -1) -> Any:
+    first, second = np.split(x, 2, axis=dim)
+    return first / (1 + np.exp(-second))
 
 
 def hardsigmoid(x: Array) -> Any:
@@ -95,6 +114,8 @@ ACTIVATED: dict[str, Callable[..., Any]] = {
     "selu": lambda x: elu(x, SELU_ALPHA, SELU_SCALE),
     "logsigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
     "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "hardshrink": lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, 0, x),
+    "softshrink": softshrink, "tanhshrink": lambda x: x - np.tanh(x), "glu": glu,
     "hardsigmoid": hardsigmoid,
     "hardswish": lambda x: x * hardsigmoid(x),
     "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high),

@@ -28,7 +28,12 @@ def moved(name: str, samples: list[Sample], path: str = "", **more: Any) -> Op:
 
 
 PAIR = [S([R(2, 3), R(2, 3)]), S([R(4), R(4)]), S([R(), R()]), S([R(2, 3, 1), R(2, 3, 1)])]
-OVER = [S(R(5)), S(R(3, 4), dim=1), S(R(3, 4), dim=0, keepdim=True)]
+NANS = Arr((3, 4), nans=(1, 6, 7))
+OVER = [
+    S(R(5)), S(R(3, 4), dim=1), S(R(3, 4), dim=0, keepdim=True), S(NANS), S(NANS, dim=1), S(R()),
+    S(R(0, 3), dim=1),
+]  # fmt: skip
+ALONG = [S(R(5), 0), S(R(3, 4), 1), S(R(3, 4), dim=0), S(NANS, 1), S(R(), 0), S(R(0, 3), 1)]
 
 # fmt: off
 ARRANGING = [
@@ -54,10 +59,10 @@ ARRANGING = [
     moved("triu", [S(R(3, 4)), S(R(3, 4), 1), S(R(2, 3, 3), -1), S(R(3, 4), 9)], inplace=True),
     moved("unfold", [S(R(7), 0, 3, 2), S(R(2, 5), 1, 2, 1), S(R(5, 2), -2, 5, 1)], T + "unfold"),
     moved("block_diag", [S(R(2, 3), R(1, 2)), S(R(3), R())], method=False),
-    Op("aminmax", [S(R(2, 3)), S(R(2, 3), dim=1), S(R(3, 2), dim=0, keepdim=True)], "bifh"),
-    Op("cummax", [S(R(5), 0), S(R(3, 4), 1), S(R(3, 4), dim=0)], "bifh"),
-    Op("cummin", [S(R(5), 0), S(R(3, 4), 1), S(R(3, 4), dim=0)], "bifh"),
-    Op("logcumsumexp", [S(R(5), 0), S(R(3, 4), 1), S(R(3, 4), dim=0)], "fh", ulps=16),
+    Op("aminmax", [S(R(2, 3)), S(R(2, 3), dim=1), S(R(3, 2), dim=0, keepdim=True), S(NANS),
+                    S(NANS, dim=1), S(R())], "bifh"),
+    Op("cummax", ALONG, "bifh"), Op("cummin", ALONG, "bifh"),
+    Op("logcumsumexp", ALONG, "fh", ulps=16),
     Op("nansum", OVER, "bifh", "sum", ulps=16), Op("nanmean", OVER, "fh", ulps=16),
     Op("dist", [S(R(3, 4), R(3, 4)), S(R(3, 4), R(4), 1)], "fh", ulps=16),
 ]
@@ -68,11 +73,14 @@ def accumulated(f: Any) -> Callable[..., Any]:
     """A running extremum and the last place it was reached."""
 
     def reference(x: Array, dim: int) -> Any:
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
         values = f.accumulate(x, axis=dim)
         shape = [1] * x.ndim
         shape[dim] = x.shape[dim]
         places = np.broadcast_to(np.arange(x.shape[dim]).reshape(shape), x.shape)
-        return values, np.maximum.accumulate(np.where(x == values, places, 0), axis=dim)
+        reached = (x == values) | (x != x)
+        return values, np.maximum.accumulate(np.where(reached, places, 0), axis=dim)
 
     return reference
 
@@ -116,6 +124,12 @@ def over(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, dim=None, keepdim=False: f(x, axis=dim, keepdims=keepdim)
 
 
+def nan_mean(x: Array, axis: Any, keepdims: bool) -> Any:
+    """Without a word about means of nothing, which are NaN."""
+    count = np.sum(~np.isnan(x), axis=axis, keepdims=keepdims)
+    return np.nansum(x, axis=axis, keepdims=keepdims) / count
+
+
 ARRANGED: dict[str, Callable[..., Any]] = {
     "unflatten": unflattened, "ravel": np.ravel, "t": np.transpose,
     "adjoint": lambda x: np.conj(np.swapaxes(x, -2, -1)),
@@ -127,7 +141,7 @@ ARRANGED: dict[str, Callable[..., Any]] = {
     "diag": np.diag, "diag_embed": embedded, "trace": np.trace, "tril": np.tril,
     "triu": np.triu, "unfold": windows, "block_diag": joined_blocks, "aminmax": both_ends,
     "cummax": accumulated(np.maximum), "cummin": accumulated(np.minimum),
-    "logcumsumexp": lambda x, dim: np.log(np.cumsum(np.exp(x), axis=dim)),
-    "nansum": over(np.nansum), "nanmean": over(np.nanmean),
+    "logcumsumexp": lambda x, dim: np.log(np.cumsum(np.exp(x), axis=dim)) if x.ndim else x,
+    "nansum": over(np.nansum), "nanmean": over(nan_mean),
     "dist": lambda x, y, p=2: np.sum(np.abs(x - y) ** p) ** (1 / np.longdouble(p)),
 }  # fmt: skip

@@ -1,9 +1,11 @@
 """Samples and references of values at a rank (median, quantile), of covariances and distances, of
-sums with products, and of the last few ops that write to places. Read `samples.py` first.
+sums with products, of differences and choices, and of a few ops that write to places. Read
+`samples.py` first.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +91,21 @@ STATISTICS = [
     ], "ifc", "sum", method=False, ulps=8),
     Op("vander_of_ones", [S(R(3), 1), S(R(3), 0)], "ifc", "sum", path="vander", method=False,
        diff=False),
+    Op("diff", [
+        S(R(5)), S(R(2, 3, 4)), S(R(2, 5), 2), S(R(4, 2), dim=0), S(R(3), 0), S(R(3), 9),
+        S(R(2, 3), 1, 1, R(2, 1)), S(R(2, 3), append=R(2, 2)), S(R(0)), S(R(1, 3), 1, 0),
+    ], "bifhc", ulps=4),
+    *(
+        Op(name, [
+            S(R(5)), S(R(2, 3, 4), dim=1), S(R(4), dx=0.5), S(R(2, 4), Arr((4,), 0, 3)),
+            S(R(2, 4), Arr((2, 4), 0, 3)), S(R(4, 2), Arr((4,), 0, 3), dim=0), S(R(1)),
+        ], "fc", method=False, ulps=16)
+        for name in ("trapezoid", "cumulative_trapezoid")
+    ),
+    Op("combinations", [
+        S(R(4)), S(R(4), r=3), S(R(3), with_replacement=True), S(R(3), 1), S(R(2), 3), S(R(0)),
+        S(R(2), r=3, with_replacement=True),
+    ], "bifhc"),
     Op("diagonal_scatter", [
         S(R(3, 3), R(3)), S(R(3, 4), R(3), 1), S(R(3, 4), R(2), offset=-1),
         S(R(2, 3, 4), R(3, 2), dim1=0, dim2=2), S(R(3, 3), R(0), 5),
@@ -204,6 +221,29 @@ def index_reduce(
     return np.moveaxis(out, 0, dim)
 
 
+def diff(x: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    parts = [p for p in (prepend, x, append) if p is not None]
+    return np.diff(np.concatenate(parts, axis=dim), n, axis=dim)
+
+
+def slabs(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Any:
+    y = np.moveaxis(y, dim, -1)
+    if x is not None:
+        x = x if x.ndim == 1 else np.moveaxis(x, dim, -1)
+        dx = np.diff(x, axis=-1)
+    return (y[..., 1:] + y[..., :-1]) / 2 * dx
+
+
+def cumulative(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Any:
+    return np.moveaxis(np.cumsum(slabs(y, x, dx, dim), axis=-1), -1, dim)
+
+
+def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Any:
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(choose(range(len(x)), r))
+    return x[np.array(rows, np.int64).reshape(len(rows), r)]
+
+
 STATISTICAL: dict[str, Callable[..., Any]] = {
     "median": median(False), "nanmedian": median(True), "quantile": quantile(np.quantile),
     "nanquantile": quantile(np.nanquantile), "cov": cov, "cov_weighted": cov,
@@ -211,5 +251,7 @@ STATISTICAL: dict[str, Callable[..., Any]] = {
     "diagonal_scatter": diagonal_scatter, "index_reduce": index_reduce,
     "addr": lambda x, a, b, beta=1, alpha=1: added(x, np.outer(a, b), beta, alpha),
     "addbmm": lambda x, a, b, beta=1, alpha=1: added(x, np.matmul(a, b).sum(0), beta, alpha),
-    "vander": vander, "vander_of_ones": vander,
+    "diff": diff, "trapezoid": lambda *a, **k: slabs(*a, **k).sum(-1),
+    "cumulative_trapezoid": cumulative, "combinations": combinations, "vander": vander,
+    "vander_of_ones": vander,
 }  # fmt: skip

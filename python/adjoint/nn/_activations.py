@@ -12,6 +12,13 @@ def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input.copy_(result) if inplace else result
 
 
+def _require_float(input: Tensor, name: str) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if not input.is_floating_point():
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}: use .float()')
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)."""
     return input.relu_() if inplace else input.relu()
@@ -67,6 +74,38 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """The input where it exceeds the threshold, `value` elsewhere."""
     return _finish(input, ad.threshold(input, threshold, value), inplace)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """The input where its magnitude exceeds lambd, 0 elsewhere."""
+    return ad.hardshrink(input, lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """The input brought nearer to 0 by lambd, and not beyond it."""
+    if not lambd >= 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    _require_float(input, "softshrink")
+    inner = ad.where(input < -lambd, input + lambd, input * 0)
+    return ad.where(input > lambd, input - lambd, inner)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """Input - tanh(input)."""
+    return input - input.tanh()
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of the input along an axis times the sigmoid of the second."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if input.size(dim) % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size {input.size(dim)}"
+        )
+    _require_float(input, "glu")
+    first, second = input.chunk(2, dim)
+    return first * second.sigmoid()
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

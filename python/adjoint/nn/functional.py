@@ -7,6 +7,8 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 from adjoint.nn._activations import celu as celu
 from adjoint.nn._activations import elu as elu
 from adjoint.nn._activations import gelu as gelu
+from adjoint.nn._activations import glu as glu
+from adjoint.nn._activations import hardshrink as hardshrink
 from adjoint.nn._activations import hardsigmoid as hardsigmoid
 from adjoint.nn._activations import hardswish as hardswish
 from adjoint.nn._activations import hardtanh as hardtanh
@@ -23,8 +25,10 @@ from adjoint.nn._activations import silu as silu
 from adjoint.nn._activations import softmax as softmax
 from adjoint.nn._activations import softmin as softmin
 from adjoint.nn._activations import softplus as softplus
+from adjoint.nn._activations import softshrink as softshrink
 from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
+from adjoint.nn._activations import tanhshrink as tanhshrink
 from adjoint.nn._activations import threshold as threshold
 from adjoint.nn._layers import bilinear as bilinear
 from adjoint.nn._layers import cosine_similarity as cosine_similarity
@@ -60,6 +64,8 @@ __all__ = [
     "elu",
     "embedding",
     "gelu",
+    "glu",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
@@ -88,7 +94,9 @@ __all__ = [
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
+    "tanhshrink",
     "threshold",
 ]
