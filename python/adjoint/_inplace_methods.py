@@ -34,11 +34,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     grow beyond what it is a view of.
     """
     shape = _shape(sizes)
-    if self.requires_grad:
+    if self.requires_grad and not _core.is_inference_mode_enabled():
         raise RuntimeError("cannot resize variables that require grad: use detach(), or reshape()")
     for size in shape:
         if size < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {shape}")
+    if shape == tuple(self.shape):
+        return self
     return self._resize_to(shape)
 
 

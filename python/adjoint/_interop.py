@@ -288,6 +288,11 @@ def set_(
     stride: Any = None,
 ) -> Tensor:
     """Make this tensor refer to another tensor's (or storage's) memory."""
+    if _core.is_grad_enabled() and self.requires_grad and self.is_leaf:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. (set_; "
+            "fix: wrap the change in `with no_grad():`)"
+        )
     other = getattr(source, "_tensor", source)
     if other is None:
         other = _core.empty(0, dtype=self.dtype)

@@ -283,8 +283,13 @@ def _suffixes(t: Tensor) -> list[str]:
         found.append(f"size={tuple(t.shape)}")
     if not _dtype_is_evident(_short_name(t.dtype), _short_name(get_default_dtype()), empty):
         found.append(f"dtype={t.dtype}")
-    if t.grad_fn is not None:
-        found.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
+    try:
+        node = t.grad_fn
+        history = "" if node is None else node.name().rpartition("::")[2]
+    except RuntimeError:  # a view whose base was changed since, in a way that has no history
+        history = "Invalid"
+    if history:
+        found.append(f"grad_fn=<{history}>")
     elif t.requires_grad:
         found.append("requires_grad=True")
     if (tangent := forward_ad.unpack_dual(t).tangent) is not None:

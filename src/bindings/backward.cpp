@@ -174,6 +174,7 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
 
 // --- the pass under way
 // -----------------------------------------------------------------------------
+PyObject* run_restricted(PyObject*, PyObject*) { return PyBool_FromLong(current_run_restricted()); }
 PyObject* run_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run_id()); }
 PyObject* current_node_(PyObject*, PyObject*) {
   return guard([&] { return to_python(current_node()); });
@@ -212,6 +213,8 @@ PyMethodDef functions[] = {
      "A number for the backward pass under way in this thread; -1 outside of one."},
     {"_current_autograd_node", current_node_, METH_NOARGS,
      "The node whose derivative is being computed in this thread, or None."},
+    {"_current_pass_has_inputs", run_restricted, METH_NOARGS,
+     "Whether the backward pass under way in this thread computes gradients of given inputs only."},
     {"_queue_callback", queue_callback_, METH_O, "Calls a function when the pass is over."},
     {"_will_engine_execute_node", will_execute_, METH_O,
      "Whether the pass under way in this thread executes a node."},

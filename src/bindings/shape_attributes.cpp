@@ -61,10 +61,11 @@ PyObject* become(const Tensor& t, const Tensor& seen) {
   t->data = seen->data;
   std::copy_n(seen->dims, 2 * kInlineDims, t->dims);
   t.set(kContiguous, seen.contiguous());
+  bool current = !stale_view(t.get());
   bump_version(t);
   if (seen->grad_fn) set_history(t, seen->grad_fn, seen->output_nr);
   share_tangents(t, seen);
-  if (t.is_view()) t->view_version = t->storage->version;
+  if (t.is_view() && current) t->view_version = t->storage->version;
   return to_python(t);
 }
 

@@ -100,6 +100,11 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
           "computed variable in a "
           "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
+    if (on && t.has(kInference) && !mode_on(kInferenceOn)) {
+      runtime_error(
+          "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. "
+          "fix: use a clone()");
+    }
     if (on && !is_differentiable(t.dtype())) {
       runtime_error(
           "only Tensors of floating point and complex dtype can require gradients (this one is ",
@@ -110,9 +115,12 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
   });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
-  TensorObject* t = as_tensor(o);
-  // A value unpacked for a leaf has the leaf's accumulator as history.
-  return PyBool_FromLong((!t->grad_fn || !t->grad_fn->backward) && !stale_view(t));
+  return guard([&]() -> PyObject* {
+    TensorObject* t = as_tensor(o);
+    if (stale_view(t)) refresh_view_history(t);
+    // A value unpacked for a leaf has the leaf's accumulator as history.
+    return PyBool_FromLong(!t->grad_fn || !t->grad_fn->backward);
+  });
 }
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
@@ -163,6 +171,10 @@ int set_grad(PyObject* o, PyObject* v, void*) {
   });
 }
 PyObject* get_version(PyObject* o, void*) {
+  if (as_tensor(o)->flags & kInference) {
+    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return nullptr;
+  }
   return PyLong_FromUnsignedLong(as_tensor(o)->storage->version);
 }
 PyObject* get_base(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->base)); }
@@ -204,6 +216,9 @@ int set_data(PyObject* o, PyObject* v, void*) {
     Tensor fresh = alias(from);
     if (fresh->shape != fresh->dims || t->shape != t->dims)
       not_implemented("assigning .data with more than six axes");
+    // Whoever saved this tensor has to notice, whatever the versions of the two memories are.
+    fresh->storage->version = std::max(fresh->storage->version, t->storage->version) + 1;
+    fresh->storage->changed = SourceLine::here();
     std::swap(t->storage, fresh->storage);
     std::swap(t->data, fresh->data);
     t->ndim = fresh->ndim;

@@ -51,6 +51,8 @@ void accumulate_grad(TensorObject* leaf, const Tensor& grad);
 int64_t current_run_id();
 // The node whose backward is running: borrowed, null where there is none.
 Node* current_node();
+// Whether it is restricted to the paths to some inputs (autograd.grad, inputs=).
+bool current_run_restricted();
 // Calls `callable` when the pass is over; throws outside of a pass.
 void queue_callback(PyObject* callable);
 // Whether it reaches `node`: an answer that holds for the whole pass. Throws outside of a pass.

@@ -30,6 +30,7 @@ class Run {
   int64_t id() const { return id_; }
   std::span<const Root> roots() const { return roots_; }
   Node* busy() const { return busy_; }
+  bool restricted() const { return restricted_; }
   void add_callback(PyObject* callable);
   bool will_execute(Node* node);
   std::vector<Node*> execution_order() const;

@@ -42,7 +42,8 @@ void pass_cut(TensorObject* to, Cut* c) {
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op) {
   auto* c = new Cut{.reason = reason, .in_forward = t_in_function_forward, .op = op};
   SourceLine::capture(&c->line);
-  Edge e = gradient_edge(from);
+  // The history of a view whose base was changed since may be refused; it is not needed here.
+  Edge e = stale_view(from) ? Edge{} : gradient_edge(from);
   if (e.node) {
     c->from = PyWeakref_NewRef(reinterpret_cast<PyObject*>(e.node), nullptr);
     if (!c->from) PyErr_Clear();

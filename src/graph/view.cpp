@@ -19,45 +19,114 @@
 namespace adjoint {
 namespace {
 
-struct Geometry {
+// Which elements of its base a view shows. `at` counts from the base's first element, in elements
+// of the view's dtype; those of a complex view of real memory are counted one by one (a last axis
+// of 2).
+struct Window {
   Dims shape, strides;
-  int64_t offset;
+  int64_t at;
+  DType dtype;
 };
 
-Geometry geometry_of(const Tensor& t) { return {Dims(t.shape()), Dims(t.strides()), t.offset()}; }
+bool is_parts_of(DType real, DType complex) {
+  return is_complex(complex) && real_dtype(complex) == real;
+}
 
-// saved[0..2]: shape, strides, offset of the view; saved[3]: the wrapped node; saved[4], saved[5]:
-// strides and offset of the base.
+Window view_window(const Tensor& view, const Tensor& base) {
+  Window w{Dims(view.shape()), Dims(view.strides()), view->data - base->data, view.dtype()};
+  if (!is_parts_of(base.dtype(), view.dtype())) {
+    w.at /= static_cast<int64_t>(view.itemsize());
+    return w;
+  }
+  // A complex view of real memory, as one of pairs of numbers. It need not start at an even one.
+  for (int64_t& s : w.strides) s *= 2;
+  w.shape.push_back(2);
+  w.strides.push_back(1);
+  w.at /= static_cast<int64_t>(base.itemsize());
+  return w;
+}
+
+// The elements of `whole`, which is laid out as the base is, that the window shows: by ops.
+Tensor look(const Tensor& whole, const Window& w) {
+  int64_t start = whole.offset();
+  if (whole.dtype() == w.dtype) return op<"as_strided">(whole, w.shape, w.strides, start + w.at);
+  if (is_complex(whole.dtype()))
+    return op<"as_strided">(op<"view_as_real">(whole), w.shape, w.strides, 2 * start + w.at);
+  Tensor pairs = op<"as_strided">(whole, w.shape, w.strides, start + w.at);
+  return op<"view_as_complex">(op<"contiguous">(pairs));
+}
+
+// `whole` with these elements replaced.
+Tensor put(const Tensor& whole, const Tensor& by, const Window& w) {
+  if (is_complex(whole.dtype()) && !is_complex(w.dtype)) {
+    Tensor parts =
+        op<"as_strided_scatter">(op<"view_as_real">(whole), by, w.shape, w.strides, w.at);
+    return op<"view_as_complex">(op<"contiguous">(parts));
+  }
+  bool pairs = is_complex(w.dtype) && !is_complex(whole.dtype());
+  Tensor from = pairs ? op<"view_as_real">(by).tensor() : by;
+  return op<"as_strided_scatter">(whole, from, w.shape, w.strides, w.at);
+}
+
+// What a CopySlices node keeps.
+enum Slot { kShape, kStrides, kAt, kType, kInner, kBaseStrides, kSlots };
+
 void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
-  Node* inner = reinterpret_cast<Node*>(n->saved[3].value.python());
-  const Value &shape = n->saved[0].value, &strides = n->saved[1].value, &offset = n->saved[2].value;
-  if (n->released || !inner) fail_freed(n);
-  // The gradient laid out as the base was, so that the view's geometry means the same elements.
-  Tensor g = grads[0];
-  Dims base_strides = n->saved[4].value.ints();
-  int64_t base_offset = n->saved[5].value.integer();
-  Tensor whole = op<"_with_strides">(g, base_strides);
-  Value at = offset.integer() - base_offset;
-  Tensor slice = op<"as_strided">(whole, shape, strides, at);
+  if (n->released || n->saved[kInner].value.is_none()) fail_freed(n);
+  auto* inner = reinterpret_cast<Node*>(n->saved[kInner].value.python());
+  Window w{n->saved[kShape].value.ints(), n->saved[kStrides].value.ints(),
+           n->saved[kAt].value.integer(), n->saved[kType].value.dtype()};
+  // The gradient laid out as the base was, so that the window means the same elements.
+  Tensor whole = op<"_with_strides">(grads[0], n->saved[kBaseStrides].value.ints());
+  Tensor slice = op<"clone">(look(whole, w));
   std::vector<Tensor> inner_result(inner->edge_count);
-  Tensor inner_grads[1] = {op<"clone">(slice)};
+  Tensor inner_grads[1] = {slice};
   inner->backward(inner, inner_grads, inner_result.data());
   if (mode_on(kStrongZeros)) keep_zeros(inner, inner_grads, inner_result.data());
   for (int i = 1; i < inner->edge_count; ++i) result[i] = std::move(inner_result[i]);
-  if (n->edges[0].node) {
-    Tensor into = inner_result[0] ? inner_result[0] : zeros(slice.shape(), slice.dtype());
-    result[0] = op<"as_strided_scatter">(whole, op<"expand">(into, shape), shape, strides, at);
-  }
+  if (!n->edges[0].node) return;
+  Tensor into = inner_result[0] ? inner_result[0] : zeros(slice.shape(), slice.dtype());
+  if (is_complex(into.dtype()) && !is_complex(slice.dtype())) into = op<"real">(into);
+  if (into.dtype() != slice.dtype()) into = op<"_to_copy">(into, slice.dtype());
+  result[0] = put(whole, op<"expand">(into, slice.shape()), w);
 }
 
-[[noreturn]] void refuse_function_view(const Tensor& t, const char* what) {
-  runtime_error(
-      "Output ", t->grad_fn ? t->output_nr : 0, " of ",
-      t->grad_fn ? t->grad_fn->name : "a custom Function", " is a view and ", what,
-      ". This view was created inside a custom Function (or because an input was returned as-is) "
-      "and the autograd logic to handle view+inplace would override the custom backward associated "
-      "with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
-      "can fix this by cloning the output of the custom Function.");
+// A base that was given other memory (`.data =`, set_, resize_) has nothing to do with the views of
+// its old one any more.
+bool parted(const Tensor& view) { return view->storage != view->base->storage; }
+
+[[noreturn]] void refuse_by_creation(const Tensor& t, const char* modified) {
+  std::string message;
+  bool unrecorded = t.has(kNoGradView) || t.has(kInferenceView);
+  std::string output =
+      t->grad_fn ? text("Output ", t->output_nr, " of ", t->grad_fn->name) : std::string();
+  if (unrecorded) {
+    bool no_grad = t.has(kNoGradView);
+    const char* mode = no_grad ? "no_grad" : "inference_mode";
+    message = text(
+        output.empty() ? "A view was" : output + " is a view of a view which was", " created in ",
+        no_grad ? "no_grad" : "inference", " mode and ", modified, " modified inplace ",
+        no_grad ? "with grad mode enabled" : "in normal mode",
+        ". Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+        "your code by moving both the view and the inplace either both inside the ",
+        mode,
+        " block (if you don't want the inplace to be tracked) or both outside (if you want "
+        "the inplace to be tracked).");
+  } else {
+    message = text(output.empty() ? "Output of a function" : output, " is a view and ", modified,
+                   " modified inplace. ");
+    message +=
+        t.has(kMultiView)
+            ? "This view is the output of a function that returns multiple views. Such "
+              "functions do not allow the output views to be modified inplace. You should "
+              "replace the inplace operation by an out-of-place one."
+            : "This view was created inside a custom Function (or because an input was "
+              "returned as-is) and the autograd logic to handle view+inplace would override "
+              "the custom backward associated with the custom Function, leading to incorrect "
+              "gradients. This behavior is forbidden. You can fix this by cloning the output "
+              "of the custom Function.";
+  }
+  runtime_error(message);
 }
 
 }  // namespace
@@ -68,18 +137,33 @@ Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
 
 Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype) {
   Tensor v = on_storage(t->storage, shape, strides, offset, dtype);
+  if (t.has(kInference)) {  // an inference tensor of its own: nothing tracks views of those
+    v.set(kInference);
+    return v;
+  }
   TensorObject* base = t->base ? t->base : t.get();
   Py_INCREF(base);
   v->base = base;
   v->view_version = t->storage->version;
-  if (!grad_enabled()) v.set(kNoGradView);
-  v->flags |= t->flags & (kInference | kFunctionView | kMultiView);
+  if (grad_enabled()) {
+    v->flags |= t->flags & kCreation;
+    return v;
+  }
+  v.set(mode_on(kInferenceOn) ? kInferenceView : kNoGradView);
+  // As in PyTorch, a view requires grad when its base does, recorded or not.
+  if (needs_grad(t.get()) && is_differentiable(dtype)) v.set(kRequiresGrad);
   return v;
 }
 
 namespace {
 
 void refuse_unwritable(const Tensor& t, const char* what) {
+  if (t.has(kInference) && !mode_on(kInferenceOn)) {
+    runtime_error(
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+        "clone to get a normal tensor before doing inplace update. (",
+        what, " on a tensor of shape ", t.shape(), ")");
+  }
   if (t->storage->read_only) {
     runtime_error(
         what, ": this tensor shares read-only memory; use .clone() to get one that can be written");
@@ -100,43 +184,29 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
   // A view made before its base came to require grad knows nothing of it, but changes it.
   bool changes_leaf = t.is_view() && needs_grad(t->base) && !t->base->grad_fn;
   if (!recording && !needs_grad(t.get()) && !changes_leaf) return;
-  if (t.requires_grad() && t.is_leaf() && !stale_view(t.get())) {
-    if (t.is_view()) {
+  if (t.is_view()) {
+    Tensor base = Tensor::borrow(t->base);
+    if (parted(t)) return;
+    if (t->flags & kCreation) refuse_by_creation(t, "is being");
+    if (base.is_leaf() && (base.requires_grad() || t.requires_grad())) {
       runtime_error(
-          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+          "a view of a leaf Variable that requires grad is being used in an in-place operation. (",
+          what, " on a view of shape ", t.shape(), " of a leaf of shape ", base.shape(),
+          "; fix: clone the leaf first, or wrap the change in `with no_grad():`)");
     }
+    if (t.dtype() != base.dtype() && !is_parts_of(t.dtype(), base.dtype()) &&
+        !is_parts_of(base.dtype(), t.dtype())) {
+      runtime_error("a ", t.dtype(), " view of a ", base.dtype(),
+                    " tensor is being modified inplace while gradients are recorded (", what,
+                    "), which is not supported; fix: build the tensor from its parts instead");
+    }
+    return;
+  }
+  if (t.requires_grad() && t.is_leaf()) {
     runtime_error("a leaf Variable that requires grad is being used in an in-place operation. (",
                   what, " on a leaf of shape ", t.shape(),
                   "; fix: use the out-of-place form, or wrap the change in "
                   "`with no_grad():`)");
-  }
-  if (!t.is_view()) return;
-  if (t.has(kFunctionView)) refuse_function_view(t, "is being modified inplace");
-  if (t.has(kNoGradView)) {
-    runtime_error(
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-        "Make the view outside no_grad, or change it inside no_grad.");
-  }
-  Tensor base = Tensor::borrow(t->base);
-  if (base.requires_grad() && base.is_leaf()) {
-    runtime_error(
-        "a view of a leaf Variable that requires grad is being used in an in-place operation. (",
-        what, " on a view of shape ", t.shape(), " of a leaf of shape ", base.shape(),
-        "; fix: clone the leaf first, or wrap the change in `with no_grad():`)");
-  }
-  if (t.has(kMultiView)) {
-    runtime_error("Output ", t->output_nr, " of ",
-                  t->grad_fn ? t->grad_fn->name : "a multi-view op",
-                  " is a view and is being modified inplace. This view is the output of a function "
-                  "that returns "
-                  "multiple views. Such functions do not allow the output views to be modified "
-                  "inplace. You should "
-                  "replace the inplace operation by an out-of-place one.");
-  }
-  if (t.dtype() != base.dtype()) {
-    runtime_error("a ", t.dtype(), " view of a ", base.dtype(),
-                  " tensor is being modified inplace while gradients are recorded (", what,
-                  "), which is not supported; fix: build the tensor from its parts instead");
   }
 }
 
@@ -155,20 +225,20 @@ void bump_version(const Tensor& t) {
 
 void rebase_history(const Tensor& t, Node* node) {
   set_meta(node, 0, t);
-  if (!t.is_view()) {
+  if (!t.is_view() || parted(t)) {
     change_history(t, node, 0);
     return;
   }
   Tensor base = Tensor::borrow(t->base);
   Edge base_edge = gradient_edge(base.get());
-  Node* slices = new_node("CopySlices", copy_slices_backward, node->edge_count, 6);
-  Geometry g = geometry_of(t);
-  slices->saved[0].value = g.shape;
-  slices->saved[1].value = g.strides;
-  slices->saved[2].value = g.offset;
-  slices->saved[3].value = Value::object(reinterpret_cast<PyObject*>(node));
-  slices->saved[4].value = Dims(base.strides());
-  slices->saved[5].value = base.offset();
+  Node* slices = new_node("CopySlices", copy_slices_backward, node->edge_count, kSlots);
+  Window w = view_window(t, base);
+  slices->saved[kShape].value = w.shape;
+  slices->saved[kStrides].value = w.strides;
+  slices->saved[kAt].value = w.at;
+  slices->saved[kType].value = w.dtype;
+  slices->saved[kInner].value = Value::object(reinterpret_cast<PyObject*>(node));
+  slices->saved[kBaseStrides].value = Dims(base.strides());
   slices->edges[0] = base_edge;
   for (int i = 1; i < node->edge_count; ++i) {
     slices->edges[i] = node->edges[i];
@@ -180,33 +250,19 @@ void rebase_history(const Tensor& t, Node* node) {
   refresh_view_history(t.get());
 }
 
-namespace {
-
-// The view's elements taken from its base, by ops. A complex view of real memory, or a real one of
-// complex memory, goes through the other dtype.
-Tensor gather(const Tensor& base, const Tensor& t) {
-  Geometry g = geometry_of(t);
-  if (base.dtype() == t.dtype()) return op<"as_strided">(base, g.shape, g.strides, g.offset);
-  if (is_complex(base.dtype())) {
-    return op<"as_strided">(op<"view_as_real">(base), g.shape, g.strides, g.offset);
-  }
-  for (int64_t& s : g.strides) s *= 2;
-  g.shape.push_back(2);
-  g.strides.push_back(1);
-  return op<"view_as_complex">(op<"as_strided">(base, g.shape, g.strides, 2 * g.offset));
-}
-
-}  // namespace
-
 void refresh_view_history(TensorObject* view) {
   Tensor t = Tensor::borrow(view), base = Tensor::borrow(view->base);
   if (!base.requires_grad()) return;
-  bool of_function = t->grad_fn && is_function_node(t->grad_fn);
-  if (t.has(kFunctionView) || (t.has(kMultiView) && of_function)) {
-    refuse_function_view(t, "its base or another view of its base has been modified inplace");
+  if (parted(t)) {
+    t->view_version = t->storage->version;
+    return;
   }
+  // Several views of one op can be taken from the base again; PyTorch refuses them too.
+  bool of_function = t->grad_fn && is_function_node(t->grad_fn);
+  if ((t->flags & kCreation & ~kMultiView) || (t.has(kMultiView) && of_function))
+    refuse_by_creation(t, "its base or another view of its base has been");
   GradMode on(true);
-  Tensor fresh = gather(base, t);
+  Tensor fresh = look(base, view_window(t, base));
   change_history(t, fresh->grad_fn, fresh->output_nr);
 }
 

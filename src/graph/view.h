@@ -9,6 +9,11 @@
 
 namespace adjoint {
 
+// Where a view came from decides whether it may be changed in place while gradients are recorded.
+// A view of such a view inherits this. kMultiView, kNoGradView and kFunctionView are others.
+inline constexpr Flag kInferenceView = static_cast<Flag>(512);  // made in inference mode
+inline constexpr uint16_t kCreation = kMultiView | kNoGradView | kFunctionView | kInferenceView;
+
 // A view of `t` with the given geometry (offset in elements from the start of the storage).
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);
 // The same memory seen as elements of another dtype; the geometry counts elements of that dtype.

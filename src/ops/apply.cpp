@@ -4,12 +4,45 @@
 #include "../engine/anomaly.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
-#include "op_cache.h"
 #include "direct.h"
 #include "dual.h"
+#include "op_cache.h"
 #include "record.h"
 
 namespace adjoint {
+
+namespace {
+
+template <class F>
+void each_result(const Value& out, F&& f) {
+  if (out.is_tensor()) return f(out.object());
+  if (!out.is_tensors()) return;
+  for (const Tensor& t : out.tensors()) {
+    if (t) f(t.get());
+  }
+}
+
+bool is_argument(const Op& op, const Value* args, const TensorObject* t) {
+  for (int i = 0; i < op.argument_count; ++i) {
+    if (args[i].is_tensor() && args[i].object() == t) return true;
+  }
+  return false;
+}
+
+// What results owe to the mode they were made in: those of inference mode, and views of which there
+// are several.
+void mark_creation(const Op& op, const Value* args, const Value& out) {
+  each_result(out, [&](TensorObject* t) {
+    if (is_argument(op, args, t)) return;
+    if (mode_on(kInferenceOn)) {
+      if (!t->base && !op.is_view) t->flags |= kInference;
+    } else if (t->base && grad_enabled()) {
+      t->flags = static_cast<uint16_t>((t->flags & ~kCreation) | kMultiView);
+    }
+  });
+}
+
+}  // namespace
 
 Value apply(const Op& op, Value* args) {
   if (op.operands) {
@@ -22,6 +55,7 @@ Value apply(const Op& op, Value* args) {
     watch.emplace(op, args, false);
   Call c{op, args};
   Value out = t_op_cache ? cached_forward(c) : op.forward(c);
+  if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
     record(c, out);
   } else {

@@ -129,7 +129,8 @@ void record(Call& c, Value& out) {
   const Op& op = c.op;
   if (out.is_tensor()) {
     Tensor t = out.tensor();
-    if (!is_differentiable(t.dtype())) return mark_unrecorded(op, c.args, out);
+    if (!is_differentiable(t.dtype()) || (op.is_view && t.has(kInference)))
+      return mark_unrecorded(op, c.args, out);
     for (int k = 0; k < op.tensor_arguments; ++k) {
       const Value& v = c.args[op.tensor_at[k]];
       if (v.is_tensor() && v.object() == t.get()) return;  // returned as it came
@@ -154,7 +155,6 @@ void record(Call& c, Value& out) {
       continue;
     }
     set_history(ts[k], node.get(), static_cast<uint32_t>(k));
-    if (op.is_multi_view) ts[k].set(kMultiView);
   }
 }
 

@@ -73,13 +73,11 @@ static const Op& sort_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           int64_t n = t.ndim() ? t.size(wrap_dim(c.integer(1), t.ndim())) : 1;
-          Tensors r = sorted(t, c.integer(1), n, c.flag(2), "sort");
-          c.kept = r[1];
-          return r;
+          return sorted(t, c.integer(1), n, c.flag(2), "sort");
         })
-        .vjp(nothing,
+        .vjp(output(1),
              [](Context& c, Tensor* grads) {
-               grads[0] = back_to_positions(c, c.in(1).integer(), c.kept());
+               grads[0] = back_to_positions(c, c.in(1).integer(), c.out(1));
              })
         .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.kept()); })
         .results({"values", "indices"});
@@ -107,13 +105,11 @@ static const Op& topk_ =
           if (k < 0 || k > n) {
             runtime_error("selected index k out of range: k is ", k, ", the axis has ", n);
           }
-          Tensors r = sorted(t, c.integer(2), k, c.flag(3), "topk");
-          c.kept = r[1];
-          return r;
+          return sorted(t, c.integer(2), k, c.flag(3), "topk");
         })
-        .vjp(nothing,
+        .vjp(output(1),
              [](Context& c, Tensor* grads) {
-               grads[0] = back_to_positions(c, c.in(2).integer(), c.kept());
+               grads[0] = back_to_positions(c, c.in(2).integer(), c.out(1));
              })
         .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(2), c.kept()); })
         .results({"values", "indices"});
@@ -140,7 +136,6 @@ static const Op& kthvalue_ =
             x = empty(shape, x.dtype());
             copy_into(x, one);
           }
-          c.kept = r[1];
           if (c.flag(3) || t.ndim() == 0) return r;
           for (Tensor& x : r) {
             Dims shape(x.shape());
@@ -149,13 +144,16 @@ static const Op& kthvalue_ =
           }
           return r;
         })
-        .vjp(nothing,
+        .vjp(output(1),
              [](Context& c, Tensor* grads) {
-               Tensor g = c.grad(0);
+               Tensor g = c.grad(0), positions = c.out(1);
                Span shape = c.shape(0);
-               if (!c.in(3).boolean() && shape.n)
-                 g = op<"unsqueeze">(g, wrap_dim(c.in(2).integer(), shape.n));
-               grads[0] = op<"scatter">(zeros(shape, g.dtype()), c.in(2), c.kept(), g);
+               if (!c.in(3).boolean() && shape.n) {
+                 int dim = wrap_dim(c.in(2).integer(), shape.n);
+                 g = op<"unsqueeze">(g, dim);
+                 positions = op<"unsqueeze">(positions, dim);
+               }
+               grads[0] = op<"scatter">(zeros(shape, g.dtype()), c.in(2), positions, g);
              })
         .jvp([](C c, const Tensor* t) -> Value {
           Tensor taken = op<"gather">(t[0], c.in(2), c.kept());

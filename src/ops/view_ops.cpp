@@ -370,10 +370,10 @@ static const Op& as_strided_scatter_ =
         "those of `src`.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0), src = c.tensor(1);
+          bool repeats = false;  // one element in several places: such strides are not kept
+          for (int i = 0; i < t.ndim(); ++i) repeats |= t.stride(i) == 0 && t.size(i) > 1;
           Tensor out = empty_strided(
-              t.shape(),
-              is_dense(t.shape(), t.strides()) ? Dims(t.strides()) : contiguous_strides(t.shape()),
-              t.dtype());
+              t.shape(), repeats ? contiguous_strides(t.shape()) : Dims(t.strides()), t.dtype());
           copy_into(out, t);
           if (!(src.shape() == Span(c.ints(2)))) {
             runtime_error("expected src to have a size equal to the slice: got ", src.shape(),

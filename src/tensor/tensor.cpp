@@ -161,7 +161,7 @@ Tensor empty(Span shape, DType dtype) {
     step *= shape[i] > 0 ? shape[i] : 1;
   }
   t->numel = n;
-  t->flags = kContiguous;
+  t->flags = kContiguous | (mode_on(kInferenceOn) ? kInference : 0);
   t->storage = new_storage(n * item_size(dtype));
   t->data = static_cast<char*>(t->storage->data);
   return t;
@@ -174,6 +174,7 @@ Tensor empty_strided(Span shape, Span strides, DType dtype) {
   Storage* s = new_storage(extent * item_size(dtype));
   Tensor t = on_storage(s, shape, strides, 0, dtype);
   drop(s);
+  if (mode_on(kInferenceOn)) t.set(kInference);
   return t;
 }
 
@@ -234,7 +235,9 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
 }
 
 Tensor alias(const Tensor& t) {
-  return on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
+  Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
+  if (t.has(kInference)) a.set(kInference);
+  return a;
 }
 
 }  // namespace adjoint

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+import warnings
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar
 
 from adjoint import _core
@@ -13,12 +14,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode:
-    """Sets grad mode on entry and back on exit; decorates functions, generators, coroutines."""
+    """Sets a mode on entry and back on exit; decorates functions of every kind."""
 
     _value: bool
 
     def __init__(self) -> None:
-        self._before: list[bool] = []
+        self._before: list[Any] = []
 
     def clone(self) -> _Mode:
         """A fresh context with the same setting."""
@@ -32,54 +33,107 @@ class _Mode:
         _core._set_grad_enabled(self._before.pop())
 
     def __call__(self, function: F) -> F:
+        """Decorate a function, a generator, a coroutine or an asynchronous generator."""
         if inspect.isclass(function):
-            raise TypeError(
-                f"{type(self).__name__} decorates functions; decorate the methods of "
-                f"{function.__name__} instead of the class"
-            )
+            return _decorate_class(self, function)  # type: ignore[no-any-return]
+        wrap = _wrap_function
         if inspect.isgeneratorfunction(function):
-            return _wrap_generator(self, function)  # type: ignore[return-value]
-        if inspect.iscoroutinefunction(function):
+            wrap = _wrap_generator
+        elif inspect.iscoroutinefunction(function):
+            wrap = _wrap_coroutine
+        elif inspect.isasyncgenfunction(function):
+            wrap = _wrap_async_generator
+        return wrap(self, function)  # type: ignore[return-value]
 
-            @functools.wraps(function)
-            async def coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self.clone():
-                    return await function(*args, **kwargs)
 
-            return coroutine  # type: ignore[return-value]
+def _decorate_class(mode: _Mode, cls: Any) -> Any:
+    warnings.warn(
+        "Decorating classes is deprecated and will be disabled in future versions. You should only "
+        "decorate functions or methods. To preserve the current behavior of class decoration, you "
+        "can directly decorate the `__init__` method and nothing else.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    cls.__init__ = _wrap_function(mode, cls.__init__)
+    return cls
 
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+def _wrap_function(mode: _Mode, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode.clone():
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def _drive(mode: _Mode, inner: Any) -> Generator[Any, Any, Any]:
+    """Run a generator (or what a coroutine awaits): in the mode while it runs, not in between."""
+    try:
+        with mode.clone():
+            item = next(inner)
+        while True:
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with mode.clone():
+                    inner.close()
+                raise
+            except BaseException as error:
+                with mode.clone():
+                    item = inner.throw(error)
+            else:
+                with mode.clone():
+                    item = inner.send(sent)
+    except StopIteration as stop:
+        return stop.value
 
 
 def _wrap_generator(mode: _Mode, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The mode holds while the generator runs, not while its caller does."""
-
     @functools.wraps(function)
     def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from _drive(mode, function(*args, **kwargs)))
+
+    return generator
+
+
+class _Driven:
+    """An awaitable in a mode: other tasks that run meanwhile do not see it."""
+
+    def __init__(self, mode: _Mode, awaitable: Any) -> None:
+        self._mode = mode
+        self._awaitable = awaitable
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from _drive(self._mode, self._awaitable.__await__()))
+
+
+def _wrap_coroutine(mode: _Mode, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await _Driven(mode, function(*args, **kwargs))
+
+    return coroutine
+
+
+def _wrap_async_generator(mode: _Mode, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
         try:
-            with mode.clone():
-                item = next(inner)
+            item = await _Driven(mode, inner.asend(None))
             while True:
                 try:
                     sent = yield item
                 except GeneratorExit:
-                    with mode.clone():
-                        inner.close()
+                    await _Driven(mode, inner.aclose())
                     raise
                 except BaseException as error:
-                    with mode.clone():
-                        item = inner.throw(error)
+                    item = await _Driven(mode, inner.athrow(error))
                 else:
-                    with mode.clone():
-                        item = inner.send(sent)
-        except StopIteration as stop:
-            return stop.value
+                    item = await _Driven(mode, inner.asend(sent))
+        except StopAsyncIteration:
+            return
 
     return generator
 
@@ -152,11 +206,25 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """Like `no_grad`, for code that never needs gradients."""
+    """Like `no_grad`, and results can never take part in a graph.
 
-    def __init__(self, mode: bool = True) -> None:
-        super().__init__()
-        self._mode = mode
+    Tensors made inside are inference tensors: they have no version counter, cannot be saved for
+    backward and cannot be changed in place outside. Tensors made before keep all of that; views of
+    them made inside may not be changed in place outside.
+
+    Parameters
+    ----------
+    mode
+        False turns it off again, and recording on, inside a block where it is on.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.inference_mode():
+    ...     y = ad.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         """Decorate at once when used as ``@inference_mode`` without parentheses."""
@@ -164,10 +232,19 @@ class inference_mode(_Mode):
             return super().__new__(cls)
         return cls()(mode)
 
-    @property
-    def _value(self) -> bool:  # type: ignore[override]
-        return _core.is_grad_enabled() and not self._mode
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._mode = mode
 
     def clone(self) -> _Mode:
         """A fresh context with the same setting."""
         return type(self)(self._mode)
+
+    def __enter__(self) -> None:
+        self._before.append((_core.is_grad_enabled(), _core._set_inference_mode(self._mode)))
+        _core._set_grad_enabled(not self._mode)
+
+    def __exit__(self, *exc: object) -> None:
+        grad, inference = self._before.pop()
+        _core._set_inference_mode(inference)
+        _core._set_grad_enabled(grad)

@@ -26,7 +26,7 @@ class ImperativeEngine:
 
     def is_checkpoint_valid(self) -> bool:
         """Whether the pass under way may run reentrant checkpoints."""
-        return True
+        return not _core._current_pass_has_inputs()
 
 
 class _VariableMeta(type):

@@ -167,7 +167,7 @@ class Frame:
 
     def value(self, promise: _Promise) -> Tensor:
         """The tensor that a promise stands for."""
-        number = _current_pass()
+        number = _core._current_graph_task_id()
         inside = number >= 0
         if not inside:
             number = next(_outside)
@@ -284,6 +284,3 @@ class Frame:
 
 def _keep_promise(promise: _Promise) -> Tensor:
     return promise.frame.value(promise)
-
-
-_current_pass: Callable[[], int] = getattr(_core, "_current_graph_task_id", lambda: -1)

@@ -13,8 +13,6 @@ from adjoint.autograd import Function, backward
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.random import fork_rng, get_rng_state, set_rng_state
 
-_pass_has_inputs: Callable[[], bool] = getattr(_core, "_current_pass_has_inputs", lambda: False)
-
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same tensors as leaves; what is no tensor as it is."""
@@ -57,7 +55,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Run the function again, recorded, and differentiate that."""
-        if _pass_has_inputs():
+        if _core._current_pass_has_inputs():
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
                 "passing an `inputs` parameter to .backward(). To resolve this error, you can "

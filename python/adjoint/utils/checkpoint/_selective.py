@@ -81,10 +81,10 @@ def create_selective_checkpoint_contexts(
     Parameters
     ----------
     policy_fn_or_list
-        ``policy(ctx, op, *args) -> CheckpointPolicy``, asked for every op that computes something
-        (views and changes in place are always done again); ``op`` is the function, such as
-        ``adjoint.mm``, or the name of an op that has none. Or a list of functions whose results
-        are kept.
+        ``policy(ctx, op, *args) -> CheckpointPolicy``, asked for every op that has a derivative
+        and computes something (views and changes in place are always done again); ``op`` is the
+        function, such as ``adjoint.mm``, or the name of an op that has none. Or a list of
+        functions whose results are kept.
     allow_cache_entry_mutation
         Do not raise when a kept result was changed in place since.
 

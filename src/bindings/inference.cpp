@@ -1,0 +1,50 @@
+// Inference mode: a flag of the thread and of the tensors made under it. The rules are where they
+// apply: ../graph/view.cpp (changes in place), ../graph/saved.cpp (saving), ../ops/apply.cpp
+// (results); people use python/adjoint/autograd/grad_mode.py.
+#include "python.h"
+
+namespace adjoint {
+namespace {
+
+PyObject* enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode_on(kInferenceOn)); }
+
+// Returns what was set before.
+PyObject* set_enabled(PyObject*, PyObject* on) {
+  int v = PyObject_IsTrue(on);
+  if (v < 0) return nullptr;
+  bool before = mode_on(kInferenceOn);
+  set_mode(kInferenceOn, v);
+  return PyBool_FromLong(before);
+}
+
+PyObject* is_inference_method(PyObject* o, PyObject*) {
+  return PyBool_FromLong(as_tensor(o)->flags & kInference);
+}
+PyObject* is_inference(PyObject*, PyObject* o) {
+  if (!is_tensor(o)) {
+    PyErr_Format(PyExc_TypeError, "is_inference(): argument 'input' must be Tensor, not %s",
+                 Py_TYPE(o)->tp_name);
+    return nullptr;
+  }
+  return is_inference_method(o, nullptr);
+}
+
+PyMethodDef functions[] = {
+    {"is_inference_mode_enabled", enabled, METH_NOARGS,
+     "Whether inference_mode is on in this thread."},
+    {"_set_inference_mode", set_enabled, METH_O,
+     "Turns inference mode on or off in this thread; returns what was set before."},
+    {"is_inference", is_inference, METH_O, "Whether a tensor was made in inference mode."},
+    {nullptr}};
+PyMethodDef methods[] = {{"is_inference", is_inference_method, METH_NOARGS,
+                          "Whether the tensor was made in inference mode."},
+                         {nullptr}};
+
+}  // namespace
+
+void add_inference(PyObject* module) {
+  add_functions(module, functions);
+  extend_tensor_type(methods, nullptr);
+}
+
+}  // namespace adjoint
