@@ -57,7 +57,11 @@ void dealloc(PyObject* o) {
     return;
   }
   if (t->accumulator && Py_REFCNT(t->accumulator) > 1 && Py_TYPE(o) == tensor_type) {
-    if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
+    // By hand: Python would call the finalizer once in the life of an object.
+    Py_SET_REFCNT(o, 1);
+    bool kept = disown_accumulator(t);
+    Py_SET_REFCNT(o, kept ? 1 : 0);
+    if (kept) return;
   }
   gc::untrack(o);
   if (t->weakrefs) PyObject_ClearWeakRefs(o);

@@ -190,6 +190,7 @@ Node* accumulator_of(TensorObject* t) {
     return n;
   }
   Node* n = new_node("AccumulateGrad", nullptr, 0, 0);
+  gc::forget_finalized(t);  // see finalize in ../bindings/tensor_type.cpp
   n->variable = t;
   t->accumulator = n;
   Py_INCREF(n);

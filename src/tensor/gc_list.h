@@ -47,4 +47,9 @@ inline void untrack(void* object) {
   self->previous &= kFinalized;
 }
 
+// The finalizer may run once more: an object from a free list keeps the mark of its former life.
+inline void forget_finalized(void* object) {
+  if (youngest) link_of(object)->previous &= ~kFinalized;
+}
+
 }  // namespace adjoint::gc
