@@ -59,12 +59,12 @@ def is_floating_point(input: Tensor) -> bool:
 
 def is_conj(input: Tensor) -> bool:
     """False: `conj` computes its result at once."""
-    return input.is_conj()
+    return bool(input.is_conj())
 
 
 def is_neg(input: Tensor) -> bool:
     """False: negations are computed at once."""
-    return input.is_neg()
+    return bool(input.is_neg())
 
 
 def is_complex(input: Tensor) -> bool:

@@ -1,4 +1,5 @@
 // Operators: x * y, 2 - x, x @ y, x < y, x += y.
+#include "../ops/direct.h"
 #include "subclass.h"
 
 namespace adjoint {
@@ -115,15 +116,25 @@ struct Operands {
   bool lent[2] = {false, false};
 };
 
+// See direct.h: null where the general way is needed.
+inline TensorObject* short_way(const Op& op, PyObject* a, PyObject* b) {
+  if (op.operands != 2) return nullptr;
+  if (is_tensor(a)) {
+    if (is_tensor(b)) return direct_pair(op, as_tensor(a), as_tensor(b));
+    if (PyFloat_CheckExact(b))
+      return direct_number(op, as_tensor(a), Value(PyFloat_AS_DOUBLE(b)), 0);
+  } else if (PyFloat_CheckExact(a)) {
+    return direct_number(op, as_tensor(b), Value(PyFloat_AS_DOUBLE(a)), 1);
+  }
+  return nullptr;
+}
+
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
     PyObject* result;
     if (g_subclasses && overridden(O, "", a, b, &result)) return result;
-    if (is_tensor(a) && is_tensor(b)) {
-      TensorObject* out = try_direct(op_of(O), as_tensor(a), as_tensor(b));
-      if (out) return reinterpret_cast<PyObject*>(out);
-    }
+    if (TensorObject* out = short_way(op_of(O), a, b)) return reinterpret_cast<PyObject*>(out);
     Operands operands;
     if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);

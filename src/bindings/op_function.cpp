@@ -1,6 +1,7 @@
 // OpFunction: what `adjoint.sin`, `Tensor.sin` and `Tensor.sin_` are. One object holds the
 // overloads of a name; it is called through vectorcall and binds like a method without making a
 // bound object first.
+#include "../ops/direct.h"
 #include "python.h"
 #include "subclass.h"
 
@@ -15,6 +16,7 @@ struct OpFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<const Op*>* overloads;
   bool inplace;
+  const Op* direct;  // the only overload, where it has a short way (../ops/direct.h)
   PyObject* name;
   PyObject* doc;
   PyObject* dict;
@@ -24,12 +26,28 @@ PyTypeObject op_function_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 OpFunction* self_of(PyObject* o) { return reinterpret_cast<OpFunction*>(o); }
 
+// Null without an error: the general way is needed.
+PyObject* call_direct(const Op& op, PyObject* const* args) {
+  TensorObject* out = nullptr;
+  if (!is_tensor(args[0])) return nullptr;
+  if (op.operands == 1) {
+    out = direct_single(op, as_tensor(args[0]));
+  } else if (is_tensor(args[1])) {
+    out = direct_pair(op, as_tensor(args[0]), as_tensor(args[1]));
+  }
+  return reinterpret_cast<PyObject*>(out);
+}
+
 PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keywords) {
   OpFunction* f = self_of(callable);
   if (g_subclasses) [[unlikely]] {
     Py_ssize_t total = PyVectorcall_NARGS(flags) + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
     if (any_overriding(args, total))
       return call_overriding(callable, args, PyVectorcall_NARGS(flags), keywords);
+  }
+  if (f->direct && !keywords && PyVectorcall_NARGS(flags) == f->direct->operands) {
+    PyObject* out = guard([&] { return call_direct(*f->direct, args); });
+    if (out || PyErr_Occurred()) return out;
   }
   return call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
                   PyVectorcall_NARGS(flags), keywords);
@@ -93,6 +111,8 @@ Object new_function(const std::string& name, std::vector<const Op*> overloads, b
   f->inplace = inplace;
   f->name = PyUnicode_InternFromString((name + (inplace ? "_" : "")).c_str());
   f->doc = PyUnicode_FromString(doc_of(overloads, inplace).c_str());
+  const Op* first = overloads.front();
+  f->direct = overloads.size() == 1 && !inplace && first->operands ? first : nullptr;
   f->overloads = new std::vector<const Op*>(std::move(overloads));
   f->dict = nullptr;
   return Object::steal(reinterpret_cast<PyObject*>(f));

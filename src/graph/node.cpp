@@ -9,6 +9,7 @@
 namespace adjoint {
 
 PyTypeObject* node_type = nullptr;
+uint64_t last_sequence = 0;
 BackwardFn function_backward = nullptr;
 void (*free_function_node)(Node* n) noexcept = nullptr;
 
@@ -17,7 +18,6 @@ namespace {
 constexpr int kFreeList = 4096;
 Node* g_free[kFreeList];
 int g_free_count = 0;
-uint64_t g_sequence = 0;
 
 void free_extra(NodeExtra* extra) {
   for (Meta& m : extra->more_meta) m.clear();
@@ -80,7 +80,7 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   zero_bytes<offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict)>(&n->dict);
   n->name = name;
   n->backward = backward;
-  n->sequence = ++g_sequence;
+  n->sequence = ++last_sequence;
   n->edge_count = static_cast<uint16_t>(edges);
   n->saved_count = static_cast<uint16_t>(saved);
   n->output_count = 1;
@@ -99,7 +99,7 @@ Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
 void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges) {
   n->name = name;
   n->backward = backward;
-  n->sequence = ++g_sequence;
+  n->sequence = ++last_sequence;
   n->edge_count = static_cast<uint16_t>(edges);
   n->output_count = 1;
   SourceLine::capture(&n->line);
@@ -185,7 +185,7 @@ Node* accumulator_of(TensorObject* t) {
   if (Node* n = t->accumulator) {
     // No graph uses it yet: it takes its place in the order with the first node that does, so that
     // the gradient is added as soon as it is complete.
-    if (Py_REFCNT(n) == 1) n->sequence = ++g_sequence;
+    if (Py_REFCNT(n) == 1) n->sequence = ++last_sequence;
     Py_INCREF(n);
     return n;
   }

@@ -168,6 +168,9 @@ inline bool needs_grad(const TensorObject* t) {
   return (t->flags & kRequiresGrad) || stale_view(t);
 }
 
+// The number of the newest node.
+extern __attribute__((visibility("hidden"))) uint64_t last_sequence;
+
 // The edge that gradients for `t` travel along, made if need be; a null node when t needs none. The
 // caller owns a reference to the node.
 Edge make_gradient_edge(TensorObject* t);
@@ -179,7 +182,8 @@ inline Edge gradient_edge(TensorObject* t) {
   if (t->base || !(t->flags & kRequiresGrad)) return make_gradient_edge(t);
   if (!t->grad_fn) {
     Node* n = t->accumulator;
-    if (!n || Py_REFCNT(n) == 1) return make_gradient_edge(t);
+    if (!n) return make_gradient_edge(t);
+    if (Py_REFCNT(n) == 1) n->sequence = ++last_sequence;  // see accumulator_of
     Py_INCREF(n);
     return {n, 0};
   }

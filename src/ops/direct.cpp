@@ -45,8 +45,7 @@ bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
 }
 
 template <int N>
-const char* name_of(const Op& op, const Operand* x) {
-  if (!op.name_of) return op.node_name.c_str();
+[[gnu::noinline]] const char* name_by_arguments(const Op& op, const Operand* x) {
   Value args[kMaxArguments];
   for (int i = 0; i < N; ++i) {
     if (x[i].t)
@@ -55,6 +54,11 @@ const char* name_of(const Op& op, const Operand* x) {
       args[i].fill(*x[i].number);
   }
   return op.name_of(args);
+}
+
+template <int N>
+inline const char* name_of(const Op& op, const Operand* x) {
+  return op.name_of ? name_by_arguments<N>(op, x) : op.node_name.c_str();
 }
 
 // `needs`: a bit per operand that a gradient goes to.
@@ -156,6 +160,17 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
   return run<2>(op, loop, x, a);
 }
 
+TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k) {
+  if ((t_modes & kSlowModes) || !fits(t)) return nullptr;
+  Loop loop = op.direct[static_cast<int>(t->dtype)];
+  alignas(16) char repeated[kMaxFilled * sizeof(double)];
+  if (!loop || !fill_number(number, t, repeated)) return nullptr;
+  Operand x[2];
+  x[k] = {t, nullptr, t->data};
+  x[1 - k] = {nullptr, &number, repeated};
+  return run<2>(op, loop, x, t);
+}
+
 TensorObject* apply_direct(const Op& op, const Value* args) {
   if (op.argument_count > op.operands && !has_defaults(op, args)) return nullptr;
   if (op.operands == 1) return args[0].is_tensor() ? direct_single(op, args[0].object()) : nullptr;
@@ -163,15 +178,7 @@ TensorObject* apply_direct(const Op& op, const Value* args) {
     return direct_pair(op, args[0].object(), args[1].object());
   int k = args[0].is_tensor() ? 0 : 1;  // which one is the tensor
   if (!args[k].is_tensor() || !args[1 - k].is_scalar()) return nullptr;
-  TensorObject* t = args[k].object();
-  if ((t_modes & kSlowModes) || !fits(t)) return nullptr;
-  Loop loop = op.direct[static_cast<int>(t->dtype)];
-  alignas(16) char number[kMaxFilled * sizeof(double)];
-  if (!loop || !fill_number(args[1 - k], t, number)) return nullptr;
-  Operand x[2];
-  x[k] = {t, nullptr, t->data};
-  x[1 - k] = {nullptr, &args[1 - k], number};
-  return run<2>(op, loop, x, t);
+  return direct_number(op, args[k].object(), args[1 - k], k);
 }
 
 }  // namespace adjoint

@@ -10,6 +10,8 @@ namespace adjoint {
 TensorObject* direct_single(const Op& op, TensorObject* a);
 // Arguments after the operands have their defaults.
 TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b);
+// A tensor and a number; `k` is the place of the tensor.
+TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k);
 // The same for operands in a list of arguments of any kind; the other arguments are looked at.
 TensorObject* apply_direct(const Op& op, const Value* args);
 
