@@ -107,10 +107,14 @@ std::string produced(const std::string& name, const Tensor& out) {
               SourceLine::here().describe(), "\n  result   ", statistics(out));
 }
 
-[[noreturn]] void fail_forward(const Op& op, const Value* args, const Tensor& out, bool inplace) {
+[[noreturn]] void fail_forward(const Op& op, const Value* args, const Tensor& out) {
   std::string message = produced(op.name, out);
-  for (int i = inplace ? 1 : 0; i < op.argument_count; ++i) {
-    message += argument_line(op, i, args[i]);
+  for (int i = 0; i < op.argument_count; ++i) {
+    if (args[i].is_tensor() && args[i].object()->storage == out->storage) {
+      message += "\n  input `" + op.schema.arguments[i].name + "`   overwritten by the result";
+    } else {
+      message += argument_line(op, i, args[i]);
+    }
   }
   throw Error(ErrorClass::Runtime, message);
 }
@@ -167,11 +171,11 @@ bool holds(const Tensor& t, bool nan, bool inf) {
   return scan(c.data<double>(), n, nan, inf);
 }
 
-WatchedOp::WatchedOp(const Op& op, const Value* args, bool inplace)
-    : op_(op), args_(args), inplace_(inplace) {
+WatchedOp::WatchedOp(const Op& op, const Value* args, bool overwrites)
+    : op_(op), args_(args), overwrites_(overwrites) {
   looks_ = t_depth++ == 0 && t_anomaly.forward && t_anomaly.any() && !t_evaluating &&
            op.tensor_arguments && !is_uninitialised(op);
-  if (looks_ && inplace) looks_ = !any_bad(op, args);
+  if (looks_ && overwrites) looks_ = !any_bad(op, args);
 }
 
 WatchedOp::~WatchedOp() { --t_depth; }
@@ -187,9 +191,9 @@ void WatchedOp::finished(const Value& out) {
   each([](const Tensor& t) {
     if (t->grad_fn) note_created(t->grad_fn);
   });
-  if (!looks_ || !is_bad(out) || (!inplace_ && any_bad(op_, args_))) return;
+  if (!looks_ || !is_bad(out) || (!overwrites_ && any_bad(op_, args_))) return;
   each([&](const Tensor& t) {
-    if (is_bad(t)) fail_forward(op_, args_, t, inplace_);
+    if (is_bad(t)) fail_forward(op_, args_, t);
   });
 }
 

@@ -26,7 +26,8 @@ extern AnomalyHooks anomaly_hooks;
 // on the way may be masked in the end.
 class WatchedOp {
  public:
-  WatchedOp(const Op& op, const Value* args, bool inplace);
+  // `overwrites`: the result may take the place of an operand, so operands are looked at first.
+  WatchedOp(const Op& op, const Value* args, bool overwrites);
   ~WatchedOp();
   WatchedOp(const WatchedOp&) = delete;
   // Notes the nodes of the result; throws if the op made the first bad value.
@@ -35,7 +36,7 @@ class WatchedOp {
  private:
   const Op& op_;
   const Value* args_;
-  bool inplace_, looks_;
+  bool overwrites_, looks_;
 };
 
 // Tells recorded nodes whose backward made them, and keeps the forward check quiet meanwhile: a bad

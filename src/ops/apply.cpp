@@ -166,6 +166,9 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                   out.dtype());
   }
   check_inplace(out, false, op.name.c_str());
+  std::optional<WatchedOp> watch;
+  if (mode_on(kAnomaly)) [[unlikely]]
+    watch.emplace(op, args, true);
   Call c{op, args};
   bool fits = false;
   if (op.is_elementwise) {
@@ -181,6 +184,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (!result.is_tensor())
     runtime_error(op.name, "(): out= takes a tuple here; assign the results instead");
   write_out(out, result.tensor(), op.name.c_str());
+  if (watch) watch->finished(Value(out));
   return Value(out);
 }
 

@@ -61,9 +61,20 @@ def test_forward_reports_the_op_that_made_the_nan_not_one_that_passes_it_on() ->
 
 def test_forward_looks_inside_in_place_ops() -> None:
     x = ad.zeros(2)
-    assert "'div' produced nan" in message_of(lambda: x.div_(0))
+    text = message_of(lambda: x.div_(0))
+    assert "'div' produced nan" in text
+    assert "input `input`   overwritten by the result" in text
+    assert "input `other`   0" in text
     with detect_anomaly():
         x.mul_(2)  # NaN already
+
+
+def test_forward_looks_at_results_written_with_out() -> None:
+    x, out = ad.tensor([-1.0, 4.0]), ad.zeros(2)
+    text = message_of(lambda: ad.sqrt(x, out=out))
+    assert "'sqrt' produced nan" in text
+    assert "input `input`   float32 [2]: min -1, max 4" in text
+    assert "overwritten" in message_of(lambda: ad.sqrt(x, out=x))
 
 
 def test_forward_looks_under_no_grad_and_at_ops_without_gradient() -> None:
