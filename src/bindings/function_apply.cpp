@@ -7,6 +7,7 @@
 #include "../graph/intermediate.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
+#include "../ops/tangents.h"
 #include "function_node.h"
 
 namespace adjoint {
@@ -24,6 +25,15 @@ struct Arguments {
   PyObject* const* items;
   Py_ssize_t count;
 };
+
+Object as_tuple(Arguments a) {
+  Object all = checked(PyTuple_New(a.count));
+  for (Py_ssize_t i = 0; i < a.count; ++i) {
+    Py_INCREF(a.items[i]);
+    PyTuple_SET_ITEM(all.get(), i, a.items[i]);
+  }
+  return all;
+}
 
 bool may_hold_tensors(PyObject* o, int depth);
 
@@ -66,10 +76,12 @@ bool may_hold_tensors(PyObject* o, int depth) {
 // Missing positional arguments of a split forward take their defaults, so that setup_context sees
 // them: a tuple, or null when none is missing.
 Object with_defaults(PyObject* forward, Arguments a) {
+  bool bound = PyMethod_Check(forward);  // a classmethod
+  if (bound) forward = PyMethod_GET_FUNCTION(forward);
   if (!PyFunction_Check(forward)) return {};
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
   PyObject* defaults = PyFunction_GET_DEFAULTS(forward);
-  Py_ssize_t wanted = code->co_argcount;
+  Py_ssize_t wanted = code->co_argcount - bound;
   if (!defaults || a.count >= wanted) return {};
   Py_ssize_t first = wanted - PyTuple_GET_SIZE(defaults);
   if (a.count < first) return {};  // the call itself will say what is missing
@@ -133,6 +145,7 @@ class ForwardMode {
 
  private:
   GradMode off_{false};
+  TangentLimit no_tangents_{0};
   bool before_;
 };
 
@@ -195,11 +208,7 @@ Object call_forward(PyObject* forward, FunctionNode* ctx, Arguments a) {
 
 Object call_split(PyObject* cls, PyObject* forward, FunctionNode* ctx, Arguments a) {
   static PyObject* name = interned("setup_context");
-  Object inputs = checked(PyTuple_New(a.count));
-  for (Py_ssize_t i = 0; i < a.count; ++i) {
-    Py_INCREF(a.items[i]);
-    PyTuple_SET_ITEM(inputs.get(), i, a.items[i]);
-  }
+  Object inputs = as_tuple(a);
   Object out = checked(PyObject_Call(forward, inputs.get(), nullptr));
   Object setup = checked(PyObject_GetAttr(cls, name));
   PyObject* given[] = {as_object(ctx), inputs.get(), out.get()};
@@ -308,10 +317,10 @@ void Outputs::set_changed(const Tensor& t, int slot, bool is_input) {
 void Outputs::set(Object& item, int slot) {
   PyObject* o = item.get();
   bool is_input = contains(in_, o), changed = contains(n_->dirty, o);
-  bool wanted = n_->executable && !contains(n_->non_differentiable, o) &&
-                is_differentiable(as_tensor(o)->dtype);
+  bool marked = contains(n_->non_differentiable, o);
+  bool wanted = n_->executable && !marked && is_differentiable(as_tensor(o)->dtype);
   Tensor t = Tensor::borrow(as_tensor(o));
-  n_->outputs()[slot] = wanted ? kGradOutput : kNoGradOutput;
+  n_->outputs()[slot] = wanted ? kGradOutput : marked ? kMarkedOutput : kNoGradOutput;
   set_meta(n_, slot, t);
   if (!wanted) return set_without_history(item, is_input, changed);
   ++with_history_;
@@ -435,6 +444,8 @@ void look_at(FunctionNode* n, const Arguments& in, const std::vector<Object>& ou
   check_function(function_name(n), given, made);
 }
 
+PyObject* g_check = nullptr;  // called with the class and its arguments, in check mode
+
 PyObject* apply_function(PyObject* cls, Arguments a) {
   static PyObject* forward_name = interned("forward");
   static PyObject* setup_name = interned("setup_context");
@@ -450,16 +461,14 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   if (filled) a = {&PyTuple_GET_ITEM(filled.get(), 0), PyTuple_GET_SIZE(filled.get())};
 
   bool recording = grad_enabled(), nested = false;
+  if (g_check && recording) [[unlikely]]
+    checked(PyObject_CallFunctionObjArgs(g_check, cls, as_tuple(a).get(), nullptr));
   for (Py_ssize_t i = 0; recording && i < a.count && !nested; ++i)
     nested = !is_tensor(a.items[i]) && may_hold_tensors(a.items[i], 0);
   Object structure, leaves;
   Arguments in = a;
   if (nested) {
-    Object all = checked(PyTuple_New(a.count));
-    for (Py_ssize_t i = 0; i < a.count; ++i) {
-      Py_INCREF(a.items[i]);
-      PyTuple_SET_ITEM(all.get(), i, a.items[i]);
-    }
+    Object all = as_tuple(a);
     structure = checked(
         PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls, all.get(), nullptr));
     if (structure.get() != Py_None) {
@@ -478,12 +487,17 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
                 : call_forward(forward.get(), node.get(), a);
   }
   versions.check();
-  GradMode off(false);
-  std::vector<Object> items = output_items(node.get(), raw.get());
-  Outputs(node.get(), in, recording, split).finish(items);
+  std::vector<Object> items;
+  {
+    GradMode off(false);
+    items = output_items(node.get(), raw.get());
+    Outputs(node.get(), in, recording, split).finish(items);
+  }
+  std::vector<PyObject*> seen;
+  for (Object& item : items) seen.push_back(item.get());
+  if (g_transformed && any_tangents(in.items, in.count)) [[unlikely]]
+    run_jvp(node.get(), in.items, seen.data(), PyTuple_Check(raw.get()));
   if (node->executable) {
-    std::vector<PyObject*> seen(items.size());
-    for (size_t i = 0; i < items.size(); ++i) seen[i] = items[i].get();
     keep_saved(node.get(), in.items, seen.data());
   } else {
     Py_CLEAR(node->to_save);
@@ -496,6 +510,13 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
 }
 
 }  // namespace
+
+PyObject* set_check_functions(PyObject*, PyObject* check) {
+  if (check == Py_None) check = nullptr;
+  Py_XINCREF(check);
+  Py_XSETREF(g_check, check);
+  Py_RETURN_NONE;
+}
 
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {

@@ -45,7 +45,7 @@ PyObject* incoming(FunctionNode* n, const Tensor* grads, int k) {
   OutputKind kind = static_cast<OutputKind>(n->outputs()[k]);
   bool zero = kind == kGradOutput
                   ? !n->keep_undefined
-                  : kind == kNoGradOutput && !n->keep_undefined && !n->keep_undefined_non_diff;
+                  : kind != kPlainOutput && !n->keep_undefined && !n->keep_undefined_non_diff;
   if (!zero) Py_RETURN_NONE;
   const Meta& m = n->meta_of(k);
   return to_python(zeros(m.shape(), m.dtype));

@@ -199,7 +199,7 @@ PyObject* get_needs(PyObject* o, void*) {
     for (uint32_t i = 0; i < n->input_count; ++i)
       PyTuple_SET_ITEM(t.get(), i, PyBool_FromLong(n->inputs()[i] == kGradInput));
     if (n->in_structure) {
-      n->needs = PyObject_CallMethod(n->in_structure, "needs", "(O)", t.get());
+      n->needs = PyObject_CallMethod(n->in_structure, "structured", "(O)", t.get());
     } else {
       n->needs = t.release();
     }
@@ -365,6 +365,8 @@ PyMethodDef functions[] = {
      "Results with a history that raises when it is differentiated."},
     {"_function_apply", reinterpret_cast<PyCFunction>(function_apply),
      METH_FASTCALL | METH_KEYWORDS, "Function.apply: (cls, *args)."},
+    {"_set_check_functions", set_check_functions, METH_O,
+     "What to call with (cls, args) before each recorded call; None for nothing."},
     {"_backward_class", backward_class, METH_VARARGS, "The class of a custom function's nodes."},
     {nullptr}};
 

@@ -4,6 +4,7 @@
 //   function_node.cpp    its life cycle and what `ctx` offers
 //   function_apply.cpp   Function.apply: from a call to outputs with a history
 //   function_saved.cpp   what save_for_backward keeps, and how it comes back
+//   function_tangents.cpp  the same for forward mode
 //   function_backward.cpp  from gradients of outputs to gradients of inputs
 #pragma once
 #include "../graph/foreign_node.h"
@@ -20,8 +21,8 @@ struct SavedRole {
   uint32_t index = 0;  // of the edge or of the output
 };
 
-// What one output is.
-enum OutputKind : uint8_t { kPlainOutput, kNoGradOutput, kGradOutput };
+// What one output is: no tensor, one without a gradient, one marked so, one with a gradient.
+enum OutputKind : uint8_t { kPlainOutput, kNoGradOutput, kMarkedOutput, kGradOutput };
 
 inline constexpr int kInlineInputs = 8;
 inline constexpr int kInlineOutputs = 4;
@@ -43,7 +44,7 @@ struct FunctionNode : Node {
   uint32_t first_edge;  // which tensor input has edge 0: the one changed in place, if it is a view
   bool keep_undefined;  // set_materialize_grads(False)
   bool keep_undefined_non_diff;
-  bool in_backward;
+  bool in_backward, in_jvp;
   bool executable;  // part of a graph
   bool tuple_output;
   bool cleared;  // maybe_clear_saved_tensors was called
@@ -79,6 +80,11 @@ Tensor guarded(FunctionNode* n, const Tensor& t, const std::string& what);
 // The same for an attribute of ctx, which may be a list, tuple or dict; takes over `value`.
 PyObject* guarded_attribute(FunctionNode* n, PyObject* name, PyObject* value);
 
+// Forward mode. Whether an input has a tangent (ask only if g_transformed is not zero), and giving
+// the outputs theirs.
+bool any_tangents(PyObject* const* inputs, Py_ssize_t count);
+void run_jvp(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs, bool is_tuple);
+
 void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 
 // From adjoint.autograd.function and adjoint.autograd._structures, by name: borrowed. The second is
@@ -90,6 +96,7 @@ PyObject* from_structures(const char* name);
 std::string function_name(FunctionNode* n);
 std::string input_name(FunctionNode* n, uint32_t input);
 
+PyObject* set_check_functions(PyObject*, PyObject* check);
 PyObject* function_apply(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* keywords);
 
 }  // namespace adjoint

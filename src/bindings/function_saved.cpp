@@ -7,6 +7,7 @@
 #include "../engine/freed.h"
 #include "../graph/intermediate.h"
 #include "../graph/saved.h"
+#include "../ops/tangents.h"
 #include "function_node.h"
 #include "saved_hooks.h"
 
@@ -26,6 +27,7 @@ Tensor with_history(const Tensor& t, const Edge& e) {
   if (same) return t;
   Tensor a = alias(t);
   set_history(a, e.node, e.slot);
+  if (g_transformed) share_tangents(a, t);
   return a;
 }
 
@@ -111,6 +113,8 @@ void keep_saved(FunctionNode* n, PyObject* const* inputs, PyObject* const* outpu
     n->roles[i] = role_of(n, o, inputs, outputs);
     Tensor t = Tensor::borrow(as_tensor(o));
     n->saved[i] = n->roles[i].kind == SavedRole::Output ? pack_output(t) : pack(Value(t));
+    if (g_transformed && n->saved[i].value.is_tensor() && n->saved[i].value.object() != t.get())
+      share_tangents(n->saved[i].value.tensor(), t);
   }
 }
 
@@ -133,6 +137,11 @@ Tensor saved_tensor(FunctionNode* n, int i) {
 }  // namespace
 
 PyObject* saved_tensors(FunctionNode* n) {
+  if (n->in_jvp) {
+    PyObject* kept = n->for_forward;
+    Py_XINCREF(kept);
+    return kept ? kept : PyTuple_New(0);
+  }
   if (n->released) freed(n);
   UnpackScope scope;
   Object result = checked(PyTuple_New(n->saved_count));

@@ -184,3 +184,11 @@ def test_retained_gradients_add_up_over_passes() -> None:
     out.backward()
     assert h.grad.tolist() == [12.0, 24.0]
     assert x.grad.tolist() == [36.0, 72.0]
+
+
+def test_leaves_that_only_a_graph_holds_live_in_memory_used_before():
+    for _ in range(5):
+        nodes = [(ad.ones(2, requires_grad=True) * 2).grad_fn for _ in range(20)]
+        leaves = [n.next_functions[0][0].variable for n in nodes]
+        assert all(leaf.shape == (2,) for leaf in leaves)
+        del nodes, leaves

@@ -20,6 +20,7 @@ from ._multithreading import is_multithreading_enabled as is_multithreading_enab
 from ._multithreading import set_multithreading_enabled as set_multithreading_enabled
 from ._strong_zeros import strong_zeros as strong_zeros
 from .function import Function as Function
+from .function import set_check_mode as set_check_mode
 from .grad_mode import enable_grad as enable_grad
 from .grad_mode import inference_mode as inference_mode
 from .grad_mode import no_grad as no_grad
@@ -49,6 +50,7 @@ __all__ = [
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
+    "set_check_mode",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",

@@ -27,8 +27,12 @@ class InputStructure:
         self.leaves: tuple[Any, ...] | None = leaves  # taken by the call
         self.specs = specs  # one per argument, None for one that is an input itself
 
-    def needs(self, flat: tuple[bool, ...]) -> tuple[Any, ...]:
-        """``needs_input_grad``: booleans in the structure of the arguments."""
+    def arguments(self, ctx: Any, flat: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of jvp, from one tangent per input."""
+        return (ctx, *self.structured(flat))
+
+    def structured(self, flat: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One thing per input, in the structure of the arguments."""
         result: list[Any] = []
         at = 0
         for spec in self.specs:
@@ -94,6 +98,17 @@ class OutputStructure:
         """The arguments of backward, from one gradient per output."""
         gradients = _tree.unflatten(self.spec, flat)
         return (ctx, *gradients) if self.spread else (ctx, gradients)
+
+    def tangents(self, ctx: Any, given: Any) -> tuple[Any, ...]:
+        """What jvp returned, as one tangent per output."""
+        try:
+            return tuple(_tree.leaves_like(self.spec, given, "the result"))
+        except ValueError as error:
+            name = ctx._forward_cls.__name__
+            raise RuntimeError(
+                f"{name}.jvp returned tangents that are not built like what forward returned: "
+                f"{error}"
+            ) from None
 
 
 def input_structure(cls: type[Function], args: tuple[Any, ...]) -> InputStructure | None:

@@ -12,10 +12,13 @@ import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from adjoint import _core
 from adjoint._core import Tensor
+
+if TYPE_CHECKING:
+    from ._function_check import CheckReport
 
 __all__ = [
     "BackwardCFunction",
@@ -24,6 +27,7 @@ __all__ = [
     "FunctionMeta",
     "InplaceFunction",
     "once_differentiable",
+    "set_check_mode",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -190,6 +194,54 @@ class Function(metaclass=FunctionMeta):
 
     apply = classmethod(_core._function_apply)
 
+    @classmethod
+    def check(cls, *inputs: Any, second: bool = True, **tolerances: float) -> CheckReport:
+        """Compare the derivatives with differences, and report.
+
+        Checks ``backward``, the derivative of ``backward`` (unless it is `once_differentiable`) and
+        ``jvp`` if there is one, with `gradcheck`. The inputs are copied, and converted to double
+        precision where the function can compute in it.
+
+        Parameters
+        ----------
+        *inputs
+            Arguments of ``apply``, nested ones too. Tensors that require grad are checked; if none
+            does, all floating-point and complex ones are.
+        second
+            Whether to check the derivative of ``backward``.
+        **tolerances
+            ``eps``, ``atol`` and ``rtol`` of `gradcheck`.
+
+        Returns
+        -------
+        CheckReport
+            True when all is right; prints what was found otherwise.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Square(ad.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> Square.check(ad.tensor([1.0, 2.0]))
+        Square: all right
+          backward         ok: 1 input in torch.float64
+          double backward  ok
+          jvp              not checked: there is none
+        """
+        from ._function_check import check
+        from .grad_mode import enable_grad
+
+        with enable_grad():
+            return check(cls, inputs, tolerances, second)
+
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the result: ``forward(ctx, *args)``, or ``forward(*args)`` with `setup_context`.
@@ -282,6 +334,7 @@ def once_differentiable(fn: F) -> F:
             return _core._delayed_error(ctx, (outputs,), _tensors_in(args))[0]
         return outputs
 
+    wrapper._once_differentiable = True  # type: ignore[attr-defined]
     return wrapper  # type: ignore[return-value]
 
 
@@ -291,6 +344,41 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+def set_check_mode(mode: bool) -> None:
+    """Check every custom function numerically when it is first called.
+
+    While on, the first recorded call of a `Function` with arguments of given shapes and dtypes runs
+    `Function.check` on them, and raises with its report if a derivative is wrong.
+
+    Parameters
+    ----------
+    mode
+        Whether to check. Turning it off forgets what was checked.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.autograd.set_check_mode(True)
+    >>> class Double(ad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 3
+    >>> try:
+    ...     Double.apply(ad.ones(2, requires_grad=True))
+    ... except RuntimeError as error:
+    ...     print(str(error).splitlines()[0])
+    Double: backward wrong
+    >>> ad.autograd.set_check_mode(False)
+    """
+    from ._function_check import set_check_mode
+
+    set_check_mode(mode)
 
 
 # --- what the native call asks for, beside _structures --------------------------------------------
