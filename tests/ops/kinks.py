@@ -53,6 +53,8 @@ KINKS = [
         "hardsigmoid at its bounds", "m.nn.functional.hardsigmoid(a)", [[-3.0, 3.0]], [[0.0, 0.0]]
     ),
     Kink("hardswish at its bounds", "m.nn.functional.hardswish(a)", [[-3.0, 3.0]], [[0.0, 1.0]]),
+    Kink("softshrink at its bounds", "m.nn.functional.softshrink(a)", [[-0.5, 0.5]], [[0.0, 0.0]]),
+    Kink("hardshrink at its bounds", "m.nn.functional.hardshrink(a)", [[-0.5, 0.5]], [[0.0, 0.0]]),
     Kink("threshold at its bound", "m.nn.functional.threshold(a, 1.0, 0.0)", [1.0], [0.0]),
     Kink("clamp at its bounds", "a.clamp(0.0, 1.0)", [[0.0, 1.0]], [[1.0, 1.0]]),
     Kink("clamp at a tensor bound", "m.clamp(a, min=b)", [1.0, 1.0], [1.0, 0.0]),
