@@ -15,7 +15,7 @@ struct Link {
   uintptr_t next;
   uintptr_t previous;  // the two lowest bits are the collector's own
 };
-inline constexpr uintptr_t kCollectorBits = 3;
+inline constexpr uintptr_t kCollectorBits = 3, kFinalized = 1;
 
 // The ring that new objects join; null when the C API is used.
 extern __attribute__((visibility("hidden"))) Link* youngest;
@@ -44,7 +44,7 @@ inline void untrack(void* object) {
   before->next = self->next;
   after->previous = (after->previous & kCollectorBits) | reinterpret_cast<uintptr_t>(before);
   self->next = 0;
-  self->previous = 0;  // the next object in this memory has not been finalized
+  self->previous &= kFinalized;
 }
 
 // The finalizer may run once more: an object from a free list keeps the mark of its former life.
