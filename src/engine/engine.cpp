@@ -115,7 +115,7 @@ void Run::add(Tensor& sum, Tensor grad) {
   }
 }
 
-inline void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
+void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
   if (!e.node || (restricted_ && !plan_.find(e.node))) return;
   // Without a gradient the node still gets its turn: a custom function may make zeros of it.
   if (!grad) {
@@ -126,6 +126,18 @@ inline void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
   Tensor& sum = slot_of(e);
   if (sum) return add(sum, std::move(grad));
   sum = std::move(grad);
+}
+
+// The same for a pass without a plan: most gradients are the only ones of their node, and fit.
+inline void Run::hand_on(const Edge& e, Tensor& grad, const Node* from) {
+  Node* n = e.node;
+  if (!n) return;
+  if (!grad || n->run || !elsewhere_.empty() || !fits(grad, e))
+    return deliver(e, std::move(grad), from);
+  n->run = this;
+  Py_INCREF(n);
+  ready_.push(n);
+  n->pending_of(e.slot) = std::move(grad);
 }
 
 inline void Run::take(Node* node, Tensor* grads) {
@@ -201,7 +213,12 @@ inline void Run::release(Node* node) {
 // No hooks, one output, at most two edges: what nearly all nodes are.
 void Run::run_plain(Node* node) {
   Tensor grad, results[2];
-  take(node, &grad);
+  if (node->run == this) [[likely]] {
+    node->run = nullptr;
+    grad = std::move(node->pending);
+  } else {
+    take(node, &grad);
+  }
   if (grad || is_function_node(node)) {
     busy_ = node;
     node->backward(node, &grad, results);
@@ -210,8 +227,8 @@ void Run::run_plain(Node* node) {
     grad = Tensor();  // so that sums can reuse its memory
   }
   int edges = node->edge_count;
-  if (edges > 0) deliver(node->edges[0], std::move(results[0]), node);
-  if (edges > 1) deliver(node->edges[1], std::move(results[1]), node);
+  if (edges > 0) hand_on(node->edges[0], results[0], node);
+  if (edges > 1) hand_on(node->edges[1], results[1], node);
   busy_ = nullptr;
   if (!keep_graph_) release(node);
 }

@@ -48,6 +48,7 @@ class Run {
   bool take_out(Node* node, Tensor* grads);
 
   void deliver(const Edge& e, Tensor grad, const Node* from);
+  void hand_on(const Edge& e, Tensor& grad, const Node* from);
   void add(Tensor& sum, Tensor grad);
   Tensor& slot_of(const Edge& e);
   Tensor& slot_elsewhere(const Edge& e);

@@ -78,10 +78,12 @@ void op_backward(Node* node, Tensor* grads, Tensor* result) {
   UnpackScope scope;
   Context c(node, grads);
   if (op.joint) return op.joint(c, result);
-  for (size_t i = 0; i < op.schema.arguments.size() && i < op.grads.size(); ++i) {
-    int e = op.edge_of[i];
+  Tensor made;
+  if (!grads[0]) made = c.grad(0);
+  const Tensor& g = grads[0] ? grads[0] : made;
+  for (int k = 0; k < op.tensor_arguments; ++k) {
+    int i = op.tensor_at[k], e = op.edge_of[i];
     if (e < 0 || !op.grads[i] || !node->edges[e].node) continue;
-    Tensor g = node->output_count == 1 ? grads[0] : c.grad(0);
     if (op.is_partial && is_complex(g.dtype())) {
       result[e] = adjoint::op<"conj">(op.grads[i](adjoint::op<"conj">(g).tensor(), c)).tensor();
     } else {

@@ -143,23 +143,23 @@ def test_a_function_that_returns_nothing_ends_the_path() -> None:
         def backward(ctx: Any, g: Any) -> Any:
             return None
 
-    class Counts(ad.autograd.Function):
-        seen: list[float] = []
+    seen: list[float] = []
 
+    class Counts(ad.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            Counts.seen.append(g.item())
+            seen.append(g.item())
             return g
 
     x = leaf(2.0)
     Silent.apply(x.exp()).backward()
     assert x.grad is None
     Silent.apply(Counts.apply(x)).backward()
-    assert Counts.seen == [0.0] and x.grad.item() == 0.0  # zeros are made for it, as in PyTorch
+    assert seen == [0.0] and x.grad.item() == 0.0  # zeros are made for it, as in PyTorch
 
 
 def test_a_graph_is_freed_only_when_it_may_be() -> None:

@@ -34,7 +34,7 @@ def test_an_accumulator_knows_its_leaf_and_keeps_it() -> None:
     node = (x * 2).grad_fn.next_functions[0][0]
     assert node.variable is x and node.next_functions == ()
     with pytest.raises(AttributeError, match="variable"):
-        (x * 2).grad_fn.variable  # noqa: B018
+        (x * 2).grad_fn.variable
     reference = weakref.ref(x)
     y = x * 2
     del x, node
@@ -96,7 +96,7 @@ def test_an_operand_that_no_derivative_reads_is_none() -> None:
     assert y.grad_fn._saved_self is None
     assert y.grad_fn._saved_other.tolist() == [3.0, 4.0]
     with pytest.raises(AttributeError, match="_saved_nothing"):
-        y.grad_fn._saved_nothing  # noqa: B018
+        y.grad_fn._saved_nothing
 
 
 def test_saved_tensors_are_gone_after_backward_and_numbers_are_not() -> None:
@@ -105,7 +105,7 @@ def test_saved_tensors_are_gone_after_backward_and_numbers_are_not() -> None:
     y = s.exp()
     y.sum().backward()
     with pytest.raises(RuntimeError, match="already been freed"):
-        y.grad_fn._saved_result  # noqa: B018
+        y.grad_fn._saved_result
     assert s.grad_fn._saved_dim == 1
 
 
@@ -114,7 +114,7 @@ def test_a_changed_saved_value_is_noticed_when_it_is_looked_at() -> None:
     y = x * w
     w.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.grad_fn._saved_other  # noqa: B018
+        y.grad_fn._saved_other
 
 
 def test_a_node_can_be_called() -> None:
