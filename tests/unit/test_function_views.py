@@ -136,8 +136,9 @@ def test_views_made_under_no_grad_are_those_of_no_grad():
     cls = make(lambda ctx, x: x[:], lambda ctx, g: g)
     x = leaf(1.0, 2.0)
     with ad.no_grad():
-        y = cls.apply(x)
-    assert not y.requires_grad
+        y, expected = cls.apply(x), x[:]
+    assert y.grad_fn is None
+    assert y.requires_grad == expected.requires_grad
     with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modif"):
         y.zero_()
 

@@ -7,6 +7,7 @@ compute in it.
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -135,7 +136,9 @@ def _attempt(
     tolerances: dict[str, Any],
 ) -> Finding:
     try:
-        test(subject, tolerances)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of single precision, if it must be
+            test(subject, tolerances)
     except GradcheckError as error:
         return Finding(what, False, f"{error}\n({subject.legend()})")
     except Exception as error:  # whatever the user's rule raises belongs into the report

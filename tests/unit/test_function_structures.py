@@ -1,0 +1,224 @@
+"""Custom functions of nested arguments and with nested results."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections import namedtuple
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from tests.unit.test_function import leaf, make
+
+Pair = namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Params:
+    w: Any
+    b: Any
+    steps: int = 3
+
+
+@dataclasses.dataclass
+class State:
+    params: Params
+    extra: list
+
+
+def test_gradients_have_the_structure_of_the_arguments():
+    seen = []
+
+    def forward(ctx, state, scale, x):
+        seen.append(ctx.needs_input_grad)
+        ctx.save_for_backward(state.params.w, x)
+        ctx.scale = scale
+        return state.params.w * x * scale + state.params.b
+
+    def backward(ctx, g):
+        w, x = ctx.saved_tensors
+        return (
+            State(Params(g * x * ctx.scale, g), [None]),
+            None,
+            g * w * ctx.scale,
+        )
+
+    w, b, x = leaf(3.0), leaf(1.0), leaf(2.0)
+    y = make(forward, backward).apply(State(Params(w, b), [ad.ones(1)]), 2, x)
+    assert y.tolist() == [13.0]
+    y.backward()
+    assert [t.grad.tolist() for t in (w, b, x)] == [[4.0], [1.0], [6.0]]
+    assert seen == [(State(Params(True, True, False), [False]), False, True)]
+
+
+def test_results_keep_their_structure_and_backward_gets_gradients_in_it():
+    got = []
+
+    def forward(ctx, x):
+        return {"y": x * 2, "more": [x * 3, 7]}
+
+    def backward(ctx, g):
+        got.append(g)
+        return g["y"] * 2 + g["more"][0] * 3
+
+    x = leaf(1.0)
+    out = make(forward, backward).apply(x)
+    assert out["more"][1] == 7
+    (out["y"] + out["more"][0]).backward()
+    assert x.grad.tolist() == [5.0]
+    assert got[0]["more"][1] is None
+
+
+def test_a_dataclass_as_result():
+    cls = make(
+        lambda ctx, x: State(Params(x * 2, x * 3), []),
+        lambda ctx, g: g.params.w * 2 + g.params.b * 3,
+    )
+    x = leaf(1.0)
+    out = cls.apply(x)
+    assert isinstance(out, State)
+    assert out.params.steps == 3
+    out.params.b.backward()
+    assert x.grad.tolist() == [3.0]
+
+
+def test_a_named_tuple_spreads_like_a_tuple():
+    x = leaf(1.0)
+    out = make(lambda ctx, x: Pair(x * 2, x * 3), lambda ctx, ga, gb: ga * 2 + gb * 3).apply(x)
+    assert type(out) is Pair
+    (out.a + out.b).backward()
+    assert x.grad.tolist() == [5.0]
+
+
+def test_nested_items_of_a_tuple():
+    x = leaf(1.0)
+    cls = make(lambda ctx, x: (x * 2, [x * 3]), lambda ctx, g, rest: g * 2 + rest[0] * 3)
+    y, (z,) = cls.apply(x)
+    (y + z).backward()
+    assert x.grad.tolist() == [5.0]
+
+
+def test_containers_without_gradients_are_plain_arguments():
+    seen = []
+
+    def forward(ctx, items, options, x):
+        seen.append(ctx.needs_input_grad)
+        return x * items[0]
+
+    cls = make(forward, lambda ctx, g: (None, None, g))
+    cls.apply([ad.ones(1), ad.ones(1)], {"a": 1}, leaf(1.0))
+    assert seen == [(False, False, True)]
+
+
+def test_none_stands_for_a_whole_argument():
+    x, w = leaf(1.0), leaf(2.0)
+    y = make(lambda ctx, pair, z: pair[0] * pair[1] * z, lambda ctx, g: (None, g)).apply([x, w], x)
+    y.backward()
+    assert x.grad.tolist() == [1.0]
+    assert w.grad is None
+
+
+def test_saved_changed_and_returned_parts_are_known():
+    def forward(ctx, d):
+        ctx.mark_dirty(d["x"])
+        d["x"].mul_(2)
+        ctx.save_for_backward(d["w"])
+        return [d["x"], d["w"]]
+
+    cls = make(forward, lambda ctx, g: {"x": g[0] * 2, "w": g[1] * ctx.saved_tensors[0]})
+    a, w = leaf(1.0), leaf(3.0)
+    x = a * 1
+    out = cls.apply({"x": x, "w": w})
+    assert out[0] is x
+    assert out[1] is not w
+    (out[0] + out[1]).sum().backward()
+    assert (a.grad.tolist(), w.grad.tolist()) == ([2.0], [3.0])
+
+
+def test_second_derivatives():
+    def forward(ctx, d):
+        ctx.save_for_backward(d["x"])
+        return d["x"] ** 3
+
+    cls = make(forward, lambda ctx, g: {"x": 3 * ctx.saved_tensors[0] ** 2 * g})
+    x = leaf(2.0)
+    (first,) = ad.autograd.grad(cls.apply({"x": x}), x, create_graph=True)
+    assert ad.autograd.grad(first, x)[0].tolist() == [12.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            lambda g: g,
+            r"Fn\.backward returned a gradient .* not built like its argument: d is a",
+        ),
+        (lambda g: {"a": g}, r"d has the entries 'a', 'b', but got the entries 'a' for it"),
+        (lambda g: {"a": [g], "b": g}, r"d\['a'\] has 2 items, but got 1 items for it"),
+        (
+            lambda g: {"a": [g, ad.ones(5)], "b": g},
+            r"'d\['a'\]\[1\]', which has shape \[2\]",
+        ),
+        (
+            lambda g: {"a": [g, 3], "b": g},
+            r"Variable or None \(got int\).*'d\['a'\]\[1\]'",
+        ),
+        (lambda g: ({}, {}), r"incorrect number of gradients \(expected 1, got 2\).*\('d'\)"),
+    ],
+)
+def test_gradients_built_otherwise_are_refused(given, message):
+    cls = make(lambda ctx, d: d["a"][0] * d["b"], lambda ctx, g: given(g))
+    y = cls.apply({"a": [leaf(1.0, 2.0), leaf(1.0, 2.0)], "b": leaf(1.0, 2.0)})
+    with pytest.raises(RuntimeError, match=message):
+        y.sum().backward()
+
+
+class Holder:
+    def __init__(self, t):
+        self.t = t
+
+
+def test_tensors_hidden_in_objects_are_refused():
+    cls = make(lambda ctx, x, holder: x * 2, lambda ctx, g: (g, None), "Fn")
+    x = leaf(1.0)
+    with pytest.raises(
+        RuntimeError, match=r"Fn\.apply: holder\.t, a tensor that requires grad"
+    ) as e:
+        cls.apply(x, Holder(leaf(2.0)))
+    assert "hidden in an object of class Holder" in str(e.value)
+    assert "make Holder a dataclass" in str(e.value)
+    with pytest.raises(RuntimeError, match=r"holder\[0\]\['h'\]\.t, a tensor"):
+        cls.apply(x, [{"h": Holder(leaf(2.0))}])
+    cls.apply(x, Holder(ad.ones(1)))  # needs no gradient
+    with ad.no_grad():
+        cls.apply(x, Holder(leaf(2.0)))
+
+
+def test_what_can_be_called_may_hold_tensors():
+    layer = ad.nn.Linear(1, 1)
+    cls = make(lambda ctx, run, x: run(x), lambda ctx, g: (None, g))
+    cls.apply(layer, leaf(1.0)).backward()
+
+
+def test_cyclic_arguments_end():
+    loop: list[Any] = []
+    loop.append(loop)
+    x = leaf(1.0)
+    make(lambda ctx, x, loop: x * 2, lambda ctx, g: (g, None)).apply(x, loop)
+
+
+def test_plain_calls_do_not_load_what_structures_need():
+    code = (
+        "import sys, adjoint as ad\n"
+        "before = set(sys.modules)\n"
+        "class F(ad.autograd.Function):\n"
+        "    forward = staticmethod(lambda ctx, x, k: x * k)\n"
+        "    backward = staticmethod(lambda ctx, g: (g, None))\n"
+        "F.apply(ad.ones(1, requires_grad=True), 2).backward()\n"
+        "assert 'adjoint.autograd._structures' not in sys.modules\n"
+        "assert set(sys.modules) == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
