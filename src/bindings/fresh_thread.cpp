@@ -55,6 +55,7 @@ void* work(void* p) {
     job.error = std::current_exception();
   }
   PyErr_Fetch(&job.type, &job.value, &job.traceback);
+  for (Carried& c : carried_state()) c.leave();
   job.thread = 0;
   PyGILState_Release(state);
   std::lock_guard lock(job.mutex);

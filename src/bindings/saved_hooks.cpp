@@ -1,6 +1,7 @@
 // saved_tensors_hooks: the stack of hooks of each thread, the objects that packed values are, and
 // `grad_fn._raw_saved_self`. The mechanism is in ../graph/saved.h; people use
 // python/adjoint/autograd/_saved_hooks.py.
+#include "../graph/carried.h"
 #include "../graph/saved.h"
 
 #include "saved_hooks.h"
@@ -53,10 +54,30 @@ struct Stack {
   Object watcher;                // called with a tensor that is about to be changed in place
 };
 // Never freed at the end of a thread, when the GIL may be out of reach.
+thread_local Stack* t_stack = nullptr;
 Stack& stack() {
-  static thread_local auto* s = new Stack;
-  return *s;
+  if (!t_stack) t_stack = new Stack;
+  return *t_stack;
 }
+
+// A pass that goes on in a fresh thread finds the hooks of its caller.
+struct CarriedStack {
+  Stack stack;
+  bool watch;
+};
+const Carried carried = {
+    []() -> void* {
+      return new CarriedStack{{stack().hooks, stack().disabled, {}, stack().watcher},
+                              t_watch_changes};
+    },
+    [](void* p) {
+      auto* c = static_cast<CarriedStack*>(p);
+      stack() = c->stack;
+      t_watch_changes = c->watch;
+    },
+    [] { delete std::exchange(t_stack, nullptr); },
+    [](void* p) { delete static_cast<CarriedStack*>(p); },
+};
 
 void set_hooks(std::vector<Hooks> hooks) {
   hooks.swap(stack().hooks);
@@ -371,6 +392,7 @@ PyObject* raw_saved_attribute(Node* n, const std::string& want) {
 }
 
 void add_saved_hooks(PyObject* module) {
+  carried_state().push_back(carried);
   saved_hooks = {pack_with_innermost, unpack_once, forget, before_change};
   ready(packed_type, "adjoint._core._PackedValue", sizeof(Packed), free_packed, traverse_packed,
         clear_packed);

@@ -2,30 +2,36 @@
 #include "plan.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace adjoint {
+namespace {
 
-// Depth first, without recursion.
-std::vector<Node*> reachable(std::span<const Root> roots, uint64_t oldest) {
-  std::vector<Node*> order;
-  std::unordered_set<Node*> seen;
+// Depth first, without recursion: enter(node) says whether to go into it, leave(node) comes after
+// all nodes below it.
+template <class Enter, class Leave>
+void walk(std::span<const Root> roots, Enter&& enter, Leave&& leave) {
   std::vector<std::pair<Node*, int>> stack;
-  auto enter = [&](Node* n) {
-    if (n && n->sequence >= oldest && seen.insert(n).second) stack.push_back({n, 0});
-  };
   for (const Root& r : roots) {
-    enter(r.edge.node);
+    if (r.edge.node && enter(r.edge.node)) stack.push_back({r.edge.node, 0});
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
       if (next < node->edge_count) {
-        enter(node->edges[next++].node);
+        Node* child = node->edges[next++].node;
+        if (child && enter(child)) stack.push_back({child, 0});
         continue;
       }
-      order.push_back(node);
+      leave(node);
       stack.pop_back();
     }
   }
+}
+
+}  // namespace
+
+std::vector<Node*> reachable(std::span<const Root> roots) {
+  std::vector<Node*> order;
+  NodeTable<char> seen;
+  walk(roots, [&](Node* n) { return seen.insert(n).second; }, [&](Node* n) { order.push_back(n); });
   return order;
 }
 
@@ -33,6 +39,7 @@ void Plan::make(std::span<const Root> roots, const BackwardOptions& options) {
   // A node older than every input leads to none of them (Note [Order of nodes]).
   uint64_t oldest = UINT64_MAX;
   next_capture_.resize(options.inputs.size());
+  NodeTable<char> seen;
   for (size_t i = 0; i < options.inputs.size(); ++i) {
     Node* n = options.inputs[i].node;
     oldest = std::min(oldest, n->sequence);
@@ -40,13 +47,17 @@ void Plan::make(std::span<const Root> roots, const BackwardOptions& options) {
     if (options.accumulate) part.execute = true;
     next_capture_[i] = std::exchange(part.first_capture, static_cast<int>(i));
   }
-  for (Node* n : reachable(roots, oldest)) {
+  auto leads_on = [&](const Node* n) {
     for (int i = 0; i < n->edge_count; ++i) {
-      if (!n->edges[i].node || !find(n->edges[i].node)) continue;
-      parts_[n].execute = true;
-      break;
+      if (n->edges[i].node && find(n->edges[i].node)) return true;
     }
-  }
+    return false;
+  };
+  walk(
+      roots, [&](Node* n) { return n->sequence >= oldest && seen.insert(n).second; },
+      [&](Node* n) {
+        if (leads_on(n)) parts_[n].execute = true;
+      });
 }
 
 }  // namespace adjoint

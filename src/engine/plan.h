@@ -4,10 +4,10 @@
 // themselves are executed when gradients are accumulated, as PyTorch does; otherwise their gradient
 // is captured, and they are executed only on the way to another input.
 #pragma once
-#include <unordered_map>
 #include <vector>
 
 #include "engine.h"
+#include "node_table.h"
 
 namespace adjoint {
 
@@ -21,19 +21,18 @@ class Plan {
 
   void make(std::span<const Root> roots, const BackwardOptions& options);
   // Null for nodes that no gradient needs to reach.
-  const Part* find(Node* n) const {
-    auto found = parts_.find(n);
-    return found != parts_.end() && found->second.wanted() ? &found->second : nullptr;
+  const Part* find(const Node* n) const {
+    const Part* part = parts_.find(n);
+    return part && part->wanted() ? part : nullptr;
   }
   int next_capture(int i) const { return next_capture_[i]; }
 
  private:
-  std::unordered_map<Node*, Part> parts_;
+  NodeTable<Part> parts_;
   std::vector<int> next_capture_;
 };
 
-// Every node that can be reached from the roots, those not older than `oldest`; children before
-// parents.
-std::vector<Node*> reachable(std::span<const Root> roots, uint64_t oldest = 0);
+// Every node that can be reached from the roots; children before parents.
+std::vector<Node*> reachable(std::span<const Root> roots);
 
 }  // namespace adjoint

@@ -9,7 +9,8 @@ namespace adjoint {
 
 struct Carried {
   void* (*capture)();      // in the caller's thread
-  void (*adopt)(void*);    // in the fresh thread, which is new: nothing has to be put back
+  void (*adopt)(void*);    // in the fresh thread, before anything else
+  void (*leave)();         // in the fresh thread, at its end
   void (*release)(void*);  // in the caller's thread, when the pass is over
 };
 

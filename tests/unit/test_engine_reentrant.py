@@ -281,3 +281,37 @@ def test_a_pass_knows_the_nodes_it_reaches_and_their_order() -> None:
             ask()
     with pytest.raises(RuntimeError, match="expects an grad_fn"):
         _C._will_engine_execute_node(3)
+
+
+def test_deeply_nested_passes_find_the_saved_tensor_hooks_of_their_caller() -> None:
+    packed: list[int] = []
+
+    def pack(t: Any) -> Any:
+        packed.append(threading.get_ident())
+        return t
+
+    def innermost() -> None:
+        x = ad.tensor(2.0, requires_grad=True)
+        with ad.enable_grad():
+            y = x.exp()
+        y.backward()
+        assert x.grad is not None
+
+    _, y, _ = nested(90, innermost)
+    with ad.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y.backward()
+    assert packed[-1] != threading.get_ident()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_anomaly_detection_goes_along_with_nested_passes() -> None:
+    def innermost() -> None:
+        x = ad.tensor(0.0, requires_grad=True)
+        with ad.enable_grad():
+            y = x.sqrt() * 0
+        y.backward()
+
+    for depth in (2, 90):
+        _, y, _ = nested(depth, innermost)
+        with pytest.raises(RuntimeError, match="returned nan"), ad.autograd.detect_anomaly():
+            y.backward()
