@@ -9,6 +9,7 @@ from __future__ import annotations
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
     elementwise,
+    functions,
     layers,
     mass_spring,
     matmul,
@@ -18,7 +19,7 @@ from benchmarks.workloads import (
     unary,
 )
 
-SUBJECTS = (products, mass_spring, recurrence, elementwise, matmul, unary, layers, mlp)
+SUBJECTS = (products, functions, mass_spring, recurrence, elementwise, matmul, unary, layers, mlp)
 WORKLOADS: tuple[Workload, ...] = tuple(w for subject in SUBJECTS for w in subject.WORKLOADS)
 
 
