@@ -32,6 +32,10 @@ class _autograd:
 
     SavedTensor = _core.SavedTensor
 
+    @staticmethod
+    def _saved_tensors_hooks_is_enabled() -> bool:
+        return _core._saved_tensors_hooks_disabled() is None
+
 
 class _Functions:
     """Classes of graph nodes by name: ``_functions.AccumulateGrad``."""

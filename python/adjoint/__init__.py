@@ -89,7 +89,7 @@ _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_metho
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset(
-    {"_C", "cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
+    {"_C", "_utils", "cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
 )
 _LAZY_NAMES = {
     "einsum": "_contraction",
@@ -106,6 +106,31 @@ _LAZY_NAMES = {
     "tensordot": "_contraction",
     "TypedStorage": "_storage",
     "UntypedStorage": "_storage",
+    **dict.fromkeys(
+        (
+            "as_strided_copy",
+            "detach_copy",
+            "diagonal_copy",
+            "expand_copy",
+            "permute_copy",
+            "select_copy",
+            "split_copy",
+            "split_with_sizes_copy",
+            "squeeze_copy",
+            "t_copy",
+            "transpose_copy",
+            "unbind_copy",
+            "unfold_copy",
+            "unsafe_chunk",
+            "unsafe_split",
+            "unsafe_split_with_sizes",
+            "unsqueeze_copy",
+            "view_as_complex_copy",
+            "view_as_real_copy",
+            "view_copy",
+        ),
+        "_view_copies",
+    ),
     **dict.fromkeys(
         (
             "BFloat16Tensor",

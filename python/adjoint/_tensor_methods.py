@@ -42,7 +42,24 @@ def is_neg(self: Tensor) -> bool:
     return False
 
 
+def _unsafe(name: str) -> Callable[..., tuple[Tensor, ...]]:
+    """A method that is loaded at its first use."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        from adjoint import _view_copies
+
+        parts: tuple[Tensor, ...] = getattr(_view_copies, name)(self, *args, **kwargs)
+        return parts
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
+    return method
+
+
 METHODS: dict[str, Any] = {
+    "unsafe_chunk": _unsafe("unsafe_chunk"),
+    "unsafe_split": _unsafe("unsafe_split"),
+    "unsafe_split_with_sizes": _unsafe("unsafe_split_with_sizes"),
     "is_conj": is_conj,
     "is_neg": is_neg,
     "new": new,

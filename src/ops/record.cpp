@@ -32,7 +32,8 @@ void save_arguments(Node* node, const Op& op, const Value* args, bool inplace) {
   uint32_t used = uses_of(op, args).inputs;
   for (int i = 0; i < op.argument_count; ++i) {
     if (op.edge_of[i] < 0 || (used >> i & 1) || args[i].is_scalar()) {
-      bool copy = inplace && i == 0 && args[0].is_tensor();
+      // Of what is about to be changed a copy is kept, also where it is the other operand as well.
+      bool copy = inplace && args[i].is_tensor() && args[i].object() == args[0].object();
       if (!args[i].is_none()) node->saved[i] = pack(copy ? Value(op_clone(args[0])) : args[i]);
     } else {
       node->saved[i].version = kNotSaved;

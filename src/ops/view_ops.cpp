@@ -152,13 +152,16 @@ static const Op& view_dtype_ =
             if (strides[last] != 1)
               runtime_error("self.stride(-1) must be 1 to view ", t.dtype(), " as ", d,
                             " (different element sizes), but got ", strides[last]);
-            bool even = from > to || (shape[last] % ratio == 0 && offset % ratio == 0);
-            for (int i = 0; i < last && from < to; ++i) even = even && strides[i] % ratio == 0;
-            if (!even)
-              runtime_error("view of ", t.dtype(), " as ", d,
-                            ": the last axis, the strides and the offset must be divisible by ",
-                            ratio, ", got shape ", t.shape(), ", strides ", t.strides(),
-                            ", offset ", offset);
+            if (from < to) {
+              auto divisible = [&](const auto& what, int64_t value) {
+                if (value % ratio == 0) return;
+                runtime_error("self.", what, " must be divisible by ", ratio, " to view ",
+                              t.dtype(), " as ", d, " (different element sizes), but got ", value);
+              };
+              divisible("size(-1)", shape[last]);
+              divisible("storage_offset()", offset);
+              for (int i = 0; i < last; ++i) divisible(text("stride(", i, ")"), strides[i]);
+            }
             auto scale = [&](int64_t v) { return from > to ? v * ratio : v / ratio; };
             shape[last] = scale(shape[last]);
             for (int i = 0; i < last; ++i) strides[i] = scale(strides[i]);
@@ -267,14 +270,17 @@ static const Op& expand_ =
                           t.ndim(), ")");
           }
           Dims strides(shape.size(), 0);
-          for (int i = 0; i < shape.size(); ++i) {
+          for (int i = shape.size() - 1; i >= 0; --i) {
             int64_t have = i < lead ? 1 : t.size(i - lead);
+            // A new axis of length one has the stride that unsqueeze would give it.
+            if (i < lead && shape[i] == 1)
+              strides[i] = i + 1 < shape.size() ? shape[i + 1] * strides[i + 1] : 1;
             if (shape[i] == -1 && i >= lead) shape[i] = have;
             if (shape[i] < 0)
               runtime_error("expand(): invalid size ", shape[i], " at dimension ", i);
-            if (i >= lead && have == shape[i])
+            if (i >= lead && have == shape[i]) {
               strides[i] = t.stride(i - lead);
-            else if (have != 1) {
+            } else if (have != 1) {
               runtime_error("The expanded size of the tensor (", shape[i],
                             ") must match the existing size (", have,
                             ") at non-singleton dimension ", i, ". Target sizes: ", shape,
@@ -304,65 +310,10 @@ static const Op& as_strided_ =
               [](T g, C c) -> Tensor {
                 const std::vector<Value>& k = c.kept().list();
                 Span shape = c.shape(0);
-                return op<"_as_strided_add">(g, shape, k[0], c.in(1), c.in(2),
-                                             k[2].integer() - k[1].integer());
+                return op<"_restride">(g, c.in(2), k[2], shape, k[0], k[1], false);
               })
         .linear()
         .view();
-
-// The transpose of as_strided: a tensor of `shape` laid out by `layout`, zero but for the elements
-// at (size, stride, offset), each the sum of the gradients of all indices that refer to it.
-static const Op& as_strided_add_ =
-    def("_as_strided_add(input, shape: int[], layout: int[], size: int[], stride: int[], offset: "
-        "int)",
-        "The transpose of as_strided.")
-        .forward([](Call& c) -> Value {
-          Tensor g = contiguous(c.tensor(0));
-          const Dims &shape = c.ints(1), &layout = c.ints(2), &size = c.ints(3),
-                     &stride = c.ints(4);
-          int64_t offset = c.integer(5);
-          Tensor out = empty_strided(shape, layout, g.dtype());
-          std::memset(out->data, 0, out->storage->bytes);
-          bool overlap = false;
-          for (int i = 0; i < size.size(); ++i) overlap |= stride[i] == 0 && size[i] > 1;
-          if (!overlap && !is_dense(size, stride)) {
-            // Strides of a slice of a dense tensor never overlap, but strides in general may: count
-            // once, slowly.
-            overlap = !(size.size() <= shape.size());
-            for (int i = 0; i < size.size() && !overlap; ++i) {
-              for (int k = 0; k < size.size(); ++k) {
-                if (k != i && stride[i] <= stride[k] && stride[i] * (size[i] - 1) >= stride[k] &&
-                    size[k] > 1)
-                  overlap = true;
-              }
-            }
-          }
-          Tensor slice = on_storage(out->storage, size, stride, offset, g.dtype());
-          if (!overlap) {
-            copy_into(slice, g);
-            return out;
-          }
-          GradMode off(false);
-          Dims index(size.size(), 0);
-          for (int64_t i = 0; i < g.numel(); ++i) {
-            int64_t at = offset;
-            for (int k = 0; k < size.size(); ++k) at += index[k] * stride[k];
-            Tensor one = on_storage(out->storage, {}, {}, at, g.dtype());
-            Tensor from = on_storage(g->storage, {}, {}, i, g.dtype());
-            op_inplace<"add">(one, from);
-            for (int k = size.size() - 1; k >= 0; --k) {
-              if (++index[k] < size[k]) break;
-              index[k] = 0;
-            }
-          }
-          return out;
-        })
-        .grad(0, nothing,
-              [](T g, C c) -> Tensor {
-                return op<"as_strided">(op<"_with_strides">(g, c.in(2)), c.in(3), c.in(4), c.in(5));
-              })
-        .linear()
-        .internal();
 
 static const Op& as_strided_scatter_ =
     def("as_strided_scatter(input, src, size: int[], stride: int[], storage_offset: int? = None)",

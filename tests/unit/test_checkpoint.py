@@ -21,6 +21,7 @@ from adjoint.utils.checkpoint import (
     set_checkpoint_early_stop,
 )
 
+
 def chain(x):
     return x.sin().exp().sin().cos()
 
