@@ -5,6 +5,7 @@
 
 #include "../graph/foreign_node.h"
 #include "../ops/op.h"
+#include "../ops/reuse.h"
 #include "../tensor/gil.h"
 #include "accumulate.h"
 #include "fit.h"
@@ -221,6 +222,7 @@ void Run::run_plain(Node* node) {
   }
   if (grad || is_function_node(node)) {
     busy_ = node;
+    t_grads_unread = node->op && !grad_enabled();
     node->backward(node, &grad, results);
     if (node->extra) [[unlikely]]  // given by somebody that ran inside
       run_post_hooks(node, results, &grad);

@@ -83,6 +83,7 @@ static const Op& relu_ =
     def("relu(input)", "max(input, 0), elementwise.")
         .elementwise("relu")
         .partial(0, output(), [](T g, C c) -> Tensor { return op<"_relu_grad">(g, c.out()); })
+        .reads_grad_once()
         .inplace();
 
 static const Op& relu_grad_ =

@@ -199,6 +199,7 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .elementwise("mul")
                             .partial(0, input(1), [](T g, C c) { return g * c.in(1); })
                             .partial(1, input(0), [](T g, C c) { return g * c.in(0); })
+                            .reads_grad_once()
                             .inplace()
                             .alias("multiply");
 
@@ -206,6 +207,7 @@ static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
                             .elementwise("neg")
                             .forward(neg_forward)  // where the direct loop does not serve
                             .partial(0, nothing, [](T g, C) { return -g; })
+                            .reads_grad_once()
                             .inplace()
                             .alias("negative");
 

@@ -2,6 +2,7 @@
 #include "direct.h"
 
 #include "../tensor/gil.h"
+#include "reuse.h"
 
 namespace adjoint {
 namespace {
@@ -107,6 +108,14 @@ void note_cuts(const Op& op, const Operand* x, bool recorded, const Tensor& out)
 }
 
 template <int N>
+Tensor reused(const Operand* x) {
+  for (int i = 0; i < N; ++i) {
+    if (take_for_reuse(x[i].t)) return Tensor::borrow(x[i].t);
+  }
+  return {};
+}
+
+template <int N>
 inline TensorObject* run(const Op& op, Loop loop, const Operand* x, const TensorObject* like) {
   unsigned needs = 0;
   bool cut = false;
@@ -117,7 +126,9 @@ inline TensorObject* run(const Op& op, Loop loop, const Operand* x, const Tensor
     else
       cut |= x[i].t->cut != nullptr;
   }
-  Tensor out = empty_contiguous_like(like, like->dtype);
+  Tensor out;
+  if (t_reuse) out = reused<N>(x);
+  if (!out) out = empty_contiguous_like(like, like->dtype);
   char* data[3] = {out->data, x[0].data, N == 2 ? x[N - 1].data : nullptr};
   loop(data, like->numel);
   bool recorded = false;

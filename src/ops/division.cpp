@@ -37,6 +37,7 @@ static const Op& div_ = def("div(input: Operand, other: Operand)",
                             .elementwise("div", ToFloat)
                             .partial(0, input(1), by_divisor)
                             .partial(1, input(1) | output(), by_quotient)
+                            .reads_grad_once()
                             .inplace()
                             .alias("divide")
                             .alias("true_divide");

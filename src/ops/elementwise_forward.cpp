@@ -3,6 +3,7 @@
 #include "../kernels/convert.h"
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
+#include "reuse.h"
 
 namespace adjoint {
 namespace {
@@ -23,6 +24,14 @@ void check_division(bool fine) {
   if (!fine) runtime_error("ZeroDivisionError: an integer was divided by zero");
 }
 
+// The operand whose memory may be taken for the result, if there is one.
+Tensor reused(const Value* v, int count) {
+  for (int i = 0; t_reuse && i < count; ++i) {
+    if (v[i].is_tensor() && take_for_reuse(v[i].object())) return v[i].tensor();
+  }
+  return {};
+}
+
 // All operands contiguous tensors of one shape and of the dtype the loop takes: no plan is needed.
 Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out) {
   if (count > 3 || !v[0].is_tensor()) return {};
@@ -37,7 +46,8 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
   DType result = result_dtype(kernel, a->dtype);
   Tensor to = out;
   if (!to) {
-    to = empty_contiguous_like(a, result);
+    to = result == a->dtype ? reused(v, count) : Tensor();
+    if (!to) to = empty_contiguous_like(a, result);
   } else if (to.dtype() != result || !same_layout(to.get(), a)) {
     return {};
   } else {
@@ -129,9 +139,13 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
   if (!loop) no_loop(op_name, b.common);
   DType result = result_dtype(kernel, b.common);
   Tensor to = out;
-  if (to)
+  if (t_reuse && !to && Span{t_reuse->shape, t_reuse->ndim} == Span(b.shape) &&
+      t_reuse->dtype == result) {
+    to = reused(v, count);
+  }
+  if (out)
     check_destination(to, b, result, op_name);
-  else
+  else if (!to)
     to = new_result(v, count, b.shape, result);
 
   Operand operand[kMaxOperands];
@@ -145,7 +159,7 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
     wanted[i + 1] = compute;
     if (v[i].is_tensor()) {
       Tensor t = v[i].tensor();
-      bool shares = out && t->storage == to->storage;
+      bool shares = t->storage == to->storage;
       bool identical =
           t->data == to->data && t.shape() == to.shape() && t.strides() == to.strides();
       if (shares && !identical) t = copies[i] = contiguous(op<"clone">(alias(t)));

@@ -15,6 +15,7 @@ using std::numbers::ln2;
 static const Op& exp_ = def("exp(input)", "The exponential, elementwise.")
                             .elementwise("exp", ToFloat)
                             .partial(0, output(), [](T g, C c) { return g * c.out(); })
+                            .reads_grad_once()
                             .inplace();
 
 static const Op& expm1_ = def("expm1(input)", "exp(input) - 1, accurate near zero.")
@@ -31,6 +32,7 @@ static const Op& exp2_ =
 static const Op& log_ = def("log(input)", "The natural logarithm, elementwise.")
                             .elementwise("log", ToFloat)
                             .partial(0, input(0), [](T g, C c) { return g / c.in(0); })
+                            .reads_grad_once()
                             .inplace();
 
 static const Op& log1p_ =

@@ -133,6 +133,7 @@ struct Op {
   Tangent tangent = nullptr;
   BatchRule batch = nullptr;
   bool is_linear = false;
+  bool reads_grad_once = false;  // see reuse.h
 
   // The short way (apply_direct): for contiguous operands of one shape and dtype, the loop, where
   // it takes the dtype as it is. Arguments after the first `operands` must have their defaults.
@@ -192,6 +193,8 @@ class Block {
   }
   Block& vjp(Uses u, JointRule r) { return op_->joint = r, op_->joint_uses = u, *this; }
   Block& jvp(Tangent t) { return op_->tangent = t, *this; }
+  // Each rule uses the gradient as an operand of one elementwise op: its memory may be taken.
+  Block& reads_grad_once() { return op_->reads_grad_once = true, *this; }
   Block& linear() { return op_->is_linear = true, *this; }
   Block& batch(BatchRule r) { return op_->batch = r, *this; }
   Block& view() { return op_->is_view = true, op_->has_out = false, *this; }

@@ -126,6 +126,7 @@ static const Op& pow_ =
         .partial(0, input(0) | input(1), [](T g, C c) { return base_slope(g, c.in(0), c.in(1)); })
         .partial(1, input(0) | input(1) | output(),
                  [](T g, C c) { return exponent_slope(g, c.in(0), c.in(1), c.out()); })
+        .reads_grad_once()
         .inplace()
         .node([](const Value* v) {
           return !v[0].is_tensor()  ? "PowBackward2"
@@ -159,6 +160,7 @@ static const Op& square_ =
           return run_kernel(k, v, 1, Common, c.out, "square");
         })
         .partial(0, input(0), [](T g, C c) { return mul_scaled(g, c.in(0), 2); })
+        .reads_grad_once()
         .inplace()
         .node("PowBackward0");
 
@@ -170,6 +172,7 @@ static const Op& sqrt_ =
                    if (is_complex(g.dtype())) return g / (c.out() * 2.0);
                    return op<"_sqrt_grad">(g, c.out());
                  })
+        .reads_grad_once()
         .inplace();
 
 static const Op& rsqrt_ = def("rsqrt(input)", "`1 / sqrt(input)`, elementwise.")

@@ -95,6 +95,7 @@ static const Op& sigmoid_ = def("sigmoid(input)", "1 / (1 + exp(-input)), elemen
                                            if (is_complex(g.dtype())) return g * (y - y * y);
                                            return op<"_sigmoid_grad">(g, y);
                                          })
+                                .reads_grad_once()
                                 .inplace();
 
 static const Op& logit_ =

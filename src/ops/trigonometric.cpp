@@ -37,11 +37,13 @@ Value change_unit(Call& c) {
 static const Op& sin_ = def("sin(input)", "The sine of radians, elementwise.")
                             .elementwise("sin", ToFloat)
                             .partial(0, input(0), [](T g, C c) { return mul_cos(g, c.in(0)); })
+                            .reads_grad_once()
                             .inplace();
 
 static const Op& cos_ = def("cos(input)", "The cosine of radians, elementwise.")
                             .elementwise("cos", ToFloat)
                             .partial(0, input(0), [](T g, C c) { return mul_neg_sin(g, c.in(0)); })
+                            .reads_grad_once()
                             .inplace();
 
 static const Op& tan_ =
@@ -99,6 +101,7 @@ static const Op& tanh_ = def("tanh(input)", "The hyperbolic tangent, elementwise
                                           return g * one_minus_square(c.out());
                                         return op<"_tanh_grad">(g, c.out());
                                       })
+                             .reads_grad_once()
                              .inplace();
 
 static const Op& asinh_ =
