@@ -19,7 +19,7 @@ from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-from . import _inplace_methods, _interop, _tensor_methods  # noqa: E402
+from . import _composite_forms, _inplace_methods, _interop, _tensor_methods  # noqa: E402
 from . import autograd as autograd  # noqa: E402
 from ._constants import e as e  # noqa: E402
 from ._constants import inf as inf  # noqa: E402
@@ -52,6 +52,7 @@ from ._queries import is_tensor as is_tensor  # noqa: E402
 from ._queries import numel as numel  # noqa: E402
 from ._typeinfo import finfo as finfo  # noqa: E402
 from ._typeinfo import iinfo as iinfo  # noqa: E402
+from .autograd import backward as backward  # noqa: E402
 from .autograd import enable_grad as enable_grad  # noqa: E402
 from .autograd import inference_mode as inference_mode  # noqa: E402
 from .autograd import no_grad as no_grad  # noqa: E402
@@ -79,6 +80,15 @@ if _TYPE_CHECKING:
     )
     from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+    from .composite import composite as composite
+    from .composite import describe as describe
+    from .composite import detach as detach
+    from .composite import grads as grads
+    from .composite import map as map
+    from .composite import nbytes as nbytes
+    from .composite import requires_grad as requires_grad
+    from .composite import to as to
+    from .composite import zero_grad as zero_grad
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
@@ -86,10 +96,23 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
+_core._set_composite_forms(_composite_forms.FORMS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset(
-    {"_C", "_utils", "cli", "cuda", "graph", "nn", "optim", "return_types", "testing", "utils"}
+    {
+        "_C",
+        "_utils",
+        "cli",
+        "composite",
+        "cuda",
+        "graph",
+        "nn",
+        "optim",
+        "return_types",
+        "testing",
+        "utils",
+    }
 )
 _LAZY_NAMES = {
     "einsum": "_contraction",
@@ -130,6 +153,19 @@ _LAZY_NAMES = {
             "view_copy",
         ),
         "_view_copies",
+    ),
+    **dict.fromkeys(
+        (
+            "describe",
+            "detach",
+            "grads",
+            "map",
+            "nbytes",
+            "requires_grad",
+            "to",
+            "zero_grad",
+        ),
+        "composite",
     ),
     **dict.fromkeys(
         (

@@ -77,6 +77,10 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    return input.numel()
+def numel(input: Any) -> int:
+    """The number of elements of a tensor, or of all tensors of a composite."""
+    if isinstance(input, Tensor):
+        return input.numel()
+    from .composite import numel as of_composite
+
+    return of_composite(input)

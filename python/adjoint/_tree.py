@@ -1,77 +1,85 @@
 """Nested structures of tensors: taken apart into leaves and put together again.
 
 Lists, tuples, named tuples, dicts and everything registered with optree are structures; so are
-dataclasses, which need no registration. None is a leaf: "no value here".
+dataclasses, attrs classes and one's own (`_tree_classes`), which optree hears of when they are
+first met. None is a leaf: "no value here". Read next: `adjoint.composite`, what people do with
+structures.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Iterable, Sequence
+from types import NoneType
 from typing import Any
 
 import optree
 
-__all__ = ["Spec", "flatten", "is_structure", "leaves_like", "paths", "unflatten"]
+from adjoint import _core
+from adjoint._tree_classes import describe
+
+__all__ = [
+    "Spec",
+    "check_level",
+    "children",
+    "flatten",
+    "forget",
+    "is_structure",
+    "kind_of",
+    "leaves_like",
+    "paths",
+    "root_name",
+    "step",
+    "unflatten",
+]
 
 Spec = optree.PyTreeSpec
 
 _NAMESPACE = "adjoint"
-_known: set[type] = set()  # dataclasses that optree was told about
+_attributes: set[type] = set()  # classes whose parts are attributes
+_leaf_types: set[type] = {_core.Tensor, NoneType, bool, int, float, complex, str}
 
 
-class _Fields:
-    """How a dataclass was made up: its fields that have a value, and what else it carried."""
-
-    def __init__(self, names: tuple[str, ...], others: dict[str, Any]) -> None:
-        self.names = names
-        self.others = others
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Fields) and self.names == other.names
-
-    def __hash__(self) -> int:
-        return hash(self.names)
-
-
-def _register(cls: type) -> None:
-    """Tell optree about a dataclass; instances are rebuilt without running ``__init__``."""
-
-    def flatten_fields(value: Any) -> tuple[list[Any], _Fields, tuple[str, ...]]:
-        names = tuple(f.name for f in dataclasses.fields(value) if hasattr(value, f.name))
-        held = getattr(value, "__dict__", {})
-        others = {key: item for key, item in held.items() if key not in names}
-        return [getattr(value, name) for name in names], _Fields(names, others), names
-
-    def unflatten_fields(fields: _Fields, children: Iterable[Any]) -> Any:
-        value: Any = object.__new__(cls)
-        for name, child in zip(fields.names, children, strict=True):
-            object.__setattr__(value, name, child)
-        for name, other in fields.others.items():
-            object.__setattr__(value, name, other)
-        return value
-
+def _register(cls: type) -> bool:
+    """Decide whether objects of a class are leaves; if not, tell optree. True if it is news."""
+    recipe = describe(cls)
+    if recipe is None:
+        _leaf_types.add(cls)
+        return False
     optree.register_pytree_node(
         cls,
-        flatten_fields,
-        unflatten_fields,  # type: ignore[arg-type]
-        path_entry_type=optree.DataclassEntry,
+        recipe.flatten,
+        recipe.unflatten,
+        path_entry_type=recipe.entry,
         namespace=_NAMESPACE,
     )
-    _known.add(cls)
+    if recipe.entry is optree.GetAttrEntry:
+        _attributes.add(cls)
+    return True
 
 
-def _look(value: Any) -> bool:
-    """Called by optree on the way down: registers dataclasses before they are met as leaves."""
-    cls = type(value)
-    if cls not in _known and dataclasses.is_dataclass(cls):
-        _register(cls)
-    return False
+def forget(cls: type) -> None:
+    """Decide anew about a class that was met before it was decorated."""
+    _leaf_types.discard(cls)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Spec]:
-    """The leaves of a structure, and what is needed to rebuild it."""
-    return optree.tree_flatten(tree, is_leaf=_look, none_is_leaf=True, namespace=_NAMESPACE)
+    """The leaves of a structure, and what is needed to rebuild it.
+
+    Raises
+    ------
+    ValueError
+        The structure contains itself; the message says where.
+    """
+    try:
+        while True:
+            leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=_NAMESPACE)
+            # A class that nobody has looked at yet was taken for a leaf: look, and go again.
+            news = set(map(type, leaves)) - _leaf_types
+            if not sum(map(_register, news)):
+                return leaves, spec
+    except RecursionError:
+        raise ValueError(_endless(tree)) from None
 
 
 def unflatten(spec: Spec, leaves: Iterable[Any]) -> Any:
@@ -81,8 +89,12 @@ def unflatten(spec: Spec, leaves: Iterable[Any]) -> Any:
 
 def is_structure(tree: Any) -> bool:
     """Whether ``tree`` is taken apart rather than being a leaf."""
-    _look(tree)
-    return not optree.tree_is_leaf(tree, none_is_leaf=True, namespace=_NAMESPACE)
+    cls = type(tree)
+    if cls in _leaf_types:
+        return False
+    if not optree.tree_is_leaf(tree, none_is_leaf=True, namespace=_NAMESPACE):
+        return True
+    return _register(cls)
 
 
 def paths(spec: Spec, root: str) -> list[str]:
@@ -90,13 +102,35 @@ def paths(spec: Spec, root: str) -> list[str]:
     return [accessor.codify(root) for accessor in spec.accessors()]
 
 
-def _children(tree: Any) -> tuple[list[Any], tuple[Any, ...]]:
+def children(tree: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    """The parts of a structure one level down, and what each is called there."""
     parts = optree.tree_flatten_one_level(tree, none_is_leaf=True, namespace=_NAMESPACE)
     return list(parts[0]), tuple(parts[2])
 
 
+def step(cls: type | None, entry: Any) -> str:
+    """How Python writes the way from an object of ``cls`` to its part: ``.x`` or ``['x']``."""
+    if cls in _attributes:
+        return f".{entry}"
+    if cls is not None and issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return f".{cls._fields[entry]}"
+    return f"[{entry!r}]"
+
+
+def kind_of(thing: Any) -> str:
+    """What messages call a part of a structure."""
+    if isinstance(thing, _core.Tensor):
+        return f"a tensor {list(thing.shape)}"
+    if thing is None or isinstance(thing, bool | int | float | complex | str):
+        text = repr(thing)
+        return text if len(text) <= 40 else text[:37] + "..."
+    return f"a {type(thing).__name__}" if is_structure(thing) else repr(thing)
+
+
 def leaves_like(spec: Spec, tree: Any, root: str) -> list[Any]:
     """The leaves of ``tree``, which must be built as ``spec`` says; None stands for a whole part.
+
+    A list may stand for a tuple and the other way round.
 
     Raises
     ------
@@ -107,24 +141,63 @@ def leaves_like(spec: Spec, tree: Any, root: str) -> list[Any]:
         return [None] * spec.num_leaves
     if spec.is_leaf():
         return [tree]
+    check_level(spec, tree, root, loose=True)
+    parts, entries = children(tree)
+    found: list[Any] = []
+    for one, child, entry in zip(spec.children(), parts, entries, strict=True):
+        found += leaves_like(one, child, root + step(type(tree), entry))
+    return found
+
+
+def check_level(spec: Spec, tree: Any, root: str, loose: bool = False) -> None:
+    """Refuse ``tree`` if its outermost level is not built as that of ``spec``."""
     kind = spec.type
-    name = kind.__name__ if kind is not None else "leaf"
+    assert kind is not None
     sequences = (list, tuple)
-    alike = type(tree) is kind or (type(tree) in sequences and kind in sequences)
-    if not alike:
-        raise ValueError(f"{root} is a {name}, but got a {type(tree).__name__} for it")
-    children, entries = _children(tree)
+    alike = type(tree) is kind or (loose and type(tree) in sequences and kind in sequences)
+    if not alike or not is_structure(tree):
+        raise ValueError(f"{root}: expected a {kind.__name__}, got {kind_of(tree)}")
+    entries = children(tree)[1]
     wanted = spec.entries()
     if list(entries) != wanted:
-        raise ValueError(f"{root} has {_listed(wanted)}, but got {_listed(entries)} for it")
-    found: list[Any] = []
-    for one, child, entry in zip(spec.children(), children, entries, strict=True):
-        below = f"{root}.{entry}" if dataclasses.is_dataclass(tree) else f"{root}[{entry!r}]"
-        found += leaves_like(one, child, below)
-    return found
+        raise ValueError(f"{root}: expected {_listed(wanted)}, got {_listed(entries)}")
 
 
 def _listed(entries: Sequence[Any]) -> str:
     if all(isinstance(entry, int) for entry in entries):
         return f"{len(entries)} items"
     return "the entries " + ", ".join(repr(entry) for entry in entries)
+
+
+def _endless(tree: Any) -> str:
+    """Why a structure could not be taken apart to its end: it contains itself, or is too deep."""
+    root = root_name(tree, "structure")
+    above: dict[int, str] = {}  # containers on the way down: where they stand
+    stack: list[tuple[Any, str, bool]] = [(tree, root, True)]
+    while stack:
+        thing, place, down = stack.pop()
+        if not down:
+            del above[id(thing)]
+        elif id(thing) in above:
+            return (
+                f"{place} is {above[id(thing)]} itself: a structure that contains itself has no "
+                "end.\n  fix: keep an index or a name there instead of the object"
+            )
+        elif is_structure(thing):
+            above[id(thing)] = place
+            stack.append((thing, place, False))
+            parts, entries = children(thing)
+            for part, entry in zip(reversed(parts), reversed(entries), strict=True):
+                stack.append((part, place + step(type(thing), entry), True))
+    return (
+        f"{root} is nested more than {optree.MAX_RECURSION_DEPTH} levels deep, which is more than "
+        "can be taken apart; keep its parts in one list"
+    )
+
+
+def root_name(tree: Any, otherwise: str) -> str:
+    """What messages call a structure: its class in lower case, or what the caller calls it."""
+    cls = type(tree)
+    if cls.__module__ in ("builtins", "collections"):
+        return otherwise
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower().strip("_") or otherwise

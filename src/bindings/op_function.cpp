@@ -20,6 +20,7 @@ struct OpFunction {
   PyObject* name;
   PyObject* doc;
   PyObject* dict;
+  PyObject* composite_form;  // called where the first argument is no tensor; mostly null
 };
 
 PyTypeObject op_function_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -38,6 +39,26 @@ PyObject* call_direct(const Op& op, PyObject* const* args) {
   return reinterpret_cast<PyObject*>(out);
 }
 
+// The call once more for a structure of tensors, if the function has a form for it. The error of
+// the op, which is set, stays when the form does not know what to do with its argument either.
+PyObject* call_composite(OpFunction* f, PyObject* const* args, size_t flags, PyObject* keywords) {
+  Py_ssize_t given = PyVectorcall_NARGS(flags) + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  if (!given || is_tensor(args[0]) || !PyErr_ExceptionMatches(PyExc_TypeError)) return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* result =
+      PyObject_Vectorcall(f->composite_form, args, PyVectorcall_NARGS(flags), keywords);
+  if (result == Py_NotImplemented) {
+    Py_DECREF(result);
+    PyErr_Restore(type, value, trace);
+    return nullptr;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return result;
+}
+
 PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keywords) {
   OpFunction* f = self_of(callable);
   if (g_subclasses) [[unlikely]] {
@@ -49,8 +70,10 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
     PyObject* out = guard([&] { return call_direct(*f->direct, args); });
     if (out || PyErr_Occurred()) return out;
   }
-  return call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
-                  PyVectorcall_NARGS(flags), keywords);
+  PyObject* result = call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
+                              PyVectorcall_NARGS(flags), keywords);
+  if (!result && f->composite_form) return call_composite(f, args, flags, keywords);
+  return result;
 }
 
 PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
@@ -115,8 +138,34 @@ Object new_function(const std::string& name, std::vector<const Op*> overloads, b
   f->direct = overloads.size() == 1 && !inplace && first->operands ? first : nullptr;
   f->overloads = new std::vector<const Op*>(std::move(overloads));
   f->dict = nullptr;
+  f->composite_form = nullptr;
   return Object::steal(reinterpret_cast<PyObject*>(f));
 }
+
+// _set_composite_forms({name: function}): what op functions call where a structure is given.
+PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
+  if (!PyDict_Check(forms)) {
+    PyErr_SetString(PyExc_TypeError, "_set_composite_forms(): expected a dict");
+    return nullptr;
+  }
+  PyObject *name, *form;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(forms, &at, &name, &form)) {
+    Object op = Object::steal(PyObject_GetAttr(module, name));
+    if (!op) return nullptr;
+    if (Py_TYPE(op.get()) != &op_function_type) {
+      PyErr_Format(PyExc_TypeError, "_set_composite_forms(): %U is no op", name);
+      return nullptr;
+    }
+    Py_INCREF(form);
+    Py_XSETREF(self_of(op.get())->composite_form, form);
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {{"_set_composite_forms", set_composite_forms, METH_O,
+                            "Tells op functions what to call where a structure is given."},
+                           {nullptr}};
 
 }  // namespace
 
@@ -133,6 +182,7 @@ void add_op_functions(PyObject* module, PyTypeObject* tensor) {
   t.tp_getset = attributes;
   t.tp_methods = methods;
   checked(PyType_Ready(&t));
+  add_functions(module, functions);
   struct Names {
     std::vector<const Op*> function, method, inplace;
   };

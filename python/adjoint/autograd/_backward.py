@@ -38,6 +38,34 @@ def _is_edge(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) >= 2 and isinstance(value[0], _core.Node)
 
 
+def _is_composite(value: Any) -> bool:
+    """Whether an argument is a structure, and no tensor, edge or flat series of them."""
+    if value is None or isinstance(value, Tensor):
+        return False
+    if type(value) in (tuple, list):
+        return any(map(_is_part, value))
+    return _is_part(value)
+
+
+def _is_part(value: Any) -> bool:
+    if value is None or isinstance(value, Tensor) or _is_edge(value):
+        return False
+    from adjoint import _tree
+
+    return _tree.is_structure(value)
+
+
+def _flat(
+    outputs: Any, grads: Any, function: str, names: tuple[str, str], batched: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Outputs and their gradients as tuples."""
+    if _is_composite(outputs) or _is_composite(grads):
+        from adjoint.composite._gradients import flat_outputs
+
+        return flat_outputs(outputs, grads, function, names[1], batched)
+    return _as_tuple(outputs, names[0]), grads
+
+
 def _grads_for(outputs: tuple[Any, ...], grads: Any, what: str) -> tuple[Any, ...]:
     if grads is None:
         return (None,) * len(outputs)
@@ -48,6 +76,10 @@ def _grads_for(outputs: tuple[Any, ...], grads: Any, what: str) -> tuple[Any, ..
 
 
 def _inputs_of(inputs: Any, function: str) -> tuple[Any, ...]:
+    if _is_composite(inputs):
+        from adjoint.composite._gradients import wanted_inputs
+
+        return wanted_inputs(inputs, function)
     wanted = _as_tuple(inputs.values() if isinstance(inputs, Mapping) else inputs, "inputs")
     if not wanted:
         raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
@@ -94,7 +126,7 @@ def backward(
                 "'grad_tensors' and 'grad_variables' (deprecated) arguments both passed"
             )
         grad_tensors = grad_variables
-    outputs = _as_tuple(tensors, "tensors")
+    outputs, grad_tensors = _flat(tensors, grad_tensors, "backward", ("tensors", "grad_tensors"))
     wanted = () if inputs is None else _inputs_of(inputs, "backward")
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=_caller_level())
@@ -158,20 +190,30 @@ def grad(
             "but got: allow_unused=False."
         )
     unused_fine = bool(allow_unused) or materialize_grads
-    outs = _as_tuple(outputs, "outputs")
-    ins = _inputs_of(inputs, "grad")
+    names = ("outputs", "grad_outputs")
+    outs, grad_outputs = _flat(outputs, grad_outputs, "grad", names, is_grads_batched)
     keep = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
-        results = _batched(outs, ins, grad_outputs, keep, create_graph, unused_fine)
-    else:
+
+    def run(ins: tuple[Any, ...], unused_fine: bool) -> tuple[Tensor | None, ...]:
+        if is_grads_batched:
+            return _batched(outs, ins, grad_outputs, keep, create_graph, unused_fine)
         grads = _grads_for(outs, grad_outputs, "grad_outputs")
-        results = _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
+        return _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
+
+    if _is_composite(inputs):
+        from adjoint.composite._gradients import grad as grad_of_composite
+
+        return grad_of_composite(  # type: ignore[no-any-return]
+            lambda ins: run(ins, True), inputs, create_graph, bool(allow_unused), materialize_grads
+        )
+    ins = _inputs_of(inputs, "grad")
+    results = run(ins, unused_fine)
     if materialize_grads:
         results = tuple(
             _zeros_for(t, create_graph) if r is None else r
             for r, t in zip(results, ins, strict=True)
         )
-    if isinstance(inputs, Mapping):
+    if isinstance(inputs, Mapping):  # one that is no dict, of which nothing else is known
         return dict(zip(inputs, results, strict=True))  # type: ignore[return-value]
     return results
 
