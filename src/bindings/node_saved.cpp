@@ -16,6 +16,19 @@ std::string torch_name(const std::string& argument) {
   return argument == "input" ? "self" : argument;
 }
 
+// What any of the op's rules may read.
+Uses uses_of(const Op& op) {
+  Uses all = op.joint_uses;
+  for (Uses u : op.uses) all = all | u;
+  return all;
+}
+
+bool may_be_saved(const Node* n, int argument) {
+  bool tensor = n->op->schema.arguments[argument].is_tensor();
+  bool number = argument < n->saved_count && n->saved[argument].value.is_scalar();
+  return !tensor || number || (uses_of(*n->op).inputs >> argument & 1);
+}
+
 // The index of an argument by its name here or in PyTorch; -1 when there is none.
 int argument_of(const Node* n, std::string_view name) {
   for (int i = 0; i < n->op->argument_count; ++i) {
@@ -62,8 +75,9 @@ PyObject* result_value(Node* n, int k) {
 
 PyObject* saved_attribute(Node* n, std::string_view name) {
   UnpackScope scope;
-  if (int i = argument_of(n, name); i >= 0) return argument_value(n, i);
-  if (int k = result_of(n, name); k >= 0) return result_value(n, k);
+  int i = argument_of(n, name), k = result_of(n, name);
+  if (i >= 0 && may_be_saved(n, i)) return argument_value(n, i);
+  if (k >= 0 && uses_of(*n->op).outputs) return result_value(n, k);
   auto stem = [&](std::string_view end) { return name.substr(0, name.size() - end.size()); };
   if (name.ends_with(kSizes)) {
     if (const Edge* e = edge_of(n, argument_of(n, stem(kSizes))))

@@ -316,9 +316,9 @@ void Run::go() {
     if (restricted_) plan_.make(roots_, options_);
     for (const Root& r : roots_) deliver(r.edge, r.grad, nullptr);
     run_nodes();
+    if (!callbacks_.empty()) run_callbacks();
   }
   if (!keep_graph_) note_freed(roots_, line_);
-  if (!callbacks_.empty()) run_callbacks();
 }
 
 // Note [Reentrant passes]. A hook or a custom function may run a pass of its own, and so on: each
