@@ -13,7 +13,8 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from os import PathLike
 from typing import IO, Any
 
@@ -28,6 +29,10 @@ _CODES = {
     "F32": _core.float32, "F64": _core.float64, "C64": _core.complex64, "C128": _core.complex128,
 }  # fmt: skip
 _NAMES = {dtype: code for code, dtype in _CODES.items()}
+_BUILTIN = (dict, list, tuple, set, OrderedDict, defaultdict, _core.Size)
+_FACTORIES: dict[str, Any] = {
+    cls.__name__: cls for cls in (list, dict, set, tuple, int, float, complex, str, bytes, bool)
+}
 
 Target = str | PathLike[str] | IO[bytes]
 
@@ -38,7 +43,9 @@ def save(obj: Any, f: Target, **_: Any) -> None:
     Parameters
     ----------
     obj
-        Tensors, dicts, lists, tuples, OrderedDicts, sets, bytes, numbers, strings and None, nested.
+        Tensors, dicts, lists, tuples, OrderedDicts, sets, bytes, numbers, strings and None, nested;
+        so are named tuples, dataclasses, attrs classes and classes decorated with
+        ``@adjoint.composite``, of which the file holds the names and the parts.
     f
         A path, or an object with ``write``.
 
@@ -113,6 +120,12 @@ class _Writer:
         return made
 
     def _container(self, obj: Any, where: str, parents: list[int]) -> Any:
+        if type(obj) not in _BUILTIN and _saved_classes().is_object(obj):
+            return _saved_classes().encode(
+                obj, lambda part, place: self.encode(part, place, parents), where
+            )
+        if isinstance(obj, defaultdict):
+            return self._defaultdict(obj, where, parents)
         if isinstance(obj, dict):
             kind = "OrderedDict" if isinstance(obj, OrderedDict) else "dict"
             return {
@@ -130,6 +143,16 @@ class _Writer:
             f"cannot save {where}: files hold tensors, containers, numbers and strings, not "
             f"{type(obj).__name__} objects. Save its state_dict() or its parts instead."
         )
+
+    def _defaultdict(self, obj: Any, where: str, parents: list[int]) -> Any:
+        factory = obj.default_factory
+        if factory is not None and factory not in _FACTORIES.values():
+            raise TypeError(
+                f"cannot save {where}: the default_factory of a defaultdict must be None or one of "
+                f"{', '.join(_FACTORIES)}, not {factory!r}; save dict(...) of it instead"
+            )
+        held = self._container(dict(obj), where, parents)
+        return {"defaultdict": [factory and factory.__name__, held["dict"]]}
 
     def _tensor(self, t: Tensor) -> dict[str, Any]:
         plain = t.detach()
@@ -154,6 +177,7 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    classes: Sequence[type] = (),
     **_: Any,
 ) -> Any:
     """Read what `save` wrote, a safetensors file, or a file of PyTorch's.
@@ -167,6 +191,9 @@ def load(
         A path, or an object with ``read``.
     map_location
         Accepted for PyTorch's sake: all tensors are on the CPU.
+    classes
+        Classes of composites in the file. Those of modules that are imported are found without; a
+        class that rebuilds its objects with methods of its own must be given.
     """
     if isinstance(f, str | PathLike):
         with open(f, "rb") as file:
@@ -177,10 +204,16 @@ def load(
         from adjoint._torch_files import read
 
         return read(io.BytesIO(data))
-    return _read(bytearray(data))
+    return _read(bytearray(data), classes)
 
 
-def _read(data: bytearray) -> Any:
+def _saved_classes() -> Any:
+    from adjoint import _saved_classes
+
+    return _saved_classes
+
+
+def _read(data: bytearray, classes: Sequence[type]) -> Any:
     if len(data) < 8:
         raise RuntimeError(f"not a file of adjoint.save or safetensors: {len(data)} bytes")
     (length,) = struct.unpack_from("<Q", data)
@@ -194,7 +227,7 @@ def _read(data: bytearray) -> Any:
     tensors = {name: _entry(data, 8 + length, name, row) for name, row in header.items()}
     if "adjoint" not in metadata:
         return tensors
-    return _decode(json.loads(metadata["adjoint"]), tensors)
+    return _decode(json.loads(metadata["adjoint"]), tensors, classes)
 
 
 def _entry(data: bytearray, base: int, name: str, row: dict[str, Any]) -> Tensor:
@@ -216,17 +249,25 @@ def _entry(data: bytearray, base: int, name: str, row: dict[str, Any]) -> Tensor
     return flat.clone().view(shape)
 
 
-def _decode(obj: Any, tensors: dict[str, Tensor]) -> Any:
+def _decode(obj: Any, tensors: dict[str, Tensor], classes: Sequence[type]) -> Any:
+    def inner(part: Any) -> Any:
+        return _decode(part, tensors, classes)
+
     if not isinstance(obj, dict):
         return obj
     if "tensor" in obj:
         return _decode_tensor(obj, tensors)
     ((kind, value),) = obj.items()
     if kind in ("dict", "OrderedDict"):
-        pairs = [(_decode(k, tensors), _decode(v, tensors)) for k, v in value]
+        pairs = [(inner(k), inner(v)) for k, v in value]
         return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
+    if kind == "defaultdict":
+        factory = None if value[0] is None else _FACTORIES[value[0]]
+        return defaultdict(factory, [(inner(k), inner(v)) for k, v in value[1]])
+    if kind == "object":
+        return _saved_classes().decode(value, inner, classes)
     if kind in ("list", "tuple", "set", "Size"):
-        items = [_decode(v, tensors) for v in value]
+        items = [inner(v) for v in value]
         return {"list": list, "tuple": tuple, "set": set, "Size": _core.Size}[kind](items)
     if kind == "int":
         return int(value)

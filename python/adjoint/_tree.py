@@ -16,7 +16,7 @@ from typing import Any
 import optree
 
 from adjoint import _core
-from adjoint._tree_classes import describe
+from adjoint._tree_classes import describe, is_namedtuple
 
 __all__ = [
     "Spec",
@@ -112,8 +112,8 @@ def step(cls: type | None, entry: Any) -> str:
     """How Python writes the way from an object of ``cls`` to its part: ``.x`` or ``['x']``."""
     if cls in _attributes:
         return f".{entry}"
-    if cls is not None and issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return f".{cls._fields[entry]}"
+    if cls is not None and is_namedtuple(cls):
+        return f".{cls._fields[entry]}"  # type: ignore[attr-defined]
     return f"[{entry!r}]"
 
 

@@ -16,7 +16,7 @@ import optree
 
 from adjoint._core import Tensor
 
-__all__ = ["MARK", "Recipe", "describe"]
+__all__ = ["MARK", "Recipe", "describe", "is_namedtuple"]
 
 MARK = "__adjoint_composite__"  # what `adjoint.composite` leaves on a class
 
@@ -29,6 +29,8 @@ class Recipe(NamedTuple):
     flatten: Callable[[Any], Flat]
     unflatten: Callable[[Any, Iterable[Any]], Any]
     entry: type[optree.PyTreeEntry]
+    own_methods: bool = False  # the class rebuilds its objects itself
+    fields: tuple[str, ...] | None = None  # those every object has, if that is known
 
 
 class _Carried:
@@ -48,6 +50,11 @@ class _Carried:
 
     def __repr__(self) -> str:
         return repr(self.names)
+
+
+def is_namedtuple(cls: Any) -> bool:
+    """Whether ``cls`` is a named tuple, or derived from one."""
+    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
 def describe(cls: type) -> Recipe | None:
@@ -84,7 +91,7 @@ def _own_methods(cls: Any) -> Recipe:
         return (*parts, None)[:3]
 
     named = getattr(cls, "TREE_PATH_ENTRY_TYPE", optree.AutoEntry)
-    return Recipe(flatten, cls.__tree_unflatten__, named)
+    return Recipe(flatten, cls.__tree_unflatten__, named, own_methods=True)
 
 
 def _cached_names(cls: type) -> frozenset[str]:
@@ -122,7 +129,7 @@ def _by_fields(cls: type, fields: tuple[str, ...]) -> Recipe:
         parts = [getattr(value, name) for name in names]
         return parts, (_Carried(all_names, others) if others else all_names), all_names
 
-    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry)
+    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, fields=fields)
 
 
 def _by_attributes(cls: type) -> Recipe:

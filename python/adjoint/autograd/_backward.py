@@ -38,7 +38,7 @@ def _is_edge(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) >= 2 and isinstance(value[0], _core.Node)
 
 
-def _is_composite(value: Any) -> bool:
+def is_composite(value: Any) -> bool:
     """Whether an argument is a structure, and no tensor, edge or flat series of them."""
     if value is None or isinstance(value, Tensor):
         return False
@@ -59,7 +59,7 @@ def _flat(
     outputs: Any, grads: Any, function: str, names: tuple[str, str], batched: bool = False
 ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """Outputs and their gradients as tuples."""
-    if _is_composite(outputs) or _is_composite(grads):
+    if is_composite(outputs) or is_composite(grads):
         from adjoint.composite._gradients import flat_outputs
 
         return flat_outputs(outputs, grads, function, names[1], batched)
@@ -76,7 +76,7 @@ def _grads_for(outputs: tuple[Any, ...], grads: Any, what: str) -> tuple[Any, ..
 
 
 def _inputs_of(inputs: Any, function: str) -> tuple[Any, ...]:
-    if _is_composite(inputs):
+    if is_composite(inputs):
         from adjoint.composite._gradients import wanted_inputs
 
         return wanted_inputs(inputs, function)
@@ -200,7 +200,7 @@ def grad(
         grads = _grads_for(outs, grad_outputs, "grad_outputs")
         return _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
 
-    if _is_composite(inputs):
+    if is_composite(inputs):
         from adjoint.composite._gradients import grad as grad_of_composite
 
         return grad_of_composite(  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from adjoint._core import Node as Node
 from adjoint._core import Tensor
 from adjoint.utils.hooks import RemovableHandle
 
+from ._backward import is_composite
 from ._saved_hooks import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
 from ._saved_hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from ._saved_hooks import save_on_cpu as save_on_cpu
@@ -110,10 +111,11 @@ def register_multi_grad_hook(
     Parameters
     ----------
     tensors
-        Tensors that require grad.
+        Tensors that require grad, or a composite.
     fn
-        With ``mode="all"``, called once per backward pass with a list of gradients, as soon as
-        those of all tensors that the pass reaches are there; None stands for the others. With
+        With ``mode="all"``, called once per backward pass with a list of gradients (for a
+        composite with one of gradients, in its structure), as soon as those of all tensors
+        that the pass reaches are there; None stands for the others. With
         ``mode="any"``, called with the first gradient that arrives.
     mode
         ``"all"`` or ``"any"``.
@@ -135,6 +137,11 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if is_composite(tensors):
+        from adjoint.composite._gradients import flat_hook
+
+        tensors, on_all = flat_hook(tensors, fn)
+        fn = on_all if mode == "all" else fn
     watch = _watch_all if mode == "all" else _watch_any
     return _MultiHandle(watch(tuple(tensors), fn))
 

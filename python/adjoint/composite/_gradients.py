@@ -15,7 +15,7 @@ from adjoint._core import Tensor
 from ._functions import can_have_gradient
 from ._structure import distinct, put_together, take_apart
 
-__all__ = ["flat_outputs", "grad", "wanted_inputs"]
+__all__ = ["flat_hook", "flat_outputs", "grad", "wanted_inputs"]
 
 Flat = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 
@@ -68,6 +68,20 @@ def wanted_inputs(inputs: Any, function: str) -> tuple[Tensor, ...]:
             "tensor of floating point or complex dtype"
         )
     return tuple(able)
+
+
+def flat_hook(
+    composite: Any, fn: Callable[[Any], None]
+) -> tuple[list[Tensor], Callable[[Any], None]]:
+    """The tensors of a composite that a hook can watch, and ``fn`` on a list of their gradients."""
+    tensors, structure = take_apart(composite, "register_multi_grad_hook")
+    watched = [t for t in distinct(tensors) if t.requires_grad]
+
+    def on_all(gradients: Any) -> None:
+        found = dict(zip(map(id, watched), gradients, strict=True))
+        fn(put_together(structure, [found.get(id(t)) for t in tensors]))
+
+    return watched, on_all
 
 
 def grad(

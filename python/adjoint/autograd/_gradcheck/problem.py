@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import optree
 
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._creation import from_numpy
 from adjoint._formats import strided
@@ -32,15 +31,15 @@ class Named(NamedTuple):
 
 def named_tensors(tree: tuple[Any, ...]) -> list[Named]:
     """The tensors in a tuple of arguments or results, however deep, each with its place."""
-    anything: Any = tree
-    flat: tuple[list[Any], list[Any], Any] = optree.tree_flatten_with_path(
-        anything, none_is_leaf=True
-    )
-    return [
-        Named(leaf, str(path[0]) + "".join(f"[{key!r}]" for key in path[1:]))
-        for path, leaf in zip(flat[0], flat[1], strict=True)
-        if isinstance(leaf, Tensor)
-    ]
+    found = []
+    for i, item in enumerate(tree):
+        if isinstance(item, Tensor):
+            found.append(Named(item, str(i)))
+            continue
+        leaves, structure = _tree.flatten(item)
+        places = zip(leaves, _tree.paths(structure, str(i)), strict=True)
+        found += [Named(leaf, place) for leaf, place in places if isinstance(leaf, Tensor)]
+    return found
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -51,8 +50,10 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def as_arguments(value: Any) -> tuple[Any, ...]:
-    """The arguments of a function as a tuple: a tensor is the only one."""
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    """The arguments of a function as a tuple: a tensor or a composite is the only one."""
+    if isinstance(value, tuple | list | Iterator):
+        return tuple(value)
+    return (value,) if isinstance(value, Tensor) or _tree.is_structure(value) else tuple(value)
 
 
 def to_vector(tensor: Tensor) -> Vector:
@@ -120,15 +121,13 @@ class Problem:
 
     def call_with(self, replacements: Sequence[Tensor]) -> list[Tensor]:
         """The outputs with other tensors in place of the inputs that require grad."""
-        anything: Any = self.arguments
-        flat: tuple[list[Any], Any] = optree.tree_flatten(anything, none_is_leaf=True)
-        leaves, structure = flat
+        leaves, structure = _tree.flatten(self.arguments)
         fresh = iter(replacements)
         swapped = [
             next(fresh) if isinstance(leaf, Tensor) and leaf.requires_grad else leaf
             for leaf in leaves
         ]
-        found = named_tensors(as_tuple(self.func(*optree.tree_unflatten(structure, swapped))))
+        found = named_tensors(as_tuple(self.func(*_tree.unflatten(structure, swapped))))
         return [found[n].tensor for n in self.kept]
 
     def fresh_outputs(self) -> list[Tensor]:

@@ -19,9 +19,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import optree
-
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -126,8 +124,7 @@ class Frame:
     ) -> None:
         self.function = function
         arguments: Any = (args, kwargs)
-        flat: tuple[list[Any], Any] = optree.tree_flatten(arguments, none_is_leaf=True)
-        leaves, self.structure = flat
+        leaves, self.structure = _tree.flatten(arguments)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         self.leaves = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
@@ -199,7 +196,7 @@ class Frame:
         tensors = _core._kept_tensors(self.inputs)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
-        arguments: Any = optree.tree_unflatten(self.structure, leaves)
+        arguments: Any = _tree.unflatten(self.structure, leaves)
         args, kwargs = arguments
 
         def pack(tensor: Tensor) -> Tensor:

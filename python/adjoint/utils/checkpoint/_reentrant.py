@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd import Function, backward
 from adjoint.autograd.grad_mode import enable_grad, no_grad
@@ -89,5 +89,16 @@ class CheckpointFunction(Function):
 def run_reentrant(
     function: Callable[..., Any], preserve_rng_state: bool, args: tuple[Any, ...]
 ) -> Any:
-    """Call ``function`` as one node."""
-    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    """Call ``function`` as one node, on the leaves of its arguments and of its result."""
+    if not any(map(_tree.is_structure, args)):
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    leaves, arguments = _tree.flatten(args)
+    built: list[Any] = []
+
+    def on_leaves(*flat: Any) -> tuple[Any, ...]:
+        results, structure = _tree.flatten(function(*_tree.unflatten(arguments, flat)))
+        built[:] = [structure]
+        return tuple(results)
+
+    flat = CheckpointFunction.apply(on_leaves, preserve_rng_state, *leaves)
+    return _tree.unflatten(built[0], flat)
