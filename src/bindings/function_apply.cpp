@@ -13,12 +13,6 @@
 namespace adjoint {
 namespace {
 
-PyObject* interned(const char* text) {
-  PyObject* s = PyUnicode_InternFromString(text);
-  if (!s) throw PythonError{};
-  return s;
-}
-
 // --- arguments
 // ----------------------------------------------------------------------------------
 struct Arguments {

@@ -6,19 +6,6 @@
 namespace adjoint {
 namespace {
 
-PyObject* interned(const char* text) {
-  PyObject* s = PyUnicode_InternFromString(text);
-  if (!s) throw PythonError{};
-  return s;
-}
-
-PyObject* forward_class(FunctionNode* n) {
-  static PyObject* name = interned("_forward_cls");
-  PyObject* cls = _PyType_Lookup(Py_TYPE(n), name);
-  if (!cls) runtime_error(n->name, " belongs to no Function");
-  return cls;
-}
-
 // backward or vjp, whichever the class defines.
 Object user_backward(FunctionNode* n) {
   static PyObject* backward = interned("backward");
@@ -51,9 +38,19 @@ PyObject* incoming(FunctionNode* n, const Tensor* grads, int k) {
   return to_python(zeros(m.shape(), m.dtype));
 }
 
-Object call_backward(FunctionNode* n, const Tensor* grads) {
+Object call_backward(FunctionNode* n, Tensor* grads) {
   Object function = user_backward(n);
   int count = n->output_count;
+  static PyObject* boxed = interned("boxed_grads_call");
+  if (!n->out_structure && class_says(n, boxed)) {
+    Object list = checked(PyList_New(count));
+    for (int k = 0; k < count; ++k) {
+      PyList_SET_ITEM(list.get(), k, incoming(n, grads, k));
+      grads[k] = Tensor();  // the list alone holds it
+    }
+    PyObject* args[] = {as_object(n), list.get()};
+    return checked(PyObject_Vectorcall(function.get(), args, 2, nullptr));
+  }
   if (n->out_structure) {
     Object flat = checked(PyTuple_New(count));
     for (int k = 0; k < count; ++k) PyTuple_SET_ITEM(flat.get(), k, incoming(n, grads, k));
@@ -162,6 +159,17 @@ class Recording {
 };
 
 }  // namespace
+
+PyObject* forward_class(FunctionNode* n) {
+  static PyObject* name = interned("_forward_cls");
+  PyObject* cls = _PyType_Lookup(Py_TYPE(n), name);
+  if (!cls) runtime_error(n->name, " belongs to no Function");
+  return cls;
+}
+
+bool class_says(FunctionNode* n, PyObject* name) {
+  return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(forward_class(n)), name) == Py_True;
+}
 
 void run_function_backward(Node* plain, Tensor* grads, Tensor* result) {
   FunctionNode* n = function_node(plain);

@@ -1,6 +1,7 @@
 // The life cycle of custom functions' nodes, and what `ctx` offers. Read function_node.h first.
 #include "function_node.h"
 
+#include "../engine/engine.h"
 #include "../graph/intermediate.h"
 #include "../ops/record.h"
 
@@ -24,7 +25,6 @@ void clear_fields(FunctionNode* n) noexcept {
   Py_CLEAR(n->non_differentiable);
   Py_CLEAR(n->in_structure);
   Py_CLEAR(n->out_structure);
-  Py_CLEAR(n->names);
 }
 
 // Called while the graph takes the node apart, hence without recursion.
@@ -163,6 +163,7 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
   Py_RETURN_NONE;
 }
 PyObject* maybe_clear_saved(PyObject* o, PyObject*) {
+  if (current_run_keeps_graph()) Py_RETURN_NONE;
   release_saved(function_node(o));
   function_node(o)->cleared = true;
   Py_RETURN_NONE;
@@ -274,7 +275,7 @@ PyMethodDef methods[] = {
     {"set_materialize_grads", set_materialize_grads, METH_O,
      "set_materialize_grads(value): whether gradients that did not arrive are zeros or None."},
     {"maybe_clear_saved_tensors", maybe_clear_saved, METH_NOARGS,
-     "Lets go of the saved tensors now."},
+     "Lets go of the saved tensors now, unless the pass keeps the graph."},
     {"name", name, METH_NOARGS, "The name of the node."},
     {nullptr}};
 

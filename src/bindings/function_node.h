@@ -36,7 +36,6 @@ struct FunctionNode : Node {
   PyObject* non_differentiable;
   PyObject* in_structure;   // how the inputs make up the arguments, or null where they are them
   PyObject* out_structure;  // the same for the result
-  PyObject* names;          // of forward's arguments, for messages: made when one is needed
   SavedRole* roles;         // one per saved value
   uint8_t* more_inputs;     // kinds, where there are more than fit
   uint8_t* more_outputs;
@@ -46,8 +45,8 @@ struct FunctionNode : Node {
   bool keep_undefined_non_diff;
   bool in_backward, in_jvp;
   bool executable;  // part of a graph
-  bool tuple_output;
-  bool cleared;  // maybe_clear_saved_tensors was called
+  bool cleared;     // maybe_clear_saved_tensors was called
+  bool read_once;   // saved_tensors were read, and its class allows that once
   uint8_t inputs_inline[kInlineInputs];
   uint8_t outputs_inline[kInlineOutputs];
   SavedRole roles_inline[kInlineSaved];
@@ -64,6 +63,15 @@ inline FunctionNode* function_node(Node* n) { return static_cast<FunctionNode*>(
 inline PyObject* as_object(FunctionNode* n) { return reinterpret_cast<PyObject*>(n); }
 
 extern PyTypeObject* function_node_type;
+
+// For names that are looked up again and again: kept for ever.
+inline PyObject* interned(const char* text) {
+  return checked(PyUnicode_InternFromString(text)).release();
+}
+
+// Whether the user's class sets the attribute of that name to True.
+bool class_says(FunctionNode* n, PyObject* name);
+PyObject* forward_class(FunctionNode* n);  // borrowed
 
 // A node of the given backward class, with an edge per tensor input: a new reference.
 FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges);

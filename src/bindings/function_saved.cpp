@@ -142,11 +142,21 @@ PyObject* saved_tensors(FunctionNode* n) {
     Py_XINCREF(kept);
     return kept ? kept : PyTuple_New(0);
   }
+  if (n->read_once) {
+    runtime_error(
+        "saved_tensors can only be accessed once when clear_saved_tensors_on_access is True (",
+        function_name(n), "): keep the tensors that it returned");
+  }
   if (n->released) freed(n);
   UnpackScope scope;
   Object result = checked(PyTuple_New(n->saved_count));
   for (int i = 0; i < n->saved_count; ++i)
     PyTuple_SET_ITEM(result.get(), i, to_python(saved_tensor(n, i)));
+  static PyObject* once = interned("clear_saved_tensors_on_access");
+  if (n->saved_count && class_says(n, once)) {
+    release_saved(n);
+    n->read_once = true;
+  }
   return result.release();
 }
 

@@ -18,9 +18,7 @@ Object incoming(FunctionNode* n, PyObject* input, int level) {
 }
 
 Object call_jvp(FunctionNode* n, PyObject* const* tangents) {
-  PyObject* cls = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(n)), "_forward_cls");
-  Object held = checked(cls);
-  Object jvp = checked(PyObject_GetAttrString(cls, "jvp"));
+  Object jvp = checked(PyObject_GetAttrString(forward_class(n), "jvp"));
   if (!n->in_structure) {
     std::vector<PyObject*> args{as_object(n)};
     args.insert(args.end(), tangents, tangents + n->input_count);

@@ -47,6 +47,7 @@ std::vector<Node*> Run::execution_order() const {
 int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
 
 Node* current_node() { return Run::current() ? Run::current()->busy() : nullptr; }
+bool current_run_keeps_graph() { return Run::current() && Run::current()->keeps_graph(); }
 bool current_run_restricted() { return Run::current() && Run::current()->restricted(); }
 
 void queue_callback(PyObject* callable) {

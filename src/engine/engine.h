@@ -53,6 +53,8 @@ int64_t current_run_id();
 Node* current_node();
 // Whether it is restricted to the paths to some inputs (autograd.grad, inputs=).
 bool current_run_restricted();
+// Whether the pass under way in this thread keeps saved values (retain_graph); false outside.
+bool current_run_keeps_graph();
 // Calls `callable` when the pass is over; throws outside of a pass.
 void queue_callback(PyObject* callable);
 // Whether it reaches `node`: an answer that holds for the whole pass. Throws outside of a pass.

@@ -26,7 +26,8 @@ class Run {
   std::vector<Tensor>& captured() { return captured_; }
 
   static Run* current();  // of this thread; null outside of a pass
-  static int depth();     // how many passes of this thread are inside one another
+  bool keeps_graph() const { return keep_graph_; }
+  static int depth();  // how many passes of this thread are inside one another
   int64_t id() const { return id_; }
   std::span<const Root> roots() const { return roots_; }
   Node* busy() const { return busy_; }

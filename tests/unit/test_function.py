@@ -421,10 +421,41 @@ def test_maybe_clear_saved_tensors_lets_go_at_once():
 
     x = leaf(3.0)
     y = make(save_and_square, backward).apply(x)
-    y.backward(retain_graph=True)
-    assert x.grad.tolist() == [6.0]
+    y.backward(retain_graph=True)  # keeps them
+    y.backward()
+    assert x.grad.tolist() == [12.0]
     with pytest.raises(RuntimeError, match=r"by ctx.maybe_clear_saved_tensors\(\)"):
         _ = y.grad_fn.saved_tensors
+
+
+def test_saved_tensors_may_be_given_away_at_the_first_access():
+    alive = []
+
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        alive.append(weakref.ref(x))
+        result = 2 * x * g
+        del x
+        assert alive[0]() is None
+        return result
+
+    cls = make(save_and_square, backward)
+    cls.clear_saved_tensors_on_access = True
+    x = leaf(3.0)
+    y = cls.apply(x * 1)
+    y.backward()
+    assert x.grad.tolist() == [6.0]
+    with pytest.raises(RuntimeError, match="can only be accessed once when clear_saved_tensors_on"):
+        _ = y.grad_fn.saved_tensors
+
+
+def test_gradients_may_come_in_a_list_of_their_own():
+    cls = make(lambda ctx, x: (x * 2, x * 3), lambda ctx, grads: 2 * grads.pop() + 3 * grads.pop())
+    cls.boxed_grads_call = True
+    x = leaf(1.0)
+    a, b = cls.apply(x)
+    (a + 10 * b).backward()
+    assert x.grad.tolist() == [23.0]
 
 
 def test_saved_tensors_hooks_see_what_functions_save():
