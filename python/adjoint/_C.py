@@ -11,6 +11,8 @@ from adjoint._core import (
     _current_graph_task_execution_order as _current_graph_task_execution_order,
 )
 from adjoint._core import _current_graph_task_id as _current_graph_task_id
+from adjoint._core import _is_fwd_grad_enabled as _is_fwd_grad_enabled
+from adjoint._core import _set_fwd_grad_enabled as _set_fwd_grad_enabled
 from adjoint._core import _set_grad_enabled as _set_grad_enabled
 from adjoint._core import _will_engine_execute_node as _will_engine_execute_node
 from adjoint._core import is_grad_enabled as is_grad_enabled
@@ -77,3 +79,12 @@ class _Functions:
 
 
 _functions = _Functions()
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """Whether loops of vmap are reported: once, by name, always."""
+    return True
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Accepted: loops of vmap are reported once, by name."""

@@ -65,6 +65,7 @@ from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
     from . import cuda as cuda
+    from . import func as func
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
@@ -89,6 +90,7 @@ if _TYPE_CHECKING:
     from .composite import requires_grad as requires_grad
     from .composite import to as to
     from .composite import zero_grad as zero_grad
+    from .func import vmap as vmap
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
@@ -103,9 +105,11 @@ _LAZY_MODULES = frozenset(
     {
         "_C",
         "_utils",
+        "_vmap_internals",
         "cli",
         "composite",
         "cuda",
+        "func",
         "graph",
         "nn",
         "optim",
@@ -129,6 +133,7 @@ _LAZY_NAMES = {
     "tensordot": "_contraction",
     "TypedStorage": "_storage",
     "UntypedStorage": "_storage",
+    "vmap": "func",
     **dict.fromkeys(
         (
             "as_strided_copy",

@@ -1,4 +1,5 @@
 // Fitting Python arguments to op schemas: overloads are tried in the order their blocks stand.
+#include "../ops/batched.h"
 #include "../kernels/convert.h"
 #include "../ops/record.h"
 #include "python.h"
@@ -20,6 +21,7 @@ const char* other_name(const std::string& name) {
 bool parse_scalar(PyObject* o, Value* out) {
   if (parse_number(o, out)) return true;
   if (!is_tensor(o) || as_tensor(o)->numel != 1 || as_tensor(o)->ndim != 0) return false;
+  if (batch_of(as_tensor(o))) return false;  // it has no single value
   Object item = checked(item_of(as_tensor(o)->data, as_tensor(o)->dtype));
   return parse_number(item.get(), out);
 }

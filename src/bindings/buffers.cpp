@@ -4,6 +4,7 @@
 // Going out, a tensor that requires grad is refused (a write nobody recorded would make its
 // gradient wrong) and read-only memory stays read-only. The exported view counts as an owner of the
 // storage, so that assigning `.data` cannot pull the memory from under it.
+#include "../ops/batched.h"
 #include <memory>
 
 #include "python.h"
@@ -66,6 +67,9 @@ bool column_major(const TensorObject* t) {
 }
 
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
+  if (batch_of(as_tensor(o))) {
+    return guard_int([]() -> int { refuse_reading_batched("reading the memory of"); });
+  }
   TensorObject* t = as_tensor(o);
   const char* format = format_of(t->dtype);
   if (!format) return refuse(view, "bfloat16 has no buffer format; use .float() first");

@@ -35,6 +35,7 @@ void fill(PyObject* module) {
   add_subclasses(module);
   add_casts();
   add_forward_mode(module);
+  add_transforms(module);
   add_promotion(module);
   add_op_functions(module, tensor_type);
 }

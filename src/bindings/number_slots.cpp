@@ -1,4 +1,5 @@
 // Operators: x * y, 2 - x, x @ y, x < y, x += y.
+#include "../ops/batched.h"
 #include "../ops/direct.h"
 #include "subclass.h"
 
@@ -175,6 +176,12 @@ PyObject* unary(PyObject* a) {
 
 PyObject* one_item(PyObject* self, const char* what) {
   TensorObject* t = as_tensor(self);
+  if (batch_of(t)) {
+    return guard([&]() -> PyObject* {
+      refuse_reading_batched(what[0] == 'B' ? "attempting data-dependent control flow on"
+                                            : "calling .item() on");
+    });
+  }
   if (t->numel != 1) {
     PyErr_Format(what[0] == 'B' ? PyExc_RuntimeError : PyExc_RuntimeError,
                  t->numel == 0 && what[0] == 'B'

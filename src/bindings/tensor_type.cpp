@@ -1,6 +1,6 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
-#include "../graph/transformed.h"
+#include "../ops/batched.h"
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gc_list.h"
@@ -90,7 +90,7 @@ PyObject* get_nbytes(PyObject* o, void*) {
                              static_cast<int64_t>(item_size(as_tensor(o)->dtype)));
 }
 PyObject* get_requires_grad(PyObject* o, void*) {
-  return PyBool_FromLong(needs_grad(as_tensor(o)));
+  return PyBool_FromLong(needs_grad(innermost(self_of(o)).get()));
 }
 int set_requires_grad(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
@@ -128,7 +128,8 @@ PyObject* get_is_leaf(PyObject* o, void*) {
 }
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
-    TensorObject* t = as_tensor(o);
+    Tensor inside = innermost(self_of(o));
+    TensorObject* t = inside.get();
     if (stale_view(t)) refresh_view_history(t);
     return to_python(t->grad_fn && t->grad_fn->backward ? t->grad_fn : nullptr);
   });
@@ -191,6 +192,10 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 // The same memory without history, which remembers where it lost it.
 Tensor cut_off(const Tensor& t, CutReason reason) {
+  if (Transformed* x = batch_of(t.get())) {
+    Level level = x->batch_level;
+    return make_batched(cut_off(x->batch, reason), level);
+  }
   Tensor cut = alias(t);
   if (needs_grad(t.get())) {
     mark_cut(cut.get(), t.get(), reason, nullptr);
@@ -306,6 +311,8 @@ PyObject* is_view(PyObject* o, PyObject*) { return PyBool_FromLong(as_tensor(o)-
 
 PyObject* item(PyObject* o, PyObject*) {
   TensorObject* t = as_tensor(o);
+  if (batch_of(t))
+    return guard([]() -> PyObject* { refuse_reading_batched("calling .item() on"); });
   if (t->numel == 1) return item_of(t->data, t->dtype);
   PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                static_cast<long long>(t->numel));
@@ -324,6 +331,8 @@ PyObject* nested_list(const TensorObject* t, int axis, const char* data) {
   return list;
 }
 PyObject* tolist(PyObject* o, PyObject*) {
+  if (batch_of(as_tensor(o)))
+    return guard([]() -> PyObject* { refuse_reading_batched("calling .tolist() on"); });
   return nested_list(as_tensor(o), 0, as_tensor(o)->data);
 }
 

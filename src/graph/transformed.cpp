@@ -6,12 +6,13 @@
 namespace adjoint {
 
 int64_t g_transformed = 0;
-thread_local int t_tangent_limit = INT_MAX;
+thread_local Level t_tangent_limit = INT64_MAX;
+thread_local std::vector<OpenLevel> t_levels;
 
 namespace {
 
 Transformed* g_first = nullptr;
-int g_levels = 0;
+Level g_last = 0;
 
 }  // namespace
 
@@ -42,32 +43,39 @@ void drop_transformed(TensorObject* t) noexcept {
 int traverse_transformed(const TensorObject* t, visitproc visit, void* arg) {
   if (const Transformed* x = transformed_of(t)) {
     for (const TangentAt& tangent : x->tangents) Py_VISIT(tangent.value.get());
+    Py_VISIT(x->batch.get());
   }
   return 0;
 }
 
-int open_level() {
-  if (g_levels == kMaxLevels)
-    runtime_error("more than ", kMaxLevels, " nested levels of forward mode");
+Level open_level(OpenLevel what) {
+  if (t_levels.size() == kMaxLevels)
+    runtime_error("more than ", kMaxLevels, " transforms inside one another");
+  what.level = ++g_last;
+  t_levels.push_back(what);
   set_mode(kTransforms, true);
-  return g_levels++;
+  return what.level;
 }
 
-void close_level(int level) {
-  if (level != g_levels - 1) {
+void close_level(Level level) {
+  if (t_levels.empty() || t_levels.back().level != level) {
     runtime_error(
         "Trying to exit a forward AD level that was not the last one that was created. This is not "
         "supported.");
   }
-  if (--g_levels == 0) set_mode(kTransforms, false);
+  t_levels.pop_back();
+  if (t_levels.empty()) set_mode(kTransforms, false);
   // Taken out first and dropped afterwards: freeing one tangent may free other tensors of the list.
   Tensors dropped;
   for (Transformed *x = g_first, *next; x; x = next) {
     next = x->next;
-    if (x->tangents.empty() || x->tangents.back().level < level) continue;
-    dropped.push_back(std::move(x->tangents.back().value));
-    x->tangents.pop_back();
-    if (x->tangents.empty()) drop_transformed(x->owner);
+    for (size_t i = 0; i < x->tangents.size(); ++i) {
+      if (x->tangents[i].level != level) continue;
+      dropped.push_back(std::move(x->tangents[i].value));
+      x->tangents.erase(x->tangents.begin() + static_cast<ptrdiff_t>(i));
+      break;
+    }
+    if (x->tangents.empty() && !x->batch) drop_transformed(x->owner);
   }
 }
 

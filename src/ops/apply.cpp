@@ -4,6 +4,7 @@
 #include "../engine/anomaly.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "batched.h"
 #include "direct.h"
 #include "dual.h"
 #include "op_cache.h"
@@ -48,8 +49,11 @@ Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
-  if (g_transformed && any_tangent(op, args)) [[unlikely]]
-    return apply_dual(op, args);
+  if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
+    if (draws_under_vmap(op)) return apply_random_under_vmap(op, args);
+    if (any_batched(op, args)) return apply_batched(op, args);
+    if (any_tangent(op, args)) return apply_dual(op, args);
+  }
   std::optional<WatchedOp> watch;
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, false);
@@ -92,8 +96,11 @@ void mark_unsaved(Node* node, const Op& op) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
-  if (g_transformed && any_tangent(op, args)) [[unlikely]]
-    return apply_inplace_dual(op, args);
+  if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
+    if (draws_under_vmap(op)) return apply_inplace_random_under_vmap(op, args);
+    if (any_batched(op, args)) return apply_inplace_batched(op, args);
+    if (any_tangent(op, args)) return apply_inplace_dual(op, args);
+  }
   std::optional<WatchedOp> watch;
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, true);
@@ -156,7 +163,13 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                     "the arguments requires grad.");
     }
   }
-  if (g_transformed) refuse_out_of_dual(op, args, out);
+  if (g_transformed) {
+    if (is_batched(out) || any_batched(op, args)) {
+      runtime_error("vmap: ", op.name,
+                    "(out=...) is not supported; fix: assign the result instead");
+    }
+    refuse_out_of_dual(op, args, out);
+  }
   if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
     runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
                   op.name, "() writes only into a tensor of its input's dtype");

@@ -2,6 +2,7 @@
 #include "../kernels/convert.h"
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
+#include "batched.h"
 #include "op.h"
 
 namespace adjoint {
@@ -31,6 +32,9 @@ Loop copy_loop_of(DType d) {
 }  // namespace
 
 void copy_into(const Tensor& to, const Tensor& from) {
+  if ((to->flags | from->flags) & kTransformed) [[unlikely]] {
+    if (is_batched(to) || is_batched(from)) refuse_reading_batched("reading the memory of");
+  }
   if (to.numel() == 0) return;
   Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
                         {from->data, from.dtype(), byte_strides(from)}};

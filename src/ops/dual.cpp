@@ -36,8 +36,8 @@ uint64_t levels_of(const Op& op, const Value* args) {
 
 template <class F>
 void each_level(uint64_t levels, F&& f) {
-  for (int level = 0; level < kMaxLevels && levels >> level; ++level) {
-    if (levels >> level & 1) f(level);
+  for (size_t i = 0; i < t_levels.size() && levels >> i; ++i) {
+    if (levels >> i & 1) f(t_levels[i].level);
   }
 }
 
@@ -61,7 +61,7 @@ struct Application {
   Value* args;        // the same, stripped of the level
   Value result;       // stripped too
   Value kept;
-  int level;
+  Level level;
 
   Tensor tangent(int i) const {
     return has_rule(op, i) && dual[i].is_tensor() ? tangent_of(dual[i].tensor(), level) : Tensor();
@@ -138,7 +138,8 @@ Value tangent_by_rule(Application& a) {
                   " that does not support it because it has not been implemented yet.");
 }
 
-Value tangent_at(const Op& op, const Value* dual, const Value& kept, const Value& out, int level) {
+Value tangent_at(const Op& op, const Value* dual, const Value& kept, const Value& out,
+                 Level level) {
   Value args[kMaxArguments];
   for (int i = 0; i < op.argument_count; ++i)
     args[i] = map_tensors(dual[i], [&](const Tensor& t) { return stripped(t, level); });
@@ -155,7 +156,7 @@ Tensor part_of(const Value& tangents, size_t k) {
   return tangents.is_tensors() && k < tangents.tensors().size() ? tangents.tensors()[k] : Tensor();
 }
 
-void attach(const Op& op, const Value* args, const Tensor& out, Tensor tangent, int level) {
+void attach(const Op& op, const Value* args, const Tensor& out, Tensor tangent, Level level) {
   if (!tangent || !is_differentiable(out.dtype())) return;
   tangent = fit_tangent(std::move(tangent), out);
   bool shared = false;
@@ -188,7 +189,7 @@ bool is_argument(const Op& op, const Value* args, const Value& out) {
 void attach_all(const Op& op, const Value* args, const Value& kept, const Value& out,
                 uint64_t levels) {
   Tensors results = out.is_tensors() ? out.tensors() : Tensors{out.tensor()};
-  each_level(levels, [&](int level) {
+  each_level(levels, [&](Level level) {
     if (op.is_view) each_tensor(op, args, [&](const Tensor& t) { lay_out_tangent(t, level); });
     Value tangents = tangent_at(op, args, kept, out, level);
     for (size_t k = 0; k < results.size(); ++k)
@@ -237,7 +238,7 @@ Tensor copy_before_change(const Tensor& self) {
     Py_DECREF(e.node);
   }
   each_level(tangent_levels(self),
-             [&](int level) { set_tangent(old, level, op<"clone">(tangent_of(self, level))); });
+             [&](Level level) { set_tangent(old, level, op<"clone">(tangent_of(self, level))); });
   return old;
 }
 
@@ -254,7 +255,7 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
   }
   uint64_t levels = tangent_levels(self) | levels_of(op, args);
   each_level(tangent_levels(self),
-             [&](int level) { check_inplace(tangent_of(self, level), false, name.c_str()); });
+             [&](Level level) { check_inplace(tangent_of(self, level), false, name.c_str()); });
   Tensor old = copy_before_change(self);
   Value before[kMaxArguments];
   for (int i = 0; i < op.argument_count; ++i)
@@ -274,7 +275,7 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
     mark_unrecorded(op, args, Value(self));
   }
   if (!is_differentiable(self.dtype())) return self;
-  each_level(levels, [&](int level) {
+  each_level(levels, [&](Level level) {
     Value tangent;
     if (op.differentiable()) tangent = tangent_at(op, before, c.kept, Value(self), level);
     write_tangent(self, level, tangent.is_tensor() ? tangent.tensor() : zeros_for(self));

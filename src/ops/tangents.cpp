@@ -2,6 +2,7 @@
 #include "tangents.h"
 
 #include "../graph/view.h"
+#include "batched.h"
 
 namespace adjoint {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 // ----------------------------------------------------------------
 bool same_layout(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return true;
-  if (a->storage->bytes != b->storage->bytes || a.offset() != b.offset()) return false;
+  if (a.offset() != b.offset()) return false;
+  if (!is_batched(b) && a->storage->bytes != b->storage->bytes) return false;
   for (int i = 0; i < a.ndim(); ++i) {
     if (a.size(i) > 1 && a.stride(i) != b.stride(i)) return false;
   }
@@ -21,6 +23,25 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 Tensor zeros_laid_out_as(const Tensor& t) {
   Tensor whole = zeros(Dims{static_cast<int64_t>(t->storage->bytes / t.itemsize())}, t.dtype());
   return on_storage(whole->storage, t.shape(), t.strides(), t.offset(), t.dtype());
+}
+
+// The same once per sample, for a tangent that is batched where `t` is not.
+Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
+  Transformed* x = batch_of(tangent.get());
+  if (!x) return zeros_laid_out_as(t);
+  Level level = x->batch_level;
+  int64_t n = static_cast<int64_t>(t->storage->bytes / t.itemsize()), size = x->batch.size(0);
+  Dims shape(t.shape()), strides(t.strides());
+  shape.insert(0, size);
+  strides.insert(0, n);
+  if (!is_batched(x->batch)) {
+    Tensor whole = zeros(Dims{size * n}, t.dtype());
+    return make_batched(on_storage(whole->storage, shape, strides, t.offset(), t.dtype()), level);
+  }
+  // Inside another vmap: the same for the batch.
+  Tensor whole = zeros(Dims{size * n}, t.dtype());
+  Tensor like = on_storage(whole->storage, shape, strides, t.offset(), t.dtype());
+  return make_batched(zeros_laid_out_as(like, x->batch), level);
 }
 
 // The elements of `view` in the tangent of its base, which lies in memory as the base does.
@@ -38,7 +59,7 @@ Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
 
 // --- the table of a tensor
 // -----------------------------------------------------------------------
-TangentAt* find(const Tensor& t, int level) {
+TangentAt* find(const Tensor& t, Level level) {
   if (Transformed* x = transformed_of(t.get())) {
     for (TangentAt& e : x->tangents) {
       if (e.level == level) return &e;
@@ -47,15 +68,22 @@ TangentAt* find(const Tensor& t, int level) {
   return nullptr;
 }
 
+uint64_t bit_of(Level level) {
+  for (size_t i = 0; i < t_levels.size(); ++i) {
+    if (t_levels[i].level == level) return uint64_t(1) << i;
+  }
+  return 0;  // of another thread
+}
+
 // A view takes over what its base has and it does not know of.
 void ask_base(const Tensor& t) {
   if (!t->base || !(t->base->flags & kTransformed)) return;
   Tensor base = Tensor::borrow(t->base);
-  std::vector<int> unknown;
+  std::vector<Level> unknown;
   for (const TangentAt& e : transformed_of(base.get())->tangents) {
     if (e.value && !find(t, e.level)) unknown.push_back(e.level);
   }
-  for (int level : unknown) {
+  for (Level level : unknown) {
     lay_out_tangent(base, level);
     set_tangent(t, level, seen_in(base, find(base, level)->value, t));
   }
@@ -69,17 +97,17 @@ uint64_t tangent_levels(const Tensor& t) {
   uint64_t bits = 0;
   if (Transformed* x = transformed_of(t.get())) {
     for (const TangentAt& e : x->tangents) {
-      if (e.value && e.level < t_tangent_limit) bits |= uint64_t(1) << e.level;
+      if (e.value && e.level < t_tangent_limit) bits |= bit_of(e.level);
     }
   }
   return bits;
 }
 
-Tensor tangent_of(const Tensor& t, int level) {
-  return tangent_levels(t) >> level & 1 ? find(t, level)->value : Tensor();
+Tensor tangent_of(const Tensor& t, Level level) {
+  return tangent_levels(t) & bit_of(level) ? find(t, level)->value : Tensor();
 }
 
-void set_tangent(const Tensor& t, int level, Tensor tangent) {
+void set_tangent(const Tensor& t, Level level, Tensor tangent) {
   if (TangentAt* e = find(t, level)) {
     std::swap(e->value, tangent);  // the old one goes when the table is in order again
     return;
@@ -99,21 +127,21 @@ Tensor fit_tangent(Tensor tangent, const Tensor& t) {
 
 Tensor laid_out_as(const Tensor& t, const Tensor& tangent) {
   if (same_layout(t, tangent)) return tangent;
-  return op_inplace<"copy">(zeros_laid_out_as(t), tangent);
+  return op_inplace<"copy">(zeros_laid_out_as(t, tangent), tangent);
 }
 
-void lay_out_tangent(const Tensor& t, int level) {
+void lay_out_tangent(const Tensor& t, Level level) {
   TangentAt* e = find(t, level);
   if (e && e->value && !same_layout(t, e->value))
     set_tangent(t, level, laid_out_as(t, Tensor(e->value)));
 }
 
-void write_tangent(const Tensor& t, int level, Tensor tangent) {
+void write_tangent(const Tensor& t, Level level, Tensor tangent) {
   tangent = fit_tangent(std::move(tangent), t);
   ask_base(t);
   if (!find(t, level) && t.is_view()) {
     Tensor base = Tensor::borrow(t->base);
-    set_tangent(base, level, zeros_laid_out_as(base));
+    set_tangent(base, level, zeros_laid_out_as(base, tangent));
     ask_base(t);
   }
   TangentAt* held = find(t, level);
@@ -122,7 +150,7 @@ void write_tangent(const Tensor& t, int level, Tensor tangent) {
   op_inplace<"copy">(Tensor(find(t, level)->value), tangent);
 }
 
-Tensor stripped(const Tensor& t, int level) {
+Tensor stripped(const Tensor& t, Level level) {
   if (!may_have_tangent(t.get())) return t;
   ask_base(t);
   Transformed* x = transformed_of(t.get());
@@ -130,7 +158,7 @@ Tensor stripped(const Tensor& t, int level) {
   return inside ? stripped_alias(t, level) : t;
 }
 
-Tensor stripped_alias(const Tensor& t, int level) {
+Tensor stripped_alias(const Tensor& t, Level level) {
   if (may_have_tangent(t.get())) ask_base(t);
   Tensor plain = alias(t);
   Edge e = gradient_edge(t.get());

@@ -12,6 +12,7 @@ from adjoint._core import SavedTensor as SavedTensor
 
 from . import forward_ad as forward_ad
 from . import function as function
+from . import functional as functional
 from . import graph as graph
 from ._backward import _tensor_backward as _tensor_backward
 from ._backward import backward as backward
@@ -43,6 +44,7 @@ __all__ = [
     "enable_grad",
     "forward_ad",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -198,7 +198,7 @@ def grad(
         if is_grads_batched:
             return _batched(outs, ins, grad_outputs, keep, create_graph, unused_fine)
         grads = _grads_for(outs, grad_outputs, "grad_outputs")
-        return _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
+        return _gradients(outs, grads, keep, create_graph, ins, unused_fine)
 
     if is_composite(inputs):
         from adjoint.composite._gradients import grad as grad_of_composite
@@ -216,6 +216,65 @@ def grad(
     if isinstance(inputs, Mapping):  # one that is no dict, of which nothing else is known
         return dict(zip(inputs, results, strict=True))  # type: ignore[return-value]
     return results
+
+
+def _gradients(
+    outs: tuple[Any, ...],
+    grads: tuple[Any, ...],
+    keep: bool,
+    create_graph: bool,
+    ins: tuple[Any, ...],
+    unused_fine: bool,
+) -> tuple[Tensor | None, ...]:
+    """The engine's answer; inside vmap, for all samples at once.
+
+    Samples do not depend on one another, so the gradient of their batch holds the gradient of each
+    (Note [Derivatives under vmap] in src/ops/batched.h). An input that is not batched has a
+    gradient per sample all the same: there the samples take turns.
+    """
+    level = _core._batch_level((*outs, *ins))
+    if not level:
+        return _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
+    size = max(_core._size_at(t, level) for t in (*outs, *ins))
+    wide_outs = tuple(_core._take_off(y, level, size) for y in outs)
+    wide_grads = tuple(
+        _ones_for(y, w) if g is None else _core._take_off(g, level, size)
+        for y, w, g in zip(outs, wide_outs, grads, strict=True)
+    )
+    shared = [_core._size_at(x, level) < 0 for x in ins]
+    wide_ins = tuple(
+        x if alone else _core._take_off(x, level, size)
+        for x, alone in zip(ins, shared, strict=True)
+    )
+    if not any(shared):
+        found = _gradients(wide_outs, wide_grads, keep, create_graph, wide_ins, unused_fine)
+    else:
+        rows = []
+        for b in range(size):
+            turn = _core.zeros(size, dtype=_core.bool)
+            turn[b] = True
+            masked = tuple(
+                g * turn.view(size, *([1] * (g.ndim - 1))).to(g.dtype) for g in wide_grads
+            )
+            row = _gradients(
+                wide_outs, masked, keep or b + 1 < size, create_graph, wide_ins, unused_fine
+            )
+            rows.append(
+                [g if g is None or alone else g[b] for g, alone in zip(row, shared, strict=True)]
+            )
+        found = tuple(
+            None if column[0] is None else _core.stack(column) for column in zip(*rows, strict=True)
+        )
+    return tuple(None if g is None else _core._put_on(g, level) for g in found)
+
+
+def _ones_for(output: Tensor, wide: Tensor) -> Tensor:
+    if output.numel() != 1:
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs: an output has shape "
+            f"{list(output.shape)}"
+        )
+    return _core.ones_like(wide)
 
 
 def _zeros_for(given: Any, create_graph: bool) -> Tensor:

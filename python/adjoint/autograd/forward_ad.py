@@ -22,8 +22,11 @@ __all__ = [
     "unpack_dual",
 ]
 
-# The number of the innermost level; -1 outside.
-_current_level = -1
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # the number of the innermost level; -1 outside
+        return _core._current_dual_level()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -47,14 +50,13 @@ def enter_dual_level(*, nested: bool = False) -> int:
     int
         The number of the level; 0 is the outermost.
     """
-    global _current_level
-    if _current_level >= 0 and not nested:
+    current = _core._current_dual_level()
+    if current >= 0 and not nested:
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment (level "
-            f"{_current_level} is open; fix: pass nested=True to differentiate twice)"
+            f"{current} is open; fix: pass nested=True to differentiate twice)"
         )
-    _current_level = _core._enter_dual_level()
-    return _current_level
+    return _core._enter_dual_level()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
@@ -65,18 +67,17 @@ def exit_dual_level(*, level: int | None = None) -> None:
     level
         The number of the level, which must be the innermost one.
     """
-    global _current_level
+    current = _core._current_dual_level()
     if level is None:
-        level = _current_level
+        level = current
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
-    if level != _current_level:
+    if level != current:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. "
-            f"This is not supported: {level} is not {_current_level}."
+            f"This is not supported: {level} is not {current}."
         )
     _core._exit_dual_level(level)
-    _current_level = level - 1
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -102,14 +103,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     tensor([2., 0.])
     """
     if level is None:
-        level = _current_level
+        level = _core._current_dual_level()
     if level < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first."
         )
-    if level > _current_level:
-        raise RuntimeError(f"there is no forward AD level {level}; the last is {_current_level}")
     return _core._make_dual(tensor, tangent, level)
 
 
@@ -124,7 +123,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         The level whose tangent is asked for; the innermost one by default.
     """
     if level is None:
-        level = _current_level
+        level = _core._current_dual_level()
     if level < 0:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(*_core._unpack_dual(tensor, level))

@@ -1,0 +1,35 @@
+"""Functions of functions: derivatives and batches, composable to any depth.
+
+``grad``, ``vjp``, ``jvp``, ``jacrev``, ``jacfwd``, ``hessian`` and ``vmap`` with PyTorch's names
+and results, on tensors and on structures of them.
+"""
+
+from __future__ import annotations
+
+from ._forward import hvp as hvp
+from ._forward import jvp as jvp
+from ._forward import linearize as linearize
+from ._forward import vhp as vhp
+from ._jacobian import hessian as hessian
+from ._jacobian import jacfwd as jacfwd
+from ._jacobian import jacrev as jacrev
+from ._reverse import grad as grad
+from ._reverse import grad_and_value as grad_and_value
+from ._reverse import value_and_grad as value_and_grad
+from ._reverse import vjp as vjp
+from ._vmap import vmap as vmap
+
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "value_and_grad",
+    "vhp",
+    "vjp",
+    "vmap",
+]

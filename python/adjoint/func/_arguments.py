@@ -1,0 +1,155 @@
+"""What the transforms share: choosing arguments, checking results, variables of one's own.
+
+Note [Variables of a transform]: a transform differentiates with respect to fresh aliases of its
+arguments. An argument that already has a history keeps it (the alias is a view of it), so that
+transforms nest on the one tape; any other becomes a leaf. Whether the derivative itself must be
+recorded follows from the graph: only if it leads to something other than these variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """``argnums`` as non-negative positions among ``count`` arguments, checked."""
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    given = (argnums,) if isinstance(argnums, int) else argnums
+    if not given:
+        raise RuntimeError("argnums must be non-empty")
+    found = []
+    for n in given:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got {n!r} in {argnums!r}")
+        if not -count <= n < count:
+            raise RuntimeError(
+                f"Got argnum={n}, but only {count} positional inputs: it must lie in "
+                f"[{-count}, {count})"
+            )
+        found.append(n % count)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums!r}")
+    return tuple(found)
+
+
+def chosen(args: Sequence[Any], argnums: Argnums) -> Any:
+    """The arguments to differentiate by: one, or a tuple of them."""
+    at = positions(argnums, len(args))
+    return args[at[0]] if isinstance(argnums, int) else tuple(args[i] for i in at)
+
+
+def replaced(args: Sequence[Any], argnums: Argnums, values: Any) -> tuple[Any, ...]:
+    """The arguments with other values in the chosen places."""
+    at = positions(argnums, len(args))
+    changed = list(args)
+    for i, value in zip(at, (values,) if isinstance(argnums, int) else values, strict=True):
+        changed[i] = value
+    return tuple(changed)
+
+
+class Variables:
+    """Fresh aliases of the tensors in a structure; see Note [Variables of a transform]."""
+
+    def __init__(self, tree: Any, what: str) -> None:
+        given, self.spec = _tree.flatten(tree)
+        for x in given:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{what}: expected tensors, but got {type(x).__name__}: {x!r}")
+        self.outer = _core.is_grad_enabled()
+        self.continued = self.outer and any(x.requires_grad for x in given)
+        self.tensors: list[Tensor] = [
+            _core._variable(x, self.outer and x.requires_grad) for x in given
+        ]
+
+    @property
+    def tree(self) -> Any:
+        """The variables in the structure of the arguments."""
+        return _tree.unflatten(self.spec, self.tensors)
+
+    def must_record(self, outputs: Sequence[Tensor]) -> bool:
+        """Whether derivatives of ``outputs`` can be differentiated by anything but these."""
+        if not self.outer:
+            return False
+        return self.continued or _core._reaches_others(tuple(outputs), tuple(self.tensors))
+
+    def gradients(
+        self,
+        outputs: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None] | None,
+        retain_graph: bool,
+        create_graph: bool,
+    ) -> list[Tensor]:
+        """One gradient per variable; zeros where the outputs do not depend on it."""
+        from adjoint.autograd import grad
+
+        given = cotangents if cotangents is not None else [None] * len(outputs)
+        used = [(y, c) for y, c in zip(outputs, given, strict=True) if y.requires_grad]
+        if not used:
+            return [_core.zeros_like(x) for x in self.tensors]
+        ys, cs = zip(*used, strict=True)
+        found = grad(
+            ys,
+            self.tensors,
+            cs if cotangents is not None else None,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+        return [
+            _core.zeros_like(x) if g is None else g
+            for x, g in zip(self.tensors, found, strict=True)
+        ]
+
+
+def released(tree: Any, recorded: bool) -> Any:
+    """Results without the history of the transform's own variables, unless it leads further."""
+    if recorded:
+        return tree
+    leaves, spec = _tree.flatten(tree)
+    return _tree.unflatten(
+        spec,
+        [_core._detached(x) if isinstance(x, Tensor) and x.requires_grad else x for x in leaves],
+    )
+
+
+def split_aux(output: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    """``(output, aux)``, with None where no aux is expected."""
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return output
+
+
+def output_tensors(output: Any, name: str) -> tuple[list[Tensor], _tree.Spec]:
+    """The tensors of a result, which may hold nothing else."""
+    leaves, spec = _tree.flatten(output)
+    for x in leaves:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(
+                f"{name}: Expected f to return only tensors, but got a result that holds "
+                f"{type(x).__name__}"
+            )
+    if not leaves:
+        raise RuntimeError(
+            f"{name}: Expected f to be a function that has non-empty output (got output = {output})"
+        )
+    return leaves, spec
+
+
+def named(wrapper: Callable[..., Any], func: Callable[..., Any]) -> Callable[..., Any]:
+    """``wrapper`` with the name and docstring of ``func``, where it has them."""
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        if hasattr(func, attribute):
+            setattr(wrapper, attribute, getattr(func, attribute))
+    wrapper.__wrapped__ = func  # type: ignore[attr-defined]
+    return wrapper

@@ -1,0 +1,200 @@
+"""Forward-mode transforms, and products with Hessians: ``jvp``, ``linearize``, ``hvp``, ``vhp``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.autograd import forward_ad
+from adjoint.autograd.grad_mode import enable_grad
+
+from ._arguments import Variables, output_tensors, released, split_aux
+from ._reverse import grad_and_value, vjp
+
+_JVP = "jvp(f, primals, tangents)"
+
+
+def _directions(primals: Any, tangents: Any, name: str) -> tuple[list[Any], list[Any], _tree.Spec]:
+    """The leaves of both, which must be built alike."""
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple):
+            raise RuntimeError(
+                f"{name}: Expected {what} to be a tuple. E.g. it should be valid to call "
+                "f(*primals)."
+            )
+    values, spec = _tree.flatten(primals)
+    directions, other = _tree.flatten(tangents)
+    if spec != other:
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For "
+            "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals "
+            f"with structure {spec} and tangents with structure {other}"
+        )
+    if not values:
+        raise RuntimeError(f"{name}: Expected primals to be non-empty")
+    for x in [*values, *directions]:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(f"{name}: expected tensors, but got {type(x).__name__}: {x!r}")
+    return values, directions, spec
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
+    """Return the value of ``func`` and its derivative in the direction ``tangents``.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of structures of them.
+    primals, tangents
+        Its arguments and the directions they move in: tuples of the same structure.
+    strict
+        Raise if an output does not depend on the primals, instead of returning zeros.
+    has_aux
+        Whether ``func`` returns ``(output, aux)``.
+
+    Returns
+    -------
+    tuple
+        ``(output, jvp_out)`` or ``(output, jvp_out, aux)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor([1.0, 2.0])
+    >>> ad.func.jvp(lambda x: x * x, (x,), (ad.tensor([1.0, 0.0]),))
+    (tensor([1., 4.]), tensor([2., 0.]))
+    """
+    values, directions, spec = _directions(primals, tangents, _JVP)
+    with forward_ad.dual_level(nested=True) as level:
+
+        def unpacked(x: Any) -> forward_ad.UnpackedDualTensor:
+            return forward_ad.unpack_dual(x, level=level)
+
+        duals = [
+            forward_ad.make_dual(x, t, level=level) for x, t in zip(values, directions, strict=True)
+        ]
+        output, aux = split_aux(func(*_tree.unflatten(spec, duals)), has_aux, _JVP)
+        outputs, out_spec = output_tensors(output, _JVP)
+        pairs = [unpacked(y) for y in outputs]
+        if strict and any(t is None for _, t in pairs):
+            raise RuntimeError(
+                f"{_JVP}: The output of f is independent of the inputs. This is not allowed with "
+                "strict=True."
+            )
+        leaves, aux_spec = _tree.flatten(aux)
+        kept = [unpacked(x).primal if isinstance(x, Tensor) else x for x in leaves]
+    value = _tree.unflatten(out_spec, [p for p, _ in pairs])
+    moved = [_core.zeros_like(p) if t is None else t for p, t in pairs]
+    result = (value, _tree.unflatten(out_spec, moved))
+    return (*result, _tree.unflatten(aux_spec, kept)) if has_aux else result
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the value of ``func`` and its derivative as a linear function.
+
+    ``func`` runs once: the linear function is made of the recorded graph (the derivative of the
+    gradient by its cotangents), so many directions cost less than as many calls of `jvp`.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of structures of them.
+    primals
+        The point.
+
+    Returns
+    -------
+    tuple
+        ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes the structure of the primals.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> y, push = ad.func.linearize(ad.sin, ad.tensor([0.0, 0.0]))
+    >>> push(ad.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    variables = Variables(tuple(primals), "linearize(f, *primals)")
+    with enable_grad():
+        outputs, spec = output_tensors(func(*variables.tree), "linearize(f, *primals)")
+        record = variables.must_record(outputs)
+        cotangents = [_core.zeros_like(y).requires_grad_() for y in outputs]
+        pulled = variables.gradients(outputs, cotangents, True, True)
+
+    def jvp_fn(*tangents: Any) -> Any:
+        from adjoint.autograd import grad
+
+        _, directions, _ = _directions(tuple(primals), tangents, "linearize")
+        used = [(g, t) for g, t in zip(pulled, directions, strict=True) if g.requires_grad]
+        moved: Any = (None,) * len(outputs)
+        if used:
+            gs, ts = zip(*used, strict=True)
+            keep = _core.is_grad_enabled() and (record or any(t.requires_grad for t in ts))
+            moved = grad(
+                gs, cotangents, ts, retain_graph=True, create_graph=keep, allow_unused=True
+            )
+        zeros = [
+            _core.zeros_like(y) if t is None else t for y, t in zip(outputs, moved, strict=True)
+        ]
+        return _tree.unflatten(spec, zeros)
+
+    return released(_tree.unflatten(spec, outputs), record), jvp_fn
+
+
+def hvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Return the value of ``func`` and the product of its Hessian with ``tangents``.
+
+    Forward over reverse: one gradient with tangents.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of structures of them, that returns a tensor of no axes.
+    primals, tangents
+        Its arguments and the vector: tuples of the same structure.
+
+    Returns
+    -------
+    tuple
+        ``(output, product)``; the product is a tuple like the primals.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x, v = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0])
+    >>> ad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
+    (tensor(9.), (tensor([6., 0.]),))
+    """
+    both = grad_and_value(func, tuple(range(len(primals))))
+    _, product, value = jvp(both, primals, tangents, has_aux=True)
+    return value, product
+
+
+def vhp(
+    func: Callable[..., Any], primals: tuple[Any, ...], cotangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Return the value of ``func`` and the product of ``cotangents`` with its Hessian.
+
+    The same numbers as `hvp`, in reverse over reverse.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x, v = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0])
+    >>> ad.func.vhp(lambda x: (x**3).sum(), (x,), (v,))
+    (tensor(9.), (tensor([6., 0.]),))
+    """
+    both = grad_and_value(func, tuple(range(len(primals))))
+    _, pull, value = vjp(both, *primals, has_aux=True)
+    return value, pull(cotangents)

@@ -1,0 +1,192 @@
+"""Reverse-mode transforms: ``grad``, ``grad_and_value``, ``value_and_grad``, ``vjp``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.autograd.grad_mode import enable_grad
+
+from ._arguments import (
+    Argnums,
+    Variables,
+    chosen,
+    named,
+    output_tensors,
+    released,
+    replaced,
+    split_aux,
+)
+
+
+def _check_scalar(output: Any) -> None:
+    name = "grad_and_value(f)(*args)"
+    if not isinstance(output, Tensor):
+        raise RuntimeError(
+            f"{name}: Expected f(*args) to return a tensor, got {type(output).__name__}"
+        )
+    if output.ndim != 0:
+        raise RuntimeError(
+            f"{name}: Expected f(*args) to return a scalar tensor, got tensor with "
+            f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of ``func`` and its value.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of structures of tensors, that returns a tensor of no axes; with
+        ``has_aux`` a pair of it and anything else.
+    argnums
+        Which arguments to differentiate by: a position, or a tuple of them.
+    has_aux
+        Whether ``func`` returns ``(output, aux)``.
+
+    Returns
+    -------
+    callable
+        Of the same arguments; returns ``(gradient, value)``, or ``(gradient, (value, aux))``. The
+        gradient has the structure of the argument, in a tuple if ``argnums`` is one.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.func.grad_and_value(lambda x: (x**3).sum())(ad.tensor([1.0, 2.0]))
+    (tensor([ 3., 12.]), tensor(9.))
+    """
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        variables = Variables(chosen(args, argnums), "grad_and_value(f)(*args)")
+        with enable_grad():
+            result = func(*replaced(args, argnums, variables.tree), **kwargs)
+            output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
+            _check_scalar(output)
+            record = variables.must_record((output,))
+            grads = variables.gradients((output,), None, record, record)
+        gradient = _tree.unflatten(variables.spec, grads)
+        if has_aux:
+            return gradient, (released(output, record), released(aux, record))
+        return gradient, released(output, record)
+
+    return named(wrapper, func)
+
+
+def value_and_grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the value of ``func`` and its gradient.
+
+    As `grad_and_value`, in the other order.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.func.value_and_grad(lambda x: x * x)(ad.tensor(3.0))
+    (tensor(9.), tensor(6.))
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return value, gradient
+
+    return named(wrapper, func)
+
+
+def grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of ``func``.
+
+    Parameters
+    ----------
+    func, argnums, has_aux
+        As for `grad_and_value`.
+
+    Returns
+    -------
+    callable
+        Of the same arguments; returns the gradient, or ``(gradient, aux)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.func.grad(ad.sin)(ad.tensor(0.0))
+    tensor(1.)
+    >>> ad.func.grad(ad.func.grad(lambda x: x**3))(ad.tensor(2.0))
+    tensor(12.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return named(wrapper, func)
+
+
+def _cotangents_like(spec: _tree.Spec, outputs: list[Tensor], given: Any) -> list[Tensor]:
+    leaves, structure = _tree.flatten(given)
+    if structure != spec:
+        raise RuntimeError(
+            "Expected pytree structure of cotangents to be the same as pytree structure of "
+            f"outputs to the function. cotangents: {structure}, primal output: {spec}"
+        )
+    for path, y, c in zip(_tree.paths(spec, "cotangents"), outputs, leaves, strict=True):
+        if not isinstance(c, Tensor) or c.shape != y.shape:
+            got = list(c.shape) if isinstance(c, Tensor) else type(c).__name__
+            raise RuntimeError(f"{path}: expected shape {list(y.shape)}, got {got}")
+    return leaves
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the value of ``func`` and a function that pulls cotangents back through it.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of structures of them.
+    primals
+        Its arguments, all of which are differentiated by.
+    has_aux
+        Whether ``func`` returns ``(output, aux)``.
+
+    Returns
+    -------
+    tuple
+        ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``. ``vjp_fn(cotangents)`` takes the
+        structure of the output and returns a tuple with the structure of each primal; it can be
+        called again.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> y, vjp_fn = ad.func.vjp(ad.sin, ad.tensor([0.0, 0.0]))
+    >>> vjp_fn(ad.tensor([1.0, 2.0]))
+    (tensor([1., 2.]),)
+    """
+    variables = Variables(tuple(primals), "vjp(f, *primals)")
+    with enable_grad():
+        output, aux = split_aux(func(*variables.tree), has_aux, "vjp(f, *primals)")
+    outputs, spec = output_tensors(output, "vjp(f, *primals)")
+    record = variables.must_record(outputs)
+
+    def vjp_fn(
+        cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> tuple[Any, ...]:
+        given = _cotangents_like(spec, outputs, cotangents)
+        if create_graph is None:
+            follows = any(c.requires_grad for c in given)
+            create_graph = _core.is_grad_enabled() and (record or follows)
+        grads = variables.gradients(outputs, given, retain_graph, create_graph)
+        return tuple(_tree.unflatten(variables.spec, grads))
+
+    value = released(output, record)
+    return (value, vjp_fn, released(aux, record)) if has_aux else (value, vjp_fn)

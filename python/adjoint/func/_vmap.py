@@ -1,0 +1,309 @@
+"""``vmap``: a function of one sample, called on a batch of them at once.
+
+Inside, tensors stand for one sample each; every operation runs once on the whole batch
+(``src/ops/batched.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+
+from ._arguments import named
+
+Dims = Any  # an int, None, or a structure of them
+
+
+@contextmanager
+def _level(size: int, randomness: str, directions: bool) -> Iterator[int]:
+    place = _core._enter_vmap(size, randomness, directions)
+    try:
+        yield place
+    finally:
+        _core._exit_vmap(place)
+
+
+def _name(func: Callable[..., Any]) -> str:
+    return getattr(func, "__name__", repr(func))
+
+
+def _broadcast(dims: Dims, tree: Any) -> list[Any] | None:
+    """One dim per leaf of ``tree``; None if the structures do not fit."""
+    leaves = _tree.flatten(tree)[0]
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(leaves)
+    if not _tree.is_structure(tree):
+        return None
+    parts, children = _one_level(dims), _one_level(tree)
+    if parts is None or children is None or parts[1] != children[1]:
+        return None
+    found: list[Any] = []
+    for d, child in zip(parts[0], children[0], strict=True):
+        below = _broadcast(d, child)
+        if below is None:
+            return None
+        found += below
+    return found
+
+
+def _one_level(tree: Any) -> tuple[list[Any], Any] | None:
+    """The children of a structure, and what kind it is."""
+    if isinstance(tree, dict):
+        keys = sorted(tree, key=repr)
+        return [tree[k] for k in keys], ("dict", tuple(keys))
+    if isinstance(tree, list | tuple):
+        return list(tree), ("sequence", len(tree))
+    if hasattr(tree, "__dataclass_fields__"):
+        names = list(tree.__dataclass_fields__)
+        return [getattr(tree, n) for n in names], ("dataclass", tuple(names))
+    return None
+
+
+def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> list[Any]:
+    call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, int | tuple | list):
+        raise ValueError(
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"{call}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
+            "over a function with no inputs. The latter is unsupported."
+        )
+    found = _broadcast(in_dims, args)
+    if found is None:
+        raise ValueError(
+            f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {_tree.flatten(in_dims)[1]} but inputs has structure "
+            f"{_tree.flatten(args)[1]}."
+        )
+    checked: list[int | None] = []
+    for x, d in zip(_tree.flatten(args)[0], found, strict=True):
+        if d is None:
+            checked.append(None)
+            continue
+        if not isinstance(d, int):
+            raise ValueError(
+                f"{call}: Got in_dim={d} for an input but in_dim must be either an integer "
+                "dimension or None."
+            )
+        if not isinstance(x, Tensor):
+            raise ValueError(
+                f"{call}: Got in_dim={d} for an input but the input is of type {type(x)}. We "
+                "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+            )
+        if not -x.ndim <= d < x.ndim:
+            raise ValueError(
+                f"{call}: Got in_dim={d} for some input, but that input is a Tensor of "
+                f"dimensionality {x.ndim} so expected in_dim to satisfy "
+                f"-{x.ndim} <= in_dim < {x.ndim}."
+            )
+        checked.append(d % x.ndim)
+    return checked
+
+
+def _batch_size(func: Callable[..., Any], leaves: list[Any], dims: list[Any], in_dims: Dims) -> int:
+    sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueError(
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): at least one input must be "
+            "mapped over: every in_dim is None"
+        )
+    if any(s != sizes[0] for s in sizes):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return int(sizes[0])
+
+
+def _unwrapped(
+    func: Callable[..., Any], out_dims: Dims, output: Any, place: int, level: int
+) -> Any:
+    leaves, spec = _tree.flatten(output)
+    if isinstance(output, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        out_dims = out_dims[0]
+    dims = _broadcast(out_dims, output)
+    if dims is None:
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the "
+            f"structure of `outputs`. out_dims has structure {_tree.flatten(out_dims)[1]} but "
+            f"outputs has structure {spec}."
+        )
+    return _tree.unflatten(
+        spec, [_removed(func, x, d, place, level) for x, d in zip(leaves, dims, strict=True)]
+    )
+
+
+def _removed(func: Callable[..., Any], x: Any, dim: Any, place: int, level: int) -> Any:
+    if not isinstance(x, Tensor) and dim is None:
+        return x
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+            f"{type(x)}. Did you mean to set out_dims= to None for output?"
+        )
+    if dim is None:
+        if _core._size_at(x, level) >= 0:
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
+                "out_dim is None"
+            )
+        return x
+    if not isinstance(dim, int):
+        raise ValueError(f"vmap: out_dims must hold ints and None, got {dim!r}")
+    n = x.ndim + 1
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return _core._remove_batch(x, dim % n, place)
+
+
+def _check_chunk_size(chunk_size: int | None) -> None:
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Dims = 0,
+    out_dims: Dims = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that maps ``func`` over an axis of its arguments, all samples at once.
+
+    Parameters
+    ----------
+    func
+        A function of one sample: of tensors, or of structures of them, that returns tensors.
+    in_dims
+        Which axis of each argument counts the samples; None for an argument that all samples
+        share. One for all, or a structure like that of the arguments.
+    out_dims
+        Where that axis goes in the results.
+    randomness
+        What random operations inside do: ``"error"``, ``"different"`` numbers for each sample, or
+        the ``"same"``.
+    chunk_size
+        Work on at most so many samples at a time.
+
+    Returns
+    -------
+    callable
+        Of batches; keyword arguments are mapped over their first axis.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.func.vmap(ad.dot)(ad.ones(3, 2), ad.ones(3, 2))
+    tensor([2., 2., 2.])
+    >>> ad.func.vmap(ad.func.grad(lambda x: (x**2).sum()))(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 4.],
+            [6., 8.]])
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    _check_chunk_size(chunk_size)
+    return mapped(func, in_dims, out_dims, randomness, chunk_size)
+
+
+def mapped(
+    func: Callable[..., Any],
+    in_dims: Dims,
+    out_dims: Dims,
+    randomness: str,
+    chunk_size: int | None,
+    directions: bool = False,
+) -> Callable[..., Any]:
+    """`vmap` itself; ``directions`` says that only tangents will be batched."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        dims = _in_dims(func, in_dims, args)
+        leaves, spec = _tree.flatten(args)
+        named_leaves, named_spec = _tree.flatten(kwargs)
+        dims = dims + [0 if isinstance(x, Tensor) else None for x in named_leaves]
+        leaves = leaves + named_leaves
+        size = _batch_size(func, leaves, dims, in_dims)
+
+        def run(part: list[Any], count: int) -> Any:
+            with _level(count, randomness, directions) as place:
+                samples = [
+                    x if d is None else _core._add_batch(x, d, place)
+                    for x, d in zip(part, dims, strict=True)
+                ]
+                level = _core._batch_level(tuple(samples))
+                n = spec.num_leaves
+                output = func(
+                    *_tree.unflatten(spec, samples[:n]), **_tree.unflatten(named_spec, samples[n:])
+                )
+                return _unwrapped(func, out_dims, output, place, level)
+
+        if chunk_size is None or chunk_size >= size:
+            return run(leaves, size)
+        return _in_chunks(run, leaves, dims, size, chunk_size, out_dims)
+
+    return named(wrapper, func)
+
+
+def _in_chunks(
+    run: Callable[..., Any],
+    leaves: list[Any],
+    dims: list[Any],
+    size: int,
+    chunk_size: int,
+    out_dims: Dims,
+) -> Any:
+    results = []
+    for start in range(0, size, chunk_size):
+        count = min(chunk_size, size - start)
+        part = [
+            x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims, strict=True)
+        ]
+        results.append(run(part, count))
+    columns, specs = zip(*(_tree.flatten(r) for r in results), strict=True)
+    single = isinstance(results[0], Tensor) and isinstance(out_dims, tuple)
+    at = _broadcast(out_dims[0] if single else out_dims, results[0])
+    assert at is not None  # checked by the first chunk
+    joined = [
+        parts[0] if d is None else _core.cat(list(parts), d)
+        for parts, d in zip(zip(*columns, strict=True), at, strict=True)
+    ]
+    return _tree.unflatten(specs[0], joined)
+
+
+def old_vmap(
+    func: Callable[..., Any],
+    in_dims: Dims = 0,
+    out_dims: Dims = 0,
+    allow_none_pass_through: bool = False,
+) -> Callable[..., Any]:
+    """`vmap` with the arguments of ``torch._vmap_internals._vmap``: None may be among results."""
+
+    def passed(output: Any) -> Any:
+        if not allow_none_pass_through or not isinstance(output, tuple | list):
+            return output
+        present[:] = [x is not None for x in output]
+        return tuple(x for x in output if x is not None)
+
+    present: list[bool] = []
+    inner = vmap(lambda *args: passed(func(*args)), in_dims, out_dims)
+
+    def wrapper(*args: Any) -> Any:
+        result = inner(*args)
+        if all(present):
+            return result
+        values = iter(result)
+        return tuple(next(values) if there else None for there in present)
+
+    return wrapper

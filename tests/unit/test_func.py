@@ -1,0 +1,219 @@
+"""adjoint.func: derivatives as functions of functions, on tensors and structures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+import adjoint as ad
+from adjoint.func import (
+    grad,
+    grad_and_value,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vhp,
+    vjp,
+    vmap,
+)
+
+X = [0.3, -1.2, 2.0]
+
+
+def x3() -> ad.Tensor:
+    return ad.tensor(X, dtype=ad.float64)
+
+
+def cubic(x: ad.Tensor) -> ad.Tensor:
+    return (x**3).sum() + x[0] * x[1]
+
+
+def cubic_hessian(x: ad.Tensor) -> ad.Tensor:
+    h = ad.diag(6 * x)
+    h[0, 1] += 1
+    h[1, 0] += 1
+    return h
+
+
+@dataclass
+class State:
+    position: ad.Tensor
+    velocity: ad.Tensor
+
+
+# --- reverse --------------------------------------------------------------------------------------
+def test_grad_of_grad_of_grad() -> None:
+    f = lambda x: x**4  # noqa: E731
+    x = ad.tensor(2.0)
+    assert grad(f)(x) == 32 and grad(grad(f))(x) == 48 and grad(grad(grad(f)))(x) == 48
+
+
+def test_grad_has_the_structure_of_its_argument() -> None:
+    state = State(x3(), x3() * 2)
+    g = grad(lambda s: (s.position * s.velocity).sum())(state)
+    assert isinstance(g, State) and ad.equal(g.position, state.velocity)
+    nested = grad(lambda p: (p["a"][0] * p["b"]).sum())({"a": [x3()], "b": x3()})
+    assert ad.equal(nested["a"][0], x3())
+
+
+def test_argnums_choose_and_order() -> None:
+    f = lambda a, b, c: (a * b**2 * c).sum()  # noqa: E731
+    one = ad.tensor(1.0)
+    got = grad(f, argnums=(2, -2))(one, one * 3, one * 2)
+    assert [g.item() for g in got] == [9.0, 12.0]
+    assert isinstance(grad(f, argnums=(0,))(one, one, one), tuple)
+    for wrong, message in (((0, 0), "unique"), (3, "argnum=3"), ((), "non-empty"), ("0", "int")):
+        with pytest.raises(RuntimeError, match=message):
+            grad(f, argnums=wrong)(one, one, one)
+
+
+def test_values_and_aux_come_along_without_history() -> None:
+    f = lambda x: ((x**2).sum(), {"double": x * 2, "name": "n"})  # noqa: E731
+    g, (value, aux) = grad_and_value(f, has_aux=True)(x3())
+    assert ad.equal(g, 2 * x3()) and not value.requires_grad and not aux["double"].requires_grad
+    assert aux["name"] == "n"
+    assert value_and_grad(lambda x: x * x)(ad.tensor(3.0)) == (9, 6)
+    assert grad(f, has_aux=True)(x3())[1]["name"] == "n"
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: x, "scalar tensor, got tensor with 1 dims"),
+        (lambda x: 3.0, "return a tensor, got float"),
+    ],
+)
+def test_grad_wants_a_scalar(f: object, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        grad(f)(x3())
+
+
+def test_gradients_flow_through_to_the_tape_outside() -> None:
+    w = ad.tensor(2.0, requires_grad=True)
+    x = ad.tensor(3.0, requires_grad=True)
+    g = grad(lambda x: w * x**2)(x)  # 2 w x
+    assert g.requires_grad
+    assert ad.autograd.grad(g, (w, x)) == (6, 4)
+    assert not grad(lambda x: x**2)(x.detach()).requires_grad
+    with ad.no_grad():
+        assert grad(lambda x: w * x**2)(x) == 12 and not grad(lambda x: w * x**2)(x).requires_grad
+
+
+def test_code_in_place_and_views_inside_are_differentiated() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        y = x.clone()
+        y[0].mul_(y[1].clone())
+        y[1:] = y[1:] * 2
+        return (y**2).sum()
+
+    want = jacrev(lambda x: ad.stack([x[0] * x[1], 2 * x[1], 2 * x[2]]).pow(2).sum())(x3())
+    assert ad.allclose(grad(f)(x3()), want)
+    assert ad.allclose(jacfwd(f)(x3()), want)
+    assert ad.allclose(jacfwd(grad(f))(x3()), jacrev(grad(f))(x3()))
+
+
+def test_vjp_can_be_called_again_and_checks_its_argument() -> None:
+    y, pull = vjp(lambda a, b: {"s": a + b, "p": a * b}, x3(), x3())
+    assert not y["s"].requires_grad
+    ones = ad.ones(3, dtype=ad.float64)
+    for _ in range(2):
+        ga, gb = pull({"s": ones, "p": ones})
+        assert ad.equal(ga, 1 + x3()) and ad.equal(ga, gb)
+    with pytest.raises(RuntimeError, match="structure of cotangents"):
+        pull((ones, ones))
+    with pytest.raises(RuntimeError, match=r"cotangents\['p'\].*\[3\].*\[2\]"):
+        pull({"s": ones, "p": ones[:2]})
+
+
+# --- forward --------------------------------------------------------------------------------------
+def test_jvp_and_linearize_agree() -> None:
+    f = lambda a, b: (a * b, {"s": a.sin()})  # noqa: E731
+    at, v = (x3(), x3() + 1), (x3() * 2, x3() * 3)
+    y, moved = jvp(f, at, v)
+    out, push = linearize(f, *at)
+    again = push(*v)
+    assert ad.allclose(moved[0], v[0] * at[1] + at[0] * v[1])
+    assert ad.allclose(moved[0], again[0]) and ad.allclose(moved[1]["s"], again[1]["s"])
+    assert ad.equal(y[0], out[0]) and not out[0].requires_grad
+
+
+def test_jvp_refuses_what_does_not_fit() -> None:
+    with pytest.raises(RuntimeError, match="Expected primals to be a tuple"):
+        jvp(ad.sin, x3(), (x3(),))
+    with pytest.raises(RuntimeError, match="same python structure"):
+        jvp(ad.sin, (x3(),), (x3(), x3()))
+    with pytest.raises(RuntimeError, match="strict"):
+        jvp(lambda x: ad.ones(2), (x3(),), (x3(),), strict=True)
+
+
+def test_perturbations_are_not_confused() -> None:
+    inner = lambda x: jvp(lambda y: x + y, (ad.tensor(1.0),), (ad.tensor(1.0),))[1]  # noqa: E731
+    assert jvp(lambda x: x * inner(x), (ad.tensor(3.0),), (ad.tensor(1.0),))[1] == 1
+    assert grad(lambda x: x * grad(lambda y: x + y)(ad.tensor(1.0)))(ad.tensor(3.0)) == 1
+
+
+# --- whole matrices -------------------------------------------------------------------------------
+@pytest.mark.parametrize("outer", [jacfwd, jacrev])
+@pytest.mark.parametrize("inner", [jacfwd, jacrev, grad])
+def test_second_derivatives_by_any_two(outer: object, inner: object) -> None:
+    assert ad.allclose(outer(inner(cubic))(x3()), cubic_hessian(x3()))
+    assert ad.allclose(hessian(cubic)(x3()), cubic_hessian(x3()))
+
+
+def test_products_with_the_hessian() -> None:
+    v = ad.tensor([1.0, 2.0, 3.0], dtype=ad.float64)
+    for product in (hvp, vhp):
+        value, (got,) = product(cubic, (x3(),), (v,))
+        assert value == cubic(x3()) and ad.allclose(got, cubic_hessian(x3()) @ v)
+
+
+@pytest.mark.parametrize("jac", [jacfwd, jacrev])
+def test_jacobians_of_structures(jac: object) -> None:
+    f = lambda p, k: {"y": p["a"] * p["b"].sum(), "z": p["b"] * k}  # noqa: E731
+    p = {"a": x3(), "b": ad.ones(2, dtype=ad.float64)}
+    got = jac(f)(p, 3.0)
+    assert got["y"]["a"].shape == (3, 3) and got["y"]["b"].shape == (3, 2)
+    assert ad.equal(got["z"]["b"], 3 * ad.eye(2, dtype=ad.float64))
+    assert not got["z"]["a"].any()
+    both = jac(lambda a, b: a * b, argnums=(0, 1))(x3(), x3())
+    assert ad.equal(both[1], ad.diag(x3()))
+    tree, aux = jac(lambda x: (x**2, "aux"), has_aux=True)(x3())
+    assert aux == "aux" and ad.equal(tree, ad.diag(2 * x3()))
+
+
+def test_jacrev_in_chunks() -> None:
+    for size in (1, 2, 5):
+        assert ad.equal(jacrev(lambda x: x**2, chunk_size=size)(x3()), ad.diag(2 * x3()))
+    with pytest.raises(ValueError, match="chunk_size"):
+        jacrev(ad.sin, chunk_size=0)
+
+
+# --- with vmap ------------------------------------------------------------------------------------
+def test_per_sample_gradients_of_shared_weights() -> None:
+    w, x = ad.randn(4, 5), ad.randn(7, 4)
+    loss = lambda w, x: (x @ w).tanh().sum()  # noqa: E731
+    got = vmap(grad(loss), in_dims=(None, 0))(w, x)
+    want = ad.stack([grad(loss)(w, row) for row in x])
+    assert ad.allclose(got, want, atol=1e-6)
+
+
+def test_transforms_inside_and_outside_of_vmap() -> None:
+    x = ad.randn(4, 3, dtype=ad.float64)
+    assert ad.allclose(vmap(hessian(cubic))(x), ad.stack([cubic_hessian(r) for r in x]))
+    total = lambda x: vmap(cubic)(x).sum()  # noqa: E731
+    assert ad.allclose(grad(total)(x), vmap(grad(cubic))(x))
+    inner = vmap(lambda r: jvp(cubic, (r,), (ad.ones(3, dtype=ad.float64),))[1])
+    assert ad.allclose(inner(x), vmap(grad(cubic))(x).sum(1))
+    outer = jvp(vmap(cubic), (x,), (ad.ones_like(x),))[1]
+    assert ad.allclose(outer, inner(x))
+    twice = vmap(grad(lambda r: vmap(lambda s: s**2)(r).sum()))(x)
+    assert ad.allclose(twice, 2 * x)
+    assert ad.allclose(
+        grad(lambda w: vmap(grad(lambda r: (r**2 * w).sum()))(x).sum())(ad.tensor(2.0)),
+        2 * x.sum().float(),
+    )

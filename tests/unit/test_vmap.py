@@ -1,0 +1,188 @@
+"""vmap: axes in and out, structures, in-place code, randomness, chunks, messages."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+
+import pytest
+
+import adjoint as ad
+from adjoint.func import grad, jacrev, jvp, vmap
+
+
+def test_axes_in_and_out() -> None:
+    x, y = ad.randn(2, 3), ad.randn(3)
+    assert ad.equal(vmap(ad.add, in_dims=(1, 0))(x, y), (x + y).t())
+    assert ad.equal(vmap(ad.add, in_dims=(-1, 0), out_dims=1)(x, y), x + y)
+    assert ad.equal(vmap(ad.add, in_dims=(None, 0))(x, y), x + y.view(3, 1, 1))
+    a, b = vmap(lambda t: (t, t.sum()), out_dims=(1, 0))(x)
+    assert ad.equal(a, x.t()) and ad.equal(b, x.sum(1))
+
+
+def test_structures_and_keywords() -> None:
+    tree = {"a": ad.randn(3, 2), "b": [ad.randn(2, 3)]}
+    got = vmap(lambda t, k: {"s": t["a"] * t["b"][0] * k}, in_dims=({"a": 0, "b": [1]}, None))(
+        tree, 2.0
+    )
+    assert ad.equal(got["s"], tree["a"] * tree["b"][0].t() * 2.0)
+    x = ad.randn(3, 2)
+    assert ad.equal(vmap(lambda x, *, w: x * w)(x, w=x), x * x)
+
+
+def test_inside_a_sample_has_its_own_shape() -> None:
+    seen = []
+
+    def f(x: ad.Tensor) -> ad.Tensor:
+        seen.append((x.shape, x.ndim, x.numel(), len(x)))
+        return x.reshape(-1).flip(0).view(3, 2).t().unsqueeze(0)
+
+    x = ad.randn(4, 2, 3)
+    want = ad.stack([r.reshape(-1).flip(0).view(3, 2).t().unsqueeze(0) for r in x])
+    assert ad.equal(vmap(f)(x), want) and seen == [((2, 3), 2, 6, 2)]
+
+
+def test_maps_inside_maps() -> None:
+    x, y = ad.randn(2), ad.randn(3)
+    outer = vmap(vmap(ad.mul, in_dims=(None, 0)), in_dims=(0, None))(x, y)
+    assert ad.equal(outer, x[:, None] * y)
+
+
+def test_changes_in_place() -> None:
+    def f(x: ad.Tensor, i: ad.Tensor) -> ad.Tensor:
+        y = x.clone()
+        y[0] = 7
+        y[1:].mul_(2)
+        y += i
+        y.t()[0].zero_()
+        return y
+
+    x, i = ad.randn(4, 3, 2), ad.randn(4)
+    want = ad.stack([f(r, k) for r, k in zip(x, i, strict=True)])
+    assert ad.equal(vmap(f)(x, i), want)
+    with pytest.raises(RuntimeError, match=r"vmap: add_.*not possible"):
+        vmap(lambda r: ad.zeros(2).add_(r))(ad.randn(3, 2))
+
+
+def test_indexing_by_mapped_and_shared_indices() -> None:
+    x = ad.randn(4, 5, 6)
+    i, j = ad.randint(0, 5, (4, 3)), ad.randint(0, 6, (3,))
+    pairs = list(zip(x, i, strict=True))
+    assert ad.equal(vmap(lambda r, k: r[k])(x, i), ad.stack([r[k] for r, k in pairs]))
+    assert ad.equal(vmap(lambda r: r[:, j])(x), x[:, :, j])
+    assert ad.equal(vmap(lambda r, k: r[k, j])(x, i), ad.stack([r[k, j] for r, k in pairs]))
+    assert ad.equal(vmap(lambda r, k: r[:, k])(x, i), ad.stack([r[:, k] for r, k in pairs]))
+    assert ad.equal(vmap(lambda k: x[0][k])(i), x[0][i])
+
+
+def test_a_sample_without_axes_gives_way_in_promotion() -> None:
+    wide = ad.ones(3, dtype=ad.float64)
+    assert vmap(lambda s: s * ad.ones(2))(wide).dtype == ad.float32
+    assert vmap(lambda s: ad.ones(2, dtype=ad.int64) + s)(ad.ones(3)).dtype == ad.float32
+
+
+def test_randomness() -> None:
+    x = ad.ones(4, 100)
+    noise = lambda r: r + ad.rand(100)  # noqa: E731
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        vmap(noise)(x)
+    same = vmap(noise, randomness="same")(x)
+    different = vmap(noise, randomness="different")(x)
+    assert ad.equal(same[0], same[1]) and not ad.equal(different[0], different[1])
+    drop = lambda r: ad.nn.functional.dropout(r)  # noqa: E731
+    assert ad.equal(*vmap(drop, randomness="same")(x)[:2])
+    assert not ad.equal(*vmap(drop, randomness="different")(x)[:2])
+    with pytest.raises(RuntimeError, match="'error', 'different', or 'same'"):
+        vmap(noise, randomness="other")
+
+
+def test_chunks_give_the_whole() -> None:
+    x = ad.randn(7, 3)
+    f = lambda r: (r.sin().sum(), r * 2)  # noqa: E731
+    want = vmap(f, out_dims=(0, 1))(x)
+    for size in (1, 2, 7, 100):
+        got = vmap(f, out_dims=(0, 1), chunk_size=size)(x)
+        assert all(ad.equal(a, b) for a, b in zip(got, want, strict=True))
+    with pytest.raises(ValueError, match="chunk_size"):
+        vmap(f, chunk_size=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: vmap(ad.sin)(), ValueError, "got no inputs"),
+        (lambda: vmap(ad.sin)(2.0), ValueError, "cannot vmap over non-Tensor"),
+        (lambda: vmap(ad.sin)(ad.ones(())), ValueError, "dimensionality 0"),
+        (lambda: vmap(ad.add)(ad.ones(2), ad.ones(3)), ValueError, r"got sizes \[2, 3\]"),
+        (lambda: vmap(ad.add, (0, 0, 0))(ad.ones(2), ad.ones(2)), ValueError, "not compatible"),
+        (lambda: vmap(ad.sin, None)(ad.ones(2)), ValueError, "expected `in_dims` to be int"),
+        (lambda: vmap(ad.sin, (None,))(ad.ones(2)), ValueError, "at least one input"),
+        (lambda: vmap(lambda x: 3)(ad.ones(2)), ValueError, "must only return Tensors"),
+        (lambda: vmap(ad.sin, out_dims=3)(ad.ones(2)), IndexError, "out of range"),
+        (lambda: vmap(ad.sin, out_dims=None)(ad.ones(2)), ValueError, "can not return"),
+        (lambda: vmap(lambda x: x.item())(ad.ones(2)), RuntimeError, r"\.item\(\)"),
+        (lambda: vmap(lambda x: x if x > 0 else -x)(ad.ones(2)), RuntimeError, "control flow"),
+        (lambda: vmap(lambda x: ad.tensor(x.numpy()))(ad.ones(2)), RuntimeError, "vmap"),
+        (lambda: vmap(lambda x: x.nonzero())(ad.eye(2)[:, :1]), RuntimeError, "depends on"),
+    ],
+)
+def test_messages(call: object, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call()
+    assert ad.equal(vmap(ad.neg)(ad.ones(2)), -ad.ones(2))  # the level was closed
+
+
+def test_an_op_without_a_rule_is_looped_over_and_says_so_once() -> None:
+    x = ad.randn(3, 4, dtype=ad.float64)
+    f = lambda r: ad.block_diag(r[:2].view(1, 2), r[2:].view(2, 1))  # noqa: E731
+    with pytest.warns(UserWarning, match="no batch rule for `block_diag`"):
+        got = vmap(f)(x)
+    assert ad.equal(got, ad.stack([f(r) for r in x]))
+    vmap(f)(x)  # warnings are errors in these tests
+
+
+def test_gradients_by_what_all_samples_share() -> None:
+    w = ad.tensor(2.0, requires_grad=True)
+    x = ad.tensor([1.0, 2.0, 3.0])
+    per_sample = vmap(lambda r: ad.autograd.grad(w * r**2, w)[0])(x)
+    assert per_sample.tolist() == [1.0, 4.0, 9.0]
+    vmap(lambda r: w * r**2)(x).sum().backward()
+    assert w.grad == 14
+
+
+def test_requires_grad_and_detach_inside() -> None:
+    x = ad.ones(3, 2, requires_grad=True)
+
+    def f(r: ad.Tensor) -> ad.Tensor:
+        assert r.requires_grad and not r.detach().requires_grad
+        return (r * r.detach()).sum()
+
+    vmap(f)(x).sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0]] * 3
+
+
+def test_tangents_of_samples() -> None:
+    x = ad.randn(3, 2)
+    f = lambda r, v: jvp(lambda s: s * s[0], (r,), (v,))[1]  # noqa: E731
+    want = ad.stack([f(r, ad.ones(2)) for r in x])
+    assert ad.allclose(vmap(f, in_dims=(0, None))(x, ad.ones(2)), want)
+    shared = ad.randn(2)
+    assert ad.allclose(vmap(f, in_dims=(None, 0))(shared, x), ad.stack([f(shared, v) for v in x]))
+
+
+def test_nothing_is_kept_alive() -> None:
+    x = ad.randn(3, 2)
+    gone = weakref.ref(x)
+    vmap(grad(lambda r: (r**2).sum()))(x)
+    jacrev(ad.sin)(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_printing_shows_the_batch() -> None:
+    seen = []
+    vmap(lambda r: seen.append(repr(r)) or r)(ad.ones(2))
+    assert "BatchedTensor" in seen[0] and "tensor([1., 1.])" in seen[0]
