@@ -6,6 +6,7 @@
 #include "../engine/anomaly.h"
 #include "../graph/intermediate.h"
 #include "../graph/view.h"
+#include "../ops/batched.h"
 #include "../ops/record.h"
 #include "../ops/tangents.h"
 #include "function_node.h"
@@ -440,6 +441,31 @@ void look_at(FunctionNode* n, const Arguments& in, const std::vector<Object>& ou
 
 PyObject* g_check = nullptr;  // called with the class and its arguments, in check mode
 
+// Is a sample of a vmap among the arguments, or in a container there?
+bool holds_batched(PyObject* o, int depth) {
+  if (is_tensor(o)) return batch_of(as_tensor(o));
+  if (depth > 8) return false;
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      if (holds_batched(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
+    }
+  }
+  if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(o, &at, &key, &value)) {
+      if (holds_batched(value, depth + 1)) return true;
+    }
+  }
+  return false;
+}
+bool any_holds_batched(const Arguments& a) {
+  for (Py_ssize_t i = 0; i < a.count; ++i) {
+    if (holds_batched(a.items[i], 0)) return true;
+  }
+  return false;
+}
+
 PyObject* apply_function(PyObject* cls, Arguments a) {
   static PyObject* forward_name = interned("forward");
   static PyObject* setup_name = interned("setup_context");
@@ -449,6 +475,10 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
   PyObject* backward_class = PyType_Check(cls) ? _PyType_Lookup(type, backward_name) : nullptr;
   if (!backward_class) type_error("apply() belongs to subclasses of autograd.Function");
+  if (g_transformed && any_holds_batched(a)) [[unlikely]] {
+    Object module = checked(PyImport_ImportModule("adjoint.autograd._function_vmap"));
+    return PyObject_CallMethod(module.get(), "apply_batched", "OO", cls, as_tuple(a).get());
+  }
   bool split = _PyType_Lookup(type, setup_name) != base_setup;
   Object forward = checked(PyObject_GetAttr(cls, forward_name));
   Object filled = split ? with_defaults(forward.get(), a) : Object();

@@ -9,7 +9,7 @@ namespace {
 Tensor tensor_at(PyObject* o) { return is_tensor(o) ? Tensor::borrow(as_tensor(o)) : Tensor(); }
 
 // What jvp gets for an input: zeros where there is no tangent, None for what can have none.
-Object incoming(FunctionNode* n, PyObject* input, int level) {
+Object incoming(FunctionNode* n, PyObject* input, Level level) {
   Tensor x = tensor_at(input);
   if (!x || !is_differentiable(x.dtype())) return Object::borrow(Py_None);
   Tensor t = tangent_of(x, level);
@@ -76,7 +76,7 @@ void check_view(FunctionNode* n, const Tensor& out, const Tensor& tangent,
 }
 
 void take(FunctionNode* n, int k, const Tensor& out, PyObject* result, const std::vector<Given>& in,
-          int level) {
+          Level level) {
   if (result != Py_None && !is_tensor(result)) {
     type_error(function_name(n), ".jvp: expected a Tensor or None for output ", k, ", got ",
                Py_TYPE(result)->tp_name);
@@ -126,8 +126,9 @@ void run_jvp(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs,
   for (uint32_t i = 0; i < n->input_count; ++i) {
     if (is_tensor(inputs[i])) levels |= tangent_levels(Tensor::borrow(as_tensor(inputs[i])));
   }
-  for (int level = 0; level < kMaxLevels && levels >> level; ++level) {
-    if (!(levels >> level & 1)) continue;
+  for (size_t at = 0; at < t_levels.size() && levels >> at; ++at) {
+    if (!(levels >> at & 1)) continue;
+    Level level = t_levels[at].level;
     std::vector<Object> held;
     std::vector<PyObject*> tangents;
     std::vector<Given> given;

@@ -298,20 +298,24 @@ Value as_strided_rule(Call& c, const int* axes) {
   stride.insert(0, t.stride(0));
   return op<"as_strided">(t, size, stride, c[3].is_none() ? Value(t.offset()) : c[3]);
 }
-Value as_strided_add_rule(Call& c, const int* axes) {
-  int64_t n = batch_size(c, axes);
-  Dims shape = c.ints(1), layout = c.ints(2), size = c.ints(3), stride = c.ints(4);
-  int64_t step = reach(shape, layout);
-  shape.insert(0, n);
-  layout.insert(0, step);
-  size.insert(0, n);
+// From places in one memory to places in another: samples far enough apart in both.
+Value restride_rule(Call& c, const int* axes) {
+  Tensor t = whole(c, axes, 0);
+  Dims stride = c.ints(1), shape = c.ints(3), layout = c.ints(4);
+  int64_t step = std::max(c.integer(2) + reach({t->shape + 1, t.ndim() - 1}, stride),
+                          c.integer(5) + reach(shape, layout));
   stride.insert(0, step);
-  return op<"_as_strided_add">(c[0], shape, layout, size, stride, c[5]);
+  shape.insert(0, t.size(0));
+  layout.insert(0, step);
+  return op<"_restride">(t, stride, c[2], shape, layout, c[5], c[6]);
 }
 Value as_strided_scatter_rule(Call& c, const int* axes) {
   Tensor t = whole(c, axes, 0);
-  if (!is_dense(t.shape(), t.strides())) t = op<"clone">(t);
-  if (!is_dense(t.shape(), t.strides())) t = op<"contiguous">(t);
+  if (t.stride(0) == 0) {  // each sample needs memory of its own, laid out as it was
+    Dims strides(t.strides());
+    strides[0] = reach({t->shape + 1, t.ndim() - 1}, Dims(Span{t->strides + 1, t.ndim() - 1}));
+    t = op<"_with_strides">(t, strides);
+  }
   Dims size = c.ints(2), stride = c.ints(3);
   size.insert(0, t.size(0));
   stride.insert(0, t.stride(0));
@@ -647,7 +651,7 @@ const Entry kTable[] = {
     {"stack", joined<1>},
     {"_with_strides", with_strides_rule},
     {"as_strided", as_strided_rule},
-    {"_as_strided_add", as_strided_add_rule},
+    {"_restride", restride_rule},
     {"as_strided_scatter", as_strided_scatter_rule},
     {"mm", mm_rule},
     {"bmm", bmm_rule},

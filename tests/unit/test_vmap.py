@@ -186,3 +186,55 @@ def test_printing_shows_the_batch() -> None:
     seen = []
     vmap(lambda r: seen.append(repr(r)) or r)(ad.ones(2))
     assert "BatchedTensor" in seen[0] and "tensor([1., 1.])" in seen[0]
+
+
+# --- custom functions -----------------------------------------------------------------------------
+class Square(ad.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: ad.Tensor) -> ad.Tensor:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: object, g: ad.Tensor) -> ad.Tensor:
+        return 3 * ctx.saved_tensors[0] * g  # not the derivative, so that its use shows
+
+
+class Named(Square):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: object, in_dims: tuple, x: ad.Tensor) -> tuple[ad.Tensor, int]:
+        assert info.batch_size == 3 and info.randomness == "same" and in_dims == (0,)
+        return Named.apply(x), 0
+
+
+class Unmapped(Square):
+    generate_vmap_rule = False
+
+
+@pytest.mark.parametrize("function", [Square, Named])
+def test_custom_functions_keep_their_backward_under_vmap(function: type) -> None:
+    x = ad.tensor([1.0, 2.0, 3.0])
+    got = vmap(grad(lambda r: function.apply(r)), randomness="same")(x)
+    assert got.tolist() == [3.0, 6.0, 9.0]
+    assert grad(lambda x: vmap(function.apply, randomness="same")(x).sum())(x).tolist() == [3, 6, 9]
+
+
+def test_custom_functions_without_a_rule_say_so() -> None:
+    with pytest.raises(RuntimeError, match="Unmapped, but it does not have vmap support"):
+        vmap(Unmapped.apply)(ad.ones(3))
+
+
+def test_many_gradients_in_one_pass() -> None:
+    x = ad.randn(3, requires_grad=True)
+    passes = []
+    y = x**2
+    y.register_hook(lambda g: passes.append(1))
+    (rows,) = ad.autograd.grad(y, x, ad.eye(3), is_grads_batched=True)
+    assert ad.allclose(rows, ad.diag(2 * x.detach())) and len(passes) == 1

@@ -315,7 +315,7 @@ def _batched(
     create_graph: bool,
     unused_fine: bool,
 ) -> tuple[Tensor | None, ...]:
-    """One backward pass per row of ``grad_outputs``, the results stacked."""
+    """One backward pass for all rows of ``grad_outputs``."""
     given = _grads_for(outs, grad_outputs, "grad_outputs")
     for index, (g, out) in enumerate(zip(given, outs, strict=True)):
         if g is not None:
@@ -326,24 +326,32 @@ def _batched(
             "is_grads_batched=True: grad_outputs must have one batch size, "
             f"but they have {sorted(sizes) or 'none'}"
         )
-    count = sizes.pop()
-    rows = [
-        _core._run_backward(
-            outs,
-            tuple(None if g is None else g[i] for g in given),
-            keep or i + 1 < count,
-            create_graph,
-            ins,
-            unused_fine,
-            False,
-        )
-        for i in range(count)
-    ]
-    if not rows:
+    if not sizes.pop():
         return tuple(_no_rows(t) for t in ins)
-    return tuple(
-        None if column[0] is None else _core.stack(column) for column in zip(*rows, strict=True)
-    )
+    return _rows_together(outs, ins, given, keep, create_graph, unused_fine)
+
+
+def _rows_together(
+    outs: tuple[Any, ...],
+    ins: tuple[Any, ...],
+    given: tuple[Any, ...],
+    keep: bool,
+    create_graph: bool,
+    unused_fine: bool,
+) -> tuple[Tensor | None, ...]:
+    from adjoint.func import vmap
+
+    there: list[bool] = []
+
+    def one(*rows: Tensor) -> tuple[Tensor, ...]:
+        each = iter(rows)
+        grads = tuple(None if g is None else next(each) for g in given)
+        found = _gradients(outs, grads, keep, create_graph, ins, unused_fine)
+        there[:] = [g is not None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    results = iter(vmap(one)(*(g for g in given if g is not None)))
+    return tuple(next(results) if found else None for found in there)
 
 
 def _no_rows(given: Any) -> Tensor:

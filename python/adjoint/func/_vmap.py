@@ -18,6 +18,15 @@ from ._arguments import named
 Dims = Any  # an int, None, or a structure of them
 
 
+# The randomness of the levels that are open, by level.
+_randomness: dict[int, str] = {}
+
+
+def randomness_of(level: int) -> str:
+    """What random operations do at a level of vmap."""
+    return _randomness.get(level, "error")
+
+
 @contextmanager
 def _level(size: int, randomness: str, directions: bool) -> Iterator[int]:
     place = _core._enter_vmap(size, randomness, directions)
@@ -31,7 +40,7 @@ def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", repr(func))
 
 
-def _broadcast(dims: Dims, tree: Any) -> list[Any] | None:
+def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
     """One dim per leaf of ``tree``; None if the structures do not fit."""
     leaves = _tree.flatten(tree)[0]
     if dims is None or isinstance(dims, int):
@@ -43,7 +52,7 @@ def _broadcast(dims: Dims, tree: Any) -> list[Any] | None:
         return None
     found: list[Any] = []
     for d, child in zip(parts[0], children[0], strict=True):
-        below = _broadcast(d, child)
+        below = broadcast_dims(d, child)
         if below is None:
             return None
         found += below
@@ -75,7 +84,7 @@ def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> 
             f"{call}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
             "over a function with no inputs. The latter is unsupported."
         )
-    found = _broadcast(in_dims, args)
+    found = broadcast_dims(in_dims, args)
     if found is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has "
@@ -128,7 +137,7 @@ def _unwrapped(
     leaves, spec = _tree.flatten(output)
     if isinstance(output, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    dims = _broadcast(out_dims, output)
+    dims = broadcast_dims(out_dims, output)
     if dims is None:
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the "
@@ -243,10 +252,15 @@ def mapped(
                     for x, d in zip(part, dims, strict=True)
                 ]
                 level = _core._batch_level(tuple(samples))
+                _randomness[level] = randomness
                 n = spec.num_leaves
-                output = func(
-                    *_tree.unflatten(spec, samples[:n]), **_tree.unflatten(named_spec, samples[n:])
-                )
+                try:
+                    output = func(
+                        *_tree.unflatten(spec, samples[:n]),
+                        **_tree.unflatten(named_spec, samples[n:]),
+                    )
+                finally:
+                    del _randomness[level]
                 return _unwrapped(func, out_dims, output, place, level)
 
         if chunk_size is None or chunk_size >= size:
@@ -273,7 +287,7 @@ def _in_chunks(
         results.append(run(part, count))
     columns, specs = zip(*(_tree.flatten(r) for r in results), strict=True)
     single = isinstance(results[0], Tensor) and isinstance(out_dims, tuple)
-    at = _broadcast(out_dims[0] if single else out_dims, results[0])
+    at = broadcast_dims(out_dims[0] if single else out_dims, results[0])
     assert at is not None  # checked by the first chunk
     joined = [
         parts[0] if d is None else _core.cat(list(parts), d)

@@ -1,0 +1,94 @@
+"""Custom functions under vmap: by their own rule, or sample by sample."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+
+
+class VmapInfo(NamedTuple):
+    """What ``Function.vmap`` is told: how many samples, and what random numbers are to be."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
+    """``cls.apply`` on samples; called by ``src/bindings/function_apply.cpp``."""
+    from adjoint.func._vmap import randomness_of
+
+    from .function import Function
+
+    leaves, spec = _tree.flatten(args)
+    level = _core._batch_level(tuple(leaves))
+    sizes = [_core._size_at(x, level) if isinstance(x, Tensor) else -1 for x in leaves]
+    size = max(sizes)
+    plain = [
+        _core._take_off(x, level, size) if n >= 0 else x for x, n in zip(leaves, sizes, strict=True)
+    ]
+    own = cls.vmap is not Function.vmap
+    generated = getattr(cls, "generate_vmap_rule", False)
+    if own and generated:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and "
+            "an overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+            "overridden vmap staticmethod to avoid ambiguity."
+        )
+    if own:
+        dims = _tree.unflatten(spec, [0 if n >= 0 else None for n in sizes])
+        info = VmapInfo(size, randomness_of(level))
+        result = cls.vmap(info, dims, *_tree.unflatten(spec, plain))
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RuntimeError(
+                f"{cls.__name__}.vmap must return (outputs, out_dims), got {type(result).__name__}"
+            )
+        return _wrapped(*result, level, cls.__name__)
+    if generated:
+        return _turn_by_turn(cls, plain, [n >= 0 for n in sizes], spec, size, level)
+    raise RuntimeError(
+        f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+        "override and implement the vmap staticmethod or set generate_vmap_rule=True."
+    )
+
+
+def _wrapped(outputs: Any, out_dims: Any, level: int, name: str) -> Any:
+    from adjoint.func._vmap import broadcast_dims
+
+    leaves, spec = _tree.flatten(outputs)
+    dims = broadcast_dims(out_dims, outputs)
+    if dims is None:
+        raise RuntimeError(
+            f"{name}.vmap: out_dims {out_dims!r} do not fit the structure of the outputs {spec}"
+        )
+    return _tree.unflatten(
+        spec,
+        [
+            x if d is None else _core._put_on(x if d == 0 else x.movedim(d, 0), level)
+            for x, d in zip(leaves, dims, strict=True)
+        ],
+    )
+
+
+def _turn_by_turn(
+    cls: Any, plain: list[Any], mapped: list[bool], spec: _tree.Spec, size: int, level: int
+) -> Any:
+    """One call per sample: what forward and backward save stays each sample's own."""
+    rows = []
+    structure = None
+    for b in range(size):
+        sample = [x[b] if m else x for x, m in zip(plain, mapped, strict=True)]
+        leaves, structure = _tree.flatten(cls.apply(*_tree.unflatten(spec, sample)))
+        rows.append(leaves)
+    if structure is None:
+        raise RuntimeError(f"vmap over {cls.__name__}: there are no samples")
+    return _tree.unflatten(
+        structure,
+        [
+            _core._put_on(_core.stack(list(column)), level)
+            if isinstance(column[0], Tensor)
+            else column[0]
+            for column in zip(*rows, strict=True)
+        ],
+    )
