@@ -14,14 +14,68 @@ _CPU = device("cpu")
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call ``hook(grad)`` when the gradient of this tensor is complete; it may return another."""
+    """Call ``hook(grad)`` when the gradient of this tensor is complete.
+
+    Parameters
+    ----------
+    hook
+        May return another gradient of the same shape and dtype; None leaves it as it is.
+
+    Returns
+    -------
+    RemovableHandle
+        Its ``remove()`` takes the hook away, and so does the end of ``with handle:``.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor does not require grad.
+
+    Notes
+    -----
+    The hook belongs to the value: after an in-place change, it still sees the gradient of what the
+    tensor was when the hook was registered.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> (x * 2).backward()
+    >>> x.grad
+    tensor(20.)
+    """
     return _hooks.add(_core._tensor_hooks(self), hook)
 
 
 def register_post_accumulate_grad_hook(
     self: Tensor, hook: Callable[[Tensor], None]
 ) -> RemovableHandle:
-    """Call ``hook(leaf)`` after backward has added into ``leaf.grad``."""
+    """Call ``hook(leaf)`` after backward has added into ``leaf.grad``.
+
+    Parameters
+    ----------
+    hook
+        Returns None. It may use up the gradient: step an optimizer and set ``leaf.grad = None``.
+
+    Returns
+    -------
+    RemovableHandle
+        Its ``remove()`` takes the hook away.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor is no leaf, or does not require grad.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+    >>> (x * 2).backward()
+    tensor(2.)
+    """
     return _hooks.add(_core._post_accumulate_hooks(self), hook)
 
 

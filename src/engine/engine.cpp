@@ -203,7 +203,9 @@ bool Run::busy_elsewhere(const Node* node) const {
 inline void Run::release(Node* node) {
   if (next_ || previous_) {
     if (busy_elsewhere(node)) {
-      node->released = true;  // for passes to come; the values go with that one, or with the node
+      // For passes to come; the values go with that one, or with the node.
+      node->released = true;
+      node->freed_by = line_;
       return;
     }
   }
