@@ -188,6 +188,8 @@ Tensor whole_rows(T index, int dim, Span shape) {
   return op<"expand">(op<"reshape">(index, line), shape);
 }
 
+bool any_of(const Value& mask) { return op<"any">(mask).tensor().data<bool>()[0]; }
+
 template <bool Rows>
 Value scatter_reduce_forward(Call& c) {
   Tensor t = c.tensor(0), index = c.tensor(2), src = c.tensor(3);
@@ -291,6 +293,13 @@ ReducedGrads scatter_reduce_grads(T g, Context& c) {
     Tensor none = zeros(self.shape(), self.dtype());
     Tensor zero_count = gathered(op<"scatter_add">(none, dim, index, as_self(zero)));
     Tensor only = op<"bitwise_and">(zero, op<"eq">(zero_count, 1));
+    // The slope of a product with two zeros is zero, and so is this expression; its own slope is
+    // not, but that of the expression is.
+    if (grad_enabled() && any_of(op<"bitwise_and">(zero, op<"gt">(zero_count, 1)))) {
+      runtime_error("Double backward is unsupported for ", Rows ? "index_reduce" : "scatter_reduce",
+                    "() with reduce='prod' where more than one zero of src meets at one position; "
+                    "fix: compute the products with prod() over an axis");
+    }
     Tensor filled = op<"masked_fill">(part, only, 1);
     Tensor rest = op<"scatter_reduce">(self, dim, index, filled, "prod", include);
     to_src = op<"where">(only, gathered(g * rest), gathered(g * c.out()) / zero_to_one(part));

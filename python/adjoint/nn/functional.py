@@ -52,8 +52,12 @@ from adjoint.nn._losses import l1_loss as l1_loss
 from adjoint.nn._losses import mse_loss as mse_loss
 from adjoint.nn._losses import nll_loss as nll_loss
 from adjoint.nn._losses import smooth_l1_loss as smooth_l1_loss
+from adjoint.nn._statistics import batch_norm as batch_norm
+from adjoint.nn._statistics import group_norm as group_norm
+from adjoint.nn._statistics import instance_norm as instance_norm
 
 __all__ = [
+    "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -65,11 +69,13 @@ __all__ = [
     "embedding",
     "gelu",
     "glu",
+    "group_norm",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",

@@ -17,6 +17,14 @@ from adjoint.nn.modules.activation import (
     Softsign,
     Tanh,
 )
+from adjoint.nn.modules.batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 from adjoint.nn.modules.container import (
     ModuleDict,
     ModuleList,
@@ -39,7 +47,7 @@ from adjoint.nn.modules.loss import (
     SmoothL1Loss,
 )
 from adjoint.nn.modules.module import Module
-from adjoint.nn.modules.normalization import LayerNorm
+from adjoint.nn.modules.normalization import GroupNorm, LayerNorm
 from adjoint.nn.modules.sparse import Embedding
 
 __all__ = [
@@ -47,14 +55,21 @@ __all__ = [
     "GELU",
     "BCELoss",
     "BCEWithLogitsLoss",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
     "Bilinear",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Hardtanh",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
     "LayerNorm",

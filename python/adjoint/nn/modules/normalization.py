@@ -1,4 +1,4 @@
-"""Normalisation over the last axes."""
+"""Normalisation over the last axes, and over groups of channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adjoint.nn import init
 from adjoint.nn.modules.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["LayerNorm"]
+__all__ = ["GroupNorm", "LayerNorm"]
 
 
 class LayerNorm(Module):
@@ -70,4 +70,49 @@ class LayerNorm(Module):
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class GroupNorm(Module):
+    """Brings groups of channels of each sample to mean 0 and variance 1, then scales them.
+
+    Parameters
+    ----------
+    num_groups, num_channels : int
+        Into how many groups the channels (axis 1) are divided, and how many there are.
+    eps : float, default 1e-5
+        Added to the variance.
+    affine, bias : bool, default True
+        Whether each channel has a trained scale, and with it a trained shift.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError("num_channels must be divisible by num_groups")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        scale, shift = (f(num_channels, device=device, dtype=dtype) for f in (ad.ones, ad.zeros))
+        self.register_parameter("weight", Parameter(scale) if affine else None)
+        self.register_parameter("bias", Parameter(shift) if affine and bias else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
         )

@@ -1,0 +1,179 @@
+"""Normalisation with statistics that are kept: over the batch, and over single samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import adjoint as ad
+from adjoint import Tensor
+from adjoint.nn import functional as F
+from adjoint.nn import init
+from adjoint.nn.modules.module import Module
+from adjoint.nn.parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+]
+
+
+class _Norm(Module):
+    """What the norms share: scale and shift, and running statistics."""
+
+    dims: tuple[int, ...]  # the numbers of axes an input may have
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+
+        def empty() -> Tensor:
+            return ad.empty(num_features, device=device, dtype=dtype)
+
+        self.register_parameter("weight", Parameter(empty()) if affine else None)
+        self.register_parameter("bias", Parameter(empty()) if affine and bias else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", empty() if tracked else None)
+        self.register_buffer("running_var", empty() if tracked else None)
+        self.register_buffer("num_batches_tracked", ad.tensor(0) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen: mean 0, variance 1."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one and the shift to zero, and forget the statistics."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_axes(self, input: Tensor) -> None:
+        if input.dim() not in self.dims:
+            wanted = " or ".join(f"{n}D" for n in self.dims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+    def _momentum_now(self) -> float:
+        """The weight of this batch; with ``momentum=None`` all batches weigh the same."""
+        if not self.training or not self.track_running_stats:
+            return self.momentum or 0.0
+        self.num_batches_tracked.add_(1)
+        if self.momentum is None:
+            return 1.0 / float(self.num_batches_tracked)
+        return self.momentum
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_Norm):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_axes(input)
+        momentum = self._momentum_now()
+        of_batch = self.training or self.running_mean is None
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if keep else None,
+            self.running_var if keep else None,
+            self.weight,
+            self.bias,
+            of_batch,
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of inputs (N, C) or (N, C, L)."""
+
+    dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of inputs (N, C, H, W)."""
+
+    dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of inputs (N, C, D, H, W)."""
+
+    dims = (5,)
+
+
+class _InstanceNorm(_Norm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_axes(input)
+        alone = input.dim() == self.dims[0]  # one sample without an axis for the batch
+        result = F.instance_norm(
+            input.unsqueeze(0) if alone else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum or 0.0,
+            self.eps,
+        )
+        return result.squeeze(0) if alone else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of inputs (N, C, L) or (C, L)."""
+
+    dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of inputs (N, C, H, W) or (C, H, W)."""
+
+    dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of inputs (N, C, D, H, W) or (C, D, H, W)."""
+
+    dims = (4, 5)
