@@ -5,6 +5,7 @@
 // have two histories; one that was changed in place is rebased as by an in-place op.
 #include "../engine/anomaly.h"
 #include "../graph/intermediate.h"
+#include "../graph/retained.h"
 #include "../graph/view.h"
 #include "../ops/batched.h"
 #include "../ops/record.h"
@@ -291,10 +292,7 @@ void Outputs::set_changed(const Tensor& t, int slot, bool is_input) {
                          "not an input, there is no need to pass it to mark_dirty().",
                          1));
   }
-  if (!t.is_view() || !is_input) {
-    set_history(t, n_, slot);
-    return;
-  }
+  if (!t.is_view() || !is_input) return change_history(t, n_, slot);
   // The graph expects the edge of what was changed to be the first.
   if (needs_grad(t->base) && !t->base->grad_fn) {
     runtime_error(

@@ -298,6 +298,8 @@ PyGetSetDef attributes[] = {
      "Whether gradients that did not arrive are zeros.", nullptr},
     {"_materialize_non_diff_grads", get_materialize_non_diff, put_materialize_non_diff,
      "The same for outputs marked non-differentiable.", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "What user code keeps here.",
+     nullptr},
     {"requires_grad", get_requires_grad, nullptr, "Whether the call is part of a graph.", nullptr},
     {nullptr}};
 

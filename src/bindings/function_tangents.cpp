@@ -71,7 +71,7 @@ void check_view(FunctionNode* n, const Tensor& out, const Tensor& tangent,
     if (!tangent.is_view()) not_a_view(n, "");
     TensorObject* base = g.tangent->base ? g.tangent->base : g.tangent.get();
     if (tangent->base == base) return;
-    not_a_view(n, g.tangent->base ? " of the same base" : " of the given forward mode gradient");
+    not_a_view(n, g.input.is_view() ? " of the same base" : " of the given forward mode gradient");
   }
 }
 

@@ -89,6 +89,7 @@ def test_ctx_is_the_node_of_the_graph():
     assert isinstance(node, FunctionCtx)
     assert issubclass(cls._backward_cls, BackwardCFunction)
     assert node.note == "kept"
+    assert vars(node) == {"note": "kept"}
     assert node.saved_tensors[0] is x
     assert node.next_functions[0][0].variable is x
     assert "MyFnBackward" in repr(y)

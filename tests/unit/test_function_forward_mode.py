@@ -176,7 +176,7 @@ def test_nested_arguments_and_results():
         assert fw.unpack_dual(out["y"]).tangent.tolist() == [2.0]
         assert fw.unpack_dual(out["z"][0]).tangent.tolist() == [0.0]
         wrong = make(lambda ctx, d: {"y": d["a"] * 2}, jvp=lambda ctx, d: [d["a"]])
-        with pytest.raises(RuntimeError, match="the result is a dict, but got a list for it"):
+        with pytest.raises(RuntimeError, match="the result: expected a dict, got a list"):
             wrong.apply({"a": a})
 
 

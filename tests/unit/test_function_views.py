@@ -168,6 +168,19 @@ def test_a_changed_input_is_returned_itself():
     assert (a.grad.tolist(), b.grad.tolist()) == ([10.0], [100.0])
 
 
+def test_retain_grad_and_hooks_of_a_changed_input():
+    a, b = leaf(1.0), leaf(2.0)
+    x = a * 1
+    x.retain_grad()
+    seen = []
+    x.register_hook(lambda g: seen.append(("before", g.item())))
+    Adder.apply(x, b)
+    x.register_hook(lambda g: seen.append(("after", g.item())))
+    x.sum().backward()
+    assert seen == [("after", 1.0), ("before", 10.0)]
+    assert x.grad.tolist() == [1.0]
+
+
 def test_a_changed_input_without_history_gets_one():
     x, y = ad.ones(2), leaf(1.0, 1.0)
     out = Adder.apply(x, y)

@@ -100,10 +100,10 @@ def test_leaves_like_takes_none_for_a_part():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ([1], r"t is a dict, but got a list for it"),
-        ({"a": [1, 2]}, r"t has the entries 'a', 'b', but got the entries 'a' for it"),
-        ({"a": [1], "b": None}, r"t\['a'\] has 2 items, but got 1 items for it"),
-        ({"a": None, "b": 3}, r"t\['b'\] is a Plain, but got a int for it"),
+        ([1], r"t: expected a dict, got a list"),
+        ({"a": [1, 2]}, r"t: expected the entries 'a', 'b', got the entries 'a'"),
+        ({"a": [1], "b": None}, r"t\['a'\]: expected 2 items, got 1 items"),
+        ({"a": None, "b": 3}, r"t\['b'\]: expected a Plain, got 3"),
         ({"a": None, "b": Plain(1, [2])}, None),
     ],
 )
