@@ -199,6 +199,31 @@ PyObject* retain_grad(PyObject* self, PyObject*) {
   });
 }
 
+// What there is, for programs that look: None or a dict.
+PyObject* backward_hooks(PyObject* self, void*) {
+  TensorObject* t = as_tensor(self);
+  PyObject* found = Py_None;
+  if (!t->grad_fn) {
+    if (t->extra && t->extra->hooks) found = t->extra->hooks;
+  } else if (t->grad_fn->extra) {
+    for (auto& [slot, dict] : t->grad_fn->extra->tensor_hooks) {
+      if (slot == t->output_nr) found = dict;
+    }
+  }
+  Py_INCREF(found);
+  return found;
+}
+int refuse_hooks(PyObject*, PyObject*, void*) {
+  PyErr_SetString(
+      PyExc_RuntimeError,
+      "_backward_hooks cannot be set or deleted; use register_hook, and remove() of the "
+      "handle it returns");
+  return -1;
+}
+
+PyGetSetDef attributes[] = {{"_backward_hooks", backward_hooks, refuse_hooks,
+                             "The hooks on this tensor's gradient.", nullptr},
+                            {nullptr}};
 PyMethodDef functions[] = {
     {"_tensor_hooks", tensor_hooks, METH_O, "The hooks on a tensor's gradient."},
     {"_post_accumulate_hooks", post_accumulate_hooks, METH_O,
@@ -226,7 +251,7 @@ void add_hooks(PyObject* module) {
   engine_hooks = {run_tensor_hooks, run_pre_hooks, run_post_hooks, run_post_accumulate,
                   retain,           run_callback,  interrupted,    run_on_fresh_thread};
   add_functions(module, functions);
-  extend_tensor_type(methods, nullptr);
+  extend_tensor_type(methods, attributes);
 }
 
 }  // namespace adjoint

@@ -164,6 +164,18 @@ def test_handles() -> None:
     copy.deepcopy(again).remove()
 
 
+def test_the_hooks_of_a_tensor_can_be_looked_at() -> None:
+    a = leaf()
+    b = a * 2
+    assert a._backward_hooks is None and b._backward_hooks is None
+    a.register_hook(print)
+    b.register_hook(len)
+    assert list(a._backward_hooks.values()) == [print]
+    assert list(b._backward_hooks.values()) == [len]
+    with pytest.raises(RuntimeError, match="register_hook"):
+        del a._backward_hooks
+
+
 def test_a_handle_keeps_neither_the_hook_nor_the_tensor() -> None:
     def make() -> Any:
         sentinel = Sentinel()
