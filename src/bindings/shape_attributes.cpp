@@ -74,7 +74,7 @@ PyObject* in_place(const char* name, PyObject* o, PyObject* args, PyObject* keyw
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);
     bool recording = grad_enabled() && needs_grad(t.get());
-    check_inplace(t, recording, (std::string(name) + "_").c_str());
+    check_new_geometry(t, recording, (std::string(name) + "_").c_str());
     Object method = checked(PyObject_GetAttrString(o, name));
     Object seen = checked(PyObject_Call(method.get(), args, keywords));
     return become(t, self_of(seen.get()));

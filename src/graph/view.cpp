@@ -157,13 +157,17 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
 
 namespace {
 
-void refuse_unwritable(const Tensor& t, const char* what) {
+void refuse_inference_tensor(const Tensor& t, const char* what) {
   if (t.has(kInference) && !mode_on(kInferenceOn)) {
     runtime_error(
         "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
         "clone to get a normal tensor before doing inplace update. (",
         what, " on a tensor of shape ", t.shape(), ")");
   }
+}
+
+void refuse_unwritable(const Tensor& t, const char* what) {
+  refuse_inference_tensor(t, what);
   if (t->storage->read_only) {
     runtime_error(
         what, ": this tensor shares read-only memory; use .clone() to get one that can be written");
@@ -216,6 +220,11 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
   refuse_unwritable(t, what);
   if (grad_enabled()) refuse_unrecordable(t, recording, what);
   if (t_watch_changes) saved_hooks.before_change(t);
+}
+
+void check_new_geometry(const Tensor& t, bool recording, const char* what) {
+  refuse_inference_tensor(t, what);
+  if (grad_enabled()) refuse_unrecordable(t, recording, what);
 }
 
 void bump_version(const Tensor& t) {

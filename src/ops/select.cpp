@@ -51,7 +51,8 @@ Tensor slice_view(T t, const Bounds& b) {
   shape[b.dim] = b.length;
   int64_t offset = t.offset() + b.start * strides[b.dim];
   // With one element or none the step says nothing, and a huge one could overflow.
-  if (b.length > 1) strides[b.dim] *= b.step;
+  int64_t stride;
+  if (!__builtin_mul_overflow(strides[b.dim], b.step, &stride)) strides[b.dim] = stride;
   return make_view(t, shape, strides, offset);
 }
 
