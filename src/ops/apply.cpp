@@ -9,6 +9,7 @@
 #include "dual.h"
 #include "op_cache.h"
 #include "record.h"
+#include "reuse.h"
 
 namespace adjoint {
 
@@ -51,8 +52,12 @@ Value apply(const Op& op, Value* args) {
   }
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
     if (draws_under_vmap(op)) return apply_random_under_vmap(op, args);
-    if (any_batched(op, args)) return apply_batched(op, args);
-    if (any_tangent(op, args)) return apply_dual(op, args);
+    // Their rules read operands more than once: none is written over.
+    bool batched = any_batched(op, args);
+    if (batched || any_tangent(op, args)) {
+      t_reuse = nullptr;
+      return batched ? apply_batched(op, args) : apply_dual(op, args);
+    }
   }
   std::optional<WatchedOp> watch;
   if (mode_on(kAnomaly)) [[unlikely]]

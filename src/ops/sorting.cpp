@@ -79,7 +79,7 @@ static const Op& sort_ =
              [](Context& c, Tensor* grads) {
                grads[0] = back_to_positions(c, c.in(1).integer(), c.out(1));
              })
-        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.kept()); })
+        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.out(1)); })
         .results({"values", "indices"});
 
 static const Op& msort_ =
@@ -111,7 +111,7 @@ static const Op& topk_ =
              [](Context& c, Tensor* grads) {
                grads[0] = back_to_positions(c, c.in(2).integer(), c.out(1));
              })
-        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(2), c.kept()); })
+        .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(2), c.out(1)); })
         .results({"values", "indices"});
 
 static const Op& kthvalue_ =
@@ -156,9 +156,12 @@ static const Op& kthvalue_ =
                grads[0] = op<"scatter">(zeros(shape, g.dtype()), c.in(2), positions, g);
              })
         .jvp([](C c, const Tensor* t) -> Value {
-          Tensor taken = op<"gather">(t[0], c.in(2), c.kept());
-          Span shape = c.out_shape();
-          return op<"reshape">(taken, shape);
+          Tensor index = c.out(1);
+          bool kept = c.in(3).boolean() || t[0].ndim() == 0;
+          if (kept) return op<"gather">(t[0], c.in(2), index);
+          int axis = wrap_dim(c.in(2).integer(), t[0].ndim());
+          Tensor taken = op<"gather">(t[0], axis, op<"unsqueeze">(index, axis));
+          return op<"squeeze.dim">(taken, axis);
         })
         .results({"values", "indices"});
 
