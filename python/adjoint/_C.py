@@ -13,8 +13,6 @@ from adjoint._core import (
 from adjoint._core import _current_graph_task_id as _current_graph_task_id
 from adjoint._core import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from adjoint._core import _set_fwd_grad_enabled as _set_fwd_grad_enabled
-from adjoint._core import _is_fwd_grad_enabled as _is_fwd_grad_enabled
-from adjoint._core import _set_fwd_grad_enabled as _set_fwd_grad_enabled
 from adjoint._core import _set_grad_enabled as _set_grad_enabled
 from adjoint._core import _will_engine_execute_node as _will_engine_execute_node
 from adjoint._core import is_grad_enabled as is_grad_enabled
