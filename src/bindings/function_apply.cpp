@@ -53,12 +53,13 @@ bool object_may_hold_tensors(PyObject* o, int depth) {
   return !held && _PyType_Lookup(type, fields);  // a dataclass with slots
 }
 
-// Whether an argument holds tensors that need a gradient, or might: then it is taken apart.
+// Whether an argument holds tensors to be differentiated, or might: then it is taken apart.
 bool may_hold_tensors(PyObject* o, int depth) {
   if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
       PyUnicode_CheckExact(o) || depth > 32)
     return false;
-  if (is_tensor(o)) return needs_grad(as_tensor(o));
+  if (is_tensor(o))
+    return needs_grad(as_tensor(o)) || (g_transformed && may_have_tangent(as_tensor(o)));
   if (PyTuple_Check(o) || PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
       if (may_hold_tensors(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
@@ -67,6 +68,25 @@ bool may_hold_tensors(PyObject* o, int depth) {
   }
   if (PyDict_Check(o)) return any_holds_tensors(o, depth);
   return object_may_hold_tensors(o, depth);
+}
+
+bool is_nested(Arguments a) {
+  for (Py_ssize_t i = 0; i < a.count; ++i) {
+    if (!is_tensor(a.items[i]) && may_hold_tensors(a.items[i], 0)) return true;
+  }
+  return false;
+}
+
+// The leaves of nested arguments, which `leaves` keeps; the arguments themselves if there is
+// nothing in them to differentiate.
+Arguments take_apart(PyObject* cls, Arguments a, Object* structure, Object* leaves) {
+  Object all = as_tuple(a);
+  *structure = checked(
+      PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls, all.get(), nullptr));
+  if (structure->get() == Py_None) return a;
+  *leaves = checked(PyObject_GetAttrString(structure->get(), "leaves"));
+  checked(PyObject_SetAttrString(structure->get(), "leaves", Py_None));
+  return {&PyTuple_GET_ITEM(leaves->get(), 0), PyTuple_GET_SIZE(leaves->get())};
 }
 
 // Missing positional arguments of a split forward take their defaults, so that setup_context sees
@@ -482,23 +502,13 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   Object filled = split ? with_defaults(forward.get(), a) : Object();
   if (filled) a = {&PyTuple_GET_ITEM(filled.get(), 0), PyTuple_GET_SIZE(filled.get())};
 
-  bool recording = grad_enabled(), nested = false;
+  bool recording = grad_enabled();
   if (g_check && recording) [[unlikely]]
     checked(PyObject_CallFunctionObjArgs(g_check, cls, as_tuple(a).get(), nullptr));
-  for (Py_ssize_t i = 0; recording && i < a.count && !nested; ++i)
-    nested = !is_tensor(a.items[i]) && may_hold_tensors(a.items[i], 0);
   Object structure, leaves;
   Arguments in = a;
-  if (nested) {
-    Object all = as_tuple(a);
-    structure = checked(
-        PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls, all.get(), nullptr));
-    if (structure.get() != Py_None) {
-      leaves = checked(PyObject_GetAttrString(structure.get(), "leaves"));
-      checked(PyObject_SetAttrString(structure.get(), "leaves", Py_None));
-      in = {&PyTuple_GET_ITEM(leaves.get(), 0), PyTuple_GET_SIZE(leaves.get())};
-    }
-  }
+  if ((recording || g_transformed) && is_nested(a)) [[unlikely]]
+    in = take_apart(cls, a, &structure, &leaves);
   NodeHolder node(begin(reinterpret_cast<PyTypeObject*>(backward_class), in));
   if (leaves) node->in_structure = structure.release();
   Object raw;

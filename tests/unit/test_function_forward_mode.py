@@ -180,6 +180,15 @@ def test_nested_arguments_and_results():
             wrong.apply({"a": a})
 
 
+def test_nested_arguments_that_need_no_gradient():
+    cls = make(lambda ctx, d: d["a"] * 2, jvp=lambda ctx, d: d["a"] * 2)
+    with fw.dual_level():
+        a = fw.make_dual(ad.ones(1), ad.ones(1))
+        assert fw.unpack_dual(cls.apply({"a": a})).tangent.tolist() == [2.0]
+        with ad.no_grad():
+            assert fw.unpack_dual(cls.apply({"a": a})).tangent.tolist() == [2.0]
+
+
 def test_apply_jvp_by_hand():
     node = Product.apply(leaf(2.0), leaf(3.0), 5).grad_fn
     with pytest.raises(TypeError):

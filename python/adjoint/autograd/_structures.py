@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from adjoint import _tree
 from adjoint._core import Tensor
 
+from . import forward_ad
+
 if TYPE_CHECKING:
     from .function import Function
 
@@ -124,7 +126,7 @@ def input_structure(cls: type[Function], args: tuple[Any, ...]) -> InputStructur
         wanted = False
         for k, leaf in enumerate(found):
             if isinstance(leaf, Tensor):
-                wanted = wanted or leaf.requires_grad
+                wanted = wanted or leaf.requires_grad or _has_tangent(leaf)
             else:
                 _refuse_hidden(cls, i, spec, k, leaf)
         if wanted:
@@ -144,6 +146,10 @@ def output_structure(raw: Any) -> OutputStructure | None:
     if spec.is_leaf() or not any(isinstance(leaf, Tensor) for leaf in leaves):
         return None
     return OutputStructure(tuple(leaves), spec, isinstance(raw, tuple))
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: Any) -> None:
