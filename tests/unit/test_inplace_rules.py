@@ -348,3 +348,33 @@ def test_a_plain_base_comes_to_require_grad():
     assert x.requires_grad and before.requires_grad
     before.sum().backward()
     assert b.grad.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "elu",
+        "celu",
+        "selu",
+        "mish",
+        "hardsigmoid",
+        "hardswish",
+        "silu",
+        "hardtanh",
+        "dropout",
+    ],
+)
+def test_activations_in_place_can_be_differentiated(name):
+    f = getattr(ad.nn.functional, name)
+    x = ad.linspace(-3, 3, 7, dtype=ad.float64).requires_grad_()
+    ad.manual_seed(0)
+    (want,) = ad.autograd.grad(f(x * 1).sum(), x)
+    ad.manual_seed(0)
+    y = x * 1
+    z = f(y.view(7), inplace=True)
+    assert z.data_ptr() == y.data_ptr()
+    (got,) = ad.autograd.grad(y.sum(), x)
+    assert ad.allclose(got, want)

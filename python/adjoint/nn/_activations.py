@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
 
 
-def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
-    return input.copy_(result) if inplace else result
+def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:
+    # In place, backward needs the values of before the change: a copy of them.
+    return input.copy_(function(input.clone(), *args)) if inplace else function(input, *args)
 
 
 def _require_float(input: Tensor, name: str) -> None:
@@ -35,12 +37,12 @@ def hardtanh(
     """The input limited to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return _finish(input, ad.hardtanh(input, min_val, max_val), inplace)
+    return _run(ad.hardtanh, input, min_val, max_val, inplace=inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """The input where positive, negative_slope times it elsewhere."""
-    return _finish(input, _core.leaky_relu(input, negative_slope), inplace)
+    return _run(_core.leaky_relu, input, negative_slope, inplace=inplace)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -58,22 +60,22 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """The input where positive, alpha * (exp(input) - 1) elsewhere."""
-    return _finish(input, ad.elu(input, alpha), inplace)
+    return _run(ad.elu, input, alpha, inplace=inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """The input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
-    return _finish(input, ad.celu(input, alpha), inplace)
+    return _run(ad.celu, input, alpha, inplace=inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Exponential linear units with the constants that keep the mean 0 and the variance 1."""
-    return _finish(input, ad.selu(input), inplace)
+    return _run(ad.selu, input, inplace=inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """The input where it exceeds the threshold, `value` elsewhere."""
-    return _finish(input, ad.threshold(input, threshold, value), inplace)
+    return _run(ad.threshold, input, threshold, value, inplace=inplace)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -110,17 +112,17 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Input * tanh(softplus(input))."""
-    return _finish(input, ad.mish(input), inplace)
+    return _run(ad.mish, input, inplace=inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """(input + 3) / 6, limited to [0, 1]."""
-    return _finish(input, ad.hardsigmoid(input), inplace)
+    return _run(ad.hardsigmoid, input, inplace=inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Input * hardsigmoid(input)."""
-    return _finish(input, ad.hardswish(input), inplace)
+    return _run(ad.hardswish, input, inplace=inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -130,7 +132,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Input * sigmoid(input)."""
-    return _finish(input, _core.silu(input), inplace)
+    return _run(_core.silu, input, inplace=inplace)
 
 
 def tanh(input: Tensor) -> Tensor:
