@@ -112,7 +112,8 @@ void Run::add(Tensor& sum, Tensor grad) {
   if (!ours) {
     sum = sum + grad;
   } else if (!add_directly(sum, grad)) {
-    op_inplace<"add">(sum, std::move(grad));
+    // A batched gradient has more elements than the sum has room for.
+    sum = grad->flags & kTransformed ? sum + grad : op_inplace<"add">(sum, grad);
   }
 }
 

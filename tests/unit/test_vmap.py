@@ -248,3 +248,10 @@ def test_many_gradients_in_one_pass() -> None:
     y.register_hook(lambda g: passes.append(1))
     (rows,) = ad.autograd.grad(y, x, ad.eye(3), is_grads_batched=True)
     assert ad.allclose(rows, ad.diag(2 * x.detach())) and len(passes) == 1
+
+
+def test_batched_gradients_add_to_plain_ones() -> None:
+    x = ad.randn(3, requires_grad=True)
+    plain = x * 2
+    rows = vmap(lambda v: ad.autograd.grad((plain, x**2), x, (ad.ones(3), v), retain_graph=True)[0])
+    assert ad.allclose(rows(ad.eye(3)), 2 + ad.diag(2 * x.detach()))
