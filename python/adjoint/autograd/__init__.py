@@ -12,7 +12,6 @@ from adjoint._core import SavedTensor as SavedTensor
 
 from . import forward_ad as forward_ad
 from . import function as function
-from . import functional as functional
 from . import graph as graph
 from ._backward import _tensor_backward as _tensor_backward
 from ._backward import backward as backward
@@ -32,6 +31,7 @@ from .variable import Variable as Variable
 
 if TYPE_CHECKING:
     from . import anomaly_mode as anomaly_mode
+    from . import functional as functional
     from .anomaly_mode import detect_anomaly as detect_anomaly
     from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
 
@@ -61,7 +61,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Debugging tools load at their first use."""
+    """What few programs use loads at its first use."""
+    if name == "functional":
+        return import_module(f"{__name__}.functional")
     if name in ("anomaly_mode", "detect_anomaly", "set_detect_anomaly"):
         module = import_module(f"{__name__}.anomaly_mode")
         return module if name == "anomaly_mode" else getattr(module, name)
