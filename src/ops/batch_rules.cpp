@@ -334,16 +334,26 @@ Value mm_rule(Call& c, const int* axes) {
   }
   return op<"matmul">(c[0], c[1]);
 }
+void check_factors(Call& c, const int* axes, const char* name, int first, int second) {
+  if (sample_ndim(c, axes, 0) == first && sample_ndim(c, axes, 1) == second) return;
+  runtime_error("Shape mismatch: ", name, " expects a ", first, "D and a ", second,
+                "D tensor, but got ", sample_ndim(c, axes, 0), "D and ", sample_ndim(c, axes, 1),
+                "D tensors");
+}
+
 Value bmm_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "bmm", 3, 3);
   return op<"matmul">(whole(c, axes, 0), whole(c, axes, 1));
 }
 Value mv_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "mv", 2, 1);
   if (axes[1] < 0) return op<"matmul">(c[0], c[1]);
   if (axes[0] < 0)  // rows of vectors times the transpose: one product
     return op<"matmul">(c[1], op<"transpose">(c[0], 0, 1));
   return op<"squeeze.dim">(op<"matmul">(c[0], column(c.tensor(1))), -1);
 }
 Value dot_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "dot", 1, 1);
   if (axes[0] < 0) return op<"matmul">(c[1], c[0]);
   if (axes[1] < 0) return op<"matmul">(c[0], c[1]);
   Tensor row = op<"unsqueeze">(c[0], -2);

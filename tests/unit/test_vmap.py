@@ -106,6 +106,8 @@ def test_chunks_give_the_whole() -> None:
     for size in (1, 2, 7, 100):
         got = vmap(f, out_dims=(0, 1), chunk_size=size)(x)
         assert all(ad.equal(a, b) for a, b in zip(got, want, strict=True))
+    noise = vmap(lambda r: r + ad.rand(3), randomness="same", chunk_size=2)(ad.zeros(5, 3))
+    assert ad.equal(noise[0], noise[4])
     with pytest.raises(ValueError, match="chunk_size"):
         vmap(f, chunk_size=0)
 
@@ -119,7 +121,14 @@ def test_chunks_give_the_whole() -> None:
         (lambda: vmap(ad.add)(ad.ones(2), ad.ones(3)), ValueError, r"got sizes \[2, 3\]"),
         (lambda: vmap(ad.add, (0, 0, 0))(ad.ones(2), ad.ones(2)), ValueError, "not compatible"),
         (lambda: vmap(ad.sin, None)(ad.ones(2)), ValueError, "expected `in_dims` to be int"),
-        (lambda: vmap(ad.sin, (None,))(ad.ones(2)), ValueError, "at least one input"),
+        (lambda: vmap(ad.sin, (None,))(ad.ones(2)), ValueError, "at least one Tensor"),
+        (lambda: vmap(ad.add, [0, 0])(ad.ones(2), ad.ones(2)), ValueError, "to be int or"),
+        (
+            lambda: vmap(ad.dot)(ad.ones(2, 2, 2), ad.ones(2, 2)),
+            RuntimeError,
+            "Shape mismatch: dot",
+        ),
+        (lambda: vmap(ad.mv)(ad.ones(2, 2), ad.ones(2, 2)), RuntimeError, "Shape mismatch: mv"),
         (lambda: vmap(lambda x: 3)(ad.ones(2)), ValueError, "must only return Tensors"),
         (lambda: vmap(ad.sin, out_dims=3)(ad.ones(2)), IndexError, "out of range"),
         (lambda: vmap(ad.sin, out_dims=None)(ad.ones(2)), ValueError, "can not return"),

@@ -74,7 +74,7 @@ def _one_level(tree: Any) -> tuple[list[Any], Any] | None:
 
 def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> list[Any]:
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
-    if not isinstance(in_dims, int | tuple | list):
+    if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the "
             f"structure of inputs, got: {type(in_dims)}."
@@ -120,8 +120,8 @@ def _batch_size(func: Callable[..., Any], leaves: list[Any], dims: list[Any], in
     sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): at least one input must be "
-            "mapped over: every in_dim is None"
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): at least one Tensor must be "
+            "mapped over, but every in_dim is None"
         )
     if any(s != sizes[0] for s in sizes):
         raise ValueError(
@@ -165,7 +165,10 @@ def _removed(func: Callable[..., Any], x: Any, dim: Any, place: int, level: int)
             )
         return x
     if not isinstance(dim, int):
-        raise ValueError(f"vmap: out_dims must hold ints and None, got {dim!r}")
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `out_dims` must be an int, None or a python collection of "
+            f"ints, got {dim!r}"
+        )
     n = x.ndim + 1
     if not -n <= dim < n:
         raise IndexError(
@@ -265,7 +268,7 @@ def mapped(
 
         if chunk_size is None or chunk_size >= size:
             return run(leaves, size)
-        return _in_chunks(run, leaves, dims, size, chunk_size, out_dims)
+        return _in_chunks(run, leaves, dims, size, chunk_size, out_dims, randomness == "same")
 
     return named(wrapper, func)
 
@@ -277,9 +280,15 @@ def _in_chunks(
     size: int,
     chunk_size: int,
     out_dims: Dims,
+    same: bool,
 ) -> Any:
+    from adjoint.random import get_rng_state, set_rng_state
+
     results = []
+    state = get_rng_state() if same else None
     for start in range(0, size, chunk_size):
+        if state is not None:  # every chunk draws the same numbers
+            set_rng_state(state)
         count = min(chunk_size, size - start)
         part = [
             x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims, strict=True)
