@@ -9,9 +9,9 @@ structures.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import optree
 
@@ -19,9 +19,11 @@ from adjoint import _core
 from adjoint._tree_classes import describe, is_namedtuple
 
 __all__ = [
+    "Flat",
     "Spec",
     "check_level",
     "children",
+    "flat_object",
     "flatten",
     "forget",
     "is_structure",
@@ -36,8 +38,20 @@ __all__ = [
 Spec = optree.PyTreeSpec
 
 _NAMESPACE = "adjoint"
+_TENSOR_ONLY = {_core.Tensor}
 _attributes: set[type] = set()  # classes whose parts are attributes
+flat_classes: dict[type, Flat] = {}  # classes whose objects may hold tensors only
 _leaf_types: set[type] = {_core.Tensor, NoneType, bool, int, float, complex, str}
+
+
+class Flat(NamedTuple):
+    """How to take an object apart, and to rebuild it, that holds tensors and nothing else."""
+
+    get: Callable[[Any], tuple[Any, ...]]
+    rebuild: Callable[[Any, Iterable[Any]], Any]
+    names: tuple[str, ...]
+    spec: Spec
+    root: str
 
 
 def _register(cls: type) -> bool:
@@ -55,12 +69,41 @@ def _register(cls: type) -> bool:
     )
     if recipe.entry is optree.GetAttrEntry:
         _attributes.add(cls)
+    if recipe.get is not None and recipe.fields:
+        example = recipe.unflatten(recipe.fields, recipe.fields)
+        spec = optree.tree_structure(example, none_is_leaf=True, namespace=_NAMESPACE)
+        flat_classes[cls] = Flat(
+            recipe.get, recipe.unflatten, recipe.fields, spec, root_name(example, cls.__name__)
+        )
     return True
 
 
 def forget(cls: type) -> None:
     """Decide anew about a class that was met before it was decorated."""
     _leaf_types.discard(cls)
+
+
+def fields_of(tree: Any, flat: Flat) -> tuple[Any, ...]:
+    """The values of all fields of an object, if it has them and nothing else; else nothing."""
+    if len(getattr(tree, "__dict__", flat.names)) != len(flat.names):
+        return ()
+    try:
+        return flat.get(tree)
+    except AttributeError:
+        return ()
+
+
+def flat_object(tree: Any) -> tuple[tuple[Any, ...], Flat] | None:
+    """The tensors of an object whose fields are tensors and nothing else; None for other things.
+
+    States of simulations are made like this. They are taken apart without asking optree, which
+    would take longer than the arithmetic on them.
+    """
+    flat = flat_classes.get(type(tree))
+    if flat is None:
+        return None
+    parts = fields_of(tree, flat)
+    return (parts, flat) if set(map(type, parts)) == _TENSOR_ONLY else None
 
 
 def flatten(tree: Any) -> tuple[list[Any], Spec]:

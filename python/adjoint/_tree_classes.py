@@ -31,6 +31,7 @@ class Recipe(NamedTuple):
     entry: type[optree.PyTreeEntry]
     own_methods: bool = False  # the class rebuilds its objects itself
     fields: tuple[str, ...] | None = None  # those every object has, if that is known
+    get: Callable[[Any], tuple[Any, ...]] | None = None  # the values of those
 
 
 class _Carried:
@@ -129,7 +130,7 @@ def _by_fields(cls: type, fields: tuple[str, ...]) -> Recipe:
         parts = [getattr(value, name) for name in names]
         return parts, (_Carried(all_names, others) if others else all_names), all_names
 
-    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, fields=fields)
+    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, fields=fields, get=get_all)
 
 
 def _by_attributes(cls: type) -> Recipe:
@@ -160,10 +161,21 @@ def _slots_of(base: type) -> list[str]:
 def _rebuilder(cls: type) -> Callable[[Any, Iterable[Any]], Any]:
     """Makes an object from its parts, also a frozen one or one with slots."""
     new, put = object.__new__, object.__setattr__
+    # A data descriptor (a slot, a property) wants to be asked; everything else is in __dict__.
+    plain = cls.__dictoffset__ != 0 and not any(
+        hasattr(item, "__set__") and not name.startswith("__")
+        for base in cls.__mro__
+        for name, item in vars(base).items()
+    )
 
     def unflatten(carried: tuple[str, ...] | _Carried, children: Iterable[Any]) -> Any:
         value: Any = new(cls)
         names = carried if isinstance(carried, tuple) else carried.names
+        if plain:
+            value.__dict__.update(zip(names, children, strict=True))
+            if not isinstance(carried, tuple):
+                value.__dict__.update(carried.others)
+            return value
         for name, child in zip(names, children, strict=True):
             put(value, name, child)
         if not isinstance(carried, tuple):

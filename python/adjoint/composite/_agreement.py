@@ -23,6 +23,9 @@ def leaves_of_same(structure: Structure, tree: Any, function: str) -> list[Any]:
     ValueError
         It is built otherwise; the message names the first place.
     """
+    short = _tree.flat_object(tree)
+    if short is not None and short[1] is structure.flat:
+        return list(short[0])
     leaves, spec = _tree.flatten(tree)
     if spec != structure.spec:
         _find_difference(structure.spec, tree, structure.root, function)

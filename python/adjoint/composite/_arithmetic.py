@@ -9,9 +9,10 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, TypeVar
 
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._agreement import check_shape, leaves_of_same
@@ -65,16 +66,16 @@ class VectorSpace:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __mul__(self: S, other: Any) -> Any:
-        return _scaled(self, other, lambda t: t * other)
+        return _scaled(self, operator.mul, other)
 
     def __rmul__(self: S, other: Any) -> Any:
-        return _scaled(self, other, lambda t: other * t)
+        return _scaled(self, operator.mul, other, left=True)
 
     def __truediv__(self: S, other: Any) -> Any:
-        return _scaled(self, other, lambda t: t / other)
+        return _scaled(self, operator.truediv, other)
 
     def __neg__(self: S) -> Any:
-        return _scaled(self, 1, operator.neg)
+        return _scaled(self, operator.neg)
 
     def __pos__(self: S) -> Any:
         return self
@@ -140,8 +141,14 @@ def _agreeing(symbol: str, a: Any, b: Any) -> tuple[list[Tensor], list[Tensor], 
 
 
 def _combined(symbol: str, f: Callable[..., Any], a: S, b: Any) -> Any:
-    if type(a) is not type(b):
+    cls = type(a)
+    if cls is not type(b):
         return NotImplemented
+    flat = _tree.flat_classes.get(cls)
+    if flat is not None:  # the short way, see flat_object
+        xs, ys = _tree.fields_of(a, flat), _tree.fields_of(b, flat)
+        if xs and _core._plain_vectors(xs, ys):
+            return flat.rebuild(flat.names, map(f, xs, ys))
     tensors, others, structure = _agreeing(symbol, a, b)
 
     def combine(x: Tensor, y: Tensor) -> Any:
@@ -150,13 +157,22 @@ def _combined(symbol: str, f: Callable[..., Any], a: S, b: Any) -> Any:
     return put_together(structure, apply(combine, tensors, others))
 
 
-def _scaled(a: S, factor: Any, f: Callable[[Tensor], Any]) -> Any:
-    if not _is_scalar(factor):
+def _scaled(a: S, f: Callable[..., Any], *factor: Any, left: bool = False) -> Any:
+    """``f(tensor, *factor)`` of every tensor, or ``f(*factor, tensor)``."""
+    if factor and not _is_scalar(factor[0]):
         return NotImplemented
-    tensors, structure = take_apart(a, "*")
+    again = [repeat(item) for item in factor]
+    flat = _tree.flat_classes.get(type(a))
+    if flat is not None:
+        xs = _tree.fields_of(a, flat)
+        if xs and _core._plain_vectors(xs, xs):
+            return flat.rebuild(flat.names, map(f, *again, xs) if left else map(f, xs, *again))
+    tensors, structure = take_apart(a, f.__name__)
 
     def scale(x: Tensor) -> Any:
-        return f(x) if can_have_gradient(x) else x
+        if not can_have_gradient(x):
+            return x
+        return f(*factor, x) if left else f(x, *factor)
 
     return put_together(structure, apply(scale, tensors))
 

@@ -22,12 +22,18 @@ class Structure:
     values beside their tensors.
     """
 
-    __slots__ = ("leaves", "places", "root", "spec")
+    __slots__ = ("flat", "leaves", "places", "root", "spec")
 
     def __init__(
-        self, spec: _tree.Spec, leaves: list[Any] | None, places: list[int] | None, root: str
+        self,
+        spec: _tree.Spec,
+        leaves: list[Any] | None,
+        places: list[int] | None,
+        root: str,
+        flat: _tree.Flat | None = None,
     ) -> None:
         self.spec = spec
+        self.flat = flat  # a short way to rebuild it
         self.leaves = leaves  # with None for the tensors; None if there are only tensors
         self.places = places  # of the tensors among the leaves; None if there are only tensors
         self.root = root  # what messages call the composite
@@ -82,6 +88,9 @@ def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[
         ``tree`` is neither a tensor nor a structure, or a structure of other things only, or
         hides a tensor that requires grad in an object that is no structure.
     """
+    short = _tree.flat_object(tree)
+    if short is not None:
+        return list(short[0]), Structure(short[1].spec, None, None, short[1].root, short[1])
     leaves, spec = _tree.flatten(tree)
     root = _tree.root_name(tree, root)
     if all(issubclass(kind, Tensor) for kind in set(map(type, leaves))):
@@ -97,6 +106,8 @@ def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[
 
 def put_together(structure: Structure, values: Sequence[Any]) -> Any:
     """The composite with other tensors (or whatever else) in their places."""
+    if structure.flat is not None:
+        return structure.flat.rebuild(structure.flat.names, values)
     if structure.places is None or structure.leaves is None:
         return _tree.unflatten(structure.spec, values)
     leaves = structure.leaves.copy()
