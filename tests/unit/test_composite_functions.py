@@ -90,7 +90,7 @@ def test_tensors_are_treated_as_ever() -> None:
     assert ad.detach(x).data_ptr() == x.data_ptr() and ad.clone(x).equal(x)
     assert ad.numel(x) == 6 and ad.allclose(x, x) and ad.nbytes(x) == 24
     assert ad.to(x, ad.int32).dtype is ad.int32
-    with pytest.raises(TypeError, match="must be Tensor, not int"):
+    with pytest.raises(TypeError, match=r"must be Tensor, not int"):
         ad.clone(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"allclose\(\)"):
         ad.allclose(x, "x")  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_to_converts_floating_point_tensors_only() -> None:
     assert state.x[0].dtype is ad.float64 and state.steps.dtype is ad.int64
     assert ad.to(state, dtype=ad.float32).x[0].dtype is ad.float32
     assert ad.to(state, "cpu").x[0] is state.x[0]
-    with pytest.raises(TypeError, match="floating point or complex dtypes only, got torch.int64"):
+    with pytest.raises(TypeError, match=r"floating point or complex dtypes only, got torch.int64"):
         ad.to(state, ad.int64)
 
 

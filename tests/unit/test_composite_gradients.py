@@ -113,7 +113,7 @@ def test_cotangents_that_do_not_fit_are_refused_with_the_path() -> None:
         match=r"grad_tensors is not built like the outputs: state.bodies: expected 4 items, got 3",
     ):
         ad.backward(doubled(state), wrong)
-    with pytest.raises(RuntimeError, match="state: expected a State, got a Pair"):
+    with pytest.raises(RuntimeError, match=r"state: expected a State, got a Pair"):
         grad(doubled(state), state, Pair(1, 2))
     assert all(b.position.grad is None for b in state.bodies)
 
@@ -129,7 +129,7 @@ def test_missing_cotangents_are_named() -> None:
         RuntimeError, match=r"outputs\['x'\], like all of it, does not require grad"
     ):
         ad.backward({"x": ad.ones(1)})
-    with pytest.raises(RuntimeError, match="an empty composite"):
+    with pytest.raises(RuntimeError, match=r"an empty composite"):
         ad.backward({})
 
 
@@ -164,7 +164,7 @@ def test_backward_restricted_to_a_composite() -> None:
     assert state.bodies[0].velocity.grad is not None and state.bodies[1].velocity.grad is None
     loss.backward(inputs=state.bodies[1])
     assert state.bodies[1].velocity.grad is not None
-    with pytest.raises(RuntimeError, match="cannot be empty, and inputs has no tensor of floating"):
+    with pytest.raises(RuntimeError, match=r"cannot be empty, and inputs has no tensor"):
         ad.backward(loss, inputs={"n": ad.tensor(1)})
 
 

@@ -219,7 +219,7 @@ def test_classes_with_only_one_of_the_methods_are_refused() -> None:
         def __tree_flatten__(self) -> Any:
             return (), None
 
-    with pytest.raises(TypeError, match="Half has only one of .* __tree_unflatten__ is missing"):
+    with pytest.raises(TypeError, match=r"Half has only one of .* __tree_unflatten__ is missing"):
         ad.flatten(Half())
 
 
@@ -228,7 +228,7 @@ def test_methods_must_return_children_and_metadata() -> None:
         def __tree_flatten__(self) -> Any:
             return [1]
 
-    with pytest.raises(TypeError, match="Wrong.__tree_flatten__ must return"):
+    with pytest.raises(TypeError, match=r"Wrong.__tree_flatten__ must return"):
         ad.flatten(Wrong())
 
 
@@ -262,9 +262,9 @@ def test_a_class_decorated_after_it_was_met_is_a_composite() -> None:
 
 
 def test_composite_decorates_classes_only() -> None:
-    with pytest.raises(TypeError, match="composite\\(\\) decorates classes, got a dict"):
+    with pytest.raises(TypeError, match=r"composite\(\) decorates classes, got a dict"):
         ad.composite({})
-    with pytest.raises(TypeError, match="composite\\(\\) decorates classes, got 3"):
+    with pytest.raises(TypeError, match=r"composite\(\) decorates classes, got 3"):
         ad.composite(arithmetic=True)(3)  # type: ignore[type-var]
 
 
@@ -288,7 +288,7 @@ def test_very_deep_structures_are_refused_as_such() -> None:
     deep: Any = t(1.0)
     for _ in range(2000):
         deep = [deep]
-    with pytest.raises(ValueError, match="nested more than 1000 levels deep"):
+    with pytest.raises(ValueError, match=r"nested more than 1000 levels deep"):
         ad.clone(deep)
 
 
@@ -312,15 +312,15 @@ def test_tensors_hidden_in_other_objects_are_refused() -> None:
 
 @pytest.mark.parametrize("f", [ad.clone, ad.flatten, ad.ravel, ad.detach, ad.numel, ad.grads])
 def test_classes_that_are_no_composites_get_a_fix(f: Any) -> None:
-    with pytest.raises(TypeError, match="fix: decorate class Plain with @adjoint.composite"):
+    with pytest.raises(TypeError, match=r"fix: decorate class Plain with @adjoint.composite"):
         f(Plain(t(1.0)))
 
 
 @pytest.mark.parametrize("f", [ad.clone, ad.flatten, ad.ravel, ad.detach, ad.numel, ad.grads])
 def test_structures_without_tensors_are_refused(f: Any) -> None:
-    with pytest.raises(TypeError, match="but this list holds none"):
+    with pytest.raises(TypeError, match=r"but this list holds none"):
         f([1, 2.0, "x"])
-    with pytest.raises(TypeError, match="must be Tensor, not str|expected a Tensor or a composite"):
+    with pytest.raises(TypeError, match=r"must be Tensor, not str|expected a Tensor or"):
         f("text")
 
 
@@ -358,13 +358,13 @@ def test_structures_print_as_trees() -> None:
 
 def test_unflatten_counts_its_leaves() -> None:
     structure = ad.flatten([t(1.0), t(2.0)])[1]
-    with pytest.raises(ValueError, match="the structure has 2 tensors, got 1"):
+    with pytest.raises(ValueError, match=r"the structure has 2 tensors, got 1"):
         ad.unflatten(structure, [t(1.0)])
-    with pytest.raises(TypeError, match="expected a sequence of tensors, not int"):
+    with pytest.raises(TypeError, match=r"expected a sequence of tensors, not int"):
         ad.unflatten(structure, 3)
     assert ad.unflatten(structure, iter("ab")) == ["a", "b"]
 
 
 def test_flatten_of_a_composite_takes_no_dims() -> None:
-    with pytest.raises(TypeError, match="start_dim and end_dim are for tensors"):
+    with pytest.raises(TypeError, match=r"start_dim and end_dim are for tensors"):
         ad.flatten([t(1.0)], 0)

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class InputStructure:
     """How the inputs of one call make up the arguments of forward."""
 
-    __slots__ = ("cls", "leaves", "specs")
+    __slots__ = ("cls", "leaves", "others", "specs")
 
     def __init__(self, cls: type[Function], leaves: tuple[Any, ...], specs: list[Any]) -> None:
         self.cls = cls
         self.leaves: tuple[Any, ...] | None = leaves  # taken by the call
         self.specs = specs  # one per argument, None for one that is an input itself
+        # Names and numbers in the arguments: a gradient built like its argument carries them along.
+        self.others = [i for i, leaf in enumerate(leaves) if not isinstance(leaf, Tensor)]
 
     def arguments(self, ctx: Any, flat: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of jvp, from one tangent per input."""
@@ -62,7 +64,12 @@ class InputStructure:
                 flat.append(gradient)
                 continue
             try:
-                flat += _tree.leaves_like(spec, gradient, name)
+                part = _tree.leaves_like(spec, gradient, name)
+                for i in self.others:
+                    k = i - len(flat)
+                    if 0 <= k < len(part) and not isinstance(part[k], Tensor):
+                        part[k] = None
+                flat += part
             except ValueError as error:
                 raise RuntimeError(
                     f"{self.cls.__name__}.backward returned a gradient that is not built like its "
@@ -85,12 +92,17 @@ class InputStructure:
 class OutputStructure:
     """How the outputs of one call make up what forward returned."""
 
-    __slots__ = ("leaves", "spec", "spread")
+    __slots__ = ("carried", "leaves", "spec", "spread")
 
     def __init__(self, leaves: tuple[Any, ...], spec: Any, spread: bool) -> None:
         self.leaves: tuple[Any, ...] | None = leaves  # taken by the call
         self.spec = spec
         self.spread = spread  # backward gets one argument per item of a tuple
+        # Names and numbers within the result, which the gradients of it carry along.
+        self.carried = {i: x for i, x in enumerate(leaves) if not isinstance(x, Tensor)}
+        if spread and self.carried:  # items of the tuple itself have None for a gradient
+            depths = [len(accessor) for accessor in spec.accessors()]
+            self.carried = {i: x for i, x in self.carried.items() if depths[i] > 1}
 
     def rebuild(self, flat: tuple[Any, ...]) -> Any:
         """The result, from its outputs."""
@@ -98,13 +110,19 @@ class OutputStructure:
 
     def arguments(self, ctx: Any, flat: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of backward, from one gradient per output."""
+        if self.carried:
+            flat = tuple(self.carried.get(i, item) for i, item in enumerate(flat))
         gradients = _tree.unflatten(self.spec, flat)
         return (ctx, *gradients) if self.spread else (ctx, gradients)
 
     def tangents(self, ctx: Any, given: Any) -> tuple[Any, ...]:
         """What jvp returned, as one tangent per output."""
         try:
-            return tuple(_tree.leaves_like(self.spec, given, "the result"))
+            tangents = _tree.leaves_like(self.spec, given, "the result")
+            for i in self.carried:
+                if not isinstance(tangents[i], Tensor):
+                    tangents[i] = None
+            return tuple(tangents)
         except ValueError as error:
             name = ctx._forward_cls.__name__
             raise RuntimeError(

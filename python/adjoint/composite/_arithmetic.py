@@ -113,7 +113,7 @@ class VectorSpace:
         norms = [t.norm() for t in distinct(tensors) if can_have_gradient(t)]
         if len(norms) < 2:
             return norms[0] if norms else _core.zeros(())
-        # Of norms, so that squares of large elements do not overflow earlier than they must.
+        # Not the root of a sum of squares: its gradient at zero would be NaN, that of norm is 0.
         return _core.stack(_promoted(norms)).norm()
 
 
