@@ -207,7 +207,18 @@ bool any_tangent(const Op& op, const Value* args) {
   return any;
 }
 
+// A result that hooks pack is packed before its tangent is known: backward would lose it.
+void refuse_packed_result(const Op& op, const Value* args) {
+  if (!mode_on(kSavedHooks) || !grad_enabled() || !wants_recording(op, args)) return;
+  if (!uses_of(op, args).outputs) return;
+  runtime_error(op.name,
+                "(): its result carries a tangent and is saved for backward under "
+                "saved_tensors_hooks, which would lose the tangent; fix: leave the hooks (or "
+                "checkpoint) out of forward mode, or record under no_grad");
+}
+
 Value apply_dual(const Op& op, Value* args) {
+  refuse_packed_result(op, args);
   Call c{op, args};
   uint64_t levels = levels_of(op, args);
   Value out;
@@ -246,6 +257,7 @@ Tensor copy_before_change(const Tensor& self) {
 
 Tensor apply_inplace_dual(const Op& op, Value* args) {
   Tensor self = args[0].tensor();
+  refuse_packed_result(op, args);
   bool recording = grad_enabled() && wants_recording(op, args);
   std::string name = op.name + "_";
   check_inplace(self, recording, name.c_str());

@@ -309,3 +309,16 @@ def test_the_history_of_in_place_code_carries_tangents() -> None:
         (g,) = ad.autograd.grad(y[0], x)  # (x0 x1)^2: 2 x0 x1^2, 2 x0^2 x1
         assert g.tolist() == [8.0, 4.0]
         assert tangent(g) == [2 * 4 + 4 * 1 * 2, 4 * 1 * 2 + 2 * 1]
+
+
+def test_a_saved_result_that_hooks_would_pack_without_its_tangent_is_refused():
+    from adjoint.autograd.graph import saved_tensors_hooks
+
+    x = ad.tensor([0.5, 1.0], requires_grad=True)
+    with fw.dual_level(), saved_tensors_hooks(lambda t: t, lambda t: t):
+        dual = fw.make_dual(x, ad.ones(2))
+        with pytest.raises(RuntimeError, match="would lose the tangent"):
+            ad.exp(dual)
+        with pytest.raises(RuntimeError, match="would lose the tangent"):
+            (dual * 1).exp_()
+        assert fw.unpack_dual(ad.sin(dual)).tangent is not None  # saves its operand
