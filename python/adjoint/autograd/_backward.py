@@ -99,7 +99,7 @@ def backward(
     Parameters
     ----------
     tensors
-        What to differentiate: one tensor or several.
+        What to differentiate: one tensor or several, or a composite.
     grad_tensors
         The gradient of some scalar with respect to each of ``tensors``; may be left out (or None)
         for tensors of one element, where it is 1.
@@ -110,7 +110,7 @@ def backward(
         Record the backward pass itself, for higher derivatives.
     inputs
         Only these tensors get a gradient; also one that is not a leaf, in its ``.grad``. One, a
-        sequence, or a dict of them.
+        sequence, or a composite of them.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def grad(
     Parameters
     ----------
     outputs, inputs
-        Tensors or `graph.GradientEdge`, or sequences of them; ``inputs`` may be a dict.
+        Tensors or `graph.GradientEdge`, or sequences of them, or composites of tensors.
     grad_outputs
         Weights of the outputs, as ``grad_tensors`` of `backward`.
     retain_graph, create_graph
@@ -174,7 +174,7 @@ def grad(
     Returns
     -------
     tuple of Tensor or None
-        One gradient per input; a dict when ``inputs`` is one.
+        One gradient per input; for a composite, the gradients in its structure instead of a tuple.
 
     Examples
     --------
