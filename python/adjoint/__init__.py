@@ -109,6 +109,7 @@ _LAZY_MODULES = frozenset(
         "cli",
         "composite",
         "cuda",
+        "external",
         "func",
         "graph",
         "nn",

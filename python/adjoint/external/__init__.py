@@ -1,0 +1,26 @@
+"""Externals: gradients through code that autograd cannot see.
+
+``ad.external(f)`` gives a function of NumPy arrays a derivative: by differences, given, or derived
+from what is given. The package is called like the function of its name. Read next: _external.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from ._errors import EvaluationError, ExternalError
+from ._external import Cost, External, external
+
+__all__ = ["Cost", "EvaluationError", "External", "ExternalError", "external"]
+
+
+class _Callable(ModuleType):
+    """A module that is called like the function of its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return external(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,145 @@
+"""One call of an external: its arguments, its evaluation, and its derivatives once asked for.
+
+Read next: _derivatives.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint import _core
+from adjoint._core import Tensor
+
+from ._arguments import Arguments, as_array
+from ._derivatives import Derivatives
+from ._outputs import Outputs, tensor_dtype
+
+if TYPE_CHECKING:
+    from ._external import External
+
+__all__ = ["Call"]
+
+
+class Call:
+    """What a node of the graph keeps of a call.
+
+    Slots only: `Function.apply` looks into objects that have a ``__dict__`` for hidden tensors.
+    """
+
+    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places", "raw")
+
+    def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.external = external
+        self.arguments = Arguments(external.function, args, kwargs, external.static)
+        self.leaves: list[Any] = self.arguments.leaves
+        # The leaves that are tensors and inputs: the graph sees these, and only these.
+        self.places = [k for k in self.arguments.inputs if isinstance(self.leaves[k], Tensor)]
+        self.outputs: Any = None
+        self.found: Any = None
+
+    def tensors(self) -> list[Tensor]:
+        """The inputs that the graph sees; they are no longer kept here."""
+        found = [self.leaves[k] for k in self.places]
+        for k in self.places:
+            self.leaves[k] = None
+        return found
+
+    def given(self, tensors: Sequence[Any], copy: bool) -> list[Any]:
+        """The leaves as the function takes them; ``copy`` those that the caller may change."""
+        leaves = list(self.leaves)
+        for k, tensor in zip(self.places, tensors, strict=True):
+            array = as_array(tensor)
+            leaves[k] = array if array.ndim else array[()]
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, Tensor):
+                leaves[k] = as_array(leaf)
+                leaves[k] = self.leaves[k] = leaves[k].copy() if copy else leaves[k]
+            elif copy and isinstance(leaf, np.ndarray) and k not in self.places:
+                leaves[k] = self.leaves[k] = leaf.copy()
+        return leaves
+
+    def run(self, tensors: Sequence[Tensor], copy: bool) -> list[Tensor]:
+        """Evaluate the function; its numbers as tensors."""
+        external = self.external
+        args, kwargs = self.arguments.rebuild(self.given(tensors, copy))
+        raw = [external.evaluator.one(args, kwargs)]
+        self.outputs = Outputs(raw.pop(), external.nondifferentiable, external.name)
+        made: list[Tensor] = self.outputs.tensors(tensor_dtype([t.dtype for t in tensors]))
+        self.outputs.let_go()
+        return made
+
+    def evaluate(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """The outputs, and those among them that have no derivative."""
+        made = self.run(tensors, True)
+        numeric = self.outputs.numeric()
+        fine = set(self.outputs.differentiable)
+        return made, [t for k, t in zip(numeric, made, strict=True) if k not in fine]
+
+    def problem(self, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Derivatives:
+        """The derivatives at this call, made once and kept."""
+        key = tuple(wanted)
+        if self.found is None or self.found[0] != key:
+            count = len(self.places)
+            leaves = self.given(saved[:count], False)
+            places = [k for k, w in zip(self.places, wanted, strict=True) if w]
+            outputs = self.outputs.filled(saved[count:])
+            tensors = [t for t, w in zip(saved, wanted, strict=False) if w]
+            self.found = (
+                key,
+                Derivatives(
+                    self.external, self.arguments, leaves, places, outputs, tensors, saved[count:]
+                ),
+            )
+        derivatives: Derivatives = self.found[1]
+        return derivatives
+
+    def recorded_vjp(self, saved: Sequence[Tensor], grads: Sequence[Any]) -> list[Any] | None:
+        """A vjp written with tensors runs on tensors, and is recorded like everything else."""
+        external = self.external
+        if external.vjp is None or external.arrays != "tensor":
+            return None
+        count = len(self.places)
+        leaves = list(self.leaves)
+        for k, tensor in zip(self.places, saved[:count], strict=True):
+            leaves[k] = tensor
+        args, kwargs = self.arguments.rebuild(leaves)
+        given = [
+            _core.zeros_like(out) if grad is None else grad
+            for out, grad in zip(saved[count:], grads, strict=True)
+        ]
+        output = self.outputs.rebuild(list(saved[count:]))
+        raw = external.call_vjp(self.outputs.rebuild(given), args, kwargs, output)
+        found = external.per_leaf(raw, self.arguments, "vjp")
+        return [found[k] for k in self.places]
+
+    def batch(self, size: int, in_dims: Any, inputs: Sequence[Tensor]) -> Any:
+        """The call on a batch, for vmap."""
+        moved = [t if d is None else t.movedim(d, 0) for t, d in zip(inputs, in_dims, strict=True)]
+        if self.external.batched:
+            whole = [
+                t.unsqueeze(0).expand(size, *t.shape) if d is None else t
+                for t, d in zip(moved, in_dims, strict=True)
+            ]
+            again = self.again(whole)
+            return again, (0,) * len(again)
+        rows = []
+        for i in range(size):
+            picked = [t if d is None else t[i] for t, d in zip(moved, in_dims, strict=True)]
+            rows.append(self.again(picked))
+        outputs = tuple(_core.stack(list(column)) for column in zip(*rows, strict=True))
+        return outputs, (0,) * len(outputs)
+
+    def again(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The call with other inputs, as a node of its own."""
+        from ._function import ExternalFunction
+
+        other: Call = object.__new__(Call)
+        other.external, other.arguments = self.external, self.arguments
+        other.leaves, other.places = list(self.leaves), self.places
+        other.outputs = other.found = None
+        result: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
+        self.outputs = other.outputs
+        return result

@@ -1,0 +1,286 @@
+"""The derivatives of an external at one point, from whatever the user gave.
+
+``pull`` is J'u, ``push`` Jv, ``bend`` and ``twist`` their derivatives along a direction. A Jacobian
+that had to be computed is kept. Read next: _methods.py, _function.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint._core import Tensor
+
+from ._arguments import Arguments
+from ._coordinates import Coordinates
+from ._differences import direction_steps, directional
+from ._errors import ExternalError
+from ._jacobian import Dense, Jacobian, from_user
+from ._methods import jacobian_error, numerical_jacobian
+from ._outputs import Outputs
+from ._problem import Problem
+from ._steps import Steps, slope
+
+if TYPE_CHECKING:
+    from ._external import External
+
+__all__ = ["Derivatives"]
+
+
+class Derivatives:
+    """The four linear maps at one input."""
+
+    def __init__(
+        self,
+        external: External,
+        arguments: Arguments,
+        leaves: Sequence[Any],
+        wanted: Sequence[int],
+        outputs: Outputs,
+        tensors: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
+        self.external = external
+        self.arguments = arguments
+        self.leaves = list(leaves)
+        self.wanted = list(wanted)
+        self.form = outputs
+        self.tensors = [(t.dtype, t.shape) for t in tensors]
+        self.results = [(t.dtype, t.shape) for t in results]
+        self.point = Problem(external.evaluator, arguments, leaves, wanted, outputs)
+        self._steps: Steps | None = None
+        self._jacobian: Jacobian | None = None
+        self._lock = threading.Lock()
+
+    # --- tensors and vectors --------------------------------------------------------------------
+
+    def useful_positions(self) -> list[int]:
+        """The differentiable outputs, counted among those that are tensors."""
+        numeric = self.form.numeric()
+        return [numeric.index(k) for k in self.form.differentiable]
+
+    def useful(self, grads: Sequence[Any]) -> list[Any]:
+        """The gradients of the differentiable outputs."""
+        return [grads[k] for k in self.useful_positions()]
+
+    def _vector(self, tensors: Sequence[Any], space: Coordinates) -> Any:
+        arrays = [None if t is None else t.detach().numpy() for t in tensors]
+        return space.pack(arrays)
+
+    def _as_inputs(self, vector: Any) -> list[Tensor]:
+        return [
+            _tensor(a, *t)
+            for a, t in zip(self.point.inputs.unpack(vector), self.tensors, strict=True)
+        ]
+
+    def _as_outputs(self, vector: Any) -> list[Tensor]:
+        kinds = [self.results[k] for k in self.useful_positions()]
+        return [
+            _tensor(a, *t) for a, t in zip(self.point.outputs.unpack(vector), kinds, strict=True)
+        ]
+
+    # --- the maps -------------------------------------------------------------------------------
+
+    def pull(self, u: Sequence[Any]) -> list[Tensor]:
+        """J'u."""
+        return self._as_inputs(self.pull_vector(self._vector(u, self.point.outputs)))
+
+    def push(self, v: Sequence[Any]) -> list[Tensor]:
+        """Jv."""
+        return self._as_outputs(self.push_vector(self._vector(v, self.point.inputs)))
+
+    def bend(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
+        """The derivative of J'u along w."""
+        cotangent = self._vector(u, self.point.outputs)
+        found = self._along(w, lambda at: at.pull_vector(cotangent), self.point.inputs.size)
+        return self._as_inputs(found)
+
+    def twist(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
+        """The derivative of Jv along w."""
+        tangent = self._vector(v, self.point.inputs)
+        found = self._along(w, lambda at: at.push_vector(tangent), self.point.outputs.size)
+        return self._as_outputs(found)
+
+    def pull_vector(self, u: Any) -> Any:
+        """J'u on coordinates."""
+        external = self.external
+        if external.vjp is not None and self._jacobian is None:
+            return self._given_vjp(u)
+        return self.jacobian().pull(u)
+
+    def push_vector(self, v: Any) -> Any:
+        """Jv on coordinates."""
+        external = self.external
+        if external.jvp is not None:
+            return self._given_jvp(v)
+        cheap = external.differences and external.derivative in ("central", "richardson")
+        if self._jacobian is None and cheap and not external.elementwise:
+            return directional(self.point, self.steps(), v)
+        return self.jacobian().push(v)
+
+    # --- the Jacobian ---------------------------------------------------------------------------
+
+    def steps(self) -> Steps:
+        """The steps of all inputs, from the options."""
+        if self._steps is None:
+            e = self.external
+            self._steps = Steps(self.point, e.step, e.scale, e.bounds, e.noise)
+        return self._steps
+
+    def jacobian(self) -> Jacobian:
+        """The Jacobian, computed at its first use."""
+        with self._lock:
+            if self._jacobian is None:
+                self._jacobian = self._compute()
+        return self._jacobian
+
+    def _compute(self) -> Jacobian:
+        external = self.external
+        if external.jacobian_given is not None:
+            return self._given_jacobian()
+        n, m = self.point.inputs.size, self.point.outputs.size
+        if external.vjp is not None:
+            rows = [self._given_vjp(row) for row in np.eye(m)]
+            return Dense(np.stack(rows) if rows else np.zeros((0, n)))
+        if external.jvp is not None:
+            columns = [self._given_jvp(column) for column in np.eye(n)]
+            return Dense(np.stack(columns, 1) if columns else np.zeros((m, 0)))
+        return numerical_jacobian(external, self.point, self.steps())
+
+    def _given_jacobian(self) -> Jacobian:
+        external = self.external
+        args, kwargs = self.arguments.rebuild(self.leaves)
+        places = self.arguments.inputs
+        names = self.arguments.names()
+        all_inputs = Coordinates([self.leaves[k] for k in places], [names[k] for k in places])
+        wanted = [places.index(k) for k in self.wanted]
+        raw = external.jacobian_given(*external.as_taken(args), **external.as_taken(kwargs))
+        return from_user(raw, all_inputs, wanted, self.point.outputs, external.name)
+
+    def _given_vjp(self, u: Any) -> Any:
+        external = self.external
+        args, kwargs = self.arguments.rebuild(self.leaves)
+        arrays = list(self.form.leaves)
+        for k, array in zip(self.form.differentiable, self.point.outputs.unpack(u), strict=True):
+            arrays[k] = array
+        for k in self.form.numeric():
+            if k not in self.form.differentiable:
+                arrays[k] = None
+        grad = self._structured(arrays)
+        output = self._structured(self.form.leaves)
+        raw = external.call_vjp(
+            external.as_taken(grad),
+            external.as_taken(args),
+            external.as_taken(kwargs),
+            external.as_taken(output),
+        )
+        found = external.per_leaf(raw, self.arguments, "vjp")
+        names = self.arguments.names()
+        picked = [
+            _like(found[k], self.leaves[k], names[k], "vjp", external.name) for k in self.wanted
+        ]
+        return self.point.inputs.pack(picked)
+
+    def _structured(self, leaves: Sequence[Any]) -> Any:
+        from adjoint import _tree
+
+        return leaves[0] if self.form.spec is None else _tree.unflatten(self.form.spec, leaves)
+
+    def _given_jvp(self, v: Any) -> Any:
+        external = self.external
+        args, kwargs = self.arguments.rebuild(self.leaves)
+        leaves: list[Any] = [None] * len(self.leaves)
+        for k in self.arguments.inputs:
+            leaves[k] = np.zeros_like(self.leaves[k])
+        for k, array in zip(self.wanted, self.point.inputs.unpack(v), strict=True):
+            leaves[k] = array if array.ndim else array[()]
+        positional, named = self.arguments.rebuild(leaves)
+        tangents = (*positional, *named.values())
+        given = tangents[0] if len(tangents) == 1 else tangents
+        raw = external.call_jvp(
+            external.as_taken(given),
+            external.as_taken(args),
+            external.as_taken(kwargs),
+            external.as_taken(self._structured(self.form.leaves)),
+        )
+        from ._outputs import plain_leaves
+
+        found, spec = plain_leaves(raw)
+        names = self.form.names()
+        if spec != self.form.spec:
+            raise ValueError(
+                f"the jvp= of {external.name} must return a tangent built like its result, "
+                f"got {spec if spec is not None else 'one value'}"
+            )
+        picked = [
+            _like(found[k], self.form.leaves[k], names[k], "jvp", external.name)
+            for k in self.form.differentiable
+        ]
+        return self.point.outputs.pack(picked)
+
+    # --- second order ---------------------------------------------------------------------------
+
+    def _along(self, w: Sequence[Any], of: Any, size: int) -> Any:
+        """The derivative along w of a vector made from the derivatives: a difference of two."""
+        external = self.external
+        if external.differences and external.derivative == "spsa":
+            raise ExternalError(
+                f"{external.name} has no second derivative: derivative='spsa' is an estimate, "
+                "whose differences are noise. fix: derivative='central' or 'complex-step', or give "
+                "jacobian= or a vjp= with arrays='tensor'"
+            )
+        direction = self._vector(w, self.point.inputs)
+        if not direction.any():
+            return np.zeros(size)
+        steps = Steps(self.point, external.step, external.scale, external.bounds, None)
+        steps.noise = jacobian_error(external, self.steps().noise)
+        steps.given[:] = np.nan  # the step of a first difference is too small for a second one
+        a, b = direction_steps(steps, direction, 2)
+        ends = [of(self.moved(direction, t, steps)) for t in (a, b)]
+        wa, wb, w0 = (float(x) for x in slope(np.float64(0), np.float64(a), np.float64(b)))
+        return wa * ends[0] + wb * ends[1] + (w0 * of(self) if w0 else 0.0)
+
+    def moved(self, direction: Any, t: float, steps: Steps) -> Derivatives:
+        """The derivatives at another input."""
+        x = np.clip(self.point.representable(self.point.x + t * direction), steps.low, steps.high)
+        leaves = list(self.leaves)
+        for k, array in zip(self.wanted, self.point.inputs.unpack(x), strict=True):
+            leaves[k] = array if array.ndim else array[()]
+        args, kwargs = self.arguments.rebuild(leaves)
+        where = f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
+        raw = self.external.evaluator.one(args, kwargs, where)
+        outputs = Outputs(raw, self.external.nondifferentiable, self.external.name)
+        other: Derivatives = object.__new__(Derivatives)
+        other.__dict__.update(self.__dict__)
+        other.leaves, other.form = leaves, outputs
+        other.point = Problem(self.external.evaluator, self.arguments, leaves, self.wanted, outputs)
+        other._steps = other._jacobian = None
+        other._lock = threading.Lock()
+        return other
+
+
+def _tensor(array: Any, dtype: Any, shape: Any) -> Tensor:
+    import adjoint
+
+    tensor: Tensor = adjoint.from_numpy(array) if array.ndim else adjoint.tensor(array)
+    return tensor.to(dtype).reshape(shape)
+
+
+def _like(found: Any, wanted: Any, name: str, what: str, function: str) -> Any:
+    """What a user's derivative returned for one array, checked."""
+    if found is None:
+        return np.zeros(np.shape(wanted), np.asarray(wanted).dtype)
+    array = np.asarray(found.detach().numpy() if isinstance(found, Tensor) else found)
+    if array.shape != np.shape(wanted):
+        raise ValueError(
+            f"the {what}= of {function} returned shape {list(array.shape)} for {name}, which has "
+            f"shape {list(np.shape(wanted))}"
+        )
+    if array.dtype.kind == "c" and np.asarray(wanted).dtype.kind != "c":
+        raise TypeError(
+            f"the {what}= of {function} returned {array.dtype} for {name}, a real input"
+        )
+    return array

@@ -1,0 +1,93 @@
+"""Jacobians by evaluating the function near the input: forward, central, along one direction.
+
+Each method yields its points to be evaluated together and combines the values. Read next:
+_complex_step.py, _richardson.py, _spsa.py, _elementwise.py, _colouring.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._evaluate import Point
+from ._jacobian import Dense
+from ._problem import Problem
+from ._steps import Steps, slope
+
+__all__ = ["central", "direction_steps", "directional", "forward"]
+
+
+def forward(problem: Problem, steps: Steps) -> Dense:
+    """One more evaluation per input; the error is of the order of the square root of the noise."""
+    n = problem.inputs.size
+    moved = steps.one_side(steps.sizes(1))
+    matrix = np.empty((problem.outputs.size, n))
+    points = (problem.moved(i, moved[i]) for i in range(n))
+    for i, value in enumerate(problem.values(points, n)):
+        matrix[:, i] = (value - problem.y) / (moved[i] - problem.x[i])
+    return Dense(matrix)
+
+
+def central(problem: Problem, steps: Steps) -> Dense:
+    """Two evaluations per input; the error is of the order of noise**(2/3)."""
+    n = problem.inputs.size
+    first, second = steps.both_sides(steps.sizes(2))
+    matrix = np.empty((problem.outputs.size, n))
+    weights = slope(problem.x, first, second)
+
+    def points() -> Iterator[Point]:
+        for i in range(n):
+            yield problem.moved(i, first[i])
+            yield problem.moved(i, second[i])
+
+    values = problem.values(points(), 2 * n)
+    for i, (a, b) in enumerate(zip(values, values, strict=True)):
+        # Differences before weights: the weights of a difference are huge and nearly cancel.
+        wa, wb, w0 = (float(w[i]) for w in weights)
+        matrix[:, i] = wa * (a - b) if w0 == 0 else wa * (a - problem.y) + wb * (b - problem.y)
+    return Dense(matrix)
+
+
+def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
+    """How far to go along ``v`` forwards and backwards (negative); inside the bounds."""
+    used = v != 0
+    if not used.any():
+        return 1.0, -1.0
+    sizes = steps.sizes(order)[used] / np.abs(v[used])
+    size = float(np.min(sizes))
+    x, high, low = steps.problem.x[used], steps.high[used], steps.low[used]
+    towards, away = (
+        np.where(v[used] > 0, high - x, x - low),
+        np.where(v[used] > 0, x - low, high - x),
+    )
+    ahead = float(np.min(towards / np.abs(v[used])))
+    back = float(np.min(away / np.abs(v[used])))
+    if min(ahead, back) >= size:
+        return size, -size
+    if min(ahead, back) > 0.3 * size:
+        size = min(ahead, back)
+        return size, -size
+    if ahead >= back:
+        return min(size, ahead / 2), 2 * min(size, ahead / 2)
+    return -min(size, back / 2), -2 * min(size, back / 2)
+
+
+def directional(problem: Problem, steps: Steps, v: Any) -> Any:
+    """The derivative along ``v`` by central differences: two evaluations."""
+    if not v.any():
+        return np.zeros(problem.outputs.size)
+    a, b = direction_steps(steps, v, 2)
+    if a == 0:
+        raise ValueError(f"the bounds of {problem.name} leave no room to step along the direction")
+
+    def point(t: float) -> Point:
+        moved = np.clip(problem.representable(problem.x + t * v), steps.low, steps.high)
+        return problem.moved_all(
+            moved, lambda: f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
+        )
+
+    fa, fb = problem.values([point(a), point(b)], 2)
+    wa, wb, w0 = (float(w) for w in slope(np.float64(0), np.float64(a), np.float64(b)))
+    return wa * (fa - fb) if w0 == 0 else wa * (fa - problem.y) + wb * (fb - problem.y)

@@ -1,0 +1,29 @@
+"""The errors of externals: what was being evaluated, what happened, what to do.
+
+Read next: _evaluate.py, which raises most of them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EvaluationError", "ExternalError"]
+
+
+class ExternalError(RuntimeError):
+    """An external function, or its derivative, could not be evaluated."""
+
+
+class EvaluationError(ExternalError):
+    """One evaluation failed.
+
+    Attributes
+    ----------
+    where : str
+        The input that was perturbed, ``params.k[3] + 6e-06``, or an empty string.
+    """
+
+    def __init__(self, message: str, where: str = "") -> None:
+        super().__init__(message)
+        self.where = where
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (str(self), self.where)

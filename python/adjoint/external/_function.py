@@ -1,0 +1,144 @@
+"""An external as nodes of the graph.
+
+Four linear maps belong to a function f at x: ``pull`` (J'u), ``push`` (Jv), and the derivatives of
+both along w, ``bend`` (d pull / dx w) and ``twist`` (d push / dx w). Each is a node whose own
+derivatives are among the others:
+
+    f      backward: pull            forward mode: push
+    pull   backward: bend in x, push in u;   forward mode: bend + pull
+    push   backward: bend in x, pull in v;   forward mode: twist + push
+
+Second derivatives are symmetric, so the gradient of u'J(x)w by x is the derivative of J'u along w:
+a pair of Jacobians, whatever the number of inputs. There is no third order. Read next: _call.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint.autograd.function import Function, once_differentiable
+
+__all__ = ["ExternalFunction"]
+
+
+def _zeros_for(values: Any, like: list[Tensor]) -> list[Tensor]:
+    return [_core.zeros_like(t) if v is None else v for v, t in zip(values, like, strict=True)]
+
+
+class ExternalFunction(Function):
+    """The function itself."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Evaluate once; keep inputs and outputs, in case a derivative is asked for."""
+        outputs, fixed = call.evaluate(inputs)
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, *outputs)
+        ctx.save_for_forward(*inputs, *outputs)
+        ctx.mark_non_differentiable(*fixed)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """J'u, recorded if a graph of it is wanted."""
+        call = ctx.call
+        saved = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1:]
+        count = len(wanted)
+        if _core.is_grad_enabled():
+            user = call.recorded_vjp(saved, grads)
+            if user is not None:
+                return (None, *user)
+            given = _zeros_for(grads, list(saved[count:]))
+            problem = call.problem(saved, wanted)
+            chosen = [t for t, w in zip(saved[:count], wanted, strict=True) if w]
+            found = iter(Pull.apply(problem, len(chosen), *chosen, *problem.useful(given)))
+            return (None, *(next(found) if w else None for w in wanted))
+        problem = call.problem(saved, wanted)
+        found = iter(problem.pull(problem.useful(grads)))
+        return (None, *(next(found) if w else None for w in wanted))
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        """Jv."""
+        call = ctx.call
+        saved = ctx.saved_tensors
+        wanted = [t is not None for t in tangents]
+        problem = call.problem(saved, wanted)
+        chosen = [t for t, w in zip(saved, wanted, strict=False) if w]
+        given = [t for t in tangents if t is not None]
+        found = iter(Push.apply(problem, len(chosen), *chosen, *given))
+        useful = set(problem.useful_positions())
+        outputs = range(len(saved) - len(tangents))
+        return tuple(next(found) if k in useful else None for k in outputs)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, call: Any, *inputs: Tensor) -> Any:
+        """A batch: one call for a function that takes batches, else a loop over the workers."""
+        return call.batch(info.batch_size, in_dims[1:], inputs)
+
+
+class Pull(Function):
+    """J(x)'u."""
+
+    @staticmethod
+    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.problem, ctx.count = problem, count
+        ctx.save_for_backward(*given)
+        ctx.save_for_forward(*given)
+        return tuple(problem.pull(given[count:]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *w: Any) -> Any:
+        problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
+        by_x = problem.bend(u, w)
+        by_u = problem.push(w) if any(ctx.needs_input_grad[2 + ctx.count :]) else [None] * len(u)
+        return (None, None, *by_x, *by_u)
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
+        problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
+        w, du = tangents[: ctx.count], tangents[ctx.count :]
+        return _sum(problem.bend(u, w) if _any(w) else None, problem.pull(du) if _any(du) else None)
+
+
+class Push(Function):
+    """J(x)v."""
+
+    @staticmethod
+    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.problem, ctx.count = problem, count
+        ctx.save_for_backward(*given)
+        ctx.save_for_forward(*given)
+        return tuple(problem.push(given[count:]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *u: Any) -> Any:
+        problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
+        needs = ctx.needs_input_grad
+        by_x = problem.bend(u, v) if any(needs[2 : 2 + ctx.count]) else [None] * ctx.count
+        by_v = problem.pull(u) if any(needs[2 + ctx.count :]) else [None] * len(v)
+        return (None, None, *by_x, *by_v)
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
+        problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
+        w, dv = tangents[: ctx.count], tangents[ctx.count :]
+        return _sum(
+            problem.twist(v, w) if _any(w) else None, problem.push(dv) if _any(dv) else None
+        )
+
+
+def _any(items: Any) -> bool:
+    return any(item is not None for item in items)
+
+
+def _sum(a: list[Tensor] | None, b: list[Tensor] | None) -> tuple[Tensor, ...]:
+    if a is None or b is None:
+        return tuple(a or b or ())
+    return tuple(p + q for p, q in zip(a, b, strict=True))

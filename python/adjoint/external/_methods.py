@@ -1,0 +1,87 @@
+"""The choices of ``derivative=``: what each costs, how exact it is, and how it is run.
+
+Read next: the file of each method; docs/externals.md explains when to choose which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._colouring import coloured, verify_pattern
+from ._complex_step import complex_step, verify_analytic
+from ._differences import central, forward
+from ._elementwise import elementwise, verify_elementwise
+from ._jacobian import Jacobian
+from ._probe import probe
+from ._problem import Problem
+from ._richardson import ROUNDS, richardson
+from ._spsa import spsa
+from ._steps import Steps
+
+if TYPE_CHECKING:
+    from ._external import External
+
+__all__ = ["NAMES", "evaluations", "jacobian_error", "numerical_jacobian"]
+
+NAMES = ("forward", "central", "complex-step", "richardson", "spsa")
+
+
+def evaluations(external: External, inputs: int, arrays: int, colours: int | None) -> int:
+    """How many evaluations a Jacobian takes after the first call's checks; richardson: at most."""
+    per = {"forward": 1, "complex-step": 1, "richardson": 2 * ROUNDS}.get(external.derivative, 2)
+    if external.derivative == "spsa":
+        return 2 * external.directions
+    if external.elementwise:
+        return per * arrays
+    return per * (inputs if colours is None else colours)
+
+
+def jacobian_error(external: External, noise: float) -> float:
+    """The relative error to expect in an entry: the noise of a difference of Jacobians."""
+    if external.exact:
+        return noise
+    power = {"forward": 0.5, "complex-step": 1.0, "richardson": 0.8}.get(external.derivative, 2 / 3)
+    return float(noise**power)
+
+
+def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
+    """The Jacobian of a problem by the external's method."""
+    rng = np.random.default_rng(external.seed)
+    if external.elementwise:
+        return _elementwise(external, problem, steps, rng)
+    if external.sparsity is not None:
+        return _sparse(external, problem, steps, rng)
+    kind = external.derivative
+    if kind == "complex-step":
+        found = complex_step(problem, steps)
+        if "analytic" not in external.verified:
+            verify_analytic(problem, steps, found, rng)
+            external.verified.add("analytic")
+        return found
+    if kind == "richardson":
+        matrix, error = richardson(problem, steps)
+        external.error = error
+        return matrix
+    probe(external, problem, steps)
+    if kind == "spsa":
+        return spsa(problem, steps, external.directions, external.rng)
+    return forward(problem, steps) if kind == "forward" else central(problem, steps)
+
+
+def _elementwise(external: External, problem: Problem, steps: Steps, rng: Any) -> Jacobian:
+    if "elementwise" not in external.verified:
+        verify_elementwise(problem, steps, rng)
+        external.verified.add("elementwise")
+    return elementwise(problem, steps, 1 if external.derivative == "forward" else 2)
+
+
+def _sparse(external: External, problem: Problem, steps: Steps, rng: Any) -> Jacobian:
+    pattern = external.pattern(problem)
+    probe(external, problem, steps)
+    found = coloured(problem, steps, pattern, 1 if external.derivative == "forward" else 2)
+    if "sparsity" not in external.verified:
+        verify_pattern(problem, steps, found, rng)
+        external.verified.add("sparsity")
+    return found

@@ -1,0 +1,191 @@
+"""The result of an external: taken apart into arrays, checked, and made into tensors.
+
+Read next: _problem.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint import _core, _creation, _tree
+from adjoint._core import Tensor
+
+from ._errors import EvaluationError
+
+__all__ = ["Outputs", "fresh", "plain_leaves"]
+
+
+def fresh(array: Any, holders: int) -> Any:
+    """The array itself if nothing but the caller holds its memory, otherwise a copy.
+
+    A function may return its argument, a view, or a buffer that its next call overwrites.
+    ``holders`` is the reference count that an array has which only the caller holds.
+    """
+    owned = array.flags.owndata and array.flags.writeable and sys.getrefcount(array) <= holders
+    return array if owned else array.copy()
+
+
+def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
+    """The leaves of a result, tensors as arrays; and its structure (None for one leaf)."""
+    if isinstance(raw, np.ndarray):
+        return [raw], None
+    leaves, spec = _tree.flatten(raw)
+    arrays = [leaf.detach().numpy() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    return arrays, None if spec.is_leaf() else spec
+
+
+def _is_numeric(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) in (float, complex)
+
+
+class Outputs:
+    """The leaves of one result; those that are numbers, and those that are differentiable."""
+
+    __slots__ = ("differentiable", "leaves", "name", "spec", "weak")
+
+    def __init__(self, raw: Any, declared: Sequence[int | str], name: str) -> None:
+        self.name = name
+        leaves, self.spec = plain_leaves(raw)
+        del raw
+        self.weak = [type(leaf) in (float, complex) for leaf in leaves]
+        self.leaves: list[Any] = []
+        for k in range(len(leaves)):
+            leaf, leaves[k] = leaves[k], None
+            self.leaves.append(self._owned(leaf))
+        excluded = self._declared(declared) if declared else ()
+        self.differentiable = [
+            k
+            for k, leaf in enumerate(self.leaves)
+            if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and k not in excluded
+        ]
+
+    @staticmethod
+    def _owned(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            # Held here by: the caller's name, this name, and the argument of fresh.
+            return fresh(leaf, 5)
+        return np.asarray(leaf) if _is_numeric(leaf) else leaf
+
+    def _declared(self, declared: Sequence[int | str]) -> set[int]:
+        """The leaves that ``nondifferentiable=`` names, by position or entry."""
+        if self.spec is None:
+            entries: list[Any] = [0]
+            counts = [1]
+        else:
+            entries = self.spec.entries()
+            counts = [child.num_leaves for child in self.spec.children()]
+        starts = [0, *np.cumsum(counts).tolist()]
+        found: set[int] = set()
+        for item in declared:
+            if item not in entries:
+                raise ValueError(
+                    f"nondifferentiable={list(declared)!r}: {self.name} returned "
+                    f"{', '.join(repr(e) for e in entries)}, not {item!r}"
+                )
+            at = entries.index(item)
+            found |= set(range(starts[at], starts[at + 1]))
+        return found
+
+    def let_go(self) -> None:
+        """Drop the memory of arrays, which the tensors made of them own now; keep their form."""
+        for k, leaf in enumerate(self.leaves):
+            if isinstance(leaf, np.ndarray) and leaf.ndim:
+                self.leaves[k] = np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+
+    def filled(self, tensors: Sequence[Any]) -> Outputs:
+        """The same with the values of tensors again; single numbers have kept theirs."""
+        again: Outputs = object.__new__(Outputs)
+        again.name, again.spec, again.weak = self.name, self.spec, self.weak
+        again.differentiable = self.differentiable
+        rest = iter(tensors)
+        again.leaves = []
+        for leaf in self.leaves:
+            if not isinstance(leaf, np.ndarray):
+                again.leaves.append(leaf)
+                continue
+            tensor = next(rest)
+            again.leaves.append(leaf if not leaf.ndim else tensor.detach().numpy())
+        return again
+
+    def numeric(self) -> list[int]:
+        """The leaves that become tensors."""
+        return [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, np.ndarray)]
+
+    def names(self) -> list[str]:
+        """Where each leaf stands: ``output['drag']``."""
+        return ["output"] if self.spec is None else _tree.paths(self.spec, "output")
+
+    def tensors(self, dtype: Any) -> list[Any]:
+        """The numbers as tensors; plain Python floats get ``dtype``, that of the inputs."""
+        made: list[Any] = []
+        for leaf, weak in zip(self.leaves, self.weak, strict=True):
+            if not isinstance(leaf, np.ndarray):
+                continue
+            tensor = _core_tensor(leaf, self.name)
+            made.append(tensor.to(dtype) if weak and dtype is not None else tensor)
+        return made
+
+    def rebuild(self, tensors: Sequence[Tensor]) -> Any:
+        """The result with tensors in the place of its numbers."""
+        rest = iter(tensors)
+        leaves = [next(rest) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves]
+        return leaves[0] if self.spec is None else _tree.unflatten(self.spec, leaves)
+
+    def same_form(self, raw: Any, where: str) -> list[Any]:
+        """The differentiable arrays of another evaluation, which must have the same form."""
+        leaves, spec = plain_leaves(raw)
+        if spec != self.spec or len(leaves) != len(self.leaves):
+            raise EvaluationError(
+                f"{self.name} returned a result of another form{_at(where)}: "
+                f"{_form(spec)}, where the first call gave {_form(self.spec)}",
+                where,
+            )
+        names = self.names()
+        return [self._checked(leaves[k], k, names[k], where) for k in self.differentiable]
+
+    def _checked(self, leaf: Any, k: int, name: str, where: str) -> Any:
+        wanted = self.leaves[k]
+        array = np.asarray(leaf)
+        if array.shape != wanted.shape:
+            raise EvaluationError(
+                f"{self.name} returned {name} of shape {list(array.shape)}{_at(where)}, "
+                f"but of shape {list(wanted.shape)} for the unperturbed input",
+                where,
+            )
+        if array.dtype != wanted.dtype:
+            raise EvaluationError(
+                f"{self.name} returned {name} of dtype {array.dtype}{_at(where)}, "
+                f"but of dtype {wanted.dtype} for the unperturbed input",
+                where,
+            )
+        return array
+
+
+def _core_tensor(array: Any, name: str) -> Tensor:
+    try:
+        if array.ndim == 0 or not array.dtype.isnative:
+            made: Tensor = _creation.tensor(array)
+            return made
+        return _creation.from_numpy(array)
+    except TypeError as error:
+        raise TypeError(f"{name} returned an array of dtype {array.dtype}: {error}") from None
+
+
+def _at(where: str) -> str:
+    return f" at {where}" if where else ""
+
+
+def _form(spec: Any) -> str:
+    return "one value" if spec is None else str(spec)
+
+
+def tensor_dtype(dtypes: Sequence[Any]) -> Any:
+    """The dtype that plain floats of a result get: the common one of the input tensors."""
+    result = None
+    for dtype in dtypes:
+        result = dtype if result is None else _core.promote_types(result, dtype)
+    return result

@@ -1,0 +1,130 @@
+"""Looks at how the function behaves along one direction, to choose the step of each input array.
+
+The difference between central differences at two steps falls with the step while the function's
+curvature dominates and rises while noise does. Walking downhill from the rule's step finds the
+bottom of that V without knowing either; a few pairs of evaluations per input array, once per
+external. Read next: _steps.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._errors import EvaluationError
+from ._problem import Problem
+from ._steps import Steps
+
+if TYPE_CHECKING:
+    from ._external import External
+
+__all__ = ["PAIRS", "probe"]
+
+PAIRS = 4  # evaluated, as a rule, per input array
+_RATIO = 10.0
+_LARGEST, _SMALLEST = 0.3, 1e-13
+
+
+def probe(external: External, problem: Problem, steps: Steps) -> None:
+    """Set ``steps.relative``: what an earlier probe found, or a new one."""
+    if not external.probes or not np.isnan(steps.given).any():
+        return
+    order = 1 if external.derivative == "forward" else 2
+    rule = steps.noise ** (1 / (order + 1))
+    relative = np.full(problem.inputs.size, rule)
+    for k, name in enumerate(problem.inputs.names):
+        part = problem.inputs.part(k)
+        size = float(np.max(steps.scale[part], initial=0))
+        known = external.steps_found.get(name)
+        if known is None or not 0.1 < size / known[0] < 10:
+            found = _search(problem, steps, part, order)
+            known = external.steps_found[name] = (size, rule if found is None else found)
+        relative[part] = known[1]
+    steps.relative = relative
+
+
+def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | None:
+    direction = _direction(steps, part)
+    if direction is None:
+        return None
+    slopes: dict[int, Any] = {}
+
+    def gap(k: int) -> float:
+        """How far the slopes at 10**k and 10**(k-1) are apart, relative to the outputs."""
+        a, b = (_slope(problem, steps, direction, j, slopes) for j in (k, k - 1))
+        if a is None or b is None:
+            return float("inf")
+        size = np.hypot(problem.y, b)
+        size += 1e-2 * np.sqrt(np.mean(size**2)) + 1e-300
+        with np.errstate(invalid="ignore", over="ignore"):
+            return float(np.sqrt(np.nanmean(((a - b) / size) ** 2)))
+
+    middle = round(np.log10(steps.noise ** (1 / 3)))
+    lowest = int(np.ceil(np.log10(max(_SMALLEST, 10 * _input_eps(problem, part)))))
+    k = min(middle, -1)
+    here = gap(k)
+    while k < round(np.log10(_LARGEST)) and gap(k + 1) < here:  # noise dominates: go up
+        k, here = k + 1, gap(k + 1)
+    while k - 2 >= lowest and gap(k - 1) < here:  # curvature dominates: go down
+        k, here = k - 1, gap(k - 1)
+    return _balance(gap, k, lowest, order, steps, direction, problem)
+
+
+def _balance(
+    gap: Any, k: int, lowest: int, order: int, steps: Steps, direction: Any, problem: Problem
+) -> float:
+    """The step where both errors are equal, from the gaps on the two sides of the bottom.
+
+    Above it a gap is about c h**2, with h the larger step; below it, e / h, with h the smaller.
+    """
+    above, here = gap(k + 1) if k + 1 <= -1 else np.inf, gap(k)
+    below = gap(k - 1) if k - 2 >= lowest else np.inf
+    noise = steps.noise
+    if np.isfinite(below) and below > 0:
+        noise = max(noise, below * 10.0 ** (k - 2))
+    elif here > 0:
+        noise = max(noise, min(here * 10.0 ** (k - 1), 1.0))
+    if np.isfinite(above) and above > 30 * here:
+        curvature = above / 10.0 ** (2 * (k + 1))
+    else:
+        curvature = max(here, 1e-300) / 10.0 ** (2 * k)
+    if order == 1:
+        # The second derivative is not seen by a central difference: assume the same length scale.
+        length = (1.0 / max(curvature, 1e-30)) ** 0.5
+        return float(np.clip(noise**0.5 * min(length, 10.0), 10.0 ** (k - 3), _LARGEST))
+    best = (noise / (2 * curvature)) ** (1 / 3)
+    return float(np.clip(best, 10.0 ** (k - 1), min(10.0 ** (k + 1), _LARGEST)))
+
+
+def _direction(steps: Steps, part: slice) -> Any:
+    """All coordinates of one array that have room, by their scale, with mixed signs."""
+    direction = np.zeros(steps.scale.size)
+    x = steps.problem.x[part]
+    room = np.minimum(steps.high[part] - x, x - steps.low[part]) >= _LARGEST * steps.scale[part]
+    signs = np.where(np.arange(x.size) * 2654435761 % 2**32 < 2**31, 1.0, -1.0)
+    direction[part] = np.where(room, signs * steps.scale[part], 0.0)
+    return direction if direction.any() else None
+
+
+def _slope(problem: Problem, steps: Steps, v: Any, k: int, known: dict[int, Any]) -> Any:
+    """The central difference along v with the step 10**k; None where the function fails."""
+    if k not in known:
+        t = 10.0**k
+        ends = [problem.representable(problem.x + s * t * v) for s in (1, -1)]
+        points = [
+            problem.moved_all(e, lambda: f"x + {t:.0e} * scale (choosing steps)") for e in ends
+        ]
+        try:
+            with np.errstate(all="ignore"):
+                up, down = problem.values(points, 2)
+            known[k] = (up - down) / (2 * t)
+        except EvaluationError:
+            # Far steps may leave the domain; near ones are judged by the differences themselves.
+            known[k] = None
+    return known[k]
+
+
+def _input_eps(problem: Problem, part: slice) -> float:
+    k = problem.inputs.owner(part.start) if part.stop > part.start else 0
+    return float(np.finfo(problem.inputs.dtypes[k]).eps)

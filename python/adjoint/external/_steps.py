@@ -1,0 +1,180 @@
+"""How far to step: options per argument, bounds, and the sizes that balance the two errors.
+
+A difference has a truncation error, which grows with the step, and a rounding error, which
+shrinks with it. For an output known to a relative error ``e`` the sum is smallest near a relative
+step of ``e**(1/2)`` (forward) and ``e**(1/3)`` (central), relative to the distance over which the
+function changes. That distance is not known; the magnitude of x stands for it until _probe.py has
+looked. Read next: _differences.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arguments import argument_names
+from ._problem import Problem
+
+__all__ = ["Steps", "per_input"]
+
+
+def per_input(option: Any, problem: Problem, what: str) -> list[Any]:
+    """An option's value for each input: one for all, or a dict by argument or by path."""
+    names = problem.inputs.names
+    if not isinstance(option, dict):
+        return [option] * len(names)
+    arguments = problem.arguments
+    roots = argument_names(arguments.function, arguments.count) + list(arguments.keywords)
+    known = {*roots, *arguments.names()}
+    for key in option:
+        if key not in known:
+            raise ValueError(
+                f"{what}= names {key!r}, but the arguments of {problem.name} are "
+                f"{', '.join(repr(r) for r in roots)} (a part of one: {arguments.names()[0]!r})"
+            )
+    found: list[Any] = []
+    for name in names:
+        root = next((r for r in roots if name == r or name[: len(r) + 1] in (r + ".", r + "[")), "")
+        found.append(option.get(name, option.get(root)))
+    return found
+
+
+def spread(problem: Problem, option: Any, what: str, default: float) -> Any:
+    """An option as one number per coordinate; NaN where it is not given."""
+    vector = np.full(problem.inputs.size, default)
+    if option is None:
+        return vector
+    for k, value in enumerate(per_input(option, problem, what)):
+        if value is None:
+            continue
+        shape, dtype = problem.inputs.shapes[k], problem.inputs.dtypes[k]
+        try:
+            filled = np.broadcast_to(np.asarray(value, float), shape)
+        except ValueError:
+            raise ValueError(
+                f"{what}= for {problem.inputs.names[k]} has shape {list(np.shape(value))}, "
+                f"the input {list(shape)}"
+            ) from None
+        twice = 2 if dtype.kind == "c" else 1
+        vector[problem.inputs.part(k)] = np.repeat(filled.reshape(-1), twice)
+    return vector
+
+
+class Steps:
+    """The steps of every coordinate of one problem."""
+
+    def __init__(
+        self, problem: Problem, step: Any, scale: Any, bounds: Any, noise: float | None
+    ) -> None:
+        self.problem = problem
+        self.given = spread(problem, step, "step", np.nan)
+        if (self.given <= 0).any():
+            raise ValueError(f"step= must be positive, got {step!r}")
+        self.low, self.high = self._bounds(bounds)
+        self.noise = max(noise or 0.0, problem.epsilon())
+        self.scale = self._scale(scale)
+        # Relative to the magnitude; what _probe.py finds takes the place of the rule.
+        self.relative: Any = None
+
+    def _bounds(self, bounds: Any) -> tuple[Any, Any]:
+        problem = self.problem
+        pairs = per_input(bounds, problem, "bounds") if bounds is not None else []
+        for pair in pairs:
+            if pair is not None and (not isinstance(pair, (tuple, list)) or len(pair) != 2):
+                raise ValueError(
+                    f"bounds= takes (low, high), with None for no bound, or a dict of such pairs "
+                    f"by argument; got {pair!r}"
+                )
+        names = problem.inputs.names
+        low = {n: p[0] for n, p in zip(names, pairs, strict=False) if p and p[0] is not None}
+        high = {n: p[1] for n, p in zip(names, pairs, strict=False) if p and p[1] is not None}
+        lows = spread(problem, low, "bounds", -np.inf) if low else np.full(problem.x.size, -np.inf)
+        highs = spread(problem, high, "bounds", np.inf) if high else np.full(problem.x.size, np.inf)
+        outside = (problem.x < lows) | (problem.x > highs)
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise ValueError(
+                f"{problem.inputs.label(i)} = {problem.x[i]:.6g} is outside its bounds "
+                f"[{lows[i]:.6g}, {highs[i]:.6g}]"
+            )
+        return lows, highs
+
+    def _scale(self, scale: Any) -> Any:
+        """The magnitude of each coordinate; a zero takes that of the others in its array."""
+        problem = self.problem
+        size = np.abs(problem.x)
+        given = spread(problem, scale, "scale", np.nan)
+        if (given <= 0).any():
+            raise ValueError(f"scale= must be positive, got {scale!r}")
+        for k in range(len(problem.inputs.shapes)):
+            part = problem.inputs.part(k)
+            inside = size[part]
+            used = inside[(inside > 0) & np.isfinite(inside)]
+            typical = float(np.sqrt(np.mean(used**2))) if used.size else 1.0
+            # A width between bounds says more about a zero than nothing does.
+            width = np.minimum(self.high[part] - self.low[part], typical if used.size else 1.0)
+            inside[inside == 0] = width[inside == 0]
+        size = np.where(np.isfinite(size), size, 1.0)
+        return np.where(np.isnan(given), size, np.maximum(given, 0))
+
+    def sizes(self, order: int) -> Any:
+        """The step of every coordinate: e**(1/2) for order 1, e**(1/3) for order 2."""
+        rule = self.noise ** (1.0 / (order + 1))
+        relative = np.full(self.scale.size, rule) if self.relative is None else self.relative
+        return np.where(np.isnan(self.given), relative * self.scale, self.given)
+
+    def both_sides(self, size: Any) -> tuple[Any, Any]:
+        """Two more values of every coordinate: on both sides, or both inside at a bound.
+
+        They are rounded to the dtype of the input, so that what is divided by is what was added.
+        """
+        x, problem = self.problem.x, self.problem
+        above, below = self.high - x, x - self.low
+        room = np.minimum(above, below)
+        narrow = room < size
+        # Slightly nearer than a whole step is still better on both sides than on one.
+        size = np.where(narrow & (room > 0.3 * size), room, size)
+        upward = above >= below
+        reach = np.minimum(size, np.where(upward, above, below) / 2) * np.where(upward, 1, -1)
+        one_sided = narrow & (room < size)
+        first = np.where(one_sided, x + reach, x + size)
+        second = np.where(one_sided, x + 2 * reach, x - size)
+        first = np.clip(problem.representable(first), self.low, self.high)
+        second = np.clip(problem.representable(second), self.low, self.high)
+        self._need_room(first, second)
+        return first, second
+
+    def one_side(self, size: Any) -> Any:
+        """Another value of every coordinate: above, or below where there is more room."""
+        x = self.problem.x
+        above, below = self.high - x, x - self.low
+        down = (above < size) & (below > above)
+        room = np.where(down, below, above)
+        moved = x + np.minimum(size, room) * np.where(down, -1, 1)
+        moved = np.clip(self.problem.representable(moved), self.low, self.high)
+        self._need_room(moved, moved)
+        return moved
+
+    def _need_room(self, first: Any, second: Any) -> None:
+        x, problem = self.problem.x, self.problem
+        stuck = ((first == x) | (second == x)) & np.isfinite(x)
+        if stuck.any():
+            i = int(np.argmax(stuck))
+            low, high = self.low[i], self.high[i]
+            raise ValueError(
+                f"there is no room to step {problem.inputs.label(i)} = {x[i]:.6g} "
+                f"({problem.inputs.dtypes[problem.inputs.owner(i)]}): "
+                f"bounds [{low:.6g}, {high:.6g}], step {self.sizes(2)[i]:.3g}\n"
+                "  fix: a larger step= or scale=, or make the argument static="
+            )
+
+
+def slope(x: Any, first: Any, second: Any) -> tuple[Any, Any, Any]:
+    """The weights of f(first), f(second), f(x) in f'(x); exact for parabolas at a bound."""
+    a, b = first - x, second - x
+    across = (a > 0) != (b > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wa = np.where(across, 1 / (a - b), -b / (a * (a - b)))
+        wb = np.where(across, -1 / (a - b), a / (b * (a - b)))
+    return wa, wb, np.where(across, 0.0, -(wa + wb))

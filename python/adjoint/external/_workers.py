@@ -1,0 +1,219 @@
+"""Where evaluations run: here, in threads, in processes, or on somebody's Executor.
+
+A pool of ours is started at its first use and ends with the external that owns it. Whatever goes
+wrong (an evaluation raises, a worker dies, one hangs, Ctrl-C), evaluations that have not started
+are cancelled and a pool of processes is taken down with its processes. Read next: _evaluate.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures as cf
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ._errors import EvaluationError
+
+__all__ = ["Workers"]
+
+_IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
+_function: Any = None  # in a worker process: the function that its pool was made for
+
+
+def _install(function: Any) -> None:
+    global _function
+    _function = function
+    # Ctrl-C reaches the whole group; only the parent acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str, retries: int) -> Any:
+    """What a worker runs; ``function`` is None in the processes of our own pool."""
+    from ._evaluate import call
+
+    target = _function if function is None else function
+    for left in range(retries, -1, -1):
+        try:
+            return call(target, args, kwargs, mode)
+        except Exception:
+            if not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+class Workers:
+    """The choice made with ``workers=``."""
+
+    def __init__(self, choice: Any, timeout: float | None) -> None:
+        if isinstance(choice, bool) or not (
+            choice is None
+            or choice == "threads"
+            or (isinstance(choice, int) and choice > 0)
+            or hasattr(choice, "submit")
+        ):
+            raise ValueError(
+                "workers= takes None (here, one after the other), a positive number of processes, "
+                f"'threads', or a concurrent.futures.Executor; got {choice!r}"
+            )
+        if timeout is not None and choice is None:
+            raise ValueError(
+                f"timeout={timeout} needs workers: an evaluation in this process cannot be "
+                "stopped. fix: workers=1 for one process"
+            )
+        self.choice = choice
+        self.timeout = timeout
+        self.serial = choice is None
+        self._pool: Any = None
+        self._pid = 0
+        self._lock = threading.Lock()
+        self._finalizer: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many evaluations run at once, as far as it is known."""
+        if self.choice is None:
+            return 1
+        if self.choice == "threads":
+            return min(32, (os.cpu_count() or 1) + 4)
+        if isinstance(self.choice, int):
+            return self.choice
+        return int(getattr(self.choice, "_max_workers", 0) or 1)
+
+    def _executor(self, function: Any) -> Any:
+        if hasattr(self.choice, "submit"):
+            return self.choice
+        with self._lock:
+            if self._pool is None or self._pid != os.getpid():
+                self._start(function)
+            return self._pool
+
+    def _start(self, function: Any) -> None:
+        if self.choice == "threads":
+            self._pool = cf.ThreadPoolExecutor(self.count, "adjoint-external")
+        else:
+            # Forked, so that lambdas, closures and loaded libraries are there without pickling.
+            context = multiprocessing.get_context("fork")
+            self._pool = cf.ProcessPoolExecutor(self.choice, context, _install, (function,))
+        self._pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _take_down, self._pool, self._pid)
+
+    def close(self) -> None:
+        """End the pool and its processes; the next evaluation starts another."""
+        with self._lock:
+            if self._finalizer is not None:
+                self._finalizer()
+            self._pool = None
+
+    def stream(
+        self,
+        function: Any,
+        points: Iterable[Any],
+        mode: str,
+        retries: int,
+        name: str,
+        total: int,
+    ) -> Iterator[Any]:
+        """Submit all points; yield the results in order."""
+        executor = self._executor(function)
+        ours = executor is self._pool and isinstance(self.choice, int)
+        sent = None if ours else function
+        waiting: collections.deque[tuple[Any, Any]] = collections.deque()
+        source = iter(points)
+        finished = False
+        try:
+            self._submit(executor, sent, source, waiting, mode, retries)
+            while waiting:
+                future, where = waiting[0]
+                yield self._result(future, where, name)
+                waiting.popleft()
+                self._submit(executor, sent, source, waiting, mode, retries)
+            finished = True
+        finally:
+            if not finished:
+                for future, _ in waiting:
+                    future.cancel()
+                if executor is self._pool:
+                    self.close()
+
+    def _submit(
+        self, executor: Any, sent: Any, source: Any, waiting: Any, mode: str, retries: int
+    ) -> None:
+        while len(waiting) < _IN_FLIGHT:
+            point = next(source, None)
+            if point is None:
+                return
+            args, kwargs, where = point
+            with warnings.catch_warnings():
+                # Since 3.12 a fork beside threads warns; the thread pool here is made for it.
+                warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
+                future = executor.submit(_run, sent, args, kwargs, mode, retries)
+            waiting.append((future, where))
+
+    def _result(self, future: Any, where: Any, name: str) -> Any:
+        try:
+            return future.result(self._patience(future))
+        except cf.TimeoutError as error:
+            if future.done() and future.exception() is error:
+                raise EvaluationError(f"{name} failed at {where()}: {error!r}", where()) from error
+            stuck = self.choice == "threads" or hasattr(self.choice, "submit")
+            note = "; it still runs, since only processes of workers=<int> can be ended"
+            raise EvaluationError(
+                f"{name} did not return within timeout={self.timeout} s at {where()}"
+                f"{note if stuck else ' and was ended'}",
+                where(),
+            ) from None
+        except cf.BrokenExecutor as error:
+            raise EvaluationError(
+                f"a worker process died while {name} was evaluated at {where()}, or at a point "
+                "submitted with it (killed, out of memory, or a crash in native code)",
+                where(),
+            ) from error
+        except cf.CancelledError as error:
+            raise EvaluationError(f"the evaluation of {name} at {where()} was cancelled") from error
+        except Exception as error:
+            if _cannot_pickle(error):
+                raise EvaluationError(
+                    f"{name} cannot be sent to the workers: {error}\n  fix: define it at the top "
+                    "level of a module, or use workers=<int> or workers='threads'",
+                    where(),
+                ) from error
+            raise EvaluationError(
+                f"{name} failed at {where()}: {type(error).__name__}: {error}", where()
+            ) from error
+
+    def _patience(self, future: Any) -> float | None:
+        """The time limit of an evaluation runs from its start, not from its submission."""
+        if self.timeout is None:
+            return None
+        while not future.running() and not future.done():
+            time.sleep(0.002)
+        return self.timeout
+
+
+def _cannot_pickle(error: BaseException) -> bool:
+    import pickle
+
+    text = str(error)
+    return isinstance(error, pickle.PicklingError) or "pickle" in text
+
+
+def _take_down(pool: Any, pid: int) -> None:
+    """End a pool: cancel what waits, kill the processes, wait for them."""
+    if os.getpid() != pid:
+        return  # a forked child owns none of this
+    processes = list((getattr(pool, "_processes", None) or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        with contextlib.suppress(Exception):
+            process.kill()
+    for process in processes:
+        with contextlib.suppress(Exception):
+            process.join(5)
