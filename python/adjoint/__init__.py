@@ -90,6 +90,10 @@ if _TYPE_CHECKING:
     from .composite import requires_grad as requires_grad
     from .composite import to as to
     from .composite import zero_grad as zero_grad
+    from .external import command as command
+    from .external import ctypes_function as ctypes_function
+    from .external import external as external
+    from .external import numpy_function as numpy_function
     from .func import vmap as vmap
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
@@ -120,6 +124,7 @@ _LAZY_MODULES = frozenset(
     }
 )
 _LAZY_NAMES = {
+    **dict.fromkeys(("command", "ctypes_function", "numpy_function"), "external"),
     "einsum": "_contraction",
     "explain_grad": "graph",
     "graph_report": "graph",

@@ -10,10 +10,24 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ._command import Command, CommandError, command
+from ._ctypes import CFunction, ctypes_function
 from ._errors import EvaluationError, ExternalError
-from ._external import Cost, External, external
+from ._external import Cost, External, external, numpy_function
 
-__all__ = ["Cost", "EvaluationError", "External", "ExternalError", "external"]
+__all__ = [
+    "CFunction",
+    "Command",
+    "CommandError",
+    "Cost",
+    "EvaluationError",
+    "External",
+    "ExternalError",
+    "command",
+    "ctypes_function",
+    "external",
+    "numpy_function",
+]
 
 
 class _Callable(ModuleType):

@@ -25,7 +25,7 @@ from ._outputs import tensor_dtype
 from ._probe import PAIRS
 from ._workers import Workers
 
-__all__ = ["Cost", "External", "external"]
+__all__ = ["Cost", "External", "external", "numpy_function"]
 
 
 class Cost(NamedTuple):
@@ -388,3 +388,34 @@ def external(
     if function is None:
         return lambda f: External(f, **options)
     return External(function, **options)
+
+
+def numpy_function(function: Callable[..., Any], **options: Any) -> External:
+    """Give one of NumPy's or SciPy's elementwise functions a derivative: a ufunc such as ``erf``.
+
+    The same as ``external(function, elementwise=True)`` for a ufunc, and ``external(function)`` for
+    any other function.
+
+    Parameters
+    ----------
+    function
+        Takes and returns NumPy arrays.
+    **options
+        As for `external`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> import numpy as np
+    >>> sinc = ad.numpy_function(np.sinc)
+    >>> x = ad.tensor([0.5, 1.0], dtype=ad.float64, requires_grad=True)
+    >>> sinc(x).sum().backward()
+    >>> x.grad
+    tensor([-1.2732, -1.0000], dtype=torch.float64)
+    """
+    exact = any(options.get(k) is not None for k in ("jacobian", "vjp", "jvp", "sparsity"))
+    plain = options.get("derivative", "central") in ("central", "forward")
+    if isinstance(function, np.ufunc) and function.nout == 1 and plain and not exact:
+        options.setdefault("elementwise", True)
+    made: External = external(function, **options)
+    return made

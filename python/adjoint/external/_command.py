@@ -1,0 +1,260 @@
+"""Executables and scripts as functions: arrays are written, the program runs, arrays are read.
+
+Every call has a scratch folder of its own, which is gone afterwards whatever happened. A program
+that runs too long is ended with everything it started. Read next: _formats.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from ._errors import ExternalError
+from ._formats import FORMATS
+
+__all__ = ["Command", "CommandError", "command"]
+
+_TAIL = 2000  # characters of stderr in an error
+
+
+class CommandError(ExternalError):
+    """A program failed.
+
+    Attributes
+    ----------
+    returncode : int or None
+        Its exit code, negative for a signal, None if it never ended by itself.
+    stderr : str
+        What it wrote there.
+    """
+
+    def __init__(self, message: str, returncode: int | None = None, stderr: str = "") -> None:
+        super().__init__(message)
+        self.returncode, self.stderr = returncode, stderr
+
+    def __reduce__(self) -> tuple[type, tuple[str, int | None, str]]:
+        return type(self), (str(self), self.returncode, self.stderr)
+
+
+class Command:
+    """A callable that runs a program; made by `command`."""
+
+    def __init__(self, arguments: Sequence[str], **options: Any) -> None:
+        self.arguments = [os.fspath(a) for a in arguments]
+        self.format: str = options["format"]
+        self.inputs: list[str] | None = options["inputs"]
+        self.outputs: list[str] | None = options["outputs"]
+        self.options = options
+        self.label = self.__name__ = Path(self.arguments[0]).name if self.arguments else "command"
+        self._check()
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        names = self.inputs or ["input"]
+        self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
+
+    def _check(self) -> None:
+        if not self.arguments:
+            raise ValueError("command() needs the program to run, got an empty list")
+        if self.format not in FORMATS:
+            raise ValueError(
+                f"format= is one of {', '.join(map(repr, FORMATS))}; got {self.format!r}"
+            )
+        fields = self._fields()
+        self.stdin = not any(f == "input" or f.startswith("input_") for f in fields)
+        self.stdout = not any(f == "output" or f.startswith("output_") for f in fields)
+        known = {"input", "output", "folder"}
+        known |= {f"input_{n}" for n in self.inputs or ()} | set(self.inputs or ())
+        known |= {f"output_{n}" for n in self.outputs or ()}
+        for field in sorted(fields):
+            if field not in known:
+                raise ValueError(
+                    f"the template names {{{field}}}; there are "
+                    f"{', '.join('{' + k + '}' for k in sorted(known))}"
+                )
+        binary = self.format == "npy"
+        if binary and self.stdout and self.outputs and len(self.outputs) > 1:
+            raise ValueError("several outputs in npy format need files: {output_name} for each")
+
+    def _fields(self) -> set[str]:
+        return {f for a in self.arguments for _, f, _, _ in Formatter().parse(a) if f}
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the program once on arrays."""
+        folder = self._scratch()
+        try:
+            return self._run(Path(folder), args)
+        except OSError as error:
+            raise CommandError(
+                f"{self.label}: the scratch folder {folder} could not be used: {error}\n"
+                "  fix: free space, or choose another folder with scratch="
+            ) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _scratch(self) -> str:
+        try:
+            return tempfile.mkdtemp(prefix="adjoint-", dir=self.options["scratch"])
+        except OSError as error:
+            raise CommandError(f"{self.label}: no scratch folder could be made: {error}") from error
+
+    def _run(self, folder: Path, args: Sequence[Any]) -> Any:
+        names = self.inputs or ["input"]
+        if len(args) != len(names):
+            raise TypeError(
+                f"{self.label} takes {len(names)} inputs ({', '.join(names)}), "
+                f"got {len(args)}; name them with inputs="
+            )
+        write, _, suffix = FORMATS[self.format]
+        values: dict[str, Any] = {"folder": str(folder), "output": str(folder / f"output{suffix}")}
+        values |= {f"output_{n}": str(folder / f"output_{n}{suffix}") for n in self.outputs or ()}
+        text = b""
+        for name, value in zip(names, args, strict=True):
+            path = folder / f"{name}{suffix}"
+            data = write(np.asarray(value))
+            values["input" if self.inputs is None else f"input_{name}"] = str(path)
+            values["input"] = values.get("input", str(path))
+            # A number may stand in the arguments themselves, with every digit.
+            values[name] = values[name] if name == "input" else repr(np.asarray(value).tolist())
+            if self.stdin:
+                text += data
+            else:
+                path.write_bytes(data)
+        done = self._execute([a.format_map(values) for a in self.arguments], folder, text)
+        return self._read(folder, values, done)
+
+    def _execute(self, arguments: list[str], folder: Path, text: bytes) -> bytes:
+        options = self.options
+        try:
+            # A session of its own, so that its children can be ended with it.
+            process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=options["cwd"] or folder,
+                env=None if options["env"] is None else {**os.environ, **options["env"]},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(f"{self.label} could not be started: {error}") from error
+        try:
+            out, err = process.communicate(text, timeout=options["timeout"])
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise CommandError(
+                f"{self.label} did not end within timeout={options['timeout']} s and was stopped: "
+                f"{' '.join(arguments)}"
+            ) from None
+        except BaseException:
+            _end(process)
+            raise
+        _end(process)  # whatever it left running
+        if process.returncode != 0:
+            raise self._failed(process.returncode, arguments, err.decode(errors="replace"))
+        return out
+
+    def _failed(self, code: int, arguments: list[str], err: str) -> CommandError:
+        how = (
+            f"exited with code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+        )
+        shown = err.strip()[-_TAIL:] or "(nothing)"
+        return CommandError(
+            f"{self.label} {how}: {' '.join(arguments)}\n  stderr: {shown}", code, err
+        )
+
+    def _read(self, folder: Path, values: Mapping[str, Any], out: bytes) -> Any:
+        _, read, _ = FORMATS[self.format]
+        if self.stdout:
+            sources = [("standard output", out)]
+        else:
+            keys = [f"output_{n}" for n in self.outputs or ()] or ["output"]
+            sources = []
+            for key in keys:
+                path = Path(values[key])
+                if not path.exists():
+                    there = ", ".join(sorted(p.name for p in folder.iterdir())) or "nothing"
+                    raise CommandError(
+                        f"{self.label} wrote no {path.name}; its folder holds {there}"
+                    )
+                sources.append((path.name, path.read_bytes()))
+        arrays = []
+        for what, data in sources:
+            try:
+                arrays.append(read(data))
+            except Exception as error:
+                raise CommandError(
+                    f"{self.label}: {what} is no {self.format}: {error}; "
+                    f"it starts with {data[:80]!r}"
+                ) from error
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _end(process: Any) -> None:
+    """End a program and everything in its session; wait for it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(Exception):
+        process.wait(5)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def command(
+    arguments: Sequence[str],
+    *,
+    format: str = "npy",
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    timeout: float | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Command:
+    """Make a function of an executable or a script, for `external`.
+
+    Parameters
+    ----------
+    arguments
+        The program and its arguments. ``{input}`` and ``{output}`` stand for files (``{input_x}``
+        and ``{output_y}`` for those named in ``inputs`` and ``outputs``), ``{x}`` for the value
+        itself, ``{folder}`` for the scratch folder. Without ``{input}`` the input goes to standard input,
+        without ``{output}`` the output is read from standard output.
+    format
+        ``"npy"``, ``"json"`` (nested lists), ``"csv"`` or ``"text"`` (numbers between blanks). All
+        are written with every digit; tell `external` with ``noise=`` how many the program writes.
+    inputs, outputs
+        Names, for programs with several.
+    timeout
+        Seconds after which the program, and all it started, is ended.
+    scratch
+        Where scratch folders are made; the system's folder for temporary files by default.
+    cwd, env
+        The folder it runs in (the scratch folder by default), and additions to its environment.
+
+    Returns
+    -------
+    Command
+        A function of arrays; ``retries`` and ``workers`` are options of `external`.
+    """
+    return Command(
+        arguments,
+        format=format,
+        inputs=None if inputs is None else list(inputs),
+        outputs=None if outputs is None else list(outputs),
+        timeout=timeout,
+        scratch=scratch,
+        cwd=cwd,
+        env=env,
+    )
