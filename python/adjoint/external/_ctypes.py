@@ -197,7 +197,8 @@ def ctypes_function(
         One text per parameter: ``"in double[n] x"``, ``"out double[n,m] y"``,
         ``"inout float* z"``, ``"int n"``. Directions are in, out and inout; types
         double, float, int, int64, long and complex. Sizes are read off the inputs and passed where
-        a parameter has their name. Arrays and outputs go by address, other numbers by value (by address in Fortran).
+        a parameter has their name. Arrays and outputs go by address, other numbers by value (by
+        address in Fortran).
     restype
         The type that the function returns, if any.
     fortran
