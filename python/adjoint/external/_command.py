@@ -229,8 +229,8 @@ def command(
     arguments
         The program and its arguments. ``{input}`` and ``{output}`` stand for files (``{input_x}``
         and ``{output_y}`` for those named in ``inputs`` and ``outputs``), ``{x}`` for the value
-        itself, ``{folder}`` for the scratch folder. Without ``{input}`` the input goes to standard input,
-        without ``{output}`` the output is read from standard output.
+        itself, ``{folder}`` for the scratch folder. Without ``{input}`` the input goes to standard
+        input, without ``{output}`` the output is read from standard output.
     format
         ``"npy"``, ``"json"`` (nested lists), ``"csv"`` or ``"text"`` (numbers between blanks). All
         are written with every digit; tell `external` with ``noise=`` how many the program writes.
