@@ -7,11 +7,18 @@
 namespace adjoint {
 namespace {
 
-PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled()); }
+// Under inference_mode nothing records, whatever enable_grad says: recording stays off there, and
+// what was asked for is kept to be told. grad_mode.py sets the grad mode after the inference mode.
+thread_local bool t_asked_in_inference = false;
+
+PyObject* is_grad_enabled(PyObject*, PyObject*) {
+  return PyBool_FromLong(mode_on(kInferenceOn) ? t_asked_in_inference : grad_enabled());
+}
 PyObject* set_grad_enabled_(PyObject*, PyObject* on) {
   int v = PyObject_IsTrue(on);
   if (v < 0) return nullptr;
-  set_grad_enabled(v);
+  t_asked_in_inference = v;
+  set_grad_enabled(v && !mode_on(kInferenceOn));
   Py_RETURN_NONE;
 }
 

@@ -188,6 +188,21 @@ def test_what_is_made_inside_is_an_inference_tensor():
     assert not ad.ones(2).is_inference()
 
 
+def test_enable_grad_inside_inference_mode_records_nothing():
+    x = ad.ones(2, requires_grad=True)
+    with ad.inference_mode():
+        constant = ad.ones(2)
+        with ad.enable_grad():
+            assert ad.is_grad_enabled()
+            y = x * constant
+            assert y.is_inference() and not y.requires_grad and y.grad_fn is None
+            with ad.inference_mode(False):
+                assert (x * 2).requires_grad
+            assert ad.is_grad_enabled() and not (x * 2).requires_grad
+        assert not ad.is_grad_enabled()
+    assert ad.is_grad_enabled() and (x * 2).requires_grad
+
+
 def test_inference_tensors_have_no_version():
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
         _ = made_inside()._version
