@@ -93,12 +93,14 @@ def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[
         return list(short[0]), Structure(short[1].spec, None, None, short[1].root, short[1])
     leaves, spec = _tree.flatten(tree)
     root = _tree.root_name(tree, root)
-    if all(issubclass(kind, Tensor) for kind in set(map(type, leaves))):
+    others = [kind for kind in set(map(type, leaves)) if not issubclass(kind, Tensor)]
+    if not others:
         return leaves, Structure(spec, None, None, root)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     rest = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     structure = Structure(spec, rest, places, root)
-    _refuse_hidden(structure, function)
+    if not _INNOCENT.issuperset(others):
+        _refuse_hidden(structure, function)
     if not places:
         raise TypeError(_no_tensors(tree, spec, function))
     return [leaves[i] for i in places], structure
