@@ -118,6 +118,7 @@ _LAZY_MODULES = frozenset(
         "graph",
         "nn",
         "optim",
+        "parallel",
         "return_types",
         "testing",
         "utils",

@@ -66,7 +66,7 @@ class Call:
         external = self.external
         args, kwargs = self.arguments.rebuild(self.given(tensors, copy))
         raw = [external.evaluator.one(args, kwargs)]
-        self.outputs = Outputs(raw.pop(), external.nondifferentiable, external.name)
+        self.outputs = Outputs(raw, external.nondifferentiable, external.name)
         made: list[Tensor] = self.outputs.tensors(tensor_dtype([t.dtype for t in tensors]))
         self.outputs.let_go()
         return made

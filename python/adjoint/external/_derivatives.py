@@ -252,7 +252,7 @@ class Derivatives:
         args, kwargs = self.arguments.rebuild(leaves)
         where = f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
         raw = self.external.evaluator.one(args, kwargs, where)
-        outputs = Outputs(raw, self.external.nondifferentiable, self.external.name)
+        outputs = Outputs([raw], self.external.nondifferentiable, self.external.name)
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs

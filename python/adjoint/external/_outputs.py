@@ -16,17 +16,7 @@ from adjoint._core import Tensor
 
 from ._errors import EvaluationError
 
-__all__ = ["Outputs", "fresh", "plain_leaves"]
-
-
-def fresh(array: Any, holders: int) -> Any:
-    """The array itself if nothing but the caller holds its memory, otherwise a copy.
-
-    A function may return its argument, a view, or a buffer that its next call overwrites.
-    ``holders`` is the reference count that an array has which only the caller holds.
-    """
-    owned = array.flags.owndata and array.flags.writeable and sys.getrefcount(array) <= holders
-    return array if owned else array.copy()
+__all__ = ["Outputs", "plain_leaves"]
 
 
 def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
@@ -42,33 +32,45 @@ def _is_numeric(leaf: Any) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) in (float, complex)
 
 
+def _own(leaves: list[Any]) -> None:
+    """Copy arrays that somebody else holds too.
+
+    A function may return its argument, a view, or a buffer that its next call overwrites. An array
+    that is new is held by the list and by the argument of getrefcount only.
+    """
+    for k in range(len(leaves)):
+        if not isinstance(leaves[k], np.ndarray):
+            if _is_numeric(leaves[k]):
+                leaves[k] = np.asarray(leaves[k])
+            continue
+        alone = sys.getrefcount(leaves[k]) == 2  # asked first: .flags holds the array too
+        flags = leaves[k].flags
+        new = alone and flags.owndata and flags.writeable
+        del flags
+        if not new:
+            leaves[k] = leaves[k].copy()
+
+
 class Outputs:
     """The leaves of one result; those that are numbers, and those that are differentiable."""
 
     __slots__ = ("differentiable", "leaves", "name", "spec", "weak")
 
-    def __init__(self, raw: Any, declared: Sequence[int | str], name: str) -> None:
+    def __init__(self, box: list[Any], declared: Sequence[int | str], name: str) -> None:
+        # The result comes in a box, so that nobody up the stack holds it: see _own.
         self.name = name
+        raw = box.pop()
         leaves, self.spec = plain_leaves(raw)
         del raw
         self.weak = [type(leaf) in (float, complex) for leaf in leaves]
-        self.leaves: list[Any] = []
-        for k in range(len(leaves)):
-            leaf, leaves[k] = leaves[k], None
-            self.leaves.append(self._owned(leaf))
+        _own(leaves)
+        self.leaves: list[Any] = leaves
         excluded = self._declared(declared) if declared else ()
         self.differentiable = [
             k
             for k, leaf in enumerate(self.leaves)
             if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and k not in excluded
         ]
-
-    @staticmethod
-    def _owned(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray):
-            # Held here by: the caller's name, this name, and the argument of fresh.
-            return fresh(leaf, 5)
-        return np.asarray(leaf) if _is_numeric(leaf) else leaf
 
     def _declared(self, declared: Sequence[int | str]) -> set[int]:
         """The leaves that ``nondifferentiable=`` names, by position or entry."""

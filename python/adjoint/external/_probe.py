@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PAIRS", "probe"]
 
-PAIRS = 4  # evaluated, as a rule, per input array
+PAIRS = 5  # evaluated, as a rule, per input array
 _RATIO = 10.0
 _LARGEST, _SMALLEST = 0.3, 1e-13
 
@@ -36,10 +36,11 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
     for k, name in enumerate(problem.inputs.names):
         part = problem.inputs.part(k)
         size = float(np.max(steps.scale[part], initial=0))
-        known = external.steps_found.get(name)
+        key = f"{name} {problem.inputs.dtypes[k]} {steps.noise:.0e}"
+        known = external.steps_found.get(key)
         if known is None or not 0.1 < size / known[0] < 10:
             found = _search(problem, steps, part, order)
-            known = external.steps_found[name] = (size, rule if found is None else found)
+            known = external.steps_found[key] = (size, rule if found is None else found)
         relative[part] = known[1]
     steps.relative = relative
 
@@ -53,21 +54,27 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | 
     def gap(k: int) -> float:
         """How far the slopes at 10**k and 10**(k-1) are apart, relative to the outputs."""
         a, b = (_slope(problem, steps, direction, j, slopes) for j in (k, k - 1))
-        if a is None or b is None:
+        # Slopes of exactly zero are steps too small to be seen in rounded outputs.
+        if a is None or b is None or not (a.any() or b.any()):
             return float("inf")
-        size = np.hypot(problem.y, b)
+        size = np.hypot(problem.y, np.maximum(np.abs(a), np.abs(b)))
         size += 1e-2 * np.sqrt(np.mean(size**2)) + 1e-300
         with np.errstate(invalid="ignore", over="ignore"):
             return float(np.sqrt(np.nanmean(((a - b) / size) ** 2)))
 
+    def doubt(k: int) -> float:
+        """The gap, or what smaller steps say of the noise: by luck one gap may be nothing."""
+        return max(gap(k), gap(k - 1) / 10)
+
     middle = round(np.log10(steps.noise ** (1 / 3)))
     lowest = int(np.ceil(np.log10(max(_SMALLEST, 10 * _input_eps(problem, part)))))
     k = min(middle, -1)
-    here = gap(k)
-    while k < round(np.log10(_LARGEST)) and gap(k + 1) < here:  # noise dominates: go up
-        k, here = k + 1, gap(k + 1)
-    while k - 2 >= lowest and gap(k - 1) < here:  # curvature dominates: go down
-        k, here = k - 1, gap(k - 1)
+    here = doubt(k)
+    top = round(np.log10(_LARGEST))
+    while k < top and (not np.isfinite(here) or doubt(k + 1) < here):  # noise dominates: go up
+        k, here = k + 1, doubt(k + 1)
+    while k - 3 >= lowest and doubt(k - 1) < here:  # curvature dominates: go down
+        k, here = k - 1, doubt(k - 1)
     return _balance(gap, k, lowest, order, steps, direction, problem)
 
 
@@ -79,6 +86,8 @@ def _balance(
     Above it a gap is about c h**2, with h the larger step; below it, e / h, with h the smaller.
     """
     above, here = gap(k + 1) if k + 1 <= -1 else np.inf, gap(k)
+    if not np.isfinite(here):
+        return float(steps.noise ** (1 / (order + 1)))
     below = gap(k - 1) if k - 2 >= lowest else np.inf
     noise = steps.noise
     if np.isfinite(below) and below > 0:

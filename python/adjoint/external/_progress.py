@@ -59,7 +59,10 @@ class Progress:
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         self.bar = Bar(
-            *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+            *columns,
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=sys.stderr.isatty(),
         )
         self.bar.start()
         self.task = self.bar.add_task(f"derivative of {self.name}", total=self.total)

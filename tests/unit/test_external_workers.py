@@ -1,0 +1,259 @@
+"""Evaluations on threads, processes and the executors of others; and what goes wrong there."""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import gc
+import importlib.util
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{Path(ad.__file__).parents[1]}{os.pathsep}{ROOT}"}
+
+
+def cube(x: Any) -> Any:
+    return x**3
+
+
+def gradient(f: Any, n: int = 4) -> Any:
+    x = ad.tensor(np.linspace(0.5, 1.5, n), requires_grad=True)
+    f(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 3 * x.detach().numpy() ** 2, rtol=1e-7)
+
+
+@pytest.mark.parametrize("workers", [None, 2, "threads"])
+def test_where_evaluations_run_does_not_matter(workers: Any) -> None:
+    f = ad.external(lambda x: x**3, workers=workers)
+    gradient(f)
+    gradient(f)
+    f.close()
+
+
+def test_any_executor_will_do() -> None:
+    with cf.ThreadPoolExecutor(2) as pool:
+        gradient(ad.external(lambda x: x**3, workers=pool))
+    with cf.ProcessPoolExecutor(2, multiprocessing.get_context("forkserver")) as processes:
+        gradient(ad.external(cube, workers=processes, probe=False))
+
+
+def test_a_function_that_cannot_be_sent_says_so() -> None:
+    with cf.ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
+        f = ad.external(lambda x: x**3, workers=pool, probe=False)
+        with pytest.raises(ad.external.EvaluationError, match="cannot be sent to the workers"):
+            gradient(f)
+
+
+def test_evaluations_run_together() -> None:
+    def slow(x: Any) -> Any:
+        time.sleep(0.1)
+        return x**3
+
+    f = ad.external(slow, workers=2, step=1e-5)
+    start = time.perf_counter()
+    gradient(f, 8)
+    assert time.perf_counter() - start < 0.1 + 1.6 * 0.85
+    f.close()
+
+
+def children() -> set[int]:
+    return {p.pid for p in multiprocessing.active_children() if p.pid is not None}
+
+
+def test_a_pool_ends_with_its_external() -> None:
+    f = ad.external(cube, workers=2)
+    gradient(f)
+    mine = children()
+    assert len(mine) >= 2
+    del f
+    deadline = time.perf_counter() + 5
+    while children() & mine and time.perf_counter() < deadline:
+        gc.collect()
+        time.sleep(0.02)
+    assert not children() & mine
+
+
+def failing(kind: str) -> Any:
+    parent = os.getpid()
+
+    def f(x: Any) -> Any:
+        if x[1] > 1 and os.getpid() != parent:
+            if kind == "raise":
+                raise ArithmeticError("diverged")
+            if kind == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+        return x
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("raise", r"f failed at x\[1\] \+ 0.001: ArithmeticError: diverged"),
+        ("die", "a worker process died while f was evaluated"),
+        ("hang", r"f did not return within timeout=0.5 s at x\[1\] \+ 0.001 and was ended"),
+    ],
+)
+def test_what_goes_wrong_in_a_worker_is_one_clear_error(kind: str, message: str) -> None:
+    f = ad.external(failing(kind), workers=2, timeout=0.5, step=1e-3)
+    before = children()
+    x = ad.tensor([0.5, 1.0, 0.7], dtype=ad.float64, requires_grad=True)
+    y = f(x)
+    with pytest.raises(ad.external.EvaluationError, match=message):
+        y.sum().backward()
+    assert x.grad is None and children() <= before
+
+
+def test_a_failed_evaluation_is_tried_again(tmp_path: Path) -> None:
+    mark, parent = tmp_path / "mark", os.getpid()
+
+    def f(x: Any) -> Any:
+        if os.getpid() != parent and not mark.exists():
+            mark.touch()
+            raise ArithmeticError("once")
+        return x**3
+
+    g = ad.external(f, workers=1, retries=2, step=1e-5)
+    gradient(g)
+    g.close()
+
+
+def test_a_hung_thread_is_reported() -> None:
+    stop = threading.Event()
+    main = threading.get_ident()
+
+    def f(x: Any) -> Any:
+        if threading.get_ident() != main:
+            stop.wait(20)
+        return x
+
+    try:
+        g = ad.external(f, workers="threads", timeout=0.2, step=1e-3)
+        with pytest.raises(ad.external.EvaluationError, match="it still runs"):
+            g(ad.tensor([1.0], requires_grad=True)).sum().backward()
+    finally:
+        stop.set()
+
+
+INTERRUPTED = """
+import adjoint as ad, time, sys, os
+def f(x):
+    if os.getpid() != parent:
+        print(os.getpid(), flush=True); time.sleep(60)
+    return x
+parent = os.getpid()
+x = ad.ones(4, dtype=ad.float64, requires_grad=True)
+y = ad.external(f, workers=2, step=1e-3)(x)
+try:
+    y.sum().backward()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c_stops_cleanly() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    os.killpg(process.pid, signal.SIGINT)
+    rest, _ = process.communicate(timeout=20)
+    assert "stopped" in rest and process.returncode == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_a_progress_bar_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    gradient(ad.external(cube, progress=True, step=1e-5))
+    assert "derivative of cube" in capsys.readouterr().err
+
+
+# --- the executors of others, on the real thing ---------------------------------------------------
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+CHECK = "from tests.unit.test_external_workers import cube, gradient; import adjoint as ad\n"
+
+
+@pytest.mark.slow
+def test_dask() -> None:
+    pytest.importorskip("distributed")
+    assert "fine" in run(
+        CHECK + "from distributed import Client, LocalCluster\n"
+        "if __name__ == '__main__':\n"
+        "    with LocalCluster(2, processes=False, dashboard_address=None) as c:\n"
+        "        with Client(c) as client:\n"
+        "            gradient(ad.external(cube, workers=client.get_executor()))\n"
+        "            print('fine')\n"
+    )
+
+
+@pytest.mark.slow
+def test_ray() -> None:
+    pytest.importorskip("ray")
+    assert "fine" in run(
+        CHECK + "with ad.parallel.RayExecutor() as pool:\n"
+        "    gradient(ad.external(cube, workers=pool)); print('fine')\n"
+    )
+
+
+@pytest.mark.slow
+def test_mpi(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    if shutil.which("mpiexec") is None:
+        pytest.skip("no mpiexec")
+    script = tmp_path / "mpi_check.py"
+    script.write_text(
+        CHECK + "from mpi4py.futures import MPIPoolExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    with MPIPoolExecutor() as pool:\n"
+        "        gradient(ad.external(cube, workers=pool)); print('fine')\n"
+    )
+    launch = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
+    done = subprocess.run(
+        [*launch, sys.executable, "-m", "mpi4py.futures", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert done.returncode == 0 and "fine" in done.stdout, done.stderr
+
+
+def test_ray_is_asked_for_when_it_is_missing() -> None:
+    if importlib.util.find_spec("ray") is not None:
+        pytest.skip("ray is installed")
+    with pytest.raises(ImportError, match="pip install ray"):
+        ad.parallel.RayExecutor()
