@@ -69,7 +69,7 @@ def tensor(
 def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
     """A new tensor with the values of ``data``, without history."""
     if isinstance(data, Tensor):
-        source = data.detach()
+        source = _core._tensor_source(data)
         return source.clone() if dtype is None else source.to(dtype, copy=True)
     if _is_array(data):
         return _copied(_shared(_as_native(data)), dtype)

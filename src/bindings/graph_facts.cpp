@@ -131,7 +131,26 @@ PyObject* cut_facts(PyObject*, PyObject* o) {
   });
 }
 
+constexpr char kTensor[] = "tensor";
+constexpr char kParameter[] = "Parameter";
+
+// The value of a tensor without its history, for the constructor `by` that takes it: the cut is
+// named after what the user wrote, who wrote no detach().
+template <const char* by>
+PyObject* copy_source(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    Object out = checked(PyObject_CallMethod(o, "detach", nullptr));
+    // A tensor without a gradient shares its cut, which has a cause of its own.
+    if (is_tensor(out.get()) && needs_grad(as_tensor(o)) && as_tensor(out.get())->cut)
+      as_tensor(out.get())->cut->op = by;
+    return out.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_parameter_source", copy_source<kParameter>, METH_O, "detach(), as nn.Parameter() does it."},
+    {"_tensor_source", copy_source<kTensor>, METH_O, "detach(), as tensor() does it."},
     {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},
     {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
     {nullptr}};

@@ -381,6 +381,7 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* keywords) {
       type_error("_make_subclass(): data must be a Tensor, not ", Py_TYPE(data)->tp_name);
     Tensor made = moved_to(reinterpret_cast<PyTypeObject*>(cls), alias(self_of(data)));
     auto* object = reinterpret_cast<PyObject*>(made.get());
+    if (Cut* cut = as_tensor(data)->cut) pass_cut(made.get(), cut);
     if (on) checked(set_requires_grad(object, Py_True, nullptr));
     return reinterpret_cast<PyObject*>(made.release());
   });

@@ -219,9 +219,68 @@ def test_a_way_through_numpy_is_named() -> None:
     loss = (y * w).sum()
     found = ad.explain_grad(loss, x)
     assert found.status == "unused"
-    assert "x left the graph as a NumPy array here   test_explain.py:" in found.text
+    assert "Perhaps through NumPy: x was read as an array here   test_explain.py:" in found.text
     assert "ad.from_numpy(x.detach().numpy() * 2)" in found.text
     assert "wrap the NumPy code in an autograd.Function" in found.text
+
+
+def test_an_array_that_was_only_logged_is_no_more_than_a_possibility() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    print(x.detach().numpy())
+    loss = (w * x.sum().item()).sum()
+    text = str(ad.explain_grad(loss, x))
+    assert "Perhaps through NumPy" in text
+    assert "If loss was computed from that array" in text
+    assert "Other likely causes" in text
+    assert ".item(), .tolist()" in text
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_copy_made_by_tensor_is_called_that(requires_grad: bool) -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    h = x * 2
+    y = ad.tensor(h, requires_grad=requires_grad)
+    found = ad.explain_grad((y * w).sum(), x)
+    assert found.status == "broken"
+    assert "y = ad.tensor(h, requires_grad" in found.text
+    assert "tensor(...) copied the value without its history" in found.text
+    assert "detach" not in found.text
+    again = ad.explain_grad((ad.tensor(x.detach()) * w).sum(), x)
+    assert "detach() gave the value" in again.text, "the first cause stays"
+
+
+def test_a_parameter_made_of_a_result_is_a_break() -> None:
+    x = leaf(1.0, 2.0)
+    h = x * 2
+    p = ad.nn.Parameter(h)
+    found = ad.explain_grad((p * 3).sum(), x)
+    assert found.status == "broken"
+    assert "Parameter(...) made a new leaf of the value, without its history" in found.text
+    assert "p = ad.nn.Parameter(h)" in found.text
+
+
+# --- what the tensors are called -----------------------------------------------------------------
+held_by_the_module = ad.ones(2, requires_grad=True)
+
+
+def test_tensors_have_the_names_of_locals_then_globals_then_parameters() -> None:
+    x = leaf(1.0)
+    net = ad.nn.Linear(1, 2)
+    loss = net(x).sum() + held_by_the_module.sum()
+    assert "of loss with respect to net.weight is" in str(ad.explain_grad(loss, net.weight))
+    assert "with respect to held_by_the_module" in str(ad.explain_grad(loss, held_by_the_module))
+    hidden = [leaf(1.0)]
+    text = str(ad.explain_grad((hidden[0] * x).sum(), hidden[0]))
+    assert "with respect to the tensor is" in text
+    assert "tensor.grad is None for now" in text
+    assert "respect to x" not in text
+
+
+def test_names_are_of_tensors() -> None:
+    x = leaf(1.0)
+    with pytest.raises(TypeError, match="names: expected a Tensor for 'q', got int"):
+        ad.graph(x * 2, names={"q": 3})  # type: ignore[dict-item]
 
 
 def test_a_loss_made_of_numbers_has_no_history() -> None:

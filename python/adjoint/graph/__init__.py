@@ -47,7 +47,7 @@ def graph(
         A tensor, a ``grad_fn``, or several of them.
     names
         Names for tensors, used for leaves and outputs. Tensors in variables of the calling function
-        have the name of the variable.
+        or its module have the name of the variable, parameters their path in the model.
 
     Returns
     -------
@@ -106,12 +106,38 @@ def _title(item: Tensor | Node, names: Mapping[int, str]) -> str:
 
 
 def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> dict[int, str]:
-    """Names of tensors by their id: those given, else the variables of a function."""
+    """Names of tensors by their id: those given, else variables of a function and its module.
+
+    A parameter that no variable holds is called after the model: ``net.0.weight``.
+    """
     found: dict[int, str] = {}
-    for name, value in (frame.f_locals if names is None else names).items():
-        if isinstance(value, Tensor) and not name.startswith("_"):
+    if names is not None:
+        for name, value in names.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"names: expected a Tensor for {name!r}, got {type(value).__name__}; it is a "
+                    "dict from names to tensors"
+                )
             found.setdefault(id(value), name)
+        return found
+    scopes = [frame.f_locals]
+    if frame.f_globals is not frame.f_locals:
+        scopes.append(frame.f_globals)
+    values = [item for s in scopes for item in list(s.items()) if _is_name(item[0])]
+    for name, value in values:
+        if isinstance(value, Tensor):
+            found.setdefault(id(value), name)
+    nn = sys.modules.get("adjoint.nn")  # no model without it
+    for name, value in values if nn else ():
+        if isinstance(value, nn.Module):  # type: ignore[union-attr]
+            for path, parameter in value.named_parameters():
+                found.setdefault(id(parameter), f"{name}.{path}")
     return found
+
+
+def _is_name(name: str) -> bool:
+    """Whether somebody chose it; test runners and notebooks keep values under others."""
+    return name.isidentifier() and not name.startswith("_")
 
 
 class _Callable(ModuleType):

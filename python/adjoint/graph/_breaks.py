@@ -25,7 +25,8 @@ class Break:
         ``"detach"``, ``"data"``, ``"no_grad"``, ``"inference_mode"``, ``"not differentiable"`` (an
         integer or bool result) or ``"no derivative"``.
     op : str or None
-        The op whose result has no history.
+        The op whose result has no history; ``"tensor"`` or ``"Parameter"`` where such a
+        constructor took the value (``reason`` is ``"detach"``).
     source : tuple of str and int
         File and line.
     """
@@ -36,6 +37,9 @@ class Break:
 
     def says(self) -> str:
         """What happened, for somebody who has not seen it before."""
+        if self.reason == "detach" and self.op:
+            made = "copied the value" if self.op == "tensor" else "made a new leaf of the value,"
+            return f"{self.op}(...) {made} without its history, so no gradient goes through it"
         op = "`to`" if self.op == "_to_copy" else f"`{self.op}`" if self.op else "an operation"
         return {
             "detach": "detach() gave the value without its history, so no gradient goes through it",
@@ -48,6 +52,8 @@ class Break:
 
     def fix(self) -> str:
         """What to change, if the gradient is wanted."""
+        if self.reason == "detach" and self.op:
+            return f"use the tensor itself, or its clone(), instead of {self.op}(...) of it"
         return {
             "detach": "use the tensor itself instead of its detach()",
             "data": "use the tensor itself instead of its .data",
@@ -114,6 +120,10 @@ def _follow_cuts(
             waiting.append((behind, at, cut))
         else:
             others[cut] = None
+    # A leaf may have been made from a result: Parameter(h), tensor(h, requires_grad=True).
+    leaf = getattr(place, "variable", None)
+    if leaf is not None:
+        waiting.extend((behind, at, cut) for cut, behind in cuts_of(leaf) if behind is not None)
 
 
 def _passed(at: int, came: dict[int, tuple[int, Break | None]]) -> Iterator[Break]:

@@ -68,7 +68,7 @@ def explain_grad(loss: Tensor, x: Tensor, names: Mapping[str, Tensor] | None = N
         The tensor whose gradient is in question.
     names
         Names for the two and for other tensors; otherwise they are called what the calling function
-        calls them.
+        calls them, or its module; parameters by their path in a model that is found there.
 
     Returns
     -------
@@ -102,7 +102,8 @@ class _Case:
     def __init__(self, loss: Tensor, x: Tensor, labels: Mapping[int, str]) -> None:
         self.loss, self.x, self.labels = loss, x, labels
         self.loss_name = labels.get(id(loss), "the loss")
-        self.x_name = labels.get(id(x), "x")
+        self.x_name = labels.get(id(x), "the tensor")
+        self.x_code = labels.get(id(x), "tensor")  # in code
         self.call = labels.get(id(loss), "loss")  # in code
 
     def explain(self) -> Explanation:
@@ -111,7 +112,7 @@ class _Case:
             return Explanation(
                 "integer",
                 f"{self.x_name} is {_dtype(x)}: only floating point and complex tensors have a "
-                f"gradient.\n  fix: {self.x_name} = {self.x_name}.float().requires_grad_()",
+                f"gradient.\n  fix: {self.x_code} = {self.x_code}.float().requires_grad_()",
             )
         if not x.requires_grad:
             return self.without_requires_grad()
@@ -135,7 +136,7 @@ class _Case:
         return Explanation(
             "no requires_grad",
             f"{self.x_name} has no gradient: it does not require grad, so what was computed from "
-            f"it was not recorded for it.\n  fix: {self.x_name}.requires_grad_() right after it "
+            f"it was not recorded for it.\n  fix: {self.x_code}.requires_grad_() right after it "
             "is made, before it is used",
         )
 
@@ -172,9 +173,10 @@ class _Case:
         left = target.metadata.get("numpy_")
         if left is not None:
             lines.append(
-                f"  {name} left the graph as a NumPy array here   {_lines.described(left)}\n"
-                "    what NumPy computes is not recorded: use adjoint's ops, or wrap the NumPy "
-                "code in an autograd.Function"
+                f"  Perhaps through NumPy: {name} was read as an array here   "
+                f"{_lines.described(left)}\n"
+                f"    If {self.loss_name} was computed from that array: what NumPy computes is not "
+                "recorded; use adjoint's ops, or wrap the NumPy code in an autograd.Function"
             )
         if others:
             lines.append(
@@ -188,17 +190,18 @@ class _Case:
                 "have been computed from what it was before."
             )
         same = [n for n in whole.leaves if n.shape == tuple(self.x.shape)]
-        if same and not others and left is None:
+        if same and not others:
             names = ", ".join(n.label or "a leaf without a name here" for n in same[:3])
             lines.append(
                 f"  It was computed from another leaf of the same shape, {list(self.x.shape)}: "
                 f"{names}. Is {name} a copy, or was the variable assigned anew?"
             )
         lines.append(_leaves_line(self.loss_name, whole))
-        if not others and left is None:
+        if not others:
             lines.append(
-                f"  Likely causes: {name} was not used; it was used before requires_grad was set; "
-                "or its value was taken out as a number (.item(), .tolist(), float(), .numpy())."
+                f"  {'Other likely' if left else 'Likely'} causes: {name} was not used; it was "
+                "used before requires_grad was set; or its value was taken out as a number "
+                "(.item(), .tolist(), float(), .numpy())."
             )
         status = "perhaps broken" if others else "unused"
         return Explanation(status, "\n".join(lines), others)
@@ -251,24 +254,24 @@ class _Case:
 
     def grad_lines(self, freed: list[GraphNode]) -> list[str]:
         """What ``x.grad`` holds, where that needs a word."""
-        x, name = self.x, self.x_name
+        x, name, code = self.x, self.x_name, self.x_code
         lines = []
         if x.grad_fn is not None and not x.retains_grad:
             lines.append(
-                f"  {name}.grad stays None all the same: {name} is not a leaf but a result "
+                f"  {code}.grad stays None all the same: {name} is not a leaf but a result "
                 f"({_lines.described(x.grad_fn.source)}), and results do not keep their gradient.\n"
-                f"  fix: {name}.retain_grad() before backward(), or "
-                f"autograd.grad({self.call}, {name})"
+                f"  fix: {code}.retain_grad() before backward(), or "
+                f"autograd.grad({self.call}, {code})"
             )
         elif x.grad is None and freed:
             lines.append(
-                f"  {name}.grad is None although a backward pass ran "
+                f"  {code}.grad is None although a backward pass ran "
                 f"({_lines.described(freed[0].freed_by)}): it did not ask for {name} "
                 "(autograd.grad, or inputs=...), or zero_grad() has reset it since."
             )
         elif x.grad is None:
             lines.append(
-                f"  {name}.grad is None for now: no backward pass has reached it, or zero_grad() "
+                f"  {code}.grad is None for now: no backward pass has reached it, or zero_grad() "
                 f"has reset it. {self.call}.backward() fills it."
             )
         return lines

@@ -37,7 +37,7 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
         if data is None:
             data = ad.empty(0)
-        made: Self = Tensor._make_subclass(cls, data.detach(), requires_grad)
+        made: Self = Tensor._make_subclass(cls, _core._parameter_source(data), requires_grad)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
