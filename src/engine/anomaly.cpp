@@ -1,9 +1,12 @@
 // Finding and describing the first bad value. Read anomaly.h first.
+// Under vmap all samples are looked at, in the batch that a tensor is a sample of.
 #include "anomaly.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+
+#include "../ops/batched.h"
 
 namespace adjoint {
 
@@ -24,7 +27,8 @@ bool scan(const T* p, int64_t n, bool nan, bool inf) {
 }
 
 // Elements as doubles; the modulus of complex ones.
-std::vector<double> elements(const Tensor& t) {
+std::vector<double> elements(const Tensor& given) {
+  Tensor t = innermost(given);
   if (is_complex(t.dtype())) {
     Tensor z = contiguous(cast(t, DType::Complex128));
     std::vector<double> out(static_cast<size_t>(z.numel()));
@@ -42,8 +46,9 @@ std::string number(double x) {
 }
 
 // "float32 [3]: min -1, max 2, 0 nan, 0 inf, 1 zero"
-std::string statistics(const Tensor& t) {
-  std::string out = text(t.dtype(), " ", t.shape());
+std::string statistics(const Tensor& given) {
+  Tensor t = innermost(given);
+  std::string out = text(t.dtype(), " ", t.shape(), is_batched(given) ? " (all samples)" : "");
   int64_t nan = 0, inf = 0, zero = 0;
   double least = INFINITY, most = -INFINITY;
   for (double x : elements(t)) {
@@ -163,7 +168,8 @@ std::string saved_lines(const Node* n) {
 
 }  // namespace
 
-bool holds(const Tensor& t, bool nan, bool inf) {
+bool holds(const Tensor& given, bool nan, bool inf) {
+  Tensor t = innermost(given);
   if (!is_differentiable(t.dtype()) || t.numel() == 0 || !(nan || inf)) return false;
   Tensor c = contiguous(is_half(t.dtype()) ? cast(t, DType::Float32) : t);
   int64_t n = c.numel() * (is_complex(c.dtype()) ? 2 : 1);

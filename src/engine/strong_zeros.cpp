@@ -50,11 +50,15 @@ bool lines_up(const Tensor& g, const Tensor& result) {
   return true;
 }
 
-bool all_zero(const Node* n, const Tensor* grads) {
+// Whether all gradients are zero, as a tensor: under vmap each sample has its own answer.
+Tensor all_zero(const Node* n, const Tensor* grads) {
+  Tensor out;
   for (int k = 0; k < n->output_count; ++k) {
-    if (grads[k] && op<"any">(op<"ne">(grads[k], 0)).tensor().data<bool>()[0]) return false;
+    if (!grads[k]) continue;
+    Tensor zero = op<"logical_not">(op<"any">(op<"ne">(grads[k], 0)));
+    out = out ? Tensor(op<"logical_and">(out, zero)) : zero;
   }
-  return true;
+  return out;
 }
 
 // The gradient whose zeros say which elements of `result` are to be zero; undefined if none does.
@@ -71,11 +75,9 @@ void keep_zeros(Node* n, const Tensor* grads, Tensor* results) {
   for (int i = 0; i < n->edge_count; ++i) {
     if (!n->edges[i].node || !results[i] || !holds(results[i], true, true)) continue;
     Tensor bad = op<"logical_not">(op<"isfinite">(results[i]));
-    if (Tensor g = deciding(n, grads, results[i])) {
-      bad = op<"logical_and">(bad, op<"eq">(g, 0));
-    } else if (!all_zero(n, grads)) {
-      continue;
-    }
+    Tensor g = deciding(n, grads, results[i]);
+    Tensor zero = g ? Tensor(op<"eq">(g, 0)) : all_zero(n, grads);
+    if (zero) bad = op<"logical_and">(bad, zero);
     results[i] = op<"masked_fill">(results[i], bad, 0);
   }
 }

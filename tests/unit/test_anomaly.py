@@ -334,3 +334,27 @@ def test_detection_belongs_to_the_thread() -> None:
         thread.start()
         thread.join()
     assert inside == [False]
+
+
+# --- under vmap -----------------------------------------------------------------------------------
+def test_good_values_pass_under_vmap() -> None:
+    with detect_anomaly():
+        got = ad.func.hessian(lambda x: (x**3).sum())(ad.ones(2))
+    assert got.tolist() == [[6.0, 0.0], [0.0, 6.0]]
+
+
+def test_a_bad_sample_is_found_under_vmap() -> None:
+    x = ad.tensor([[1.0, 2.0], [3.0, -1.0]])
+    text = message_of(lambda: ad.func.vmap(lambda row: row.log())(x))
+    assert text.startswith("Function 'log' produced nan values in the forward pass")
+    assert "float32 [2, 2]: min -1, max 3" in text
+
+
+def test_a_bad_gradient_of_a_sample_is_found_under_vmap() -> None:
+    x = ad.tensor([3.0, 0.0], requires_grad=True)
+    y = x.sqrt()
+    pull = ad.func.vmap(lambda g: ad.autograd.grad(y, x, g, retain_graph=True)[0])
+    text = message_of(lambda: pull(ad.tensor([[1.0, 1.0], [1.0, 0.0]])))
+    assert "returned nan values in its 0th output" in text
+    assert "gradient that arrived   float32 [2, 2] (all samples): min 0, max 1" in text
+    assert "strong_zeros" in text

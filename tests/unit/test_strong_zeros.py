@@ -175,3 +175,38 @@ def test_the_switch_nests_decorates_and_is_read_by_the_backward_pass() -> None:
 
     assert gradient().item() == 0
     assert grad(y, x)[0].isnan().all()  # type: ignore[union-attr]
+
+
+def test_it_works_under_vmap_for_each_sample() -> None:
+    def f(x: Any) -> Any:
+        return ad.where(x > 0, x.sqrt(), 0.0).sum()
+
+    with strong_zeros():
+        cubic = ad.func.hessian(lambda x: (x**3).sum())(ad.ones(2))
+        rows = ad.func.vmap(ad.func.grad(f))(ad.tensor([[4.0, 0.0], [0.0, 1.0]]))
+        second = ad.func.hessian(f)(ad.tensor([4.0, 0.0]))
+    assert cubic.tolist() == [[6.0, 0.0], [0.0, 6.0]]
+    assert rows.tolist() == [[0.25, 0.0], [0.0, 0.5]]
+    assert second.tolist() == [[-1 / 32, 0.0], [0.0, 0.0]]
+
+
+def test_a_whole_zero_gradient_is_kept_in_the_samples_that_have_one() -> None:
+    class Odd(Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * float("inf")
+
+    x = ad.ones(2, requires_grad=True)
+    y = Odd.apply(x)
+    with strong_zeros():
+        pulled = ad.func.vmap(lambda g: grad(y, x, g, retain_graph=True)[0])
+        rows = pulled(ad.tensor([[0.0, 0.0], [1.0, 1.0]]))
+    assert rows.tolist() == [[0.0, 0.0], [math.inf, math.inf]]
