@@ -74,7 +74,13 @@ def test_errors_of_the_rules_are_in_the_report():
     assert "backward         WRONG: RuntimeError: function FnBackward returned" in str(report)
     report = make(lambda ctx, x: 1 / 0).check(leaf(1.0))
     assert "forward          WRONG: ZeroDivisionError" in str(report)
-    assert "no argument is a floating-point" in str(Square.check(ad.arange(3)))
+
+
+@pytest.mark.parametrize("inputs", [(), (ad.arange(3),), (2.0, None)])
+def test_checking_nothing_is_refused(inputs):
+    cls = make(lambda ctx, *args: ad.ones(1), lambda ctx, g: None, "Nothing")
+    with pytest.raises(ValueError, match=r"Nothing\.check: there is nothing to check: no argument"):
+        cls.check(*inputs)
 
 
 def test_nested_and_changed_arguments():

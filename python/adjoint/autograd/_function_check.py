@@ -79,10 +79,10 @@ def check(
         return report
     tensors = subject.tensors
     if not tensors:
-        report.findings.append(
-            Finding("backward", None, "no argument is a floating-point or complex tensor")
+        raise ValueError(
+            f"{cls.__name__}.check: there is nothing to check: no argument is a floating-point or "
+            "complex tensor (an attribute of an object, or an item of a set, is no argument)"
         )
-        return report
     backward = _attempt("backward", _gradcheck, subject, tolerances)
     if backward.passed:
         count = "1 input" if len(tensors) == 1 else f"{len(tensors)} inputs"

@@ -217,6 +217,11 @@ class Function(metaclass=FunctionMeta):
         CheckReport
             True when all is right; prints what was found otherwise.
 
+        Raises
+        ------
+        ValueError
+            If no argument is a floating-point or complex tensor, so that nothing can be checked.
+
         Examples
         --------
         >>> import adjoint as ad
