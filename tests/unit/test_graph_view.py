@@ -256,6 +256,14 @@ def test_ops_of_several_results_and_changes_through_views_are_shown() -> None:
     assert "mul_ through a view" in str(ad.graph(z))
 
 
+def test_a_part_that_is_empty_says_that_nothing_matches() -> None:
+    x, other = ad.ones(3, requires_grad=True), ad.ones(3, requires_grad=True)
+    h = x.exp()
+    for part in (ad.graph(h).filter(op="nope"), ad.graph(h).between(h, other)):
+        assert len(part) == 0
+        assert str(part).endswith("(nothing matches)")
+
+
 def test_a_tensor_without_history_says_so() -> None:
     x = ad.ones(3)
     with pytest.raises(ValueError, match=r"nothing was recorded for output 0 \(shape \[3\]"):

@@ -22,7 +22,7 @@ class _Line(NamedTuple):
 def printed(graph: Graph, fold: bool, limit: int | None, width: int) -> str:
     """The whole text; see `Graph.tree`."""
     if not graph.nodes:
-        return f"{graph.title}\n(nothing was recorded)"
+        return f"{graph.title}\n(nothing matches)"
     with no_collection():
         spines = lay_out(graph)
         items: dict[int, list[Item]] = {id(s): list(s.rows) for s in spines}
