@@ -431,3 +431,11 @@ def test_bad_policies():
     with pytest.raises(TypeError, match="must return a CheckpointPolicy or a bool, got 'yes'"):
         checkpoint(chain, x, context_fn=selective(lambda *args: "yes"))
     chain(x).sum().backward()  # nothing is left behind
+
+
+def test_contexts_passed_in_place_of_their_function_are_refused():
+    x = ad.ones(2, requires_grad=True)
+    with pytest.raises(
+        TypeError, match=r"context_fn must be a function .* got .*functools.partial"
+    ):
+        checkpoint(ad.sin, x, context_fn=create_selective_checkpoint_contexts([ad.sin]))

@@ -90,6 +90,13 @@ def checkpoint(
         raise ValueError(
             f"determinism_check should be one of {list(METADATA_CHECKS)}, got {determinism_check}"
         )
+    if not callable(context_fn):
+        raise TypeError(
+            "checkpoint(): context_fn must be a function that returns two contexts, got "
+            f"{type(context_fn).__name__}: each call needs contexts of its own. fix: "
+            "context_fn=functools.partial(create_selective_checkpoint_contexts, policy), without "
+            "calling it"
+        )
     forward_context, recompute_context = context_fn()
     frame = Frame(
         function,
