@@ -188,6 +188,9 @@ void refuse_change_by_pack_hook(const Tensor& t) {
 }
 
 void changed_in_place(Node* n, const Tensor& t, uint32_t saved_version) {
+  // A leaf that requires grad is changed under no_grad only: mostly by an update.
+  const TensorObject* whole = t->base ? t->base : t.get();
+  bool update = (whole->flags & kRequiresGrad) && !whole->grad_fn;
   runtime_error(
       "one of the variables needed for gradient computation has been modified by an inplace "
       "operation: a value needed "
@@ -201,7 +204,9 @@ void changed_in_place(Node* n, const Tensor& t, uint32_t saved_version) {
       t->storage->changed.describe(), "          (now version ", t.version(),
       ")\n"
       "  fix: use the out-of-place form of the second line, or save a copy with .clone() before "
-      "it");
+      "it",
+      update ? "; or, if that line is the update of a parameter, call backward() before the update"
+             : "");
 }
 
 }  // namespace adjoint

@@ -119,7 +119,9 @@ bool parted(const Tensor& view) { return view->storage != view->base->storage; }
         t.has(kMultiView)
             ? "This view is the output of a function that returns multiple views. Such "
               "functions do not allow the output views to be modified inplace. You should "
-              "replace the inplace operation by an out-of-place one."
+              "replace the inplace operation by an out-of-place one. (fix: change the tensor "
+              "itself through an index: x[i].mul_(2) instead of `for r in x: r.mul_(2)`; for "
+              "split or chunk, x[a:b].mul_(2))"
             : "This view was created inside a custom Function (or because an input was "
               "returned as-is) and the autograd logic to handle view+inplace would override "
               "the custom backward associated with the custom Function, leading to incorrect "

@@ -378,3 +378,31 @@ def test_activations_in_place_can_be_differentiated(name):
     assert z.data_ptr() == y.data_ptr()
     (got,) = ad.autograd.grad(y.sum(), x)
     assert ad.allclose(got, want)
+
+
+# --- what the messages advise ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", [lambda w: w, lambda w: w.t()], ids=["itself", "view"])
+def test_an_update_before_backward_is_told_to_come_after_it(use):
+    w, x = leaf(2, 2), leaf(2, 2)
+    loss = (x @ use(w)).sum()
+    with ad.no_grad():
+        w -= 0.1
+    with pytest.raises(RuntimeError, match=r"call backward\(\) before the update"):
+        loss.backward()
+    h = w * 1
+    loss = (h * h).sum()
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="inplace") as error:
+        loss.backward()
+    assert "update" not in str(error.value)
+
+
+def test_changing_what_an_iteration_gives_is_told_to_index():
+    x = leaf(2, 2).clone()
+    with pytest.raises(RuntimeError, match=r"x\[i\].mul_\(2\) instead of"):
+        for row in x:
+            row.mul_(2)
+    for i in range(2):
+        x[i].mul_(2)
