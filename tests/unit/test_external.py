@@ -533,3 +533,23 @@ def test_it_is_a_decorator_too() -> None:
     x = leaf(0.5)
     wave(x).backward()
     close(x.grad, math.cos(0.5), 1e-15)
+
+
+def test_the_transforms_work_through_it() -> None:
+    from adjoint.func import grad, hessian, jacfwd, jacrev, vmap
+
+    def plain(v: ad.Tensor) -> ad.Tensor:
+        return v.sin() * v.sum()
+
+    f = ad.external(lambda v: np.sin(v) * v.sum())
+    x = ad.tensor([0.3, 0.5], dtype=ad.float64)
+    rows = ad.rand(3, 2, dtype=ad.float64)
+    close(jacrev(f)(x), jacrev(plain)(x))
+    close(jacfwd(f)(x), jacrev(plain)(x))
+    close(hessian(lambda v: f(v).sum())(x), hessian(lambda v: plain(v).sum())(x), 1e-6)
+    close(vmap(f)(rows), vmap(plain)(rows))
+    each = vmap(grad(lambda v: f(v).sum()))(rows)
+    close(each, vmap(grad(lambda v: plain(v).sum()))(rows))
+    batched = ad.external(lambda v: np.sin(v) * v.sum(-1, keepdims=True), batched=True)
+    close(vmap(batched)(rows), vmap(plain)(rows))
+    assert batched.evaluator.count == 1

@@ -52,13 +52,10 @@ class ExternalFunction(Function):
             user = call.recorded_vjp(saved, grads)
             if user is not None:
                 return (None, *user)
-            given = _zeros_for(grads, list(saved[count:]))
-            problem = call.problem(saved, wanted)
-            chosen = [t for t, w in zip(saved[:count], wanted, strict=True) if w]
-            found = iter(Pull.apply(problem, len(chosen), *chosen, *problem.useful(given)))
-            return (None, *(next(found) if w else None for w in wanted))
+        given = _zeros_for(grads, list(saved[count:]))
         problem = call.problem(saved, wanted)
-        found = iter(problem.pull(problem.useful(grads)))
+        chosen = [t for t, w in zip(saved[:count], wanted, strict=True) if w]
+        found = iter(Pull.apply(problem, len(chosen), *chosen, *problem.useful(given)))
         return (None, *(next(found) if w else None for w in wanted))
 
     @staticmethod
@@ -92,6 +89,10 @@ class Pull(Function):
         return tuple(problem.pull(given[count:]))
 
     @staticmethod
+    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Pull, problem, count, given)
+
+    @staticmethod
     @once_differentiable
     def backward(ctx: Any, *w: Any) -> Any:
         problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
@@ -103,7 +104,10 @@ class Pull(Function):
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
         problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, du = tangents[: ctx.count], tangents[ctx.count :]
-        return _sum(problem.bend(u, w) if _any(w) else None, problem.pull(du) if _any(du) else None)
+        return _sum(
+            _second(Bend, problem, u, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _first(Pull, ctx, du) if _any(du) else None,
+        )
 
 
 class Push(Function):
@@ -115,6 +119,10 @@ class Push(Function):
         ctx.save_for_backward(*given)
         ctx.save_for_forward(*given)
         return tuple(problem.push(given[count:]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Push, problem, count, given)
 
     @staticmethod
     @once_differentiable
@@ -130,8 +138,82 @@ class Push(Function):
         problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, dv = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            problem.twist(v, w) if _any(w) else None, problem.push(dv) if _any(dv) else None
+            _second(Twist, problem, v, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _first(Push, ctx, dv) if _any(dv) else None,
         )
+
+
+class Bend(Function):
+    """The derivative of J(x)'u along w; ``count`` is the number of u."""
+
+    @staticmethod
+    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        return tuple(problem.bend(given[:count], given[count:]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Bend, problem, count, given)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+
+class Twist(Function):
+    """The derivative of J(x)v along w; ``count`` is the number of v."""
+
+    @staticmethod
+    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        return tuple(problem.twist(given[:count], given[count:]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Twist, problem, count, given)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+
+_NO_THIRD = (
+    "an external has no third derivative by differences; "
+    "fix: give a vjp= written with tensors (arrays='tensor'), which is recorded to any order"
+)
+
+
+def _second(of: Any, problem: Any, u: Any, w: Any, like: Any) -> Any:
+    return of.apply(problem, len(u), *u, *_zeros_for(w, list(like)))
+
+
+def _first(of: Any, ctx: Any, tangents: Any) -> Any:
+    saved = ctx.saved_tensors
+    given = _zeros_for(tangents, list(saved[ctx.count :]))
+    return of.apply(ctx.problem, ctx.count, *saved[: ctx.count], *given)
+
+
+def _each(size: int, dims: Any, of: Any, problem: Any, count: int, given: Any) -> Any:
+    """A batch of vectors through one linear map, for vmap: the Jacobian is found once."""
+    if of in (Pull, Push) and any(d is not None for d in dims[:count]):
+        raise RuntimeError(
+            "vmap over the derivative of an external whose input is batched too; "
+            "fix: put the derivative inside the function that vmap gets: vmap(grad(f))"
+        )
+    rows = []
+    for i in range(size):
+        # Applied as a node again: other transforms around this one must see it.
+        pairs = zip(given, dims, strict=True)
+        row = [v if d is None else v.select(d, i) for v, d in pairs]
+        rows.append(of.apply(problem, count, *row))
+    made = tuple(_core.stack(list(column)) for column in zip(*rows, strict=True))
+    return made, (0,) * len(made)
 
 
 def _any(items: Any) -> bool:
