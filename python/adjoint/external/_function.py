@@ -18,7 +18,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint.autograd.function import Function, once_differentiable
+from adjoint.autograd.function import Function
 
 __all__ = ["ExternalFunction"]
 
@@ -93,11 +93,15 @@ class Pull(Function):
         return _each(info.batch_size, in_dims[2:], Pull, problem, count, given)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *w: Any) -> Any:
         problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
-        by_x = problem.bend(u, w)
-        by_u = problem.push(w) if any(ctx.needs_input_grad[2 + ctx.count :]) else [None] * len(u)
+        x = ctx.saved_tensors[: ctx.count]
+        needs = ctx.needs_input_grad
+        no_x: list[Any] = [None] * ctx.count
+        by_x = _second(Bend, problem, u, w, x) if any(needs[2 : 2 + ctx.count]) else no_x
+        by_u: Any = [None] * len(u)
+        if any(needs[2 + ctx.count :]):
+            by_u = Push.apply(problem, ctx.count, *x, *w)
         return (None, None, *by_x, *by_u)
 
     @staticmethod
@@ -125,12 +129,15 @@ class Push(Function):
         return _each(info.batch_size, in_dims[2:], Push, problem, count, given)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *u: Any) -> Any:
         problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
         needs = ctx.needs_input_grad
-        by_x = problem.bend(u, v) if any(needs[2 : 2 + ctx.count]) else [None] * ctx.count
-        by_v = problem.pull(u) if any(needs[2 + ctx.count :]) else [None] * len(v)
+        x = ctx.saved_tensors[: ctx.count]
+        no_x: list[Any] = [None] * ctx.count
+        by_x = _second(Bend, problem, u, v, x) if any(needs[2 : 2 + ctx.count]) else no_x
+        by_v: Any = [None] * len(v)
+        if any(needs[2 + ctx.count :]):
+            by_v = Pull.apply(problem, ctx.count, *x, *u)
         return (None, None, *by_x, *by_v)
 
     @staticmethod
@@ -148,7 +155,7 @@ class Bend(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(problem.bend(given[:count], given[count:]))
+        return tuple(problem.bend(given[:count], _middle(given, count)))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -168,7 +175,7 @@ class Twist(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(problem.twist(given[:count], given[count:]))
+        return tuple(problem.twist(given[:count], _middle(given, count)))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -190,7 +197,13 @@ _NO_THIRD = (
 
 
 def _second(of: Any, problem: Any, u: Any, w: Any, like: Any) -> Any:
-    return of.apply(problem, len(u), *u, *_zeros_for(w, list(like)))
+    # x goes in too, though the values are with the problem: a third derivative must be noticed.
+    return of.apply(problem, len(u), *u, *_zeros_for(w, list(like)), *like)
+
+
+def _middle(given: Any, count: int) -> Any:
+    """w, of u, w and x."""
+    return given[count : count + (len(given) - count) // 2]
 
 
 def _first(of: Any, ctx: Any, tangents: Any) -> Any:
