@@ -56,7 +56,8 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
     if not used.any():
         return 1.0, -1.0
     sizes = steps.sizes(order)[used] / np.abs(v[used])
-    size = float(np.min(sizes))
+    # One input that happens to be near zero must not shorten the step of all.
+    size = float(min(np.exp(np.mean(np.log(sizes))), 1e3 * np.min(sizes)))
     x, high, low = steps.problem.x[used], steps.high[used], steps.low[used]
     towards, away = (
         np.where(v[used] > 0, high - x, x - low),
