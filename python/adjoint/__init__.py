@@ -204,4 +204,6 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from ._missing import missing
+
+    raise missing(__name__, name)

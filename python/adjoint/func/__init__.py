@@ -6,6 +6,11 @@ and results, on tensors and on structures of them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from adjoint._missing import missing as _missing
+
 from ._forward import hvp as hvp
 from ._forward import jvp as jvp
 from ._forward import linearize as linearize
@@ -33,3 +38,9 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

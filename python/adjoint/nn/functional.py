@@ -4,6 +4,10 @@ Where the core has an op the function calls it; the others are written from ops,
 derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_layers.py`.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from adjoint._missing import missing as _missing
 from adjoint.nn._activations import celu as celu
 from adjoint.nn._activations import elu as elu
 from adjoint.nn._activations import gelu as gelu
@@ -106,3 +110,9 @@ __all__ = [
     "tanhshrink",
     "threshold",
 ]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

@@ -1,0 +1,35 @@
+"""Names of PyTorch that are not there say so."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import adjoint as ad
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "whole"),
+    [
+        (ad, "fft", "fft"),
+        (ad.nn, "Conv2d", "nn.Conv2d"),
+        (ad.nn.functional, "conv2d", "nn.functional.conv2d"),
+        (ad.func, "functional_call", "func.functional_call"),
+    ],
+)
+def test_a_missing_name_points_to_the_limits(module: object, name: str, whole: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(module, name)
+    text = str(error.value)
+    assert f"has no attribute '{name}': adjoint has no {whole} (docs/limits.md" in text
+    assert not hasattr(module, name)
+    assert pickle.loads(pickle.dumps(error.value)).args == (text,)
+
+
+def test_private_names_and_imports_fail_as_ever() -> None:
+    with pytest.raises(AttributeError) as error:
+        _ = ad._nothing
+    assert str(error.value) == "module 'adjoint' has no attribute '_nothing'"
+    with pytest.raises(ImportError, match="cannot import name 'Conv2d'"):
+        from adjoint.nn import Conv2d  # type: ignore[attr-defined]  # noqa: F401
