@@ -192,6 +192,18 @@ def test_several_breaks_come_in_order_from_the_loss() -> None:
     assert "All 2 breaks lie on the way; the first one is nearest to loss" in found.text
 
 
+def test_a_leaf_made_from_a_detached_result_is_a_break() -> None:
+    x = leaf(1.0, 2.0)
+    hidden = x.tanh()
+    start = hidden.detach().requires_grad_()
+    loss = (start * 2).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.status == "broken"
+    assert [b.reason for b in found.breaks] == ["detach"]
+    assert "start = hidden.detach().requires_grad_()" in found.text
+    assert ad.explain_grad(loss, start).status == "flows"
+
+
 def test_a_way_cut_off_beside_a_whole_one_is_mentioned() -> None:
     x = leaf(1.0, 2.0)
     loss = (x * x.detach()).sum()
@@ -319,6 +331,7 @@ def test_a_custom_function_that_returns_none() -> None:
     y = Forgetful.apply(x)
     found = ad.explain_grad(y.sum(), x)
     assert found.status == "withheld"
+    assert "fills it" not in found.text
     assert "is None: a path leads there, but no gradient came along it" in found.text
     assert "ForgetfulBackward returned None for this input" in found.text
     assert "y = Forgetful.apply(x)" in found.text

@@ -293,6 +293,12 @@ def test_an_analytical_jacobian_tells_whether_backward_repeats_itself() -> None:
 
 
 @both_modes
+def test_a_function_without_a_result_is_refused(fast: bool) -> None:
+    with pytest.raises(ValueError, match="return tensors, but it returned None"):
+        gradcheck(lambda x: None, (leaf(3),), fast_mode=fast)
+
+
+@both_modes
 def test_some_input_must_require_grad(fast: bool) -> None:
     with pytest.raises(ValueError, match="expects at least one input tensor to require gradient"):
         gradcheck(lambda x: x, (ad.rand(3),), raise_exception=False, fast_mode=fast)

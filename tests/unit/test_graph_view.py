@@ -272,6 +272,8 @@ def test_a_tensor_without_history_says_so() -> None:
         ad.graph([])
     with pytest.raises(TypeError, match="expected a Tensor or a node, got int"):
         ad.graph([1])
+    with pytest.raises(TypeError, match="expected a Tensor or a node, got int"):
+        ad.graph(1)
 
 
 def test_dot_has_every_node_and_edge_and_escapes_labels() -> None:

@@ -74,7 +74,8 @@ def graph(
 
 
 def _graph(outputs: Any, names: Mapping[str, Tensor] | None, frame: FrameType) -> Graph:
-    items = [outputs] if isinstance(outputs, (Tensor, Node)) else list(outputs)
+    one = isinstance(outputs, (Tensor, Node)) or not hasattr(outputs, "__iter__")
+    items = [outputs] if one else list(outputs)
     if not items:
         raise ValueError("graph(): no outputs were given")
     nodes = [_start(item, i) for i, item in enumerate(items)]

@@ -106,6 +106,10 @@ def search(loss: Tensor, target: Node) -> Search:
             if child is not None and id(child) not in came:
                 waiting.appendleft((child, id(node), None))
         _follow_cuts(node, id(node), waiting, others)
+        # A leaf that x.detach().requires_grad_() made is where x's history ended.
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            _follow_cuts(leaf, id(node), waiting, others)
     return Search([], False, list(others))
 
 

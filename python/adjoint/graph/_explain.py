@@ -214,7 +214,8 @@ class _Case:
         freed = [n for n in between if n.freed]
         seen = None if freed else probe(self.loss, self.x, between)
         status, nodes, lines = self.verdict(between, seen)
-        lines += self.grad_lines(freed)
+        if status != "withheld":
+            lines += self.grad_lines(freed)
         lines += _partly_broken(between, target)
         lines.append(f"  {_path_count(between)}:")
         lines.append(_indented(between.tree(limit=60)))

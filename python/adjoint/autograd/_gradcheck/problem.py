@@ -107,7 +107,13 @@ class Problem:
         self.tensors = named_tensors(arguments)
         self.inputs = [item for item in self.tensors if item.tensor.requires_grad]
         check_inputs(self.tensors, self.inputs)
-        self.results = named_tensors(as_tuple(self.call()))
+        returned = self.call()
+        self.results = named_tensors(as_tuple(returned))
+        if returned is None:  # a forgotten return would pass without anything being checked
+            raise ValueError(
+                "gradcheck expects `func` to return tensors, but it returned None: there is "
+                "nothing to check.\n  fix: return the result of the computation"
+            )
         refuse_layouts(self.results, "output")
         self.kept = [n for n, item in enumerate(self.results) if item.tensor.requires_grad]
         self.differentiable = bool(self.kept)
