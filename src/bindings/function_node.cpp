@@ -104,14 +104,20 @@ PyObject* set_field(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+const char* how_to_save(PyObject* o) {
+  if (PyDict_Check(o)) return "save the tensors in a dict: ctx.save_for_backward(*d.values())";
+  if (PyList_Check(o) || PyTuple_Check(o))
+    return "save the tensors in it one by one: ctx.save_for_backward(*tensors)";
+  return "keep other things as attributes: ctx.name = value";
+}
+
 // save_for_backward(*tensors)
 PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (args[i] == Py_None || is_tensor(args[i])) continue;
     PyErr_Format(PyExc_TypeError,
-                 "save_for_backward can only save variables, but argument %zd is of type %s "
-                 "(keep other things as attributes: ctx.name = value)",
-                 i, Py_TYPE(args[i])->tp_name);
+                 "save_for_backward can only save variables, but argument %zd is of type %s (%s)",
+                 i, Py_TYPE(args[i])->tp_name, how_to_save(args[i]));
     return nullptr;
   }
   return set_field<&FunctionNode::to_save>(o, args, count);

@@ -711,3 +711,17 @@ def test_the_node_can_be_applied_by_hand():
     assert y.grad_fn.apply(ad.ones(1)).tolist() == [6.0]
     assert y.grad_fn.metadata == {}
     assert y.grad_fn.source[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("what", "advice"),
+    [
+        ({"a": 1}, r"of type dict \(save the tensors in a dict: .*\*d\.values\(\)\)"),
+        ([1], r"of type list \(save the tensors in it one by one: .*\*tensors\)"),
+        (3, r"of type int \(keep other things as attributes: ctx\.name = value\)"),
+    ],
+)
+def test_what_cannot_be_saved_is_named_with_the_way_to_keep_it(what, advice):
+    cls = make(lambda ctx, x: ctx.save_for_backward(what), lambda ctx, g: g)
+    with pytest.raises(TypeError, match="save_for_backward can only save variables.*" + advice):
+        cls.apply(leaf(1.0))
