@@ -3,6 +3,8 @@
 // The node is made first: user code sees it as `ctx` while forward runs without recording. Then
 // each output gets its history. An input that is returned becomes a view of itself, since it cannot
 // have two histories; one that was changed in place is rebased as by an in-place op.
+#include <array>
+
 #include "../engine/anomaly.h"
 #include "../graph/intermediate.h"
 #include "../graph/retained.h"
@@ -31,48 +33,75 @@ Object as_tuple(Arguments a) {
   return all;
 }
 
-bool may_hold_tensors(PyObject* o, int depth);
-
-bool any_holds_tensors(PyObject* dict, int depth) {
-  PyObject *key, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-    if (may_hold_tensors(value, depth + 1)) return true;
+// Whether arguments hold tensors to be differentiated, or might: then they are taken apart, and
+// searched, in Python. A search that gets long ends in "might".
+class TensorSearch {
+ public:
+  bool may_hold(PyObject* o, int depth = 0) {
+    if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+        PyUnicode_CheckExact(o) || depth > 32)
+      return false;
+    if (is_tensor(o))
+      return needs_grad(as_tensor(o)) || (g_transformed && may_have_tangent(as_tensor(o)));
+    if (--left_ < 0) return true;
+    if (PyTuple_Check(o) || PyList_Check(o)) return in_sequence(o, depth);
+    if (PyDict_Check(o)) return in_dict(o, depth);
+    if (PyMethod_Check(o)) return may_hold(PyMethod_GET_SELF(o), depth + 1);
+    return PyAnySet_Check(o) || is_other_container(Py_TYPE(o)) || in_object(o, depth);
   }
-  return false;
-}
 
-// Objects of Python classes: dataclasses are structures, tensors in others would be lost. What can
-// be called (functions, modules) brings its own ways to differentiate.
-bool object_may_hold_tensors(PyObject* o, int depth) {
-  static PyObject* fields = interned("__dataclass_fields__");
-  PyTypeObject* type = Py_TYPE(o);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_call || PyType_Check(o)) return false;
-  Object held = Object::steal(PyObject_GenericGetDict(o, nullptr));
-  if (!held) PyErr_Clear();
-  if (held && PyDict_Check(held.get()) && any_holds_tensors(held.get(), depth)) return true;
-  return !held && _PyType_Lookup(type, fields);  // a dataclass with slots
-}
-
-// Whether an argument holds tensors to be differentiated, or might: then it is taken apart.
-bool may_hold_tensors(PyObject* o, int depth) {
-  if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-      PyUnicode_CheckExact(o) || depth > 32)
-    return false;
-  if (is_tensor(o))
-    return needs_grad(as_tensor(o)) || (g_transformed && may_have_tangent(as_tensor(o)));
-  if (PyTuple_Check(o) || PyList_Check(o)) {
+ private:
+  bool in_sequence(PyObject* o, int depth) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-      if (may_hold_tensors(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
+      if (may_hold(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
     }
     return false;
   }
-  if (PyDict_Check(o)) return any_holds_tensors(o, depth);
-  return object_may_hold_tensors(o, depth);
-}
+
+  bool in_dict(PyObject* dict, int depth) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+      if (may_hold(value, depth + 1)) return true;
+    }
+    return false;
+  }
+
+  // Objects of Python classes: dataclasses are structures, tensors in others would be lost. What
+  // can be called (functions, modules) brings its own ways to differentiate.
+  bool in_object(PyObject* o, int depth) {
+    static PyObject* slots = interned("__slots__");
+    PyTypeObject* type = Py_TYPE(o);
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_call || PyType_Check(o)) return false;
+    Object held = Object::steal(PyObject_GenericGetDict(o, nullptr));
+    if (!held) PyErr_Clear();
+    if (held && PyDict_Check(held.get()) && in_dict(held.get(), depth)) return true;
+    return _PyType_Lookup(type, slots);
+  }
+
+  // Never freed: it is needed as long as Python runs.
+  static PyObject* kept(const char* module, const char* name) {
+    Object from = checked(PyImport_ImportModule(module));
+    return checked(PyObject_GetAttrString(from.get(), name)).release();
+  }
+
+  static bool is_other_container(PyTypeObject* type) {
+    static const std::array<PyObject*, 3> types{kept("collections", "deque"),
+                                                kept("types", "SimpleNamespace"),
+                                                kept("functools", "partial")};
+    if (type == &PyDictValues_Type || type == &PyDictItems_Type) return true;
+    for (PyObject* t : types) {
+      if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(t))) return true;
+    }
+    return false;
+  }
+
+  int left_ = 1000;
+};
 
 bool is_nested(Arguments a) {
+  TensorSearch search;
   for (Py_ssize_t i = 0; i < a.count; ++i) {
-    if (!is_tensor(a.items[i]) && may_hold_tensors(a.items[i], 0)) return true;
+    if (!is_tensor(a.items[i]) && search.may_hold(a.items[i])) return true;
   }
   return false;
 }

@@ -439,3 +439,19 @@ def test_contexts_passed_in_place_of_their_function_are_refused():
         TypeError, match=r"context_fn must be a function .* got .*functools.partial"
     ):
         checkpoint(ad.sin, x, context_fn=create_selective_checkpoint_contexts([ad.sin]))
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_methods_of_objects_that_hold_tensors_can_be_checkpointed(use_reentrant):
+    class Scale:
+        def __init__(self) -> None:
+            self.w = ad.ones(2, requires_grad=True)
+
+        def run(self, x):
+            return self.w * x
+
+    scale = Scale()
+    x = ad.ones(2, requires_grad=True)
+    checkpoint(scale.run, x, use_reentrant=use_reentrant).sum().backward()
+    assert scale.w.grad is not None
+    assert scale.w.grad.tolist() == [1.0, 1.0]

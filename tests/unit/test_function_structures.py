@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-from collections import namedtuple
+from collections import deque, namedtuple
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,10 +199,63 @@ def test_tensors_hidden_in_objects_are_refused():
         cls.apply(x, Holder(leaf(2.0)))
 
 
+class Slotted:
+    __slots__ = ("empty", "t")
+
+    def __init__(self, t):
+        self.t = t
+
+
+class Runner(Holder):
+    def run(self):
+        return self.t
+
+
+HIDING = [
+    (lambda t: {t}, r"list(h)[0]"),
+    (lambda t: frozenset([t]), r"list(h)[0]"),
+    (lambda t: {"a{}": t}.values(), r"list(h)[0]"),
+    (lambda t: {"a": t}.items(), r"list(h)[0][1]"),
+    (lambda t: SimpleNamespace(t=t), "h.t"),
+    (Slotted, "h.t"),
+    (lambda t: Holder(Holder(t)), "h.t.t"),
+    (lambda t: Holder(Slotted([t])), "h.t.t[0]"),
+    (lambda t: Holder([1, {"a{}": t}]), "h.t[1]['a{}']"),
+    (lambda t: partial(max, t), "h.args[0]"),
+    (lambda t: partial(max, key=[t]), "h.keywords['key'][0]"),
+    (lambda t: Runner(t).run, "h.__self__.t"),
+    (lambda t: [Runner(t).run], "h[0].__self__.t"),
+]
+
+
+@pytest.mark.parametrize(("hide", "path"), HIDING, ids=[path for _, path in HIDING])
+def test_hidden_tensors_are_found_wherever_they_are(hide, path):
+    cls = make(lambda ctx, x, h: x * 2, lambda ctx, g: (g, None), "Fn")
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError) as e:
+        cls.apply(x, hide(leaf(2.0)))
+    assert str(e.value).startswith(f"Fn.apply: {path}, a tensor that requires grad, is hidden in")
+    cls.apply(x, hide(ad.ones(1)))  # needs no gradient
+
+
+def test_a_deque_is_a_structure():
+    cls = make(lambda ctx, d: d[0] * d[1], lambda ctx, g: deque([g * 2, g * 3]))
+    x, y = leaf(1.0), leaf(2.0)
+    cls.apply(deque([x, y])).backward()
+    assert (x.grad.item(), y.grad.item()) == (2, 3)
+
+
+def test_objects_that_hold_one_another_end():
+    a, b = Holder(None), Holder(None)
+    a.t, a.u, b.t, b.u = b, b, a, a
+    make(lambda ctx, x, h: x * 2, lambda ctx, g: (g, None)).apply(leaf(1.0), a)
+
+
 def test_what_can_be_called_may_hold_tensors():
     layer = ad.nn.Linear(1, 1)
     cls = make(lambda ctx, run, x: run(x), lambda ctx, g: (None, g))
-    cls.apply(layer, leaf(1.0)).backward()
+    for run in (layer, layer.forward, partial(layer), lambda x: layer(x), Holder(layer).t):
+        cls.apply(run, leaf(1.0)).backward()
 
 
 def test_cyclic_arguments_end():

@@ -14,6 +14,7 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 from . import forward_ad
+from ._hidden import INNOCENT, hidden_tensor
 
 if TYPE_CHECKING:
     from .function import Function
@@ -172,19 +173,22 @@ def _has_tangent(tensor: Tensor) -> bool:
 
 def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: Any) -> None:
     """A tensor inside an object that is no structure would silently get no gradient."""
-    held = getattr(leaf, "__dict__", None)
-    if not isinstance(held, dict) or callable(leaf):
+    if type(leaf) in INNOCENT:
         return
-    for attribute, value in held.items():
-        if isinstance(value, Tensor) and value.requires_grad:
-            name = argument_names(cls, argument + 1)[argument]
-            where = f"{_tree.paths(spec, name)[k]}.{attribute}"
-            raise RuntimeError(
-                f"{cls.__name__}.apply: {where}, a tensor that requires grad, is hidden in an "
-                f"object of class {type(leaf).__name__}, where it would silently get no gradient.\n"
-                f"  fix: pass {attribute} as an argument of its own, make {type(leaf).__name__} a "
-                f"dataclass, or pass {attribute}.detach() if it needs no gradient"
-            )
+    found = hidden_tensor(leaf)
+    if found is None:
+        return
+    root = _tree.paths(spec, argument_names(cls, argument + 1)[argument])[k]
+    where = found.format(root)
+    kind = type(leaf).__name__
+    what = where.rpartition(".")[2] if where.startswith(f"{root}.") else where
+    remedy = f"make {kind} a dataclass" if hasattr(leaf, "__dict__") else "pass a list of tensors"
+    raise RuntimeError(
+        f"{cls.__name__}.apply: {where}, a tensor that requires grad, is hidden in an "
+        f"object of class {kind}, where it would silently get no gradient.\n"
+        f"  fix: pass {what} as an argument of its own, {remedy}, or pass "
+        f"{what}.detach() if it needs no gradient"
+    )
 
 
 def argument_names(cls: type[Function], count: int) -> list[str]:

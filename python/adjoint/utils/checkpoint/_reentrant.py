@@ -91,7 +91,9 @@ def run_reentrant(
 ) -> Any:
     """Call ``function`` as one node, on the leaves of its arguments and of its result."""
     if not any(map(_tree.is_structure, args)):
-        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+        # A bound method or a partial may hold tensors: the backward pass inside reaches them, so
+        # they are not lost, as custom functions would take them to be.
+        return CheckpointFunction.apply(lambda *xs: function(*xs), preserve_rng_state, *args)
     leaves, arguments = _tree.flatten(args)
     built: list[Any] = []
 
