@@ -455,3 +455,20 @@ def test_methods_of_objects_that_hold_tensors_can_be_checkpointed(use_reentrant)
     checkpoint(scale.run, x, use_reentrant=use_reentrant).sum().backward()
     assert scale.w.grad is not None
     assert scale.w.grad.tolist() == [1.0, 1.0]
+
+
+def test_forward_over_reverse_through_a_checkpoint_is_refused():
+    def f(x):
+        return checkpoint(lambda y: (y * y * y).sum(), x)
+
+    x = ad.tensor([1.0, 2.0])
+    pushed = ad.func.grad(f)
+    for run in (
+        lambda: ad.func.hessian(f)(x),
+        lambda: ad.func.jvp(pushed, (x,), (ad.ones(2),)),
+        lambda: ad.func.jacfwd(ad.func.jacfwd(pushed))(x),
+    ):
+        with pytest.raises(RuntimeError, match="carries a tangent"):
+            run()
+    assert ad.func.jvp(f, (x,), (ad.ones(2),))[1].item() == 15
+    assert ad.func.jacrev(ad.func.jacrev(f))(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]

@@ -21,6 +21,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint.autograd.forward_ad import unpack_dual
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
 from adjoint.random import fork_rng, get_rng_state, set_rng_state
@@ -155,6 +156,12 @@ class Frame:
         return result
 
     def _promise(self, tensor: Tensor) -> _Promise:
+        if unpack_dual(tensor).tangent is not None:
+            raise RuntimeError(
+                "checkpoint: a value saved for backward carries a tangent of forward mode (as in "
+                "func.hessian or func.hvp), which the second run would lose.\n"
+                "  fix: use func.jacrev(func.jacrev(f)), or leave the checkpoint out"
+            )
         promise = _Promise(self)
         self.promises.append(weakref.ref(promise))
         self.metadata.append(self.metadata_of(tensor))
