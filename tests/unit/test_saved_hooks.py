@@ -401,3 +401,14 @@ def test_backward_twice_through_as_strided_needs_no_retain_graph():
     y.backward()
     y.backward()
     assert x.grad.tolist() == [2.0, 0.0, 2.0, 0.0]
+
+
+def test_save_on_cpu_refuses_tangents_that_its_copies_would_lose():
+    def f(x):
+        with ad.autograd.graph.save_on_cpu():
+            return (x * x * x).sum()
+
+    x = ad.tensor([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"save_on_cpu: .* carries a tangent"):
+        ad.func.hessian(f)(x)
+    assert ad.func.jacrev(ad.func.jacrev(f))(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]

@@ -78,7 +78,19 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        super().__init__(lambda tensor: tensor.detach().clone(), lambda packed: packed)
+        super().__init__(_copied, lambda packed: packed)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    from .forward_ad import unpack_dual
+
+    if unpack_dual(tensor).tangent is not None:
+        raise RuntimeError(
+            "save_on_cpu: a value saved for backward carries a tangent of forward mode (as in "
+            "func.hessian or func.hvp), which its copy would lose.\n"
+            "  fix: use func.jacrev(func.jacrev(f)), or leave save_on_cpu out"
+        )
+    return tensor.detach().clone()
 
 
 class _DisableHooks(contextlib.ContextDecorator):
