@@ -20,7 +20,7 @@ __all__ = ["INNOCENT", "hidden_tensor"]
 INNOCENT = frozenset({type(None), bool, int, float, complex, str, bytes, type})
 _DEPTH = 4
 _COUNT = 1000  # things looked at, so that a large object costs little
-_UNORDERED: tuple[type, ...] = (set, frozenset, type({}.values()), type({}.items()))
+_UNORDERED: Any = (set, frozenset, type({}.values()), type({}.items()))
 
 
 def hidden_tensor(leaf: Any) -> str | None:
