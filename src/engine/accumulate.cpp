@@ -104,7 +104,8 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
 }  // namespace
 
 void accumulate_grad(TensorObject* leaf, const Tensor& grad) {
-  if (!grad) return;
+  // requires_grad may have been turned off after the graph was recorded: the leaf is frozen.
+  if (!grad || !(leaf->flags & kRequiresGrad)) return;
   Tensor alive = Tensor::borrow(leaf);
   add_to_leaf(leaf, grad);
   if (leaf->extra && leaf->extra->post_accumulate)

@@ -172,3 +172,13 @@ def test_backward_into_a_tensor_that_is_no_leaf() -> None:
     assert y.grad.item() == 3.0 and x.grad is None and y.retains_grad
     z.backward(inputs={"y": y, "x": x})
     assert y.grad.item() == 6.0 and x.grad.item() == 6.0
+
+
+def test_a_leaf_frozen_after_the_forward_gets_no_gradient() -> None:
+    x, w = ad.ones(2, requires_grad=True), ad.ones(2, requires_grad=True)
+    y = (x * w).sum()
+    seen: list[Any] = []
+    x.register_post_accumulate_grad_hook(seen.append)
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None and not seen and w.grad.tolist() == [1.0, 1.0]
