@@ -291,7 +291,8 @@ void Run::pause() {
 }
 
 void Run::run_nodes() {
-  constexpr uint32_t kSignals = 32, kPause = 2048;  // nodes between two looks
+  // Nodes between two looks. A node of large matrices takes long, so signals are looked at often.
+  constexpr uint32_t kSignals = 8, kPause = 2048;
   for (uint32_t count = 1; Node* node = ready_.pop(); ++count) {
     NodeReference held(node);
     run_node(node);
