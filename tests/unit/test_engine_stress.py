@@ -166,9 +166,13 @@ def test_a_long_pass_lets_other_threads_work() -> None:
     thread = threading.Thread(target=other)
     thread.start()
     ready.wait()
-    before = count[0]
-    y.backward()
-    during = count[0] - before
+    during = 0
+    for _ in range(10):  # a busy machine may not run the other thread during one of them
+        before = count[0]
+        y.backward(retain_graph=True)
+        during = count[0] - before
+        if during:
+            break
     over.set()
     thread.join()
     assert during > 0
