@@ -3,6 +3,8 @@
 // fit.h, plan.h and accumulate.cpp hold what a pass needs besides.
 #include "engine.h"
 
+#include <chrono>
+
 #include "../graph/foreign_node.h"
 #include "../ops/op.h"
 #include "../ops/reuse.h"
@@ -290,16 +292,24 @@ void Run::pause() {
   if (engine_hooks.interrupted()) throw PythonError{};
 }
 
+// Note [A turn for others]. A thread that waits for the GIL asks for it after 5 ms without a change
+// of hands; only then is it sure to get it. To let go more often would start its patience anew each
+// time.
 void Run::run_nodes() {
+  using Clock = std::chrono::steady_clock;
   // Nodes between two looks. A node of large matrices takes long, so signals are looked at often.
-  constexpr uint32_t kSignals = 8, kPause = 2048;
+  constexpr uint32_t kSignals = 8, kClock = 64;
+  constexpr auto kTurn = std::chrono::milliseconds(6);
+  Clock::time_point last = Clock::now();
   for (uint32_t count = 1; Node* node = ready_.pop(); ++count) {
     NodeReference held(node);
     run_node(node);
-    if (count % kSignals == 0) {
-      if (count % kPause == 0) pause();
-      if (engine_hooks.interrupted()) throw PythonError{};
+    if (count % kSignals != 0) continue;
+    if (count % kClock == 0 && Clock::now() - last > kTurn) {
+      pause();
+      last = Clock::now();
     }
+    if (engine_hooks.interrupted()) throw PythonError{};
   }
 }
 
