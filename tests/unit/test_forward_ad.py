@@ -70,7 +70,8 @@ def test_a_cycle_through_a_tangent_is_collected() -> None:
         holder.dual = fw.make_dual(ad.ones(2), v)
         gone = weakref.ref(holder)
         del v, holder
-        gc.collect()
+        for _ in range(3):  # finalizers of what other tests left may need a round of their own
+            gc.collect()
         assert gone() is None
 
 
