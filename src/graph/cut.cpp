@@ -1,8 +1,8 @@
 // Making and passing on cuts. Read cut.h first.
 #include "cut.h"
 
-#include "../ops/op.h"
 #include "intermediate.h"
+#include "node.h"
 
 namespace adjoint {
 
@@ -51,69 +51,6 @@ void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char
   }
   if (to->cut) drop_cut(to);
   to->cut = c;
-}
-
-namespace {
-
-template <class F>
-bool any_tensor(const Op& op, const Value* args, F&& test) {
-  for (int k = 0; k < op.tensor_arguments; ++k) {
-    const Value& v = args[op.tensor_at[k]];
-    if (v.is_tensor()) {
-      if (test(v.object(), op.tensor_at[k])) return true;
-    } else if (v.is_tensors()) {
-      for (const Tensor& t : v.tensors()) {
-        if (t && test(t.get(), op.tensor_at[k])) return true;
-      }
-    }
-  }
-  return false;
-}
-
-CutReason reason_now(const Op& op, const TensorObject* out) {
-  if (mode_on(kInferenceOn)) return CutReason::Inference;
-  if (!grad_enabled()) return CutReason::NoGrad;
-  if (!is_differentiable(out->dtype)) return CutReason::NotDifferentiable;
-  return op.differentiable() ? CutReason::NotDifferentiable : CutReason::NoDerivative;
-}
-
-}  // namespace
-
-bool any_cut(const Op& op, const Value* args) {
-  return any_tensor(op, args, [](TensorObject* t, int) { return t->cut && !needs_grad(t); });
-}
-
-void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
-  if (mode_on(kNoCuts)) return;
-  TensorObject* source = nullptr;
-  Cut* cut = nullptr;
-  any_tensor(op, args, [&](TensorObject* t, int) {
-    if (needs_grad(t)) return source = t, true;
-    if (t->cut && !cut) cut = t->cut;
-    return false;
-  });
-  if (!source && !cut) return;
-  auto mark = [&](TensorObject* t) {
-    if (t == source || needs_grad(t)) return;  // returned as it came, or changed in place
-    if (!source) return pass_cut(t, cut);
-    mark_cut(t, source, reason_now(op, t), op.name.c_str());
-  };
-  if (out.is_tensor()) mark(out.object());
-  if (out.is_tensors()) {
-    for (const Tensor& t : out.tensors()) {
-      if (t) mark(t.get());
-    }
-  }
-}
-
-void keep_cuts(Node* node, const Op& op, const Value* args) {
-  any_tensor(op, args, [&](TensorObject* t, int i) {
-    if (t->cut && !needs_grad(t)) {
-      extra_of(node).cuts.emplace_back(i, CutRef(t->cut));
-      if (t_recorded_function) watch_operand(node, t);
-    }
-    return false;
-  });
 }
 
 }  // namespace adjoint

@@ -11,8 +11,6 @@
 
 namespace adjoint {
 
-struct Op;
-
 enum class CutReason : uint8_t { Detach, Data, NoGrad, Inference, NotDifferentiable, NoDerivative };
 const char* to_string(CutReason r);
 
@@ -50,11 +48,5 @@ class CutRef {
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op);
 void pass_cut(TensorObject* to, Cut* c);
 void drop_cut(TensorObject* t) noexcept;
-
-// What an op that was not recorded owes its results; `out` is a tensor or a list of tensors.
-void mark_unrecorded(const Op& op, const Value* args, const Value& out);
-// What a node owes to operands without history; called when one of them has a cut.
-void keep_cuts(Node* node, const Op& op, const Value* args);
-bool any_cut(const Op& op, const Value* args);
 
 }  // namespace adjoint

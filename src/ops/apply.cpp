@@ -5,6 +5,7 @@
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "batched.h"
+#include "cuts.h"
 #include "direct.h"
 #include "dual.h"
 #include "op_cache.h"

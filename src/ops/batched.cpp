@@ -3,34 +3,11 @@
 
 #include <unordered_set>
 
+#include "operands.h"
 #include "tangents.h"
 
 namespace adjoint {
 namespace {
-
-template <class F>
-void each_tensor(const Value& v, F&& f) {
-  if (v.is_tensor()) {
-    f(v.tensor());
-  } else if (v.is_tensors()) {
-    for (const Tensor& t : v.tensors()) {
-      if (t) f(t);
-    }
-  }
-}
-template <class F>
-void each_tensor(const Op& op, const Value* args, F&& f) {
-  for (int k = 0; k < op.tensor_arguments; ++k) each_tensor(args[op.tensor_at[k]], f);
-}
-
-template <class F>
-Value map_tensors(const Value& v, F&& f) {
-  if (v.is_tensor()) return f(v.tensor());
-  if (!v.is_tensors()) return v;
-  Tensors ts;
-  for (const Tensor& t : v.tensors()) ts.push_back(t ? f(t) : t);
-  return Value(std::move(ts));
-}
 
 bool is_batched_at(const Tensor& t, Level level) {
   Transformed* x = transformed_of(t.get());

@@ -1,14 +1,15 @@
 // The short way. Read direct.h first.
 #include "direct.h"
 
+#include "../graph/saved.h"
 #include "../tensor/gil.h"
+#include "cuts.h"
 #include "reuse.h"
 
 namespace adjoint {
 namespace {
 
 constexpr int64_t kMaxFilled = 64;  // elements a number is repeated to
-constexpr uint32_t kNotSaved = UINT32_MAX;
 
 // One operand: a tensor, or a number that was repeated into `data`.
 struct Operand {

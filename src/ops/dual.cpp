@@ -3,26 +3,12 @@
 
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "cuts.h"
+#include "operands.h"
 #include "record.h"
 
 namespace adjoint {
 namespace {
-
-template <class F>
-void each_tensor(const Value& v, F&& f) {
-  if (v.is_tensor()) {
-    f(v.tensor());
-  } else if (v.is_tensors()) {
-    for (const Tensor& t : v.tensors()) {
-      if (t) f(t);
-    }
-  }
-}
-
-template <class F>
-void each_tensor(const Op& op, const Value* args, F&& f) {
-  for (int k = 0; k < op.tensor_arguments; ++k) each_tensor(args[op.tensor_at[k]], f);
-}
 
 bool has_rule(const Op& op, int i) { return op.edge_of[i] >= 0 && (op.joint || op.grads[i]); }
 
@@ -42,15 +28,6 @@ void each_level(uint64_t levels, F&& f) {
 }
 
 Tensor zeros_for(const Tensor& t) { return zeros(t.shape(), t.dtype()); }
-
-template <class Strip>
-Value map_tensors(const Value& v, Strip&& strip) {
-  if (v.is_tensor()) return strip(v.tensor());
-  if (!v.is_tensors()) return v;
-  Tensors ts;
-  for (const Tensor& t : v.tensors()) ts.push_back(t ? strip(t) : t);
-  return Value(std::move(ts));
-}
 
 // --- the rules
 // --------------------------------------------------------------------------------------

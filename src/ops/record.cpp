@@ -3,6 +3,7 @@
 
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "cuts.h"
 
 namespace adjoint {
 namespace {

@@ -157,11 +157,12 @@ def test_a_hung_thread_is_reported() -> None:
         stop.set()
 
 
-INTERRUPTED = """
+INTERRUPTED = r"""
 import adjoint as ad, time, sys, os
 def f(x):
     if os.getpid() != parent:
-        print(os.getpid(), flush=True); time.sleep(60)
+        os.write(1, b"%d\n" % os.getpid())  # in one piece: two workers share the pipe
+        time.sleep(60)
     return x
 parent = os.getpid()
 x = ad.ones(4, dtype=ad.float64, requires_grad=True)
@@ -174,17 +175,17 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_stops_cleanly() -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],
         stdout=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    workers = [int(process.stdout.readline()) for _ in range(2)]
-    os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
+    ) as process:
+        assert process.stdout is not None
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        os.killpg(process.pid, signal.SIGINT)
+        rest, _ = process.communicate(timeout=20)
     assert "stopped" in rest and process.returncode == 0
     assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
