@@ -108,6 +108,7 @@ _core._set_composite_forms(_composite_forms.FORMS)
 _LAZY_MODULES = frozenset(
     {
         "_C",
+        "_functorch",
         "_utils",
         "_vmap_internals",
         "cli",
@@ -115,6 +116,7 @@ _LAZY_MODULES = frozenset(
         "cuda",
         "external",
         "func",
+        "functorch",
         "graph",
         "nn",
         "optim",

@@ -89,16 +89,19 @@ class _Torch(ModuleType):
 
 
 class _Finder(MetaPathFinder):
-    """Answers for `torch` and everything below it; first on `sys.meta_path`."""
+    """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == "torch":
             return ModuleSpec(fullname, _TorchLoader(), is_package=True)
-        if not fullname.startswith("torch."):
+        if fullname.startswith("torch."):
+            ours = "adjoint" + fullname.removeprefix("torch")
+        elif fullname == "functorch" or fullname.startswith("functorch."):
+            ours = "adjoint." + fullname
+        else:
             return None
-        ours = "adjoint" + fullname.removeprefix("torch")
         if importlib.util.find_spec(ours) is None:
             raise ModuleNotFoundError(
                 f"No module named '{fullname}': `torch` is adjoint in this process, and there is "

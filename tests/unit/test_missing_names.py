@@ -15,7 +15,7 @@ import adjoint as ad
         (ad, "fft", "fft"),
         (ad.nn, "Conv2d", "nn.Conv2d"),
         (ad.nn.functional, "conv2d", "nn.functional.conv2d"),
-        (ad.func, "functional_call", "func.functional_call"),
+        (ad.func, "debug_unwrap", "func.debug_unwrap"),
     ],
 )
 def test_a_missing_name_points_to_the_limits(module: object, name: str, whole: str) -> None:

@@ -11,13 +11,17 @@ from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
 
+from ._batch_norm import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._forward import hvp as hvp
 from ._forward import jvp as jvp
 from ._forward import linearize as linearize
 from ._forward import vhp as vhp
+from ._functionalize import functionalize as functionalize
 from ._jacobian import hessian as hessian
 from ._jacobian import jacfwd as jacfwd
 from ._jacobian import jacrev as jacrev
+from ._modules import functional_call as functional_call
+from ._modules import stack_module_state as stack_module_state
 from ._reverse import grad as grad
 from ._reverse import grad_and_value as grad_and_value
 from ._reverse import value_and_grad as value_and_grad
@@ -25,6 +29,8 @@ from ._reverse import vjp as vjp
 from ._vmap import vmap as vmap
 
 __all__ = [
+    "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -33,6 +39,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
     "value_and_grad",
     "vhp",
     "vjp",

@@ -7,12 +7,13 @@ from adjoint.utils import dlpack as dlpack
 from adjoint.utils import hooks as hooks
 
 if TYPE_CHECKING:
+    from adjoint.utils import _pytree as _pytree
     from adjoint.utils import checkpoint as checkpoint
 
 __all__ = ["checkpoint", "dlpack", "hooks"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "checkpoint":  # at its first use: importing adjoint costs little without optree
-        return import_module("adjoint.utils.checkpoint")
+    if name in ("_pytree", "checkpoint"):  # at its first use: importing adjoint costs little
+        return import_module(f"adjoint.utils.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 from adjoint import _core
+from adjoint._C import _functorch as _functorch
 from adjoint._core import _current_autograd_node as _current_autograd_node
 from adjoint._core import (
     _current_graph_task_execution_order as _current_graph_task_execution_order,

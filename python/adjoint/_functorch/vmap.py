@@ -1,0 +1,6 @@
+"""``torch._functorch.vmap``: see ``adjoint/func/_vmap.py``."""
+
+from __future__ import annotations
+
+from adjoint.func import vmap as vmap
+from adjoint.func._restore import restore_vmap as restore_vmap
