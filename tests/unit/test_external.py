@@ -463,7 +463,7 @@ def test_there_is_no_third_order_by_differences() -> None:
 
 def test_forward_mode_takes_two_evaluations_for_any_number_of_inputs() -> None:
     f = ad.external(lambda x: (x**2).sum())
-    x = ad.rand(50, dtype=ad.float64)
+    x = ad.linspace(0.1, 1, 50, dtype=ad.float64)
     x[3] = 1e-6  # one near zero does not spoil the step of all
     close(pushed(f, x), (2 * x).sum())
     assert f.evaluator.count == 3
@@ -567,3 +567,80 @@ def test_second_order_in_every_order_of_modes_and_no_third() -> None:
             close(outer(inner(f))(x), expected, 1e-6)
             with pytest.raises(RuntimeError, match="no third derivative"):
                 jacfwd(outer(inner(f)))(x)
+
+
+# --- calls on tensors alone ----------------------------------------------------------------------
+
+
+def test_a_call_on_tensors_alone_gives_what_any_other_call_gives() -> None:
+    def f(x: Any, k: Any) -> Any:
+        return k * np.sin(x), x.sum()
+
+    direct, general = ad.external(f), ad.external(f)
+    general._direct = False
+    for dtype in (ad.float64, ad.float32):
+        x, k = leaf(0.3, 0.4, dtype=dtype), leaf(2.0, dtype=dtype)
+        for made in (direct, general):
+            y, total = made(x, k)
+            assert y.dtype == total.dtype == dtype and y.shape == (2,) and total.shape == ()
+            (y.sum() + total).backward()
+        close(x.grad / 2, 2 * ad.cos(x) + 1, 1e-3)
+        close(k.grad / 2, ad.sin(x).sum(), 1e-3)
+
+
+@pytest.mark.parametrize("result", [1.5, np.float64(1.5), np.float32(1.5), np.array(1.5)])
+def test_a_number_is_a_tensor_of_one_number(result: Any) -> None:
+    y = ad.external(lambda x: result)(leaf(0.0, 1.0, dtype=ad.float32))
+    assert y.shape == () and y.item() == 1.5
+    wide = type(result) in (np.float64, np.ndarray)  # plain floats take the dtype of the input
+    assert y.dtype == (ad.float64 if wide else ad.float32)
+
+
+def test_a_result_that_somebody_holds_is_copied() -> None:
+    kept = np.zeros(2)
+
+    def f(x: Any) -> Any:
+        kept[:] = x
+        return kept
+
+    e = ad.external(f)
+    first = e(leaf(1.0, 2.0))
+    e(leaf(3.0, 4.0))
+    close(first, [1.0, 2.0])
+    same = ad.external(lambda x: x)(leaf(1.0, 2.0))
+    same.detach().add_(1)  # would change the input, were it shared
+
+
+def test_results_of_a_vjp_are_not_shared() -> None:
+    kept = np.ones(2)
+    x = leaf(1.0, 2.0)
+    e = ad.external(lambda x: x * 2, vjp=lambda u, x: kept)
+    e(x).sum().backward()
+    x.grad.add_(1)
+    assert kept.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [ad.float64, ad.float32])
+def test_elementwise_slopes_of_a_large_array(dtype: Any) -> None:
+    data = np.arange(-10000, 10001) * 3e-4
+    assert 0.0 in data  # its step is taken from the others
+    x = ad.tensor(data, dtype=dtype, requires_grad=True)
+    e = ad.external(np.sin, elementwise=True)
+    for _ in range(2):  # the first derivative verifies; the second takes the short way
+        x.grad = None
+        y = e(x)
+        y.backward(ad.full_like(x, 2.0), retain_graph=True)
+        close(x.grad, 2 * ad.cos(x), 1e-8 if dtype == ad.float64 else 3e-3)
+    before = e.evaluator.count
+    y.backward(ad.ones_like(x))
+    assert e.evaluator.count == before  # kept
+
+
+def test_elementwise_slopes_that_are_not_finite_are_told() -> None:
+    limit = 1.0
+    e = ad.external(lambda x: np.where(x > limit, np.nan, x), elementwise=True)
+    x = leaf(0.5, 0.9)
+    e(x).sum().backward()  # verified here
+    limit = 0.9
+    with pytest.raises(ad.external.EvaluationError, match="nan"):
+        e(x).sum().backward()

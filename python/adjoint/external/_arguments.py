@@ -16,13 +16,13 @@ import numpy as np
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
-__all__ = ["Arguments", "Static", "argument_names"]
+__all__ = ["Arguments", "Static"]
 
 
 class Static:
-    """Which arguments are static: by position or by name."""
+    """Which arguments are static, by position or by name; and what the function calls them all."""
 
-    __slots__ = ("given", "names", "positions")
+    __slots__ = ("given", "names", "positional", "positions", "rest")
 
     def __init__(self, function: Callable[..., Any], given: Any) -> None:
         items = list(given) if isinstance(given, (tuple, list, set, frozenset)) else [given]
@@ -33,6 +33,7 @@ class Static:
                 )
         names = parameters(function)
         self.given = given
+        self.positional, self.rest = _positional(function)
         self.names = {item for item in items if isinstance(item, str)}
         self.positions = {item for item in items if isinstance(item, int)}
         unknown = sorted(self.names - set(names)) if names and "*" not in names else []
@@ -45,6 +46,15 @@ class Static:
 
     def __bool__(self) -> bool:
         return bool(self.names or self.positions)
+
+    def roots(self, count: int) -> list[str]:
+        """What the function calls its first ``count`` positional arguments."""
+        start = len(self.positional)
+        if self.rest is None:
+            more = [f"argument {i}" for i in range(start, count)]
+        else:
+            more = [f"{self.rest}[{i - start}]" for i in range(start, count)]
+        return (self.positional + more)[:count]
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -65,20 +75,14 @@ def parameters(function: Callable[..., Any]) -> list[str]:
     return names + keyword + (["*"] if open_ended else [])
 
 
-def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """What a function calls its first ``count`` positional arguments."""
+def _positional(function: Callable[..., Any]) -> tuple[list[str], str | None]:
+    """The names of a function's positional arguments, and of ``*args`` if it has that."""
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         found = []
     names = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in found if p.kind is p.VAR_POSITIONAL), "argument ")
-    start = len(names)
-    if rest == "argument ":
-        names += [f"argument {i}" for i in range(start, count)]
-    else:
-        names += [f"{rest}[{i - start}]" for i in range(start, count)]
-    return names[:count]
+    return names, next((p.name for p in found if p.kind is p.VAR_POSITIONAL), None)
 
 
 def is_input(leaf: Any) -> bool:
@@ -97,16 +101,10 @@ class Arguments:
     Slots only: `Function.apply` looks into objects that have a ``__dict__`` for hidden tensors.
     """
 
-    __slots__ = ("count", "function", "inputs", "keywords", "leaves", "specs", "static")
+    __slots__ = ("choice", "count", "inputs", "keywords", "leaves", "specs", "static")
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        static: Static,
-    ) -> None:
-        self.function = function
+    def __init__(self, args: Sequence[Any], kwargs: dict[str, Any], static: Static) -> None:
+        self.choice = static
         self.keywords = tuple(kwargs)
         self.count = len(args)
         self.leaves: list[Any] = []
@@ -117,6 +115,15 @@ class Arguments:
             fixed = i in static.positions if i < self.count else False
             fixed = fixed or (i >= self.count and self.keywords[i - self.count] in static.names)
             self._add(value, fixed)
+
+    @classmethod
+    def of_tensors(cls, count: int, static: Static) -> Arguments:
+        """The arguments of every call with so many floating tensors and nothing else."""
+        made: Arguments = object.__new__(cls)
+        made.choice, made.count, made.keywords = static, count, ()
+        made.leaves, made.specs = [None] * count, [None] * count
+        made.inputs, made.static = list(range(count)), set()
+        return made
 
     def _add(self, value: Any, fixed: bool) -> None:
         at = len(self.leaves)
@@ -146,17 +153,20 @@ class Arguments:
         named = dict(zip(self.keywords, values[self.count :], strict=True))
         return values[: self.count], named
 
+    def roots(self) -> list[str]:
+        """What the function calls its arguments."""
+        return [*self.choice.roots(self.count), *self.keywords]
+
     def names(self) -> list[str]:
         """Where each leaf stands: ``params.k``."""
-        roots = argument_names(self.function, self.count) + list(self.keywords)
         found: list[str] = []
-        for root, spec in zip(roots, self.specs, strict=True):
+        for root, spec in zip(self.roots(), self.specs, strict=True):
             found += [root] if spec is None else _tree.paths(spec, root)
         return found
 
     def leaves_of(self, trees: Sequence[Any], what: str) -> list[Any]:
         """One item per leaf from one tree per argument, built like the arguments."""
-        roots = argument_names(self.function, self.count) + list(self.keywords)
+        roots = self.roots()
         if len(trees) != len(self.specs):
             raise ValueError(
                 f"{what} must have one item per argument ({', '.join(roots)}), got {len(trees)}"
@@ -174,6 +184,6 @@ def as_array(tensor: Tensor) -> Any:
             f"NumPy has no bfloat16: an external got a tensor of shape {list(tensor.shape)} of it; "
             "fix: pass x.float()"
         )
-    array = tensor.detach().numpy()
-    array.flags.writeable = False
-    return array
+    # Not .numpy(), which notes on the node that its values left the graph: here they come back.
+    buffer: Any = tensor.detach()
+    return np.asarray(memoryview(buffer).toreadonly())

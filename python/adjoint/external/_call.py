@@ -5,35 +5,36 @@ Read next: _derivatives.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint import _core
+from adjoint import _core, _creation
 from adjoint._core import Tensor
 
 from ._arguments import Arguments, as_array
 from ._derivatives import Derivatives
-from ._outputs import Outputs, tensor_dtype
+from ._outputs import Outputs, owned, tensor_dtype
 
 if TYPE_CHECKING:
     from ._external import External
 
-__all__ = ["Call"]
+__all__ = ["Call", "TensorCall"]
 
 
 class Call:
     """What a node of the graph keeps of a call.
 
-    Slots only: `Function.apply` looks into objects that have a ``__dict__`` for hidden tensors.
+    It can be called, since `Function.apply` searches other objects for hidden tensors.
     """
 
-    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places", "raw")
+    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places")
 
     def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.external = external
-        self.arguments = Arguments(external.function, args, kwargs, external.static)
+        self.arguments = Arguments(args, kwargs, external.static)
         self.leaves: list[Any] = self.arguments.leaves
         # The leaves that are tensors and inputs: the graph sees these, and only these.
         self.places = [k for k in self.arguments.inputs if isinstance(self.leaves[k], Tensor)]
@@ -63,20 +64,36 @@ class Call:
 
     def run(self, tensors: Sequence[Tensor], copy: bool) -> list[Tensor]:
         """Evaluate the function; its numbers as tensors."""
-        external = self.external
         args, kwargs = self.arguments.rebuild(self.given(tensors, copy))
-        raw = [external.evaluator.one(args, kwargs)]
+        return self.keep([self.external.evaluator.one(args, kwargs)], tensors)
+
+    def keep(self, raw: list[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """A result, in a box, as tensors; its form is kept."""
+        external = self.external
         self.outputs = Outputs(raw, external.nondifferentiable, external.name)
         made: list[Tensor] = self.outputs.tensors(tensor_dtype([t.dtype for t in tensors]))
         self.outputs.let_go()
         return made
 
-    def evaluate(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
         """The outputs, and those among them that have no derivative."""
         made = self.run(tensors, True)
+        return made, self.fixed(made)
+
+    def fixed(self, made: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs that have no derivative."""
         numeric = self.outputs.numeric()
         fine = set(self.outputs.differentiable)
-        return made, [t for k, t in zip(numeric, made, strict=True) if k not in fine]
+        return [t for k, t in zip(numeric, made, strict=True) if k not in fine]
+
+    def rebuild(self, tensors: Sequence[Tensor]) -> Any:
+        """The result of the function with tensors in the place of its numbers."""
+        return self.outputs.rebuild(tensors)
+
+    def filled(self, tensors: Sequence[Tensor]) -> Outputs:
+        """The form of the result with the values of its tensors."""
+        outputs: Outputs = self.outputs.filled(tensors)
+        return outputs
 
     def problem(self, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Derivatives:
         """The derivatives at this call, made once and kept."""
@@ -85,7 +102,7 @@ class Call:
             count = len(self.places)
             leaves = self.given(saved[:count], False)
             places = [k for k, w in zip(self.places, wanted, strict=True) if w]
-            outputs = self.outputs.filled(saved[count:])
+            outputs = self.filled(saved[count:])
             tensors = [t for t, w in zip(saved, wanted, strict=False) if w]
             self.found = (
                 key,
@@ -136,10 +153,74 @@ class Call:
         """The call with other inputs, as a node of its own."""
         from ._function import ExternalFunction
 
-        other: Call = object.__new__(Call)
+        other: Call = object.__new__(type(self))
         other.external, other.arguments = self.external, self.arguments
         other.leaves, other.places = list(self.leaves), self.places
         other.outputs = other.found = None
         result: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
         self.outputs = other.outputs
         return result
+
+
+_PLAIN = (np.dtype(np.float64), np.dtype(np.float32))  # NumPy has one object of each
+_NUMBERS = (float, np.float64, np.float32)
+
+
+class TensorCall(Call):
+    """A call on floating tensors alone, which nearly all are: no structure is looked into.
+
+    ``outputs`` is None after a result of one array, a count after a tuple of arrays, a number after
+    a number; the form of any other result, as in `Call`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, external: External, tensors: Sequence[Tensor]) -> None:
+        self.external = external
+        self.arguments = external.prepared(len(tensors))
+        self.leaves, self.places = self.arguments.leaves, self.arguments.inputs
+        self.outputs = self.found = None
+
+    def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
+        """The outputs, and those among them that have no derivative."""
+        external = self.external
+        raw = external.evaluator.direct([_given(tensor) for tensor in tensors])
+        if type(raw) is np.ndarray and raw.dtype in _PLAIN and raw.ndim:
+            # Asked first: .flags holds the array too. See _outputs.owned.
+            alone = sys.getrefcount(raw) == 2
+            flags = raw.flags
+            raw = raw if alone and flags.owndata and flags.writeable else raw.copy()
+            return [_core._from_buffer(raw)], ()
+        if type(raw) in _NUMBERS:
+            self.outputs = raw
+            dtype = tensor_dtype([t.dtype for t in tensors]) if type(raw) is float else None
+            return [_creation.tensor(raw, dtype=dtype)], ()
+        if type(raw) is tuple and all(_is_plain(item) for item in raw):
+            self.outputs = len(raw)
+            return [_core._from_buffer(array) for array in owned(list(raw))], ()
+        made = self.keep([raw], tensors)
+        return made, self.fixed(made)
+
+    def rebuild(self, tensors: Any) -> Any:
+        """The result of the function with tensors in the place of its numbers."""
+        if isinstance(self.outputs, Outputs):
+            return self.outputs.rebuild(tensors)
+        return tuple(tensors) if type(self.outputs) is int else tensors[0]
+
+    def filled(self, tensors: Sequence[Tensor]) -> Outputs:
+        """The form of the result with the values of its tensors."""
+        if isinstance(self.outputs, Outputs):
+            return self.outputs.filled(tensors)
+        several = type(self.outputs) is int
+        kept = self.outputs is not None and not several
+        leaves = [np.asarray(self.outputs)] if kept else [t.detach().numpy() for t in tensors]
+        return Outputs.of_arrays(leaves, several, self.external.name)
+
+
+def _given(tensor: Tensor) -> Any:
+    array = as_array(tensor)
+    return array if array.ndim else array[()]
+
+
+def _is_plain(item: Any) -> bool:
+    return type(item) is np.ndarray and item.dtype in _PLAIN and item.ndim > 0

@@ -7,20 +7,22 @@ that had to be computed is kept. Read next: _methods.py, _function.py.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint import _core, _creation
 from adjoint._core import Tensor
 
-from ._arguments import Arguments
+from ._arguments import Arguments, as_array
 from ._coordinates import Coordinates
 from ._differences import direction_steps, directional
+from ._elementwise import quick_slopes
 from ._errors import ExternalError
 from ._jacobian import Dense, Jacobian, from_user
 from ._methods import jacobian_error, numerical_jacobian
-from ._outputs import Outputs
+from ._outputs import Outputs, owned
 from ._problem import Problem
 from ._steps import Steps, slope
 
@@ -31,7 +33,10 @@ __all__ = ["Derivatives"]
 
 
 class Derivatives:
-    """The four linear maps at one input."""
+    """The four linear maps at one input.
+
+    It can be called, since `Function.apply` searches other objects for hidden tensors.
+    """
 
     def __init__(
         self,
@@ -50,10 +55,20 @@ class Derivatives:
         self.form = outputs
         self.tensors = [(t.dtype, t.shape) for t in tensors]
         self.results = [(t.dtype, t.shape) for t in results]
-        self.point = Problem(external.evaluator, arguments, leaves, wanted, outputs)
+        self._point: Problem | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
-        self._lock = threading.Lock()
+        self._slopes: Any = None  # of an elementwise function of one array
+        self._lock = threading.RLock()
+
+    @property
+    def point(self) -> Problem:
+        """The function on vectors, made at its first use: a vjp that was given needs none."""
+        if self._point is None:
+            self._point = Problem(
+                self.external.evaluator, self.arguments, self.leaves, self.wanted, self.form
+            )
+        return self._point
 
     # --- tensors and vectors --------------------------------------------------------------------
 
@@ -84,8 +99,20 @@ class Derivatives:
 
     # --- the maps -------------------------------------------------------------------------------
 
-    def pull(self, u: Sequence[Any]) -> list[Tensor]:
+    def __call__(self, u: Sequence[Any]) -> list[Tensor]:
         """J'u."""
+        if self.external.vjp is not None and self._jacobian is None:
+            given = [as_array(t) for t in u]
+            # Owned: a vjp may return its argument, or an array that it keeps.
+            arrays = owned(self._vjp_arrays(given))
+            return [_tensor(a, *t) for a, t in zip(arrays, self.tensors, strict=True)]
+        slopes = self._elementwise_slopes()
+        if slopes is not None:
+            # In memory of a tensor, which a leaf takes as its gradient without a copy.
+            made = _core.empty(slopes.shape, dtype=u[0].dtype)
+            buffer: Any = made
+            np.multiply(slopes, as_array(u[0]), out=np.asarray(memoryview(buffer)))
+            return [made]
         return self._as_inputs(self.pull_vector(self._vector(u, self.point.outputs)))
 
     def push(self, v: Sequence[Any]) -> list[Tensor]:
@@ -108,7 +135,7 @@ class Derivatives:
         """J'u on coordinates."""
         external = self.external
         if external.vjp is not None and self._jacobian is None:
-            return self._given_vjp(u)
+            return self.point.inputs.pack(self._vjp_arrays(self.point.outputs.unpack(u)))
         return self.jacobian().pull(u)
 
     def push_vector(self, v: Any) -> Any:
@@ -143,7 +170,7 @@ class Derivatives:
             return self._given_jacobian()
         n, m = self.point.inputs.size, self.point.outputs.size
         if external.vjp is not None:
-            rows = [self._given_vjp(row) for row in np.eye(m)]
+            rows = [self.pull_vector(row) for row in np.eye(m)]
             return Dense(np.stack(rows) if rows else np.zeros((0, n)))
         if external.jvp is not None:
             columns = [self._given_jvp(column) for column in np.eye(n)]
@@ -160,11 +187,39 @@ class Derivatives:
         raw = external.jacobian_given(*external.as_taken(args), **external.as_taken(kwargs))
         return from_user(raw, all_inputs, wanted, self.point.outputs, external.name)
 
-    def _given_vjp(self, u: Any) -> Any:
+    def _elementwise_slopes(self) -> Any:
+        """The diagonal of an elementwise function of one array, or None; computed once."""
+        external = self.external
+        plain = external.step is None and external.scale is None and external.bounds is None
+        if self._jacobian is not None or not (external.elementwise and plain):
+            return None
+        # The first derivative goes the long way, which verifies.
+        if "elementwise" not in external.verified or self.form.spec or len(self.wanted) != 1:
+            return None
+        with self._lock:
+            if self._slopes is None:
+                (k,), (y,) = self.wanted, self.form.leaves
+                noise = max(external.noise or 0.0, float(np.finfo(y.dtype).eps))
+                order = 1 if external.derivative == "forward" else 2
+                self._slopes = quick_slopes(
+                    external.evaluator, self._with(k), self.leaves[k], y, noise, order
+                )
+            return self._slopes
+
+    def _with(self, k: int) -> Any:
+        """A function of leaf ``k`` that returns the arguments."""
+
+        def rebuild(leaf: Any) -> Any:
+            return self.arguments.rebuild([*self.leaves[:k], leaf, *self.leaves[k + 1 :]])
+
+        return rebuild
+
+    def _vjp_arrays(self, u: Sequence[Any]) -> list[Any]:
+        """What the user's vjp returns for the inputs that are asked for."""
         external = self.external
         args, kwargs = self.arguments.rebuild(self.leaves)
         arrays = list(self.form.leaves)
-        for k, array in zip(self.form.differentiable, self.point.outputs.unpack(u), strict=True):
+        for k, array in zip(self.form.differentiable, u, strict=True):
             arrays[k] = array
         for k in self.form.numeric():
             if k not in self.form.differentiable:
@@ -178,11 +233,11 @@ class Derivatives:
             external.as_taken(output),
         )
         found = external.per_leaf(raw, self.arguments, "vjp")
-        names = self.arguments.names()
-        picked = [
-            _like(found[k], self.leaves[k], names[k], "vjp", external.name) for k in self.wanted
+        del raw
+        names = self.arguments.names
+        return [
+            _like(found[k], self.leaves[k], names, k, "vjp", external.name) for k in self.wanted
         ]
-        return self.point.inputs.pack(picked)
 
     def _structured(self, leaves: Sequence[Any]) -> Any:
         from adjoint import _tree
@@ -209,14 +264,14 @@ class Derivatives:
         from ._outputs import plain_leaves
 
         found, spec = plain_leaves(raw)
-        names = self.form.names()
+        names = self.form.names
         if spec != self.form.spec:
             raise ValueError(
                 f"the jvp= of {external.name} must return a tangent built like its result, "
                 f"got {spec if spec is not None else 'one value'}"
             )
         picked = [
-            _like(found[k], self.form.leaves[k], names[k], "jvp", external.name)
+            _like(found[k], self.form.leaves[k], names, k, "jvp", external.name)
             for k in self.form.differentiable
         ]
         return self.point.outputs.pack(picked)
@@ -256,31 +311,30 @@ class Derivatives:
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs
-        other.point = Problem(self.external.evaluator, self.arguments, leaves, self.wanted, outputs)
-        other._steps = other._jacobian = None
-        other._lock = threading.Lock()
+        other._point = other._steps = other._jacobian = other._slopes = None
+        other._lock = threading.RLock()
         return other
 
 
 def _tensor(array: Any, dtype: Any, shape: Any) -> Tensor:
-    import adjoint
-
-    tensor: Tensor = adjoint.from_numpy(array) if array.ndim else adjoint.tensor(array)
-    return tensor.to(dtype).reshape(shape)
+    tensor = _creation.from_numpy(array) if array.ndim else _creation.tensor(array)
+    return tensor if tensor.dtype == dtype and array.ndim else tensor.to(dtype).reshape(shape)
 
 
-def _like(found: Any, wanted: Any, name: str, what: str, function: str) -> Any:
+def _like(
+    found: Any, wanted: Any, names: Callable[[], list[str]], k: int, what: str, function: str
+) -> Any:
     """What a user's derivative returned for one array, checked."""
     if found is None:
         return np.zeros(np.shape(wanted), np.asarray(wanted).dtype)
     array = np.asarray(found.detach().numpy() if isinstance(found, Tensor) else found)
     if array.shape != np.shape(wanted):
         raise ValueError(
-            f"the {what}= of {function} returned shape {list(array.shape)} for {name}, which has "
-            f"shape {list(np.shape(wanted))}"
+            f"the {what}= of {function} returned shape {list(array.shape)} for {names()[k]}, "
+            f"which has shape {list(np.shape(wanted))}"
         )
     if array.dtype.kind == "c" and np.asarray(wanted).dtype.kind != "c":
         raise TypeError(
-            f"the {what}= of {function} returned {array.dtype} for {name}, a real input"
+            f"the {what}= of {function} returned {array.dtype} for {names()[k]}, a real input"
         )
     return array

@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from adjoint import _core
+
 from ._errors import ExternalError
+from ._evaluate import Evaluator
 from ._jacobian import Diagonal
 from ._problem import Problem
 from ._steps import Steps, slope
 
-__all__ = ["elementwise", "verify_elementwise"]
+__all__ = ["elementwise", "quick_slopes", "verify_elementwise"]
 
+_BLOCK = 8192  # elements whose steps are computed while they are in the cache
 _ALL_PAIRS = 64  # up to so many elements every pair of elements is tested
 
 
@@ -52,6 +56,73 @@ def elementwise(problem: Problem, steps: Steps, order: int) -> Diagonal:
                 row.append(np.where(w0 == 0, centred, wa * (a[out] - y) + wb * (b[out] - y)))
     next(values, None)  # lets the evaluations finish
     return Diagonal(blocks, problem.inputs, problem.outputs)
+
+
+def quick_slopes(
+    evaluator: Evaluator, rebuild: Any, x: Any, y: Any, noise: float, order: int
+) -> Any:
+    """The same for one array of plain floats without options, in the dtype of the array.
+
+    A large array costs little more than the evaluations. Returns None for whatever is not plain
+    (among it a value that is not finite): `elementwise` then says what is wrong.
+    """
+    if type(x) is not np.ndarray or x.shape != y.shape or x.dtype != y.dtype:
+        return None
+    if x.dtype not in (np.float64, np.float32):
+        return None
+    flat = np.ascontiguousarray(x).reshape(-1)
+    with np.errstate(all="ignore"):
+        ends = _moved(flat, x.dtype.type(noise ** (1 / (order + 1))), order)
+        where = "x {} steps in every element".format
+        given = [end.reshape(x.shape) for end in ends]
+        for array in given:
+            array.flags.writeable = False  # what is divided by must be what was evaluated
+        points = [
+            (*rebuild(array), functools.partial(where, sign))
+            for array, sign in zip(given, "+-", strict=False)
+        ]
+        values = list(evaluator.many(points, order))
+        values += [y] * (2 - order)
+        ends += [flat] * (2 - order)
+        if any(type(v) is not np.ndarray for v in values):
+            return None
+        if any(v.shape != y.shape or v.dtype != y.dtype for v in values):
+            return None
+        return _quotients([v.reshape(-1) for v in values], ends, x.shape)
+
+
+def _moved(flat: Any, relative: Any, order: int) -> list[Any]:
+    """The array with every element moved by its step: outwards, and for order 2 inwards."""
+    ends = [_buffer(flat) for _ in range(order)]
+    for end, factor in zip(ends, (1 + relative, 1 - relative), strict=False):
+        np.multiply(flat, factor, out=end)
+    if not flat.all():
+        used = flat[(flat != 0) & np.isfinite(flat)].astype(float)
+        typical = np.sqrt(np.mean(used**2)) if used.size else 1.0
+        for end, step in zip(ends, (relative, -relative), strict=False):
+            end[flat == 0] = typical * step
+    return ends
+
+
+def _quotients(values: list[Any], ends: list[Any], shape: Any) -> Any:
+    (a, b), (up, down) = values, ends
+    slopes = _buffer(up)
+    width = np.empty(min(_BLOCK, up.size), up.dtype)
+    for start in range(0, up.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        slope = slopes[part]
+        np.subtract(up[part], down[part], out=width[: slope.size])
+        np.subtract(a[part], b[part], out=slope)
+        np.divide(slope, width[: slope.size], out=slope)
+        if not np.isfinite(slope.sum()):
+            return None
+    return slopes.reshape(shape)
+
+
+def _buffer(like: Any) -> Any:
+    """An array in a tensor's memory, which comes from a cache and so needs no new pages."""
+    memory: Any = _core.empty(like.size, dtype=_core.float64)
+    return np.asarray(memoryview(memory)).view(like.dtype)[: like.size]
 
 
 def _count(problem: Problem, second: Any) -> int:

@@ -16,7 +16,7 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 from ._arguments import Arguments, Static, name_of
-from ._call import Call
+from ._call import Call, TensorCall
 from ._colouring import Pattern
 from ._evaluate import Evaluator
 from ._function import ExternalFunction
@@ -78,6 +78,10 @@ class External:
         self.steps_found: dict[str, tuple[float, float]] = {}
         self.error: Any = None  # of the last Jacobian, by derivative="richardson"
         self._pattern: Any = None
+        self._vjp_output, self._jvp_output = _takes_output(self.vjp), _takes_output(self.jvp)
+        # A call on floating tensors alone needs no looking into structures: see _call.py.
+        self._direct = not (self.static or self.nondifferentiable or mode or options["retries"])
+        self._prepared: dict[int, Arguments] = {}
         functools.update_wrapper(self, function, updated=())
 
     def _check(self, options: dict[str, Any]) -> None:
@@ -118,11 +122,18 @@ class External:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function on tensors, arrays, numbers and composites of them."""
+        if self._direct and args and not kwargs:
+            for value in args:
+                if not isinstance(value, Tensor) or not value.is_floating_point():
+                    break
+            else:
+                direct = TensorCall(self, args)
+                return direct.rebuild(ExternalFunction.apply(direct, *args))
         call = Call(self, args, kwargs)
         tensors = call.tensors()
         made: Sequence[Tensor]
         made = ExternalFunction.apply(call, *tensors) if tensors else call.run(tensors, False)
-        return call.outputs.rebuild(made)
+        return call.rebuild(made)
 
     def __repr__(self) -> str:
         how = "given derivative" if self.exact else f"derivative={self.derivative!r}"
@@ -134,6 +145,13 @@ class External:
     def close(self) -> None:
         """End the processes or threads of ``workers=``; the next derivative starts them again."""
         self.workers.close()
+
+    def prepared(self, count: int) -> Arguments:
+        """The form of a call with so many tensors, made once."""
+        found = self._prepared.get(count)
+        if found is None:
+            found = self._prepared[count] = Arguments.of_tensors(count, self.static)
+        return found
 
     # --- what the derivatives ask for -----------------------------------------------------------
 
@@ -152,12 +170,12 @@ class External:
 
     def call_vjp(self, grad: Any, args: Any, kwargs: Any, output: Any) -> Any:
         """Call the user's vjp; with ``output=`` if it takes that."""
-        extra = {"output": output} if _takes_output(self.vjp) else {}
+        extra = {"output": output} if self._vjp_output else {}
         return self.vjp(grad, *args, **kwargs, **extra)
 
     def call_jvp(self, tangents: Any, args: Any, kwargs: Any, output: Any) -> Any:
         """Call the user's jvp; with ``output=`` if it takes that."""
-        extra = {"output": output} if _takes_output(self.jvp) else {}
+        extra = {"output": output} if self._jvp_output else {}
         return self.jvp(tangents, *args, **kwargs, **extra)
 
     def per_leaf(self, raw: Any, arguments: Arguments, what: str) -> list[Any]:
@@ -202,7 +220,7 @@ class External:
         tensors = call.tensors()
         if not tensors:
             raise TypeError("jacobian() differentiates by tensors, and none was given")
-        made, _ = call.evaluate(tensors)
+        made, _ = call(tensors)
         found = call.problem([*tensors, *made], [True] * len(tensors)).jacobian()
         import adjoint
 

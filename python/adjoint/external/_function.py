@@ -33,12 +33,13 @@ class ExternalFunction(Function):
     @staticmethod
     def forward(ctx: Any, call: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Evaluate once; keep inputs and outputs, in case a derivative is asked for."""
-        outputs, fixed = call.evaluate(inputs)
+        outputs, fixed = call(inputs)
         ctx.call = call
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, *outputs)
         ctx.save_for_forward(*inputs, *outputs)
-        ctx.mark_non_differentiable(*fixed)
+        if fixed:
+            ctx.mark_non_differentiable(*fixed)
         return tuple(outputs)
 
     @staticmethod
@@ -86,7 +87,7 @@ class Pull(Function):
         ctx.problem, ctx.count = problem, count
         ctx.save_for_backward(*given)
         ctx.save_for_forward(*given)
-        return tuple(problem.pull(given[count:]))
+        return tuple(problem(given[count:]))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:

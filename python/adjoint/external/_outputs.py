@@ -16,7 +16,7 @@ from adjoint._core import Tensor
 
 from ._errors import EvaluationError
 
-__all__ = ["Outputs", "plain_leaves"]
+__all__ = ["Outputs", "owned", "plain_leaves"]
 
 
 def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
@@ -32,7 +32,7 @@ def _is_numeric(leaf: Any) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) in (float, complex)
 
 
-def _own(leaves: list[Any]) -> None:
+def owned(leaves: list[Any]) -> list[Any]:
     """Copy arrays that somebody else holds too.
 
     A function may return its argument, a view, or a buffer that its next call overwrites. An array
@@ -49,6 +49,7 @@ def _own(leaves: list[Any]) -> None:
         del flags
         if not new:
             leaves[k] = leaves[k].copy()
+    return leaves
 
 
 class Outputs:
@@ -57,13 +58,13 @@ class Outputs:
     __slots__ = ("differentiable", "leaves", "name", "spec", "weak")
 
     def __init__(self, box: list[Any], declared: Sequence[int | str], name: str) -> None:
-        # The result comes in a box, so that nobody up the stack holds it: see _own.
+        # The result comes in a box, so that nobody up the stack holds it: see owned.
         self.name = name
         raw = box.pop()
         leaves, self.spec = plain_leaves(raw)
         del raw
         self.weak = [type(leaf) in (float, complex) for leaf in leaves]
-        _own(leaves)
+        owned(leaves)
         self.leaves: list[Any] = leaves
         excluded = self._declared(declared) if declared else ()
         self.differentiable = [
@@ -71,6 +72,15 @@ class Outputs:
             for k, leaf in enumerate(self.leaves)
             if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fc" and k not in excluded
         ]
+
+    @classmethod
+    def of_arrays(cls, leaves: list[Any], several: bool, name: str) -> Outputs:
+        """A result of one float array or number, or of a tuple of them."""
+        made: Outputs = object.__new__(cls)
+        made.name, made.leaves = name, leaves
+        made.spec = _tree.flatten(tuple(leaves))[1] if several else None
+        made.weak, made.differentiable = [False] * len(leaves), list(range(len(leaves)))
+        return made
 
     def _declared(self, declared: Sequence[int | str]) -> set[int]:
         """The leaves that ``nondifferentiable=`` names, by position or entry."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import argument_names
 from ._problem import Problem
 
 __all__ = ["Steps", "per_input"]
@@ -25,7 +24,7 @@ def per_input(option: Any, problem: Problem, what: str) -> list[Any]:
     if not isinstance(option, dict):
         return [option] * len(names)
     arguments = problem.arguments
-    roots = argument_names(arguments.function, arguments.count) + list(arguments.keywords)
+    roots = arguments.roots()
     known = {*roots, *arguments.names()}
     for key in option:
         if key not in known:
