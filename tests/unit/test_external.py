@@ -251,6 +251,24 @@ def test_the_call_keeps_nothing_alive() -> None:
     assert watch() is None
 
 
+def test_results_are_freed_without_the_garbage_collector() -> None:
+    made: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = np.sin(x)
+        made.append(weakref.ref(y))
+        return y
+
+    e = ad.external(f, vjp=lambda u, x: u * np.cos(x))
+    x = leaf(1.0, 2.0)
+    gc.disable()
+    try:
+        e(x).sum().backward()
+        assert made[0]() is None
+    finally:
+        gc.enable()
+
+
 def test_errors_of_the_function_come_through() -> None:
     def f(x: Any) -> Any:
         raise ZeroDivisionError("inside")

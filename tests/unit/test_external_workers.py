@@ -265,3 +265,45 @@ def test_ray_is_asked_for_when_it_is_missing() -> None:
         pytest.skip("ray is installed")
     with pytest.raises(ImportError, match="pip install ray"):
         ad.parallel.RayExecutor()
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+def test_the_samples_of_a_batch_run_on_the_workers() -> None:
+    from adjoint.func import grad, vmap
+
+    def f(x: Any) -> Any:
+        return np.sin(x) * x.sum(), float(os.getpid())
+
+    def plain(x: Any) -> Any:
+        return x.sin() * x.sum()
+
+    e = ad.external(f, workers=2, nondifferentiable=[1])
+    rows = ad.tensor([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], dtype=ad.float64)
+    values, pids = vmap(e)(rows)
+    np.testing.assert_allclose(values, vmap(plain)(rows), 1e-14)
+    assert os.getpid() not in {int(p) for p in pids}
+    assert e.evaluator.count == 3
+    found = vmap(grad(lambda x: e(x)[0].sum()))(rows)
+    np.testing.assert_allclose(found, vmap(grad(lambda x: plain(x).sum()))(rows), 1e-7)
+    twice = vmap(vmap(lambda x, k: e(k * x)[0], (0, None)), (None, 0))
+    factors = ad.tensor([1.0, 2.0], dtype=ad.float64)
+    expected = vmap(vmap(lambda x, k: plain(k * x), (0, None)), (None, 0))(rows, factors)
+    np.testing.assert_allclose(twice(rows, factors), expected, 1e-14)
+    e.close()
+
+
+def test_a_sample_that_fails_is_named() -> None:
+    from adjoint.func import vmap
+
+    def f(x: Any) -> Any:
+        if x[0] > 0.4:
+            raise ValueError("too large")
+        return x
+
+    e = ad.external(f, workers=2)
+    rows = ad.tensor([[0.1], [0.3], [0.5]], dtype=ad.float64)
+    with pytest.raises(ad.external.EvaluationError, match=r"sample 2 of the batch.*too large"):
+        vmap(e)(rows)
+    e.close()

@@ -30,7 +30,7 @@ class Call:
     It can be called, since `Function.apply` searches other objects for hidden tensors.
     """
 
-    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places")
+    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places", "ready")
 
     def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.external = external
@@ -40,6 +40,7 @@ class Call:
         self.places = [k for k in self.arguments.inputs if isinstance(self.leaves[k], Tensor)]
         self.outputs: Any = None
         self.found: Any = None
+        self.ready: list[Any] = []  # the result, once it was evaluated elsewhere
 
     def tensors(self) -> list[Tensor]:
         """The inputs that the graph sees; they are no longer kept here."""
@@ -65,7 +66,8 @@ class Call:
     def run(self, tensors: Sequence[Tensor], copy: bool) -> list[Tensor]:
         """Evaluate the function; its numbers as tensors."""
         args, kwargs = self.arguments.rebuild(self.given(tensors, copy))
-        return self.keep([self.external.evaluator.one(args, kwargs)], tensors)
+        raw = [self.ready.pop() if self.ready else self.external.evaluator.one(args, kwargs)]
+        return self.keep(raw, tensors)
 
     def keep(self, raw: list[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
         """A result, in a box, as tensors; its form is kept."""
@@ -142,32 +144,49 @@ class Call:
             ]
             again = self.again(whole)
             return again, (0,) * len(again)
-        rows = []
-        for i in range(size):
-            picked = [t if d is None else t[i] for t, d in zip(moved, in_dims, strict=True)]
-            rows.append(self.again(picked))
+        samples = [
+            [t if d is None else t[i] for t, d in zip(moved, in_dims, strict=True)]
+            for i in range(size)
+        ]
+        results = self.together(samples)
+        rows = [self.again(picked, *box) for picked, box in zip(samples, results, strict=True)]
         outputs = tuple(_core.stack(list(column)) for column in zip(*rows, strict=True))
         return outputs, (0,) * len(outputs)
 
-    def again(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The call with other inputs, as a node of its own."""
+    def together(self, samples: list[list[Tensor]]) -> list[list[Any]]:
+        """The results of the samples of a batch, from the workers; empty boxes without them."""
+        evaluator = self.external.evaluator
+        # Samples of one vmap inside another have no values yet: the outer one sends its samples.
+        hidden = any(_core._batch_level(tuple(s)) > 0 for s in samples[:1])
+        if evaluator.workers.serial or hidden:
+            return [[] for _ in samples]
+        points = (
+            (*self.arguments.rebuild(self.given(sample, False)), f"sample {i} of the batch".format)
+            for i, sample in enumerate(samples)
+        )
+        return [[raw] for raw in evaluator.many(points, len(samples))]
+
+    def again(self, tensors: Sequence[Tensor], *result: Any) -> tuple[Tensor, ...]:
+        """The call with other inputs, as a node of its own; perhaps evaluated already."""
         from ._function import ExternalFunction
 
         other: Call = object.__new__(type(self))
         other.external, other.arguments = self.external, self.arguments
         other.leaves, other.places = list(self.leaves), self.places
         other.outputs = other.found = None
-        result: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
+        other.ready = list(result)
+        made: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
         self.outputs = other.outputs
-        return result
+        return made
 
 
 _PLAIN = (np.dtype(np.float64), np.dtype(np.float32))  # NumPy has one object of each
+_NONE: list[Any] = []
 _NUMBERS = (float, np.float64, np.float32)
 
 
 class TensorCall(Call):
-    """A call on floating tensors alone, which nearly all are: no structure is looked into.
+    """A call on floating tensors alone, as nearly all are: no structure is looked into.
 
     ``outputs`` is None after a result of one array, a count after a tuple of arrays, a number after
     a number; the form of any other result, as in `Call`.
@@ -180,10 +199,14 @@ class TensorCall(Call):
         self.arguments = external.prepared(len(tensors))
         self.leaves, self.places = self.arguments.leaves, self.arguments.inputs
         self.outputs = self.found = None
+        self.ready = _NONE
 
     def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
         """The outputs, and those among them that have no derivative."""
         external = self.external
+        if self.ready:
+            made = self.keep([self.ready.pop()], tensors)
+            return made, self.fixed(made)
         raw = external.evaluator.direct([_given(tensor) for tensor in tensors])
         if type(raw) is np.ndarray and raw.dtype in _PLAIN and raw.ndim:
             # Asked first: .flags holds the array too. See _outputs.owned.

@@ -37,7 +37,8 @@ class ExternalFunction(Function):
         ctx.call = call
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, *outputs)
-        ctx.save_for_forward(*inputs, *outputs)
+        if _core._current_dual_level() >= 0:  # elsewhere the outputs would be held in a cycle
+            ctx.save_for_forward(*inputs, *outputs)
         if fixed:
             ctx.mark_non_differentiable(*fixed)
         return tuple(outputs)
