@@ -94,6 +94,7 @@ if _TYPE_CHECKING:
     from .external import ctypes_function as ctypes_function
     from .external import external as external
     from .external import numpy_function as numpy_function
+    from .external import scipy_callback as scipy_callback
     from .func import vmap as vmap
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
@@ -127,7 +128,7 @@ _LAZY_MODULES = frozenset(
     }
 )
 _LAZY_NAMES = {
-    **dict.fromkeys(("command", "ctypes_function", "numpy_function"), "external"),
+    **dict.fromkeys(("command", "ctypes_function", "numpy_function", "scipy_callback"), "external"),
     "einsum": "_contraction",
     "explain_grad": "graph",
     "graph_report": "graph",

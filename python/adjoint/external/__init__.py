@@ -14,6 +14,7 @@ from ._command import Command, CommandError, command
 from ._ctypes import CFunction, ctypes_function
 from ._errors import EvaluationError, ExternalError
 from ._external import Cost, External, external, numpy_function
+from ._scipy import ScipyCallback, scipy_callback
 
 __all__ = [
     "CFunction",
@@ -23,10 +24,12 @@ __all__ = [
     "EvaluationError",
     "External",
     "ExternalError",
+    "ScipyCallback",
     "command",
     "ctypes_function",
     "external",
     "numpy_function",
+    "scipy_callback",
 ]
 
 
