@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,23 +43,56 @@ def test_there_are_examples() -> None:
 
 
 # The last line that each prints.
-COMPOSITES = {
-    "callable_class.py": "mean 1.000, width 0.700, still a bump",
-    "dict_of_dicts.py": "learnt: True",
-    "function_of_composites.py": "derivative is right: True",
-    "namedtuple_of_two.py": "y tensor([ 6., 16.])",
-    "rigid_body.py": "agrees with finite differences: True",
-    "tree_of_depth_five.py": "offset tensor([1., 1.])",
+ENDS = {
+    "composites/callable_class.py": "mean 1.000, width 0.700, still a bump",
+    "composites/dict_of_dicts.py": "learnt: True",
+    "composites/function_of_composites.py": "derivative is right: True",
+    "composites/namedtuple_of_two.py": "y tensor([ 6., 16.])",
+    "composites/rigid_body.py": "agrees with finite differences: True",
+    "composites/tree_of_depth_five.py": "offset tensor([1., 1.])",
+    "external/c_library.py": "gradient is right: True",
+    "external/composite_to_composite.py": "gradient is right: True",
+    "external/conductivity.py": "field recovered: True",
+    "external/executable.py": "gradient is right: True",
+    "external/fortran_routine.py": "gradient is right: True",
+    "external/two_values.py": "gradient is right: True",
 }
+# What some need beyond Python: a program, or a package.
+PROGRAMS = {"external/c_library.py": "cc", "external/fortran_routine.py": "gfortran"}
+SCIPY = ("external/composite_to_composite.py", "external/conductivity.py")
 
 
 def test_every_example_of_adjoint_alone_is_run() -> None:
-    assert [name.removeprefix("composites/") for name in OWN] == list(COMPOSITES)
+    assert list(ENDS) == OWN
 
 
-@pytest.mark.parametrize("example", COMPOSITES)
-def test_example_of_composites_ends_well(example: str) -> None:
-    assert output(f"composites/{example}").splitlines()[-1] == COMPOSITES[example]
+@pytest.mark.parametrize("example", ENDS)
+def test_example_of_adjoint_alone_ends_well(example: str, tmp_path: Path) -> None:
+    program = PROGRAMS.get(example)
+    if program is not None and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    if example in SCIPY:
+        pytest.importorskip("scipy")
+    picture = tmp_path / "picture.png"
+    drawn = "conductivity" in example and importlib.util.find_spec("matplotlib") is not None
+    lines = output(example, *[str(picture)] * drawn).splitlines()
+    assert lines[-1] == ENDS[example]
+    assert not any(line.endswith("False") for line in lines)
+    assert not drawn or picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("example", PROGRAMS)
+def test_example_without_its_compiler_says_what_to_install(example: str) -> None:
+    done = subprocess.run(
+        [sys.executable, example],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=ENVIRONMENT | {"PATH": ""},
+    )
+    assert done.returncode == 1
+    assert "apt-get install" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
