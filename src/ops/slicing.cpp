@@ -380,9 +380,17 @@ static const Op& unfold_backward_ =
           if (out.ndim() == 0) return op<"reshape">(g, c[1]);
           GradMode off(false);
           int axis = wrap_dim(c.integer(2), out.ndim());
-          for (int64_t i = 0; i < g.size(axis); ++i) {
+          int64_t count = g.size(axis), size = c.integer(3), step = c.integer(4);
+          if (size < count) {  // the same element of all windows at a time
+            for (int64_t j = 0; j < size; ++j) {
+              Tensor to = sliced(out, axis, j, count, step, false);
+              op_inplace<"add">(to, selected(g, g.ndim() - 1, j, false));
+            }
+            return out;
+          }
+          for (int64_t i = 0; i < count; ++i) {
             Tensor window = selected(g, axis, i, false);
-            Tensor to = sliced(out, axis, i * c.integer(4), c.integer(3), 1, false);
+            Tensor to = sliced(out, axis, i * step, size, 1, false);
             op_inplace<"add">(to, op<"movedim">(window, Dims{-1}, Dims{axis}));
           }
           return out;

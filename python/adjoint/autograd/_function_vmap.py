@@ -42,7 +42,9 @@ def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
         result = cls.vmap(info, dims, *_tree.unflatten(spec, plain))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise RuntimeError(
-                f"{cls.__name__}.vmap must return (outputs, out_dims), got {type(result).__name__}"
+                f"Expected the vmap staticmethod of {cls.__name__} to have two returns, an output "
+                "and out_dims with a structure that fits the output; got "
+                f"{_returns(result)}"
             )
         return _wrapped(*result, level, cls.__name__)
     if generated:
@@ -53,14 +55,20 @@ def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
     )
 
 
+def _returns(result: Any) -> str:
+    return f"{len(result)} returns" if isinstance(result, tuple) else f"a {type(result).__name__}"
+
+
 def _wrapped(outputs: Any, out_dims: Any, level: int, name: str) -> Any:
     from adjoint.func._vmap import broadcast_dims
 
     leaves, spec = _tree.flatten(outputs)
-    dims = broadcast_dims(out_dims, outputs)
+    alike = not isinstance(out_dims, list | tuple) or type(out_dims) is type(outputs)
+    dims = broadcast_dims(out_dims, outputs) if alike else None
     if dims is None:
         raise RuntimeError(
-            f"{name}.vmap: out_dims {out_dims!r} do not fit the structure of the outputs {spec}"
+            f"The vmap staticmethod of {name} returned an incompatible (output, out_dims) tuple: "
+            f"out_dims={out_dims!r} does not fit the structure of the output, {spec}"
         )
     return _tree.unflatten(
         spec,

@@ -87,7 +87,7 @@ def _copied(tensor: Tensor) -> Tensor:
     if unpack_dual(tensor).tangent is not None:
         raise RuntimeError(
             "save_on_cpu: a value saved for backward carries a tangent of forward mode (as in "
-            "func.hessian or func.hvp), which its copy would lose.\n"
+            "func.hessian or func.hvp), which its copy by these saved tensor hooks would lose.\n"
             "  fix: use func.jacrev(func.jacrev(f)), or leave save_on_cpu out"
         )
     return tensor.detach().clone()

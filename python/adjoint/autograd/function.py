@@ -398,6 +398,11 @@ def _bind(cls: type[Function], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         bound = signature.bind(*given, **kwargs)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.apply(): {error}") from None
+    if any(isinstance(value, _core.Tensor) for value in bound.kwargs.values()):
+        raise NotImplementedError(
+            f"{cls.__name__}.apply(): kwarg-only Tensor args ({', '.join(bound.kwargs)}) have no "
+            "place among the gradients that backward returns; make them positional"
+        )
     if bound.kwargs:
         raise TypeError(
             f"{cls.__name__}.apply(): keyword-only arguments ({', '.join(bound.kwargs)}) have no "

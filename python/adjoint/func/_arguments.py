@@ -13,6 +13,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint.autograd.grad_mode import enable_grad
 
 Argnums = int | tuple[int, ...]
 
@@ -63,21 +64,22 @@ class Variables:
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"{what}: expected tensors, but got {type(x).__name__}: {x!r}")
         self.outer = _core.is_grad_enabled()
-        self.continued = self.outer and any(x.requires_grad for x in given)
-        self.tensors: list[Tensor] = [
-            _core._variable(x, self.outer and x.requires_grad) for x in given
-        ]
+        self.continued = any(x.requires_grad for x in given)
+        with enable_grad():  # a derivative taken after no_grad has ended is recorded as ever
+            self.tensors: list[Tensor] = [_core._variable(x, x.requires_grad) for x in given]
 
     @property
     def tree(self) -> Any:
         """The variables in the structure of the arguments."""
         return _tree.unflatten(self.spec, self.tensors)
 
-    def must_record(self, outputs: Sequence[Tensor]) -> bool:
+    def leads_further(self, outputs: Sequence[Tensor]) -> bool:
         """Whether derivatives of ``outputs`` can be differentiated by anything but these."""
-        if not self.outer:
-            return False
         return self.continued or _core._reaches_others(tuple(outputs), tuple(self.tensors))
+
+    def must_record(self, outputs: Sequence[Tensor]) -> bool:
+        """The same, if anything is recorded where the transform was called."""
+        return self.outer and self.leads_further(outputs)
 
     def gradients(
         self,
@@ -133,16 +135,16 @@ def split_aux(output: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 def output_tensors(output: Any, name: str) -> tuple[list[Tensor], _tree.Spec]:
     """The tensors of a result, which may hold nothing else."""
     leaves, spec = _tree.flatten(output)
-    for x in leaves:
-        if not isinstance(x, Tensor):
-            raise RuntimeError(
-                f"{name}: Expected f to return only tensors, but got a result that holds "
-                f"{type(x).__name__}"
-            )
-    if not leaves:
+    if output is None or not leaves:
         raise RuntimeError(
             f"{name}: Expected f to be a function that has non-empty output (got output = {output})"
         )
+    for x in leaves:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(
+                f"{name}: expected f(*primals) to return only tensors, but its result holds "
+                f"{type(x).__name__}: {x!r}"
+            )
     return leaves, spec
 
 

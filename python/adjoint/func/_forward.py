@@ -18,12 +18,10 @@ _JVP = "jvp(f, primals, tangents)"
 
 def _directions(primals: Any, tangents: Any, name: str) -> tuple[list[Any], list[Any], _tree.Spec]:
     """The leaves of both, which must be built alike."""
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, tuple):
-            raise RuntimeError(
-                f"{name}: Expected {what} to be a tuple. E.g. it should be valid to call "
-                "f(*primals)."
-            )
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     values, spec = _tree.flatten(primals)
     directions, other = _tree.flatten(tangents)
     if spec != other:
@@ -33,10 +31,14 @@ def _directions(primals: Any, tangents: Any, name: str) -> tuple[list[Any], list
             f"with structure {spec} and tangents with structure {other}"
         )
     if not values:
-        raise RuntimeError(f"{name}: Expected primals to be non-empty")
-    for x in [*values, *directions]:
-        if not isinstance(x, Tensor):
-            raise RuntimeError(f"{name}: expected tensors, but got {type(x).__name__}: {x!r}")
+        raise RuntimeError(f"{name}: Expected primals to hold at least one Tensor, got {primals}")
+    for what, leaves in (("primals", values), ("tangents", directions)):
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(
+                    f"{name}: Expected {what} to only contain Tensors, got "
+                    f"{type(x).__name__}: {x!r}"
+                )
     return values, directions, spec
 
 
@@ -74,7 +76,8 @@ def jvp(
     (tensor([1., 4.]), tensor([2., 0.]))
     """
     values, directions, spec = _directions(primals, tangents, _JVP)
-    with forward_ad.dual_level(nested=True) as level:
+    # Also where forward mode is off: inside the forward of a custom function, for example.
+    with forward_ad.set_fwd_grad_enabled(True), forward_ad.dual_level(nested=True) as level:
 
         def unpacked(x: Any) -> forward_ad.UnpackedDualTensor:
             return forward_ad.unpack_dual(x, level=level)

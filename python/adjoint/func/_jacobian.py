@@ -33,12 +33,23 @@ def _split(t: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [p.reshape((*x.shape, *t.shape[1:])) for p, x in zip(parts, tensors, strict=True)]
 
 
+def _check_real(name: str, what: str, tensors: Sequence[Any]) -> None:
+    """Refuse complex tensors: what one number per pair of elements would mean is not settled."""
+    for i, x in enumerate(tensors):
+        if isinstance(x, Tensor) and x.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what}s to be real but received complex tensor at "
+                f"flattened {what} idx: {i}"
+            )
+
+
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``func`` by reverse mode.
 
@@ -54,7 +65,8 @@ def jacrev(
     has_aux
         Whether ``func`` returns ``(output, aux)``.
     chunk_size
-        How many rows to compute at a time; all by default. 1 needs the least memory.
+        How many rows to compute at a time; all by default. 1 needs the least memory, and does
+        without `vmap`: for functions whose derivatives it cannot batch.
 
     Returns
     -------
@@ -74,6 +86,8 @@ def jacrev(
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         picked = chosen(args, argnums)
+        inputs, in_spec = _tree.flatten(picked)
+        _check_real("jacrev", "input", inputs)
 
         def of_picked(x: Any) -> Any:
             return func(*replaced(args, argnums, x), **kwargs)
@@ -81,13 +95,17 @@ def jacrev(
         result = vjp(of_picked, picked, has_aux=has_aux)
         output, pull = result[0], result[1]
         outputs, out_spec = output_tensors(output, "jacrev(f, argnums=0)")
-        inputs, in_spec = _tree.flatten(picked)
+        _check_real("jacrev", "output", outputs)
 
         def rows_of(*cotangents: Tensor) -> tuple[Tensor, ...]:
             (grads,) = pull(_tree.unflatten(out_spec, list(cotangents)))
             return tuple(_tree.flatten(grads)[0])
 
-        rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(outputs))
+        if chunk_size == 1:  # without vmap, so that what it cannot batch works as well
+            each = [rows_of(*row) for row in zip(*_basis(outputs), strict=True)]
+            rows = tuple(_core.stack(list(column)) for column in zip(*each, strict=True))
+        else:
+            rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(outputs))
         blocks = [_split(r, outputs) for r in rows]  # blocks[i][o]
         tree = _tree.unflatten(
             out_spec,
@@ -139,6 +157,7 @@ def jacfwd(
         for x in inputs:
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"jacfwd: expected tensors, but got {type(x).__name__}: {x!r}")
+        _check_real("jacfwd", "input", inputs)
         kept: list[Any] = []
 
         def of_picked(x: Any) -> Any:
@@ -150,7 +169,9 @@ def jacfwd(
         def along(*directions: Tensor) -> Any:
             tangent = _tree.unflatten(in_spec, list(directions))
             output, moved, aux = jvp(of_picked, (picked,), (tangent,), has_aux=True)
-            kept[:] = [_tree.flatten(output)[1]]
+            outputs, out_spec = _tree.flatten(output)
+            _check_real("jacfwd", "output", outputs)
+            kept[:] = [out_spec]
             return tuple(output_tensors(moved, "jacfwd(f)(*args)")[0]), aux
 
         columns, aux = mapped(along, 0, (-1, None), randomness, None, directions=True)(

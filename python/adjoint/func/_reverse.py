@@ -176,7 +176,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     with enable_grad():
         output, aux = split_aux(func(*variables.tree), has_aux, "vjp(f, *primals)")
     outputs, spec = output_tensors(output, "vjp(f, *primals)")
-    record = variables.must_record(outputs)
+    further = variables.leads_further(outputs)
 
     def vjp_fn(
         cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
@@ -184,9 +184,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         given = _cotangents_like(spec, outputs, cotangents)
         if create_graph is None:
             follows = any(c.requires_grad for c in given)
-            create_graph = _core.is_grad_enabled() and (record or follows)
+            create_graph = _core.is_grad_enabled() and (further or follows)
         grads = variables.gradients(outputs, given, retain_graph, create_graph)
         return tuple(_tree.unflatten(variables.spec, grads))
 
+    record = variables.outer and further
     value = released(output, record)
     return (value, vjp_fn, released(aux, record)) if has_aux else (value, vjp_fn)

@@ -14,9 +14,19 @@ from adjoint.nn import parameter as parameter
 from adjoint.nn import utils as utils
 from adjoint.nn.modules import *  # noqa: F403
 from adjoint.nn.modules import __all__ as _module_names
+from adjoint.nn.parameter import Buffer as Buffer
 from adjoint.nn.parameter import Parameter as Parameter
 
-__all__ = ["Parameter", "functional", "init", "modules", "parameter", "utils", *_module_names]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "functional",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+    *_module_names,
+]
 
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there

@@ -1,4 +1,4 @@
-"""Layers without state: linear maps, normalisation, dropout, lookups, padding."""
+"""Layers without state: linear maps, normalisation, lookups, padding."""
 
 from __future__ import annotations
 
@@ -17,20 +17,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """``sum_ij input1_i weight_kij input2_j + bias_k``."""
     result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Set each element to zero with probability `p` and divide the others by 1 - p."""
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0 or input.numel() == 0:
-        return input
-    with ad.no_grad():
-        if p == 1:
-            mask = ad.zeros((), dtype=input.dtype)
-        else:
-            mask = ad.empty_like(input).bernoulli_(1 - p).div_(1 - p)
-    return input.mul_(mask) if inplace else input * mask
 
 
 def _check_shape(name: str, normalized_shape: Sequence[int]) -> None:

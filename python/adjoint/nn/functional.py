@@ -34,9 +34,17 @@ from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
 from adjoint.nn._activations import tanhshrink as tanhshrink
 from adjoint.nn._activations import threshold as threshold
+from adjoint.nn._convolution import conv1d as conv1d
+from adjoint.nn._convolution import conv2d as conv2d
+from adjoint.nn._convolution import conv3d as conv3d
+from adjoint.nn._dropout import alpha_dropout as alpha_dropout
+from adjoint.nn._dropout import dropout as dropout
+from adjoint.nn._dropout import dropout1d as dropout1d
+from adjoint.nn._dropout import dropout2d as dropout2d
+from adjoint.nn._dropout import dropout3d as dropout3d
+from adjoint.nn._dropout import feature_alpha_dropout as feature_alpha_dropout
 from adjoint.nn._layers import bilinear as bilinear
 from adjoint.nn._layers import cosine_similarity as cosine_similarity
-from adjoint.nn._layers import dropout as dropout
 from adjoint.nn._layers import embedding as embedding
 from adjoint.nn._layers import layer_norm as layer_norm
 from adjoint.nn._layers import linear as linear
@@ -56,21 +64,32 @@ from adjoint.nn._losses import l1_loss as l1_loss
 from adjoint.nn._losses import mse_loss as mse_loss
 from adjoint.nn._losses import nll_loss as nll_loss
 from adjoint.nn._losses import smooth_l1_loss as smooth_l1_loss
+from adjoint.nn._pooling import max_pool1d as max_pool1d
+from adjoint.nn._pooling import max_pool2d as max_pool2d
+from adjoint.nn._pooling import max_pool3d as max_pool3d
 from adjoint.nn._statistics import batch_norm as batch_norm
 from adjoint.nn._statistics import group_norm as group_norm
 from adjoint.nn._statistics import instance_norm as instance_norm
 
 __all__ = [
+    "alpha_dropout",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "embedding",
+    "feature_alpha_dropout",
     "gelu",
     "glu",
     "group_norm",
@@ -87,6 +106,9 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "mish",
     "mse_loss",
     "nll_loss",

@@ -1,4 +1,4 @@
-"""`Parameter`: a tensor that a module lists among what is to be trained.
+"""`Parameter`: a tensor that a module lists among what is to be trained; `Buffer`: one it keeps.
 
 Read next: `modules/module.py`, whose `__setattr__` registers parameters.
 """
@@ -10,7 +10,7 @@ from typing import Any, Self
 import adjoint as ad
 from adjoint import Tensor, _core
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]
 
 
 class Parameter(Tensor):
@@ -51,6 +51,41 @@ class Parameter(Tensor):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         attributes = dict(getattr(self, "__dict__", {}))
         return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes)
+
+
+class _BufferMeta(type(Tensor)):  # type: ignore[misc]
+    """A buffer is a plain tensor with a mark: its class is `Tensor`."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a `Module` registers as a buffer when it is assigned as an attribute.
+
+    Parameters
+    ----------
+    data : Tensor, optional
+        The values; shared, not copied. An empty tensor if not given.
+    persistent : bool, default True
+        Whether `Module.state_dict` includes it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> module = ad.nn.Module()
+    >>> module.mean = ad.nn.Buffer(ad.zeros(2))
+    >>> dict(module.named_buffers())
+    {'mean': tensor([0., 0.])}
+    """
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:  # noqa: D102
+        if data is None:
+            data = ad.empty(0)
+        made: Any = data.detach().requires_grad_(data.requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
 
 
 def _rebuild_parameter(

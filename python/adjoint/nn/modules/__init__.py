@@ -32,7 +32,15 @@ from adjoint.nn.modules.container import (
     ParameterList,
     Sequential,
 )
-from adjoint.nn.modules.dropout import Dropout
+from adjoint.nn.modules.conv import Conv1d, Conv2d, Conv3d
+from adjoint.nn.modules.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from adjoint.nn.modules.flatten import Flatten, Unflatten
 from adjoint.nn.modules.linear import Bilinear, Identity, Linear
 from adjoint.nn.modules.loss import (
@@ -48,20 +56,29 @@ from adjoint.nn.modules.loss import (
 )
 from adjoint.nn.modules.module import Module
 from adjoint.nn.modules.normalization import GroupNorm, LayerNorm
+from adjoint.nn.modules.pooling import MaxPool1d, MaxPool2d, MaxPool3d
 from adjoint.nn.modules.sparse import Embedding
 
 __all__ = [
     "ELU",
     "GELU",
+    "AlphaDropout",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
+    "FeatureAlphaDropout",
     "Flatten",
     "GroupNorm",
     "Hardtanh",
@@ -78,6 +95,9 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
     "Module",
     "ModuleDict",
     "ModuleList",

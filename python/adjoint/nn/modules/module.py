@@ -191,6 +191,11 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_parameters", "_buffers")
             own["_modules"][name] = value
+        elif isinstance(value, Tensor) and getattr(value, "_is_buffer", False):
+            if parameters is None:
+                raise AttributeError("cannot assign buffer before Module.__init__() call")
+            self._forget(name, "_parameters", "_modules")
+            self.register_buffer(name, value, persistent=getattr(value, "persistent", True))
         elif parameters is None:
             object.__setattr__(self, name, value)
         elif name in parameters:

@@ -94,7 +94,6 @@ def tree_leaves_with_path(tree: Any, is_leaf: _trees.IsLeaf = None) -> list[tupl
     Examples
     --------
     >>> from adjoint.utils import _pytree
-    >>> from adjoint.utils import _pytree
     >>> [(_pytree.keystr(p), x) for p, x in _pytree.tree_leaves_with_path({"a": [1, 2]})]
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """

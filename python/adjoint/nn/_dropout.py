@@ -1,0 +1,121 @@
+"""Dropout: of elements, of whole channels, and the kind that keeps mean and variance.
+
+The masks are the ones PyTorch draws from the same seed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import adjoint as ad
+from adjoint import Tensor
+
+# -scale * alpha of SELU: where it sends everything far below zero.
+_ALPHA = 1.7580993408473766
+
+
+def _check_probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _feature_shape(input: Tensor) -> tuple[int, ...]:
+    """One number for each channel of each sample."""
+    if input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return (*input.shape[:2], *(1,) * (input.ndim - 2))
+
+
+def _dropped(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    with ad.no_grad():
+        if p == 1:
+            mask = ad.zeros((), dtype=input.dtype)
+        elif features:
+            mask = input.new_empty(_feature_shape(input)).bernoulli_(1 - p).div_(1 - p)
+        else:
+            mask = ad.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+    return input.mul_(mask) if inplace else input * mask
+
+
+def _alpha_dropped(
+    input: Tensor, p: float, training: bool, inplace: bool, features: bool
+) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    if p == 1:
+        zero = ad.zeros((), dtype=input.dtype)
+        return input.mul_(zero) if inplace else input * zero
+    scale = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
+    with ad.no_grad():
+        empty = input.new_empty(_feature_shape(input)) if features else ad.empty_like(input)
+        kept = empty.bernoulli_(1 - p)
+        shift = (kept - 1).mul_(_ALPHA * scale).add_(_ALPHA * scale * p)
+        kept.mul_(scale)
+    return input.mul_(kept).add_(shift) if inplace else input * kept + shift
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Set each element to zero with probability `p` and divide the others by 1 - p."""
+    return _dropped(input, p, training, inplace, features=False)
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout for SELU networks: dropped elements saturate; mean and variance are kept."""
+    return _alpha_dropped(input, p, training, inplace, features=False)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """As `alpha_dropout`, for whole channels: axis 1 of [N, C, ...]."""
+    return _alpha_dropped(input, p, training, inplace, features=True)
+
+
+def _channels(n: int, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """Drop whole channels of [N, C, *n axes], or of one sample [C, *n axes]."""
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"dropout{n}d: Expected {n + 1}D or {n + 2}D input, but received a {input.ndim}D input"
+        )
+    if input.ndim == n + 2:
+        return _dropped(input, p, training, inplace, features=True)
+    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of [N, C, L] or [C, L]."""
+    return _channels(1, input, p, training, inplace)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of [N, C, H, W].
+
+    An input of three axes is taken for [N, C, L], as in PyTorch; `dropout1d` says it clearly.
+    """
+    if input.ndim not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and "
+            "will result in an error in a future release. To retain the behavior and silence "
+            "this warning, please use dropout instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _dropped(input, p, training, inplace, features=True)
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of [N, C, D, H, W] or [C, D, H, W]."""
+    return _channels(3, input, p, training, inplace)
