@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
@@ -26,6 +27,46 @@ from ._formats import FORMATS
 __all__ = ["Command", "CommandError", "command"]
 
 _TAIL = 2000  # characters of stderr in an error
+
+# In a worker process: the folder of its pool's journal. A worker that is killed cleans nothing up,
+# so it notes what there would be: each running program has a file with its scratch folder and its
+# process group there. Note [The journal of a pool].
+_journal: Path | None = None
+
+
+def keep_journal(folder: str) -> None:
+    """Note the programs that this process runs in a folder."""
+    global _journal
+    _journal = Path(folder)
+
+
+def clean_up(journal: str) -> None:
+    """End the programs that killed workers left running, and remove their files and the journal."""
+    for note in Path(journal).glob("adjoint-*"):
+        with contextlib.suppress(OSError, ValueError):
+            scratch, _, group = note.read_text().partition("\n")
+            if group:
+                os.killpg(int(group), signal.SIGKILL)
+        with contextlib.suppress(OSError, ValueError):
+            _remove(scratch)
+    shutil.rmtree(journal, ignore_errors=True)
+
+
+def _note(folder: str, group: int | None = None) -> Path | None:
+    if _journal is None:
+        return None
+    note = _journal / Path(folder).name
+    note.write_text(f"{folder}\n{'' if group is None else group}")
+    return note
+
+
+def _remove(folder: str) -> None:
+    """Remove a scratch folder, which a program that is being ended may still write to."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(0.01)
 
 
 class CommandError(ExternalError):
@@ -91,7 +132,9 @@ class Command:
     def __call__(self, *args: Any) -> Any:
         """Run the program once on arrays."""
         folder = self._scratch()
+        note = None
         try:
+            note = _note(folder)
             return self._run(Path(folder), args)
         except OSError as error:
             raise CommandError(
@@ -99,7 +142,9 @@ class Command:
                 "  fix: free space, or choose another folder with scratch="
             ) from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+            if note is not None:
+                note.unlink(missing_ok=True)
 
     def _scratch(self) -> str:
         try:
@@ -148,6 +193,7 @@ class Command:
         except OSError as error:
             raise CommandError(f"{self.label} could not be started: {error}") from error
         try:
+            _note(str(folder), process.pid)
             out, err = process.communicate(text, timeout=options["timeout"])
         except subprocess.TimeoutExpired:
             _end(process)

@@ -13,6 +13,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 import warnings
@@ -20,6 +21,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ._command import clean_up, keep_journal
 from ._errors import EvaluationError
 
 __all__ = ["Workers"]
@@ -28,9 +30,10 @@ _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound
 _function: Any = None  # in a worker process: the function that its pool was made for
 
 
-def _install(function: Any) -> None:
+def _install(function: Any, journal: str) -> None:
     global _function
     _function = function
+    keep_journal(journal)
     # Ctrl-C reaches the whole group; only the parent acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -96,14 +99,17 @@ class Workers:
             return self._pool
 
     def _start(self, function: Any) -> None:
+        journal = ""
         if self.choice == "threads":
             self._pool = cf.ThreadPoolExecutor(self.count, "adjoint-external")
         else:
             # Forked, so that lambdas, closures and loaded libraries are there without pickling.
             context = multiprocessing.get_context("fork")
-            self._pool = cf.ProcessPoolExecutor(self.choice, context, _install, (function,))
+            journal = tempfile.mkdtemp(prefix="adjoint-pool-")
+            arguments = (function, journal)
+            self._pool = cf.ProcessPoolExecutor(self.choice, context, _install, arguments)
         self._pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _take_down, self._pool, self._pid)
+        self._finalizer = weakref.finalize(self, _take_down, self._pool, self._pid, journal)
 
     def close(self) -> None:
         """End the pool and its processes; the next evaluation starts another."""
@@ -205,8 +211,8 @@ def _cannot_pickle(error: BaseException) -> bool:
     return isinstance(error, pickle.PicklingError) or "pickle" in text
 
 
-def _take_down(pool: Any, pid: int) -> None:
-    """End a pool: cancel what waits, kill the processes, wait for them."""
+def _take_down(pool: Any, pid: int, journal: str) -> None:
+    """End a pool: cancel what waits, kill the processes and what they run, wait for them."""
     if os.getpid() != pid:
         return  # a forked child owns none of this
     processes = list((getattr(pool, "_processes", None) or {}).values())
@@ -217,3 +223,5 @@ def _take_down(pool: Any, pid: int) -> None:
     for process in processes:
         with contextlib.suppress(Exception):
             process.join(5)
+    if journal:
+        clean_up(journal)
