@@ -24,6 +24,7 @@ __all__ = ["PAIRS", "probe"]
 PAIRS = 5  # evaluated, as a rule, per input array
 _RATIO = 10.0
 _LARGEST, _SMALLEST = 0.3, 1e-13
+_UNSETTLED = 0.03  # slopes further apart than this, relative to their size, have not converged
 
 
 def probe(external: External, problem: Problem, steps: Steps) -> None:
@@ -75,6 +76,10 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | 
         k, here = k + 1, doubt(k + 1)
     while k - 3 >= lowest and doubt(k - 1) < here:  # curvature dominates: go down
         k, here = k - 1, doubt(k - 1)
+    if here > _UNSETTLED:
+        # Steps that are far too long look like noise, too: the slopes of a fast wave are random.
+        smaller = range(min(middle, -1) - 1, lowest + 2, -1)
+        k = min([k, *smaller], key=doubt)
     return _balance(gap, k, lowest, order, steps, direction, problem)
 
 
@@ -91,7 +96,11 @@ def _balance(
     below = gap(k - 1) if k - 2 >= lowest else np.inf
     noise = steps.noise
     if np.isfinite(below) and below > 0:
-        noise = max(noise, below * 10.0 ** (k - 2))
+        # Two estimates: one alone may by luck be far too small.
+        further = gap(k - 2) if k - 3 >= lowest else np.inf
+        found = [below * 10.0 ** (k - 2), further * 10.0 ** (k - 3)]
+        known = [n for n in found if np.isfinite(n)]
+        noise = max(noise, float(np.sqrt(np.mean(np.square(known)))))
     elif here > 0:
         noise = max(noise, min(here * 10.0 ** (k - 1), 1.0))
     if np.isfinite(above) and above > 30 * here:
