@@ -222,15 +222,6 @@ def complex_(self: Tensor) -> complex:
     return complex(self.item())
 
 
-def contains(self: Tensor, element: Any) -> bool:
-    """Whether any element equals ``element``."""
-    if isinstance(element, Tensor | int | float | complex):
-        return bool((self == element).any())
-    raise RuntimeError(
-        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-    )
-
-
 def reversed_(self: Tensor) -> Tensor:
     """The tensor with its first axis (of several: every axis) reversed."""
     return self if self.dim() == 0 else _core.flip(self, list(range(self.dim())))
@@ -364,7 +355,6 @@ METHODS: dict[str, Any] = {
     "__deepcopy__": deepcopy,
     "__format__": format_,
     "__complex__": complex_,
-    "__contains__": contains,
     "__reversed__": reversed_,
     "new_tensor": new_tensor,
     "untyped_storage": untyped_storage,

@@ -41,14 +41,14 @@ def _name(func: Callable[..., Any]) -> str:
 
 
 def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
-    """One dim per leaf of ``tree``; None if the structures do not fit."""
-    leaves = _tree.flatten(tree)[0]
-    if dims is None or isinstance(dims, int):
-        return [dims] * len(leaves)
+    """One dim per leaf of ``tree``, which need not be an int yet; None if the structures differ."""
+    parts = _one_level(dims)
+    if parts is None:
+        return [dims] * len(_tree.flatten(tree)[0])
     if not _tree.is_structure(tree):
         return None
-    parts, children = _one_level(dims), _one_level(tree)
-    if parts is None or children is None or parts[1] != children[1]:
+    children = _one_level(tree)
+    if children is None or parts[1] != children[1]:
         return None
     found: list[Any] = []
     for d, child in zip(parts[0], children[0], strict=True):

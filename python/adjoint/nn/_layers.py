@@ -101,13 +101,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return ad.zeros((*tensor.shape, num_classes), dtype=ad.int64)
     largest = int(tensor.max().item())
     if int(tensor.min().item()) < 0:
-        raise RuntimeError("Class values must be non-negative.")
+        raise RuntimeError(f"Class values must be non-negative. (got {int(tensor.min().item())})")
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:
-        raise RuntimeError("num_classes should be positive")
+        raise RuntimeError(f"num_classes should be positive, got {num_classes}")
     elif largest >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
+        raise RuntimeError(
+            f"Class values must be smaller than num_classes. (got {largest}, of {num_classes})"
+        )
     return (tensor.unsqueeze(-1) == ad.arange(num_classes)).to(ad.int64)
 
 
@@ -143,9 +145,11 @@ def pad(
     if mode != "constant":
         raise NotImplementedError(f"pad: mode {mode!r} is not in adjoint; only 'constant' is")
     if len(pad) % 2 != 0:
-        raise ValueError("Padding length must be divisible by 2")
+        raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}: {tuple(pad)}")
     if len(pad) // 2 > input.dim():
-        raise ValueError("Padding length too large")
+        raise ValueError(
+            f"Padding length too large: {len(pad)} numbers for an input of {input.dim()} dimensions"
+        )
     result = input
     for pair in range(len(pad) // 2):
         axis = input.dim() - 1 - pair

@@ -75,7 +75,10 @@ def l1_loss(
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
     if tuple(weight.shape) != tuple(loss.shape):
-        raise ValueError("Weights and input must have the same size.")
+        raise ValueError(
+            "Weights and input must have the same size. "
+            f"(got {list(weight.shape)} and {list(loss.shape)})"
+        )
     loss = loss * weight
     return loss.sum() / weight.sum() if reduction == "mean" else _reduce(loss, reduction)
 

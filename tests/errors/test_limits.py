@@ -1,0 +1,85 @@
+"""Messages at the limits: too many axes, arguments, results or transforms, too much memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint import func
+from adjoint.autograd import Function
+from tests.errors.table import Row, check, refusals
+
+seven = ad.ones((1,) * 7)
+
+
+class Many(Function):
+    """The first of many tensors; or one, many times."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Any) -> Any:
+        return tuple(tensors[0].clone() for _ in range(count)) if count > 1 else tensors[0] * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return None, *grads
+
+
+def set_data() -> None:
+    t = ad.ones(2)
+    t.data = seven
+
+
+def nested(depth: int) -> Any:
+    if depth == 0:
+        return ad.tensor(1.0)
+    return func.vmap(lambda _: nested(depth - 1), out_dims=None)(ad.ones(1))
+
+
+@refusals(
+    (set_data, NotImplementedError, "assigning .data with more than six axes"),
+    (lambda: seven.clone().squeeze_(0), NotImplementedError, "in place for more than 6 axes"),
+    (lambda: ad.ones(1).resize_((1,) * 7), NotImplementedError, "resize to more than 6"),
+    (
+        lambda: Many.apply(1, *[ad.ones(1, requires_grad=True)] * 70_000),
+        RuntimeError,
+        "a function of 70001 tensors",
+    ),
+    (
+        lambda: Many.apply(70_000, ad.ones(1, requires_grad=True)),
+        RuntimeError,
+        "Many returned 70000 outputs",
+    ),
+    (lambda: ad.empty(2**45), RuntimeError, "memory"),
+    (lambda: ad.ones(1).expand(2**45).clone(), RuntimeError, "memory"),
+    (lambda: ad.set_num_threads(0), RuntimeError, "up to 1024, but got 0"),
+)
+def test_limits(row: Row) -> None:
+    check(row)
+
+
+def test_transforms_inside_one_another() -> None:
+    with pytest.raises(RuntimeError, match="transforms inside one another"):
+        nested(100)
+    assert nested(2).item() == 1  # nothing was left open
+
+
+SUBINTERPRETER = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+other = interpreters.create()
+code = "try:\\n import adjoint._core\\nexcept ImportError as e: print(e)"
+interpreters.run_string(other, code)
+interpreters.destroy(other)
+"""
+
+
+def test_a_second_interpreter_is_told_that_it_cannot() -> None:
+    command = [sys.executable, "-c", SUBINTERPRETER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "adjoint cannot be imported in a subinterpreter" in done.stdout, done.stderr
