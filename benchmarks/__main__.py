@@ -45,6 +45,9 @@ def main() -> int:
     for workload in WORKLOADS:
         if args.only.lower() not in workload.name.lower():
             continue
+        if workload.peer and peer and importlib.util.find_spec(workload.peer) is None:
+            console.print(f"{workload.peer} is not installed: left out {workload.name}")
+            continue
         for n in sorted(set(threads) & set(workload.threads)):
             with console.status(f"{workload.name}, {n} threads"):
                 result = compare(workload, n, args.subject, peer, args.rounds, args.seconds)

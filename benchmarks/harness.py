@@ -45,7 +45,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class Workload:
-    """One line of the table. `calls` is how many measured calls one work() makes."""
+    """One line of the table. `calls` is how many measured calls one work() makes.
+
+    The peer does the same work, unless `peer_setup` says how it does it; `peer` names another
+    library than the one that everything is compared with.
+    """
 
     name: str
     setup: Setup
@@ -53,6 +57,8 @@ class Workload:
     calls: int = 1
     threads: tuple[int, ...] = (1,)
     tolerance: float = 1e-4
+    peer: str | None = None
+    peer_setup: Setup | None = None
 
 
 @dataclass
@@ -94,10 +100,10 @@ class Comparison:
 class Worker:
     """A process that runs one library; see worker.py for the other end of the pipe."""
 
-    def __init__(self, lib: str, workload: str, threads: int) -> None:
+    def __init__(self, lib: str, workload: str, threads: int, role: str) -> None:
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONHASHSEED="0")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", lib, workload, str(threads)],
+            [sys.executable, "-m", "benchmarks.worker", lib, workload, str(threads), role],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -125,8 +131,8 @@ class Worker:
 
 
 @contextmanager
-def worker(lib: str, workload: str, threads: int) -> Iterator[Worker]:
-    process = Worker(lib, workload, threads)
+def worker(lib: str, workload: str, threads: int, role: str) -> Iterator[Worker]:
+    process = Worker(lib, workload, threads, role)
     try:
         yield process
     finally:
@@ -156,10 +162,10 @@ def compare(
     workload: Workload, threads: int, subject: str, peer: str | None, rounds: int, seconds: float
 ) -> Comparison:
     """Check, warm up, then time `rounds` rounds of about `seconds` each, taking turns."""
-    with worker(subject, workload.name, threads) as one:
+    with worker(subject, workload.name, threads, "subject") as one:
         if peer is None:
             return Comparison(workload, threads, _time([one], rounds, seconds)[0], None)
-        with worker(peer, workload.name, threads) as two:
+        with worker(workload.peer or peer, workload.name, threads, "peer") as two:
             check_results(one, two, workload)
             first, second = _time([one, two], rounds, seconds)
             return Comparison(workload, threads, first, second)

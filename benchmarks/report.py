@@ -17,7 +17,7 @@ from benchmarks.harness import Comparison, Mark
 from benchmarks.lines import LINE_MARK
 from benchmarks.startup import EXTENSION_MARK, IMPORT_MARK, Startup
 
-HEADER = ("work", "threads", "adjoint", "median", "PyTorch", "median", "faster", "mark", "met")
+HEADER = ("work", "threads", "adjoint", "median", "peer", "median", "faster", "mark", "met")
 
 
 def duration(seconds: float) -> str:
@@ -106,7 +106,7 @@ def machine() -> list[str]:
     return [
         f"{processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         f"Python {platform.python_version()}, NumPy {version('numpy')}",
-        f"adjoint {package('adjoint')}, PyTorch {package('torch')}",
+        f"adjoint {package('adjoint')}, PyTorch {package('torch')}, JAX {package('jax')}",
     ]
 
 
@@ -130,7 +130,8 @@ EXPLANATION = """\
 Each library runs in a process of its own; the two take turns, round by round, because two thread
 pools in one process disturb each other. Results and gradients are compared before anything is
 timed. Figures are seconds per call of the best round (and the median of the rounds): CPU time of
-the process with one thread, wall time with more. "faster" is PyTorch's best over adjoint's best.
+the process with one thread, wall time with more. The peer is PyTorch, doing the same, unless the
+line names another; "faster" is the peer's best over adjoint's best.
 """
 
 

@@ -1,6 +1,7 @@
 """The process in which one library runs one workload, told what to do by harness.py.
 
-python -m benchmarks.worker LIBRARY WORKLOAD THREADS; requests and answers are lines of JSON:
+python -m benchmarks.worker LIBRARY WORKLOAD THREADS ROLE, where the role is subject or peer;
+requests and answers are lines of JSON:
 {"save": path} runs once and writes the results; {"seconds": s} runs for about s seconds and
 answers with the seconds per call.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +24,10 @@ from benchmarks.workloads import find
 
 def save(result: Any, path: str) -> None:
     tensors = result if isinstance(result, tuple | list) else [result]
-    arrays = {str(i): np.asarray(t.detach().numpy()) for i, t in enumerate(tensors)}
+    arrays = {
+        str(i): np.asarray(t.detach().numpy() if hasattr(t, "detach") else t)
+        for i, t in enumerate(tensors)
+    }
     np.savez(path, **arrays)
 
 
@@ -41,12 +46,20 @@ def run(work: Callable[[], Any], seconds: float, calls: int) -> dict[str, float]
     return {"wall": wall / scale, "cpu": cpu / scale}
 
 
+def limit_threads(lib: Any, threads: int) -> None:
+    if hasattr(lib, "set_num_threads"):
+        lib.set_num_threads(threads)
+    elif hasattr(os, "sched_setaffinity"):  # JAX takes as many threads as there are cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
 def main() -> None:
-    name, workload_name, threads = sys.argv[1:4]
+    name, workload_name, threads, role = sys.argv[1:5]
     lib = importlib.import_module(name)
-    lib.set_num_threads(int(threads))
+    limit_threads(lib, int(threads))
     workload = find(workload_name)
-    work = workload.setup(lib)
+    own = workload.peer_setup if role == "peer" else None
+    work = (own or workload.setup)(lib)
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         request = json.loads(line)

@@ -149,6 +149,7 @@ def generate(core: ModuleType) -> str:
     aliases = [
         n for n in tree.body if isinstance(n, ast.AnnAssign) and "TypeAlias" in lines[n.lineno - 1]
     ]
+    variables = [n for n in tree.body if isinstance(n, ast.Assign)]  # of types
     alias_names = {n.target.id for n in aliases if isinstance(n.target, ast.Name)}
     tensor = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
 
@@ -165,7 +166,11 @@ def generate(core: ModuleType) -> str:
         if name not in alias_names
     ]
     module = merge(op_members(table, False, set(vars(core))), module_template, core, False)
-    top = [lines[i] for n in [*head, *aliases] for i in range(n.lineno - 1, n.end_lineno or 0)]
+    top = [
+        lines[i]
+        for n in [*head, *variables, *aliases]
+        for i in range(n.lineno - 1, n.end_lineno or 0)
+    ]
     return HEADER + "\n".join([*top, "", *named_tuples(table), "", *module]) + "\n"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
+    composites,
     elementwise,
     functions,
     layers,
@@ -16,10 +17,23 @@ from benchmarks.workloads import (
     mlp,
     products,
     recurrence,
+    transforms,
     unary,
 )
 
-SUBJECTS = (products, functions, mass_spring, recurrence, elementwise, matmul, unary, layers, mlp)
+SUBJECTS = (
+    products,
+    functions,
+    mass_spring,
+    recurrence,
+    composites,
+    elementwise,
+    matmul,
+    unary,
+    layers,
+    mlp,
+    transforms,
+)
 WORKLOADS: tuple[Workload, ...] = tuple(w for subject in SUBJECTS for w in subject.WORKLOADS)
 
 

@@ -69,6 +69,8 @@ def _register(cls: type) -> bool:
     )
     if recipe.entry is optree.GetAttrEntry:
         _attributes.add(cls)
+    if recipe.native:
+        _core._set_vector_class(cls, recipe.fields, cls.__dictoffset__ != 0)
     if recipe.get is not None and recipe.fields:
         example = recipe.unflatten(recipe.fields, recipe.fields)
         spec = optree.tree_structure(example, none_is_leaf=True, namespace=_NAMESPACE)

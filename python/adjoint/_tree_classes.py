@@ -32,6 +32,7 @@ class Recipe(NamedTuple):
     own_methods: bool = False  # the class rebuilds its objects itself
     fields: tuple[str, ...] | None = None  # those every object has, if that is known
     get: Callable[[Any], tuple[Any, ...]] | None = None  # the values of those
+    native: bool = False  # parts are what is in __dict__, or in slots, and nothing else matters
 
 
 class _Carried:
@@ -130,7 +131,8 @@ def _by_fields(cls: type, fields: tuple[str, ...]) -> Recipe:
         parts = [getattr(value, name) for name in names]
         return parts, (_Carried(all_names, others) if others else all_names), all_names
 
-    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, fields=fields, get=get_all)
+    native = _is_plain(cls) or cls.__dictoffset__ == 0
+    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, False, fields, get_all, native)
 
 
 def _by_attributes(cls: type) -> Recipe:
@@ -144,7 +146,8 @@ def _by_attributes(cls: type) -> Recipe:
         names = tuple(sorted(found))
         return [getattr(value, name) for name in names], names, names
 
-    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry)
+    native = _is_plain(cls) and not slots and not cached
+    return Recipe(flatten, _rebuilder(cls), optree.GetAttrEntry, native=native)
 
 
 def _slots_of(base: type) -> list[str]:
@@ -158,15 +161,19 @@ def _slots_of(base: type) -> list[str]:
     ]
 
 
-def _rebuilder(cls: type) -> Callable[[Any, Iterable[Any]], Any]:
-    """Makes an object from its parts, also a frozen one or one with slots."""
-    new, put = object.__new__, object.__setattr__
-    # A data descriptor (a slot, a property) wants to be asked; everything else is in __dict__.
-    plain = cls.__dictoffset__ != 0 and not any(
+def _is_plain(cls: type) -> bool:
+    """Whether attributes are in ``__dict__``: a slot or a property would want to be asked."""
+    return cls.__dictoffset__ != 0 and not any(
         hasattr(item, "__set__") and not name.startswith("__")
         for base in cls.__mro__
         for name, item in vars(base).items()
     )
+
+
+def _rebuilder(cls: type) -> Callable[[Any, Iterable[Any]], Any]:
+    """Makes an object from its parts, also a frozen one or one with slots."""
+    new, put = object.__new__, object.__setattr__
+    plain = _is_plain(cls)
 
     def unflatten(carried: tuple[str, ...] | _Carried, children: Iterable[Any]) -> Any:
         value: Any = new(cls)

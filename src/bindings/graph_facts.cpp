@@ -2,6 +2,7 @@
 // thousand nodes takes as many of them. Read next: node_type.cpp, what users ask of a node.
 #include <algorithm>
 
+#include "../graph/copy_slices.h"
 #include "python.h"
 
 namespace adjoint {
@@ -131,6 +132,20 @@ PyObject* cut_facts(PyObject*, PyObject* o) {
   });
 }
 
+// Of a CopySlices node: (shape, strides, start, strides of the base, dtype, node of the op that
+// made the new value); None of others.
+PyObject* window_facts(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    CopiedWindow w;
+    if (!is_node(o)) type_error("expected a graph node, got ", Py_TYPE(o)->tp_name);
+    if (!copied_window(reinterpret_cast<Node*>(o), &w)) Py_RETURN_NONE;
+    Object shape = checked(new_size(w.shape)), strides = checked(new_size(w.strides)),
+           base = checked(new_size(w.base_strides));
+    return Py_BuildValue("(OOLOON)", shape.get(), strides.get(), static_cast<long long>(w.at),
+                         base.get(), dtype_object(w.dtype), to_python(w.inner));
+  });
+}
+
 constexpr char kTensor[] = "tensor";
 constexpr char kParameter[] = "Parameter";
 
@@ -152,6 +167,7 @@ PyMethodDef functions[] = {
     {"_parameter_source", copy_source<kParameter>, METH_O, "detach(), as nn.Parameter() does it."},
     {"_tensor_source", copy_source<kTensor>, METH_O, "detach(), as tensor() does it."},
     {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},
+    {"_window_facts", window_facts, METH_O, "Which part of its base a CopySlices node replaced."},
     {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
     {nullptr}};
 

@@ -4,9 +4,11 @@
 
 namespace adjoint {
 
-void add_function_node(PyObject* module);  // function_node.cpp
-void add_op_cache(PyObject* module);       // op_cache.cpp
-void add_inference(PyObject* module);      // inference.cpp
+void add_function_node(PyObject* module);   // function_node.cpp
+void add_op_cache(PyObject* module);        // op_cache.cpp
+void add_inference(PyObject* module);       // inference.cpp
+void add_colouring(PyObject* module);       // colouring.cpp
+void add_vector_methods(PyObject* module);  // vector_methods.cpp
 
 namespace {
 
@@ -37,6 +39,8 @@ void fill(PyObject* module) {
   add_forward_mode(module);
   add_transforms(module);
   add_promotion(module);
+  add_colouring(module);
+  add_vector_methods(module);
   add_op_functions(module, tensor_type);
 }
 

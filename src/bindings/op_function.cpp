@@ -7,7 +7,6 @@
 
 #include <structmember.h>
 
-#include <algorithm>
 #include <map>
 
 namespace adjoint {
@@ -164,35 +163,7 @@ PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
   Py_RETURN_NONE;
 }
 
-// _plain_vectors(a, b): whether two tuples or lists hold tensors of floating-point numbers,
-// pairwise of one shape, with no tensor twice in the first: composites that need no closer look.
-PyObject* plain_vectors(PyObject*, PyObject* args) {
-  PyObject *a, *b;
-  if (!PyArg_ParseTuple(args, "OO:_plain_vectors", &a, &b)) return nullptr;
-  for (PyObject* o : {a, b}) {
-    if (!PyTuple_Check(o) && !PyList_Check(o)) {
-      PyErr_SetString(PyExc_TypeError, "_plain_vectors(): expected tuples or lists");
-      return nullptr;
-    }
-  }
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(a);
-  PyObject **xs = PySequence_Fast_ITEMS(a), **ys = PySequence_Fast_ITEMS(b);
-  if (PySequence_Fast_GET_SIZE(b) != n) Py_RETURN_FALSE;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!is_tensor(xs[i]) || !is_tensor(ys[i])) Py_RETURN_FALSE;
-    TensorObject *x = as_tensor(xs[i]), *y = as_tensor(ys[i]);
-    if (!is_floating(x->dtype) && !is_complex(x->dtype)) Py_RETURN_FALSE;
-    if (!(Span{x->shape, x->ndim} == Span{y->shape, y->ndim})) Py_RETURN_FALSE;
-  }
-  std::vector<PyObject*> each(xs, xs + n);
-  std::sort(each.begin(), each.end());
-  if (std::adjacent_find(each.begin(), each.end()) != each.end()) Py_RETURN_FALSE;
-  Py_RETURN_TRUE;
-}
-
-PyMethodDef functions[] = {{"_plain_vectors", plain_vectors, METH_VARARGS,
-                            "Whether composites, given by their tensors, need no closer look."},
-                           {"_set_composite_forms", set_composite_forms, METH_O,
+PyMethodDef functions[] = {{"_set_composite_forms", set_composite_forms, METH_O,
                             "Tells op functions what to call where a structure is given."},
                            {nullptr}};
 

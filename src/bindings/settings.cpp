@@ -65,13 +65,14 @@ PyObject* op_table(PyObject*, PyObject*) {
       Object aliases = strings(op->aliases), fields = strings(op->result_fields);
       auto b = [](bool v) { return v ? Py_True : Py_False; };
       Object row = checked(Py_BuildValue(
-          "{s:s,s:s,s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O}", "name",
+          "{s:s,s:s,s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O}", "name",
           op->name.c_str(), "full_name", op->full_name.c_str(), "signature",
           python_signature(op->schema).c_str(), "doc", op->doc.c_str(), "family",
           op->family.c_str(), "arguments", arguments.get(), "aliases", aliases.get(), "results",
           fields.get(), "function", b(op->as_function), "method", b(op->as_method), "inplace",
           b(op->has_inplace), "out", b(op->has_out), "view", b(op->is_view), "elementwise",
-          b(op->is_elementwise), "differentiable", b(op->differentiable()), "forward_mode",
+          b(op->is_elementwise), "pointwise", b(op->is_elementwise || op->is_partial), "linear",
+          b(op->is_linear), "differentiable", b(op->differentiable()), "forward_mode",
           b(!op->differentiable() || op->tangent || op->is_linear || op->is_partial)));
       checked(PyList_Append(list.get(), row.get()));
     }

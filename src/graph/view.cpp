@@ -12,6 +12,7 @@
 #include "../engine/freed.h"
 #include "../engine/strong_zeros.h"
 #include "../ops/op.h"
+#include "copy_slices.h"
 #include "foreign_node.h"
 #include "retained.h"
 #include "saved.h"
@@ -132,6 +133,16 @@ bool parted(const Tensor& view) { return view->storage != view->base->storage; }
 }
 
 }  // namespace
+
+bool copied_window(const Node* n, CopiedWindow* out) {
+  if (n->backward != copy_slices_backward || n->released) return false;
+  const Value& inner = n->saved[kInner].value;
+  if (inner.is_none()) return false;
+  *out = {n->saved[kShape].value.ints(),       n->saved[kStrides].value.ints(),
+          n->saved[kBaseStrides].value.ints(), n->saved[kAt].value.integer(),
+          n->saved[kType].value.dtype(),       reinterpret_cast<Node*>(inner.python())};
+  return true;
+}
 
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
   return make_view_as(t, shape, strides, offset, t.dtype());

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from adjoint import _core
 from adjoint._core import Tensor
 
+if TYPE_CHECKING:
+    from .graph import GradientEdge
+
 TensorOrEdge = Any  # a Tensor or a graph.GradientEdge
+C = TypeVar("C")  # a composite
 
 _CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter "
@@ -143,17 +147,43 @@ def _caller_level() -> int:
     return level
 
 
+@overload
 def grad(
-    outputs: TensorOrEdge | Sequence[TensorOrEdge],
-    inputs: TensorOrEdge | Sequence[TensorOrEdge],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    outputs: Any,
+    inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge],
+    grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor | None, ...]: ...
+@overload
+def grad(
+    outputs: Any,
+    inputs: C,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> C: ...
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
     """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
 
     Parameters
@@ -203,7 +233,7 @@ def grad(
     if is_composite(inputs):
         from adjoint.composite._gradients import grad as grad_of_composite
 
-        return grad_of_composite(  # type: ignore[no-any-return]
+        return grad_of_composite(
             lambda ins: run(ins, True), inputs, create_graph, bool(allow_unused), materialize_grads
         )
     ins = _inputs_of(inputs, "grad")
@@ -214,7 +244,7 @@ def grad(
             for r, t in zip(results, ins, strict=True)
         )
     if isinstance(inputs, Mapping):  # one that is no dict, of which nothing else is known
-        return dict(zip(inputs, results, strict=True))  # type: ignore[return-value]
+        return dict(zip(inputs, results, strict=True))
     return results
 
 

@@ -13,7 +13,7 @@ from ._structure import Structure, same
 __all__ = ["check_shape", "leaves_of_same"]
 
 
-def leaves_of_same(structure: Structure, tree: Any, function: str) -> list[Any]:
+def leaves_of_same(structure: Structure[Any], tree: Any, function: str) -> list[Any]:
     """What ``tree`` has in the places of the tensors of another composite.
 
     ``tree`` must be built from the same containers and hold the same values beside the tensors.
@@ -60,7 +60,7 @@ def _find_difference(spec: _tree.Spec, tree: Any, root: str, function: str) -> N
 
 
 def check_shape(
-    structure: Structure,
+    structure: Structure[Any],
     tensors: Sequence[Tensor],
     others: Sequence[Any],
     function: str,

@@ -1,6 +1,7 @@
 """Composites as vectors: ``state + 0.5 * dt * rate``, `VectorSpace.dot`, `VectorSpace.norm`.
 
-Each operation is done, and recorded, tensor by tensor. Integer and boolean tensors are no vectors:
+Each operation is done, and recorded, tensor by tensor (natively where that is simple, see
+``src/bindings/vector_methods.cpp``). Integer and boolean tensors are no vectors:
 they are carried along from the left operand, like everything that is no tensor.
 """
 
@@ -9,10 +10,9 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable
-from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from adjoint import _core, _tree
+from adjoint import _core
 from adjoint._core import Tensor
 
 from ._agreement import check_shape, leaves_of_same
@@ -22,6 +22,7 @@ from ._structure import Structure, apply, distinct, put_together, take_apart
 __all__ = ["VectorSpace"]
 
 S = TypeVar("S", bound="VectorSpace")
+Scalar: TypeAlias = float | complex | Tensor  # a tensor without axes
 
 
 def _is_scalar(value: Any) -> bool:
@@ -55,42 +56,53 @@ class VectorSpace:
 
     __slots__ = ()
 
-    def __add__(self: S, other: Any) -> Any:
-        return _combined("+", operator.add, self, other)
+    def __add__(self: S, other: S) -> S:
+        result: S = _combined("+", operator.add, self, other)
+        return result
 
-    def __sub__(self: S, other: Any) -> Any:
-        return _combined("-", operator.sub, self, other)
+    def __sub__(self: S, other: S) -> S:
+        result: S = _combined("-", operator.sub, self, other)
+        return result
 
-    def __radd__(self: S, other: Any) -> Any:
+    def __radd__(self: S, other: int) -> S:
         # sum() starts with the number 0.
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        zero = isinstance(other, int) and other == 0
+        return self if zero else NotImplemented
 
-    def __mul__(self: S, other: Any) -> Any:
-        return _scaled(self, operator.mul, other)
+    def __mul__(self: S, other: Scalar) -> S:
+        result: S = _scaled(self, operator.mul, other)
+        return result
 
-    def __rmul__(self: S, other: Any) -> Any:
-        return _scaled(self, operator.mul, other, left=True)
+    def __rmul__(self: S, other: Scalar) -> S:
+        result: S = _scaled(self, operator.mul, other, left=True)
+        return result
 
-    def __truediv__(self: S, other: Any) -> Any:
-        return _scaled(self, operator.truediv, other)
+    def __truediv__(self: S, other: Scalar) -> S:
+        result: S = _scaled(self, operator.truediv, other)
+        return result
 
-    def __neg__(self: S) -> Any:
-        return _scaled(self, operator.neg)
+    def __neg__(self: S) -> S:
+        result: S = _scaled(self, operator.neg)
+        return result
 
-    def __pos__(self: S) -> Any:
+    def __pos__(self: S) -> S:
         return self
 
-    def __iadd__(self: S, other: Any) -> Any:
-        return _changed("+=", self, other, Tensor.add_)
+    def __iadd__(self: S, other: S) -> S:
+        result: S = _changed("+=", self, other, Tensor.add_)
+        return result
 
-    def __isub__(self: S, other: Any) -> Any:
-        return _changed("-=", self, other, Tensor.sub_)
+    def __isub__(self: S, other: S) -> S:
+        result: S = _changed("-=", self, other, Tensor.sub_)
+        return result
 
-    def __imul__(self: S, other: Any) -> Any:
-        return _rescaled("*=", self, other, lambda t: t.mul_(other))
+    def __imul__(self: S, other: Scalar) -> S:
+        result: S = _rescaled("*=", self, other, lambda t: t.mul_(other))
+        return result
 
-    def __itruediv__(self: S, other: Any) -> Any:
-        return _rescaled("/=", self, other, lambda t: t.div_(other))
+    def __itruediv__(self: S, other: Scalar) -> S:
+        result: S = _rescaled("/=", self, other, lambda t: t.div_(other))
+        return result
 
     # A NumPy number on the left must not take the composite for an array of objects.
     __array_ufunc__ = None
@@ -117,6 +129,12 @@ class VectorSpace:
         return _core.stack(_promoted(norms)).norm()
 
 
+# Most composites need no closer look: native code adds their tensors up, and comes back for others.
+for _name in ("add", "sub", "mul", "rmul", "truediv", "neg"):
+    _method = vars(VectorSpace)[f"__{_name}__"]
+    setattr(VectorSpace, f"__{_name}__", _core._vector_method(_name, _method))
+
+
 def _promoted(tensors: list[Tensor]) -> list[Tensor]:
     wide = tensors[0].dtype
     for t in tensors[1:]:
@@ -133,7 +151,7 @@ def _sum(terms: list[Tensor]) -> Tensor:
     return total
 
 
-def _agreeing(symbol: str, a: Any, b: Any) -> tuple[list[Tensor], list[Tensor], Structure]:
+def _agreeing(symbol: str, a: Any, b: Any) -> tuple[list[Tensor], list[Tensor], Structure[Any]]:
     tensors, structure = take_apart(a, symbol)
     others = leaves_of_same(structure, b, symbol)
     check_shape(structure, tensors, others, symbol)
@@ -141,14 +159,8 @@ def _agreeing(symbol: str, a: Any, b: Any) -> tuple[list[Tensor], list[Tensor], 
 
 
 def _combined(symbol: str, f: Callable[..., Any], a: S, b: Any) -> Any:
-    cls = type(a)
-    if cls is not type(b):
+    if type(a) is not type(b):
         return NotImplemented
-    flat = _tree.flat_classes.get(cls)
-    if flat is not None:  # the short way, see flat_object
-        xs, ys = _tree.fields_of(a, flat), _tree.fields_of(b, flat)
-        if xs and _core._plain_vectors(xs, ys):
-            return flat.rebuild(flat.names, map(f, xs, ys))
     tensors, others, structure = _agreeing(symbol, a, b)
 
     def combine(x: Tensor, y: Tensor) -> Any:
@@ -161,12 +173,6 @@ def _scaled(a: S, f: Callable[..., Any], *factor: Any, left: bool = False) -> An
     """``f(tensor, *factor)`` of every tensor, or ``f(*factor, tensor)``."""
     if factor and not _is_scalar(factor[0]):
         return NotImplemented
-    again = [repeat(item) for item in factor]
-    flat = _tree.flat_classes.get(type(a))
-    if flat is not None:
-        xs = _tree.fields_of(a, flat)
-        if xs and _core._plain_vectors(xs, xs):
-            return flat.rebuild(flat.names, map(f, *again, xs) if left else map(f, xs, *again))
     tensors, structure = take_apart(a, f.__name__)
 
     def scale(x: Tensor) -> Any:
@@ -213,7 +219,7 @@ def _rescaled(symbol: str, a: S, factor: Any, f: Callable[[Tensor], Any]) -> Any
     return a
 
 
-def _refuse_leaves(symbol: str, tensors: list[Tensor], structure: Structure) -> None:
+def _refuse_leaves(symbol: str, tensors: list[Tensor], structure: Structure[Any]) -> None:
     """Refuse before anything is changed what the first leaf that requires grad would refuse."""
     if not _core.is_grad_enabled():
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from adjoint import _core
 from adjoint._core import Tensor
@@ -12,15 +12,17 @@ from ._structure import Structure, distinct, put_together, take_apart
 
 __all__ = ["Unravel", "ravel"]
 
+T = TypeVar("T")
 
-class Unravel:
+
+class Unravel(Generic[T]):
     """Turns a vector into the composite that `adjoint.ravel` was given; differentiable.
 
     Slices of the vector take the place of the tensors, in their shapes and dtypes. What was not in
     the vector (integer and boolean tensors, other values) is that of the composite.
     """
 
-    def __init__(self, tensors: list[Tensor], structure: Structure) -> None:
+    def __init__(self, tensors: list[Tensor], structure: Structure[Any]) -> None:
         self._structure = structure
         self._rest = [None if can_have_gradient(t) else t for t in tensors]
         each = [t for t in distinct(tensors) if can_have_gradient(t)]
@@ -29,7 +31,7 @@ class Unravel:
         self._which = [order.get(id(t), -1) for t in tensors]
         self._length = sum(part[1] for part in self._parts)
 
-    def __call__(self, vector: Tensor) -> Any:
+    def __call__(self, vector: Tensor) -> T:
         """The composite whose tensors hold the elements of ``vector``."""
         if not isinstance(vector, Tensor) or vector.ndim != 1 or vector.numel() != self._length:
             got = list(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
@@ -43,7 +45,8 @@ class Unravel:
             rest if which < 0 else made[which]
             for which, rest in zip(self._which, self._rest, strict=True)
         ]
-        return put_together(self._structure, values)
+        made_again: T = put_together(self._structure, values)
+        return made_again
 
     def __repr__(self) -> str:
         return f"<unravel: a vector [{self._length}] into a {self._structure.root}>"
@@ -55,7 +58,7 @@ def _as(piece: Tensor, dtype: _core.dtype) -> Tensor:
     return piece.to(dtype)
 
 
-def ravel(composite: Any) -> tuple[Tensor, Unravel]:
+def ravel(composite: T) -> tuple[Tensor, Unravel[T]]:
     """The elements of a composite as one vector, and the function that turns it back.
 
     Floating-point and complex tensors are in the vector, in the order of `flatten`, each once even

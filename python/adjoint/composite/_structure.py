@@ -7,15 +7,17 @@ callables) stays in the `Structure` and is compared where two composites must ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from adjoint import _tree
 from adjoint._core import Tensor
 
 __all__ = ["Structure", "apply", "put_together", "same", "take_apart"]
 
+T = TypeVar("T")
 
-class Structure:
+
+class Structure(Generic[T]):
     """What `adjoint.flatten` found beside the tensors; `adjoint.unflatten` rebuilds from it.
 
     Two structures are equal if they are built from the same containers and hold the same
@@ -53,7 +55,7 @@ class Structure:
             return NotImplemented
         return self.spec == other.spec and self.places == other.places and self._same_rest(other)
 
-    def _same_rest(self, other: Structure) -> bool:
+    def _same_rest(self, other: Structure[Any]) -> bool:
         if self.leaves is None or other.leaves is None:
             return self.leaves is other.leaves
         return all(map(same, self.leaves, other.leaves))
@@ -77,7 +79,9 @@ class _Slot:
 _SLOT = _Slot()
 
 
-def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[Tensor], Structure]:
+def take_apart(
+    tree: Any, function: str, root: str = "composite"
+) -> tuple[list[Tensor], Structure[Any]]:
     """The tensors of a composite, and the rest of it; ``function`` is named in refusals.
 
     ``root`` is what messages call it if its class has no name of its own.
@@ -98,7 +102,7 @@ def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[
         return leaves, Structure(spec, None, None, root)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     rest = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-    structure = Structure(spec, rest, places, root)
+    structure: Structure[Any] = Structure(spec, rest, places, root)
     if not _INNOCENT.issuperset(others):
         _refuse_hidden(structure, function)
     if not places:
@@ -106,7 +110,7 @@ def take_apart(tree: Any, function: str, root: str = "composite") -> tuple[list[
     return [leaves[i] for i in places], structure
 
 
-def put_together(structure: Structure, values: Sequence[Any]) -> Any:
+def put_together(structure: Structure[Any], values: Sequence[Any]) -> Any:
     """The composite with other tensors (or whatever else) in their places."""
     if structure.flat is not None:
         return structure.flat.rebuild(structure.flat.names, values)
@@ -179,7 +183,7 @@ def _attributes(leaf: Any) -> dict[str, Any]:
 _INNOCENT = frozenset({type(None), bool, int, float, complex, str, bytes, type})
 
 
-def _refuse_hidden(structure: Structure, function: str) -> None:
+def _refuse_hidden(structure: Structure[Any], function: str) -> None:
     """A tensor inside an object that is no structure would silently get no gradient."""
     assert structure.leaves is not None
     for index, leaf in enumerate(structure.leaves):

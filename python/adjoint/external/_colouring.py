@@ -1,6 +1,6 @@
 """Sparse Jacobians: inputs that share no output are perturbed together.
 
-Columns of the pattern are coloured greedily, densest first; each colour costs what one input costs.
+Columns of the pattern are coloured (`adjoint._colouring`); each colour costs what one input costs.
 That the pattern misses nothing is verified at the first Jacobian along one random direction. Read
 next: _methods.py.
 """
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint._colouring import Pattern
+
 from ._differences import directional
 from ._errors import ExternalError
 from ._evaluate import Point
@@ -19,50 +21,25 @@ from ._jacobian import Sparse
 from ._problem import Problem
 from ._steps import Steps, slope
 
-__all__ = ["Pattern", "coloured", "verify_pattern"]
+__all__ = ["ColouredPattern", "coloured", "verify_pattern"]
 
 
-class Pattern:
+class ColouredPattern:
     """The entries that may be nonzero, and a colour for each column."""
 
     def __init__(self, given: Any, shape: tuple[int, int], name: str) -> None:
-        if hasattr(given, "tocoo"):
-            entries = given.tocoo()
-            got, rows, columns = entries.shape, entries.row, entries.col
-        else:
-            array = np.asarray(given.numpy() if hasattr(given, "numpy") else given)
-            got = array.shape
-            rows, columns = np.nonzero(array) if array.ndim == 2 else (None, None)
-        if tuple(got) != shape:
+        pattern = Pattern.of(given)
+        if pattern.shape != shape:
             raise ValueError(
-                f"sparsity= has shape {list(got)}; the Jacobian of {name} has {list(shape)} "
-                "(coordinates of the outputs by those of the inputs)"
+                f"sparsity= has shape {list(pattern.shape)}; the Jacobian of {name} has "
+                f"{list(shape)} (coordinates of the outputs by those of the inputs)"
             )
-        order = np.lexsort((rows, columns))
-        self.rows, self.columns = np.asarray(rows)[order], np.asarray(columns)[order]
-        self.shape = shape
-        self.colours = _colour(self.rows, self.columns, shape)
-        self.count = int(self.colours.max()) + 1 if self.colours.size else 0
+        self.rows, self.columns, self.shape = pattern.rows, pattern.columns, shape
+        self.colours = pattern.column_colours
+        self.count = int(self.colours.max(initial=-1)) + 1
 
 
-def _colour(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    """A colour per column, -1 for an empty one; columns of one colour share no row."""
-    starts = np.searchsorted(columns, np.arange(shape[1] + 1))
-    colours = np.full(shape[1], -1)
-    used: list[set[int]] = [set() for _ in range(shape[0])]  # the colours seen in each row
-    for j in np.argsort(starts[:-1] - starts[1:], kind="stable"):
-        mine = rows[starts[j] : starts[j + 1]]
-        if not mine.size:
-            continue
-        taken = set().union(*(used[r] for r in mine))
-        colour = next(c for c in range(shape[1]) if c not in taken)
-        colours[j] = colour
-        for r in mine:
-            used[r].add(colour)
-    return colours
-
-
-def coloured(problem: Problem, steps: Steps, pattern: Pattern, order: int) -> Sparse:
+def coloured(problem: Problem, steps: Steps, pattern: ColouredPattern, order: int) -> Sparse:
     """As many (pairs of) evaluations as there are colours."""
     if order == 1:
         first = second = steps.one_side(steps.sizes(1))

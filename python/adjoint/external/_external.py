@@ -17,7 +17,7 @@ from adjoint._core import Tensor
 
 from ._arguments import Arguments, Static, name_of
 from ._call import Call, TensorCall
-from ._colouring import Pattern
+from ._colouring import ColouredPattern
 from ._evaluate import Evaluator
 from ._function import ExternalFunction
 from ._methods import NAMES, evaluations
@@ -199,13 +199,13 @@ class External:
                 )
         return arguments.leaves_of(raw, f"the result of {what}=")
 
-    def pattern(self, problem: Any) -> Pattern:
+    def pattern(self, problem: Any) -> ColouredPattern:
         """The coloured sparsity pattern, restricted to the inputs that are asked for."""
         key = (problem.outputs.size, problem.inputs.size, tuple(problem.inputs.names))
         if self._pattern is None or self._pattern[0] != key:
             shape = (problem.outputs.size, problem.inputs.size)
-            self._pattern = (key, Pattern(self.sparsity, shape, self.name))
-        pattern: Pattern = self._pattern[1]
+            self._pattern = (key, ColouredPattern(self.sparsity, shape, self.name))
+        pattern: ColouredPattern = self._pattern[1]
         return pattern
 
     # --- questions ------------------------------------------------------------------------------
@@ -255,8 +255,8 @@ def _cost(e: External, n: int, arrays: int) -> Cost:
         return Cost(1, 0, 0, 0, calls, text)
     colours = None
     if e.sparsity is not None:
-        shape = np.shape(e.sparsity) if not hasattr(e.sparsity, "tocoo") else e.sparsity.shape
-        colours = Pattern(e.sparsity, tuple(shape), e.name).count
+        shape = np.shape(e.sparsity) if not hasattr(e.sparsity, "tocsr") else e.sparsity.shape
+        colours = ColouredPattern(e.sparsity, tuple(shape), e.name).count
     vjp = evaluations(e, n, arrays, colours)
     jvp = 2 if e.derivative in ("central", "richardson") and not e.elementwise else vjp
     first = 0

@@ -1,7 +1,7 @@
 """Functions of functions: derivatives and batches, composable to any depth.
 
 ``grad``, ``vjp``, ``jvp``, ``jacrev``, ``jacfwd``, ``hessian`` and ``vmap`` with PyTorch's names
-and results, on tensors and on structures of them.
+and results, on tensors and on structures of them; ``jacobian`` and ``sparsity`` for sparse ones.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from ._reverse import grad as grad
 from ._reverse import grad_and_value as grad_and_value
 from ._reverse import value_and_grad as value_and_grad
 from ._reverse import vjp as vjp
+from ._sparse import jacobian as jacobian
+from ._sparse import sparsity as sparsity
 from ._vmap import vmap as vmap
 
 __all__ = [
@@ -36,10 +38,12 @@ __all__ = [
     "hessian",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jvp",
     "linearize",
     "replace_all_batch_norm_modules_",
+    "sparsity",
     "stack_module_state",
     "value_and_grad",
     "vhp",

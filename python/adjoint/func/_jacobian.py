@@ -191,18 +191,32 @@ def jacfwd(
     return named(wrapper, func)
 
 
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def hessian(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    sparsity: Any = None,
+    chunk_size: int | None = None,
+    verify: bool = True,
+) -> Callable[..., Any]:
     """Return a function that computes the Hessian of ``func``, forward over reverse.
 
     Parameters
     ----------
     func, argnums
         As for `jacrev`.
+    sparsity
+        None for the whole Hessian. A pattern or ``"detect"``, as for `jacobian`, for a sparse one:
+        columns are computed together where their entries, or the mirror images of these, can be
+        told apart (a star colouring); a tridiagonal Hessian takes three passes.
+    chunk_size, verify
+        For a sparse Hessian, as for `jacobian`.
 
     Returns
     -------
     callable
-        The Jacobian of the Jacobian: in the structure of the argument twice.
+        The Jacobian of the Jacobian: in the structure of the argument twice. With ``sparsity=``, a
+        ``scipy.sparse.csr_array``, as for `jacobian`.
 
     Examples
     --------
@@ -210,5 +224,12 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     >>> ad.func.hessian(lambda x: (x**3).sum())(ad.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
+    >>> chain = ad.func.hessian(lambda x: (x[1:] * x[:-1]).sum(), sparsity="detect")
+    >>> chain(ad.ones(100)).nnz, chain.passes
+    (198, 3)
     """
+    if sparsity is not None:
+        from ._sparse import sparse_hessian
+
+        return sparse_hessian(func, argnums, sparsity, chunk_size, verify)
     return jacfwd(jacrev(func, argnums), argnums)

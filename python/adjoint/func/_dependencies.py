@@ -1,0 +1,546 @@
+"""Which elements of a result depend on which elements of the inputs, from the recorded graph.
+
+Every node passes sets of input elements on, oldest first: one row of a sparse boolean matrix per
+element of its result. What an op does with the rows follows from the kind it is of, never from the
+values of its operands, so a zero that happens to be there hides nothing:
+
+- pointwise: each element of the result has what stands in its place in the operands
+- moving: elements are picked (views, indexing, joining) or gathered into others (sums, scatters);
+  which goes where is found by sending labels through the node, see `_moved`
+- along axes (softmax, sort, norm): everything that shares the element's place on the other axes
+- products of matrices: rows and columns; zeros of a constant matrix count as structure
+- anything else: every element of the result has everything. Never too little.
+
+Read next: ``_sparse.py``, which asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjoint import _core
+from adjoint._core import Node, Tensor
+from adjoint._creation import from_numpy
+from adjoint._typeinfo import finfo
+from adjoint.autograd.grad_mode import enable_grad
+
+__all__ = ["dependencies"]
+
+Rows = Any  # a scipy.sparse.csr_array of bools: elements of a tensor by elements of the inputs
+
+_MOST = 200_000_000  # entries; a pattern beyond this is no sparse one
+
+_ALONG = (
+    "softmax log_softmax _softmax_backward _log_softmax_backward sort topk kthvalue cumsum cumprod "
+    "logcumsumexp cummax cummin max min median nanmedian amax amin aminmax var std "
+    "linalg_vector_norm logsumexp nansum prod _gather_along _scatter_along"
+)
+_PRODUCTS = "mm bmm mv addmm baddbmm addmv _linear _linear_bias"
+_POINTWISE = "masked_fill mse_loss smooth_l1_loss huber_loss dropout abs sgn"
+
+
+@cache
+def _kinds() -> dict[str, str]:
+    """The kind of each op, by name; those that are missing are of no kind."""
+    kinds = {}
+    for op in _core.op_table():
+        if op["pointwise"]:
+            kinds[op["name"]] = "pointwise"
+        elif op["linear"]:
+            kinds[op["name"]] = "moving"
+    kinds |= dict.fromkeys(_ALONG.split(), "along")
+    kinds |= dict.fromkeys(_PRODUCTS.split(), "product")
+    kinds |= dict.fromkeys(_POINTWISE.split(), "pointwise")
+    kinds |= dict.fromkeys(("index_add", "scatter_add"), "moving")
+    kinds.pop("dot", None)  # one element, which has everything
+    return kinds
+
+
+class _Step:
+    """One node, with what its rule needs to know."""
+
+    def __init__(self, node: Node, inputs: list[Rows | None], shapes: list[Any], n: int) -> None:
+        self.node = node
+        self.inputs = inputs  # one per edge; None where nothing depends on the inputs
+        self.shapes = shapes  # of the tensors at the edges
+        self.n = n  # elements of all inputs
+        _, op, outputs, _, self.line, _, _ = _core._node_facts(node)
+        self.op: str = op or ""
+        self.outputs = [tuple(shape) for shape, _ in outputs]
+        self.dtypes = [dtype for _, dtype in outputs]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.outputs[0], dtype=np.int64))
+
+    def saved(self, name: str) -> Any:
+        """An argument of the op, if the node knows it."""
+        return getattr(self.node, f"_saved_{name}", None)
+
+    def __str__(self) -> str:
+        where = f" (line {self.line[1]} of {self.line[0]})" if self.line else ""
+        return f"{self.op or type(self.node).__name__}{where}"
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def _sparse() -> Any:
+    from scipy import sparse
+
+    return sparse
+
+
+def _empty(size: int, n: int) -> Rows:
+    return _sparse().csr_array((size, n), dtype=bool)
+
+
+def _refuse_dense(entries: int, step: _Step) -> None:
+    if entries > _MOST:
+        raise RuntimeError(
+            f"sparsity='detect': after {step} there are {entries:.3g} dependencies, which is not "
+            "sparse. fix: give the pattern if it is known to be sparse, or use jacrev or jacfwd"
+        )
+
+
+def _taken(rows: Rows, places: Any, step: _Step) -> Rows:
+    """Row ``places[i]`` as row i; nothing where it is -1."""
+    if len(places) == rows.shape[0] and np.array_equal(places, np.arange(len(places))):
+        return rows
+    there = places >= 0
+    _refuse_dense(int(np.diff(rows.indptr)[places[there]].sum()), step)
+    if there.all():
+        return rows[places]
+    start = np.concatenate([[0], np.cumsum(there)])
+    picked = places[there]
+    ones = np.ones(len(picked), dtype=bool)
+    return _sparse().csr_array((ones, picked, start), shape=(len(places), rows.shape[0])) @ rows
+
+
+def _put(rows: Rows, places: Any, size: int) -> Rows:
+    """All rows i with ``places[i] == k`` together as row k; -1 goes nowhere."""
+    there = np.flatnonzero(places >= 0)
+    ones = np.ones(len(there), dtype=bool)
+    matrix = _sparse().csr_array((ones, (places[there], there)), shape=(size, rows.shape[0]))
+    return matrix @ rows
+
+
+def _everything(rows: Rows, size: int, step: _Step) -> Rows:
+    """All of it in each of ``size`` rows."""
+    together = _put(rows, np.zeros(rows.shape[0], dtype=np.int64), 1)
+    return _taken(together, np.zeros(size, dtype=np.int64), step)
+
+
+def _joined(parts: Sequence[Rows | None], size: int, n: int) -> Rows:
+    found = [part for part in parts if part is not None]
+    total = found[0] if found else _empty(size, n)
+    for part in found[1:]:
+        total = total + part
+    return total
+
+
+# --- rules --------------------------------------------------------------------------------------
+
+
+def _unknown(step: _Step) -> list[Rows]:
+    found = []
+    for shape in step.outputs:
+        size = int(np.prod(shape, dtype=np.int64))
+        parts = [None if r is None else _everything(r, size, step) for r in step.inputs]
+        found.append(_joined(parts, size, step.n))
+    return found
+
+
+def _pointwise(step: _Step) -> list[Rows]:
+    out = step.outputs[0]
+    if len(step.outputs) != 1 or any(
+        r is not None and not _broadcasts(s, out)
+        for r, s in zip(step.inputs, step.shapes, strict=True)
+    ):
+        return _unknown(step)
+    parts = [
+        None if r is None else _taken(r, _broadcast(s, out), step)
+        for r, s in zip(step.inputs, step.shapes, strict=True)
+    ]
+    return [_joined(parts, step.size, step.n)]
+
+
+def _broadcasts(shape: Any, to: Any) -> bool:
+    try:
+        return bool(np.broadcast_shapes(shape, to) == to)
+    except ValueError:
+        return False
+
+
+def _broadcast(shape: Any, to: Any) -> Any:
+    """Which element of a tensor stands in each place when it is broadcast."""
+    places = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+    return np.broadcast_to(places, to).reshape(-1)
+
+
+def _along(step: _Step) -> list[Rows]:
+    """Everything that shares the place on the axes that the op does not work along."""
+    dims = step.saved("dim")
+    if dims is None or dims == () or dims == []:
+        return _unknown(step)
+    found = []
+    for shape in step.outputs:
+        size = int(np.prod(shape, dtype=np.int64))
+        parts: list[Rows | None] = []
+        for r, given in zip(step.inputs, step.shapes, strict=True):
+            groups = None if r is None else _groups(tuple(given), shape, dims)
+            if r is not None and groups is None:
+                return _unknown(step)
+            if groups is not None:
+                count, of_input, of_output = groups
+                parts.append(_taken(_put(r, of_input, count), of_output, step))
+        found.append(_joined(parts, size, step.n))
+    return found
+
+
+def _groups(given: Any, shape: Any, dims: Any) -> tuple[int, Any, Any] | None:
+    """How many groups there are, and those of the elements of an operand and of the result."""
+    if not given:
+        return None
+    axes = {d % len(given) for d in ([dims] if isinstance(dims, int) else dims)}
+    kept = tuple(1 if i in axes else s for i, s in enumerate(given))
+    count = int(np.prod(kept, dtype=np.int64))
+    numbers = np.arange(count).reshape(kept)
+    if len(shape) == len(given):
+        if not _broadcasts(kept, shape):
+            return None
+        results = np.broadcast_to(numbers, shape)
+    elif shape == tuple(s for i, s in enumerate(given) if i not in axes):
+        results = numbers
+    else:
+        return None
+    return count, np.broadcast_to(numbers, given).reshape(-1), results.reshape(-1)
+
+
+# Note [Labels]: a moving op is linear, and each element of its result is (a multiple of) one
+# element of each operand, or each element of an operand goes into one element of the result. The
+# first is read off J l, where l numbers the operand's elements (J 1 are the factors); the second
+# off l J. The node gives u J; J v is the derivative of that by u. A vector of random numbers then
+# says whether the op really is of this kind: sums of several would not give one of them.
+def _moved(step: _Step) -> list[Rows]:
+    if any(not dtype.is_floating_point for dtype in step.dtypes):
+        return _unknown(step)
+    found = []
+    for slot, shape in enumerate(step.outputs):
+        size = int(np.prod(shape, dtype=np.int64))
+        parts: list[Rows | None] = []
+        for edge, r in enumerate(step.inputs):
+            if r is None:
+                continue
+            places = _picked(step, slot, edge)
+            if places is not None:
+                parts.append(_taken(r, places, step))
+                continue
+            places = _gathered(step, slot, edge)
+            if places is not None:
+                parts.append(_put(r, places, size))
+            else:
+                parts.append(_everything(r, size, step))
+        found.append(_joined(parts, size, step.n))
+    return found
+
+
+def _pulled(step: _Step, slot: int, edge: int, cotangent: Tensor) -> Tensor | None:
+    given = [cotangent if k == slot else None for k in range(len(step.outputs))]
+    if any(g is None for g in given):
+        given = [
+            _core.zeros(s, dtype=d) if g is None else g
+            for g, s, d in zip(given, step.outputs, step.dtypes, strict=True)
+        ]
+    results = step.node(*given)
+    pulled: Tensor | None = results[edge] if isinstance(results, tuple) else results
+    return pulled
+
+
+def _picked(step: _Step, slot: int, edge: int) -> Any:
+    """Which element of an operand each element of a result is; -1 for none; None if it is more."""
+    from adjoint.autograd import grad
+
+    count = int(np.prod(step.shapes[edge], dtype=np.int64))
+    shape, dtype = step.outputs[slot], step.dtypes[slot]
+    with enable_grad():
+        variable = _core.zeros(shape, dtype=dtype).requires_grad_()
+        pulled = _pulled(step, slot, edge, variable)
+    if pulled is None or not pulled.requires_grad:
+        return np.full(int(np.prod(shape, dtype=np.int64)), -1)
+    linear: Tensor = pulled
+
+    def push(numbers: Any) -> Any:
+        tangent = from_numpy(numbers).to(linear.dtype).reshape(linear.shape)
+        (pushed,) = grad(linear, variable, tangent, retain_graph=True, allow_unused=True)
+        if pushed is None:
+            return np.zeros(variable.numel())
+        return pushed.detach().to(_core.float64).reshape(-1).numpy()
+
+    try:
+        return _places(push, count, linear.dtype)
+    except RuntimeError:  # an op whose gradient cannot be differentiated (embedding)
+        return None
+
+
+def _gathered(step: _Step, slot: int, edge: int) -> Any:
+    """Into which element of a result each element of an operand goes; None if into several."""
+    shape, dtype = step.outputs[slot], step.dtypes[slot]
+    count = int(np.prod(shape, dtype=np.int64))
+
+    def pull(numbers: Any) -> Any:
+        cotangent = from_numpy(numbers).to(dtype).reshape(shape)
+        pulled = _pulled(step, slot, edge, cotangent)
+        if pulled is None:
+            return np.zeros(int(np.prod(step.shapes[edge], dtype=np.int64)))
+        return pulled.detach().to(_core.float64).reshape(-1).numpy()
+
+    return _places(pull, count, dtype)
+
+
+def _places(apply: Callable[[Any], Any], count: int, dtype: Any) -> Any:
+    """For a matrix with at most one entry per row, given by its products: the column; else None."""
+    eps = float(finfo(dtype).eps)
+    factors = apply(np.ones(count))
+    there = factors != 0
+    safe = np.where(there, factors, 1.0)
+    places = np.zeros(len(factors), dtype=np.int64)
+    for scale, digits in _digits(count, eps):
+        places += scale * np.rint(apply(digits) / safe).astype(np.int64)
+    places -= 1
+    if ((places >= count) | (places < -1) | ((places >= 0) != there)).any():
+        return None
+    random = np.random.default_rng(0).uniform(0.5, 1.5, count)
+    wanted = np.where(there, factors * random[places], 0.0) if count else factors
+    close = np.abs(apply(random) - wanted) <= 8 * eps * np.abs(factors)
+    return places if close.all() else None
+
+
+def _digits(count: int, eps: float) -> Iterator[tuple[int, Any]]:
+    """The numbers 1 ... count in parts that a dtype holds with room to spare."""
+    base = 1 << max(int(-np.log2(eps)) - 2, 3)
+    labels, scale = np.arange(1, count + 1), 1
+    while True:
+        yield scale, (labels % base).astype(np.float64)
+        labels, scale = labels // base, scale * base
+        if not labels.any():
+            return
+
+
+def _product(step: _Step) -> list[Rows]:
+    """Rows of the left matrix and columns of the right one."""
+    op, parts = step.op, []
+    inputs, shapes = step.inputs, step.shapes
+    if op in ("addmm", "baddbmm", "addmv"):
+        if inputs[0] is not None:
+            parts.append(_taken(inputs[0], _broadcast(shapes[0], step.outputs[0]), step))
+        inputs = inputs[1:]
+        names = {
+            "addmm": ("mat1", "mat2"),
+            "baddbmm": ("batch1", "batch2"),
+            "addmv": ("mat", "vec"),
+        }[op]
+    else:
+        names = {
+            "mm": ("self", "mat2"),
+            "bmm": ("self", "mat2"),
+            "mv": ("self", "vec"),
+        }.get(op, ("self", "weight"))
+    if op == "_linear_bias" and inputs[2] is not None:
+        parts.append(_taken(inputs[2], _broadcast(step.shapes[2], step.outputs[0]), step))
+    sizes = _product_sizes(step, op)
+    if sizes is None:
+        return _unknown(step)
+    batch, m, k, n = sizes
+    out = np.arange(batch * m * n).reshape(batch, m, n)
+    rows_of, columns_of = (out // n).reshape(-1), ((out // (m * n)) * n + out % n).reshape(-1)
+    left, right = inputs[0], inputs[1]
+    flipped = op.startswith("_linear")  # the weight stands transposed
+    if left is not None:
+        constant = step.saved(names[1]) if right is None and batch == 1 else None
+        if constant is not None:
+            matrix = _pattern_of(constant, (n, k) if flipped else (k, n))
+            parts.append(_repeated(matrix if flipped else matrix.T, m, left))
+        else:
+            places = np.repeat(np.arange(batch * m), k)
+            parts.append(_taken(_put(left, places, batch * m), rows_of, step))
+    if right is not None:
+        constant = step.saved(names[0]) if left is None and batch == 1 and not flipped else None
+        if constant is not None:
+            matrix = _pattern_of(constant, (m, k))
+            if n > 1:
+                matrix = _sparse().kron(matrix, _sparse().eye_array(n, dtype=bool), format="csr")
+            parts.append(matrix @ right)
+        else:
+            element = np.arange(batch * k * n)
+            places = element // k if flipped else (element // (k * n)) * n + element % n
+            parts.append(_taken(_put(right, places, batch * n), columns_of, step))
+    return [_joined(parts, step.size, step.n)]
+
+
+def _product_sizes(step: _Step, op: str) -> tuple[int, int, int, int] | None:
+    """(batch, m, k, n) of a product [batch, m, k] by [batch, k, n]."""
+    if not step.size:
+        return None
+    at = 1 if op in ("addmm", "baddbmm", "addmv") else 0
+    left, right = step.inputs[at], step.inputs[at + 1]
+    out = step.outputs[0]
+    if op.startswith("_linear"):
+        m, n = int(np.prod(out[:-1], dtype=np.int64)), out[-1]
+        rows = left.shape[0] if left is not None else None
+        k = rows // m if rows is not None and m else right.shape[0] // n if right is not None else 0
+        return 1, m, k, n
+    batch = out[0] if len(out) == 3 else 1
+    m = out[-1] if op.endswith("mv") else out[-2]
+    n = 1 if op.endswith("mv") else out[-1]
+    if left is not None and m:
+        return batch, m, left.shape[0] // (batch * m), n
+    if right is not None and n:
+        return batch, m, right.shape[0] // (batch * n), n
+    return None
+
+
+def _pattern_of(constant: Tensor, shape: tuple[int, int]) -> Rows:
+    return _sparse().csr_array(constant.detach().numpy().reshape(shape) != 0)
+
+
+def _repeated(matrix: Rows, m: int, rows: Rows) -> Rows:
+    """``matrix`` times each of ``m`` blocks of rows."""
+    if m > 1:
+        matrix = _sparse().kron(_sparse().eye_array(m, dtype=bool), matrix, format="csr")
+    return _sparse().csr_array(matrix) @ rows
+
+
+def _copied(step: _Step) -> list[Rows]:
+    """A base with a part of it changed in place: what the op of that change does, in that part."""
+    window = _core._window_facts(step.node)
+    if window is None or window[4] != step.dtypes[0]:
+        return _unknown(step)
+    shape, strides, at, base_strides, _, inner = window
+    places = _window(step.outputs[0], base_strides, shape, strides, at)
+    if places is None:
+        return _unknown(step)
+    base = step.inputs[0] if step.inputs[0] is not None else _empty(step.size, step.n)
+    changed = _Step(
+        inner,
+        [_taken(base, places, step), *step.inputs[1:]],
+        [tuple(shape), *step.shapes[1:]],
+        step.n,
+    )
+    (news,) = _passed(changed)
+    kept = np.arange(step.size)
+    kept[places] = -1
+    return [_taken(base, kept, step) + _put(news, places, step.size)]
+
+
+def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> Any:
+    """Which element of the base each element of a window is."""
+
+    def memory(sizes: Any, steps: Any) -> Any:
+        total = np.zeros(sizes, dtype=np.int64)
+        for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+            total += (np.arange(size) * step).reshape([-1] + [1] * (len(sizes) - axis - 1))
+        return total.reshape(-1)
+
+    held, wanted = memory(base, base_strides), at + memory(shape, strides)
+    order = np.argsort(held, kind="stable")
+    found = np.minimum(np.searchsorted(held[order], wanted), max(len(held) - 1, 0))
+    places = order[found]
+    return places if np.array_equal(held[places], wanted) else None
+
+
+_RULES: dict[str, Callable[[_Step], list[Rows]]] = {
+    "pointwise": _pointwise,
+    "moving": _moved,
+    "along": _along,
+    "product": _product,
+}
+
+
+def _passed(step: _Step) -> list[Rows]:
+    """The rows of each result of a node."""
+    if _core._window_facts(step.node) is not None:
+        return _copied(step)
+    return _RULES.get(_kinds().get(step.op, ""), _unknown)(step)
+
+
+# --- the graph ----------------------------------------------------------------------------------
+
+
+def _oldest_first(roots: Sequence[Node]) -> list[Node]:
+    """All nodes behind ``roots``, each after those it points to."""
+    order: list[Node] = []
+    state: dict[Node, bool] = {}  # False: being looked at, True: done
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if node in state:
+            stack.pop()
+            if not state[node]:
+                state[node] = True
+                order.append(node)
+            continue
+        state[node] = False
+        stack += [
+            child for child, _ in node.next_functions if child is not None and child not in state
+        ]
+    return order
+
+
+def dependencies(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Rows:
+    """A boolean matrix: elements of all ``outputs`` by elements of all ``inputs`` (leaves)."""
+    from adjoint.autograd.graph import get_gradient_edge
+
+    n = sum(x.numel() for x in inputs)
+    edges: list[tuple[Node | None, int]] = [
+        get_gradient_edge(y)[:2] if y.requires_grad else (None, 0) for y in outputs
+    ]
+    known: dict[Node, list[Rows | None]] = {}
+    start = 0
+    for x in inputs:
+        own = _sparse().eye_array(x.numel(), n, k=start, dtype=bool, format="csr")
+        known[get_gradient_edge(x)[0]] = [own]
+        start += x.numel()
+    order = _oldest_first([node for node, _ in edges if node is not None])
+    uses: dict[Node, int] = {}
+    for node in order:
+        for child, _ in node.next_functions:
+            if child is not None:
+                uses[child] = uses.get(child, 0) + 1
+    for root, _ in edges:
+        if root is not None:
+            uses[root] = uses.get(root, 0) + 1
+    for node in order:
+        if node not in known:
+            known[node] = _of_node(node, known, n)
+        for child, _ in node.next_functions:
+            if child is not None:
+                uses[child] -= 1
+                if not uses[child]:
+                    known[child] = []  # nobody asks again
+    parts = []
+    for (root, slot), y in zip(edges, outputs, strict=True):
+        rows = known[root][slot] if root is not None else None
+        parts.append(_empty(y.numel(), n) if rows is None else rows)
+    matrix = _sparse().vstack(parts, format="csr") if parts else _empty(0, n)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _of_node(node: Node, known: dict[Node, list[Rows | None]], n: int) -> list[Rows | None]:
+    inputs: list[Rows | None] = []
+    shapes = []
+    for child, slot in node.next_functions:
+        inputs.append(None if child is None or not known[child] else known[child][slot])
+        shapes.append(() if child is None else _shape_at(child, slot))
+    if all(r is None for r in inputs):
+        return [None] * max(len(_core._node_facts(node)[2]), 1)
+    return list(_passed(_Step(node, inputs, shapes, n)))
+
+
+def _shape_at(node: Node, slot: int) -> tuple[int, ...]:
+    return tuple(_core._node_facts(node)[2][slot][0])
