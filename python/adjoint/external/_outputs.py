@@ -19,6 +19,9 @@ from ._errors import EvaluationError
 __all__ = ["Outputs", "owned", "plain_leaves"]
 
 
+_ZERO = bytes(32)
+
+
 def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
     """The leaves of a result, tensors as arrays; and its structure (None for one leaf)."""
     if isinstance(raw, np.ndarray):
@@ -106,7 +109,8 @@ class Outputs:
         """Drop the memory of arrays, which the tensors made of them own now; keep their form."""
         for k, leaf in enumerate(self.leaves):
             if isinstance(leaf, np.ndarray) and leaf.ndim:
-                self.leaves[k] = np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+                flat = (0,) * leaf.ndim  # every element is the same one
+                self.leaves[k] = np.ndarray(leaf.shape, leaf.dtype, _ZERO, 0, flat)
 
     def filled(self, tensors: Sequence[Any]) -> Outputs:
         """The same with the values of tensors again; single numbers have kept theirs."""
