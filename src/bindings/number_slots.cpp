@@ -118,7 +118,7 @@ struct Operands {
 };
 
 // See direct.h: null where the general way is needed.
-inline TensorObject* short_way(const Op& op, PyObject* a, PyObject* b) {
+[[gnu::always_inline]] inline TensorObject* short_way(const Op& op, PyObject* a, PyObject* b) {
   if (op.operands != 2) return nullptr;
   if (is_tensor(a)) {
     if (is_tensor(b)) return direct_pair(op, as_tensor(a), as_tensor(b));

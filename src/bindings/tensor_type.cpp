@@ -49,10 +49,7 @@ bool nothing_but_history(const TensorObject* t) {
 void dealloc(PyObject* o) {
   TensorObject* t = as_tensor(o);
   if (nothing_but_history(t)) {  // most results of ops
-    gc::untrack(o);
-    Node* history = std::exchange(t->grad_fn, nullptr);
-    if (Storage* s = std::exchange(t->storage, nullptr)) drop(s);
-    recycle_tensor_object(t);
+    Node* history = free_result(t);
     Py_XDECREF(history);
     return;
   }

@@ -15,12 +15,12 @@ namespace adjoint {
 Node* new_error_node(const std::string& message, std::vector<Edge> edges);
 
 // Whether the forward of a custom function is running in this thread.
-extern thread_local bool t_in_function_forward;
+extern constinit thread_local bool t_in_function_forward;
 // Whether `t` was computed by such a forward from what one of the node's edges leads to.
 bool is_intermediate(const Node* n, const TensorObject* t);
 
 // The custom function whose backward is being recorded in this thread, if any.
-extern thread_local Node* t_recorded_function;
+extern constinit thread_local Node* t_recorded_function;
 // An op of that backward takes an operand without history: if it is an intermediate (one that came
 // neither from saved_tensors nor from an attribute of ctx), the recorded node refuses to run.
 void watch_operand(Node* recorded, const TensorObject* operand);

@@ -33,28 +33,35 @@ void free_extra(NodeExtra* extra) {
 std::vector<Node*> g_dead;
 bool g_reaping = false;
 
-inline void drop_edges_and_saved(Node* n) noexcept {
-  for (int i = 0; i < n->edge_count; ++i) {
-    Node* next = std::exchange(n->edges[i].node, nullptr);
+[[gnu::always_inline]] inline void drop_edges_and_saved(Node* n) noexcept {
+  for (Edge *e = n->edges, *end = e + n->edge_count; e != end; ++e) {
+    Node* next = std::exchange(e->node, nullptr);
     Py_XDECREF(next);
   }
-  for (int i = 0; i < n->saved_count; ++i) n->saved[i].value.reset();
+  for (Saved *s = n->saved, *end = s + n->saved_count; s != end; ++s) s->value.reset();
   n->output.value.reset();
   n->kept.reset();
 }
 
 void take_apart(Node* n) noexcept {
   gc::untrack(n);
-  if (n->weakrefs) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
+  if (n->weakrefs) {
+    PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
+    n->weakrefs = nullptr;
+  }
   if (n->dict || n->extra || n->variable || n->pending) clear_node(n);
   drop_edges_and_saved(n);
-  if (n->edges != n->inline_edges) delete[] n->edges;
-  if (n->saved != n->inline_saved) delete[] n->saved;
+  if (n->edges != n->inline_edges) [[unlikely]]
+    delete[] n->edges;
+  if (n->saved != n->inline_saved) [[unlikely]]
+    delete[] n->saved;
   n->line.clear();
   n->freed_by.clear();
   n->meta.clear();
   PyTypeObject* type = Py_TYPE(n);
   if (g_free_count < kFreeList && type == node_type) {
+    n->variable = nullptr;
+    n->run = nullptr;
     g_free[g_free_count++] = n;
   } else if (is_function_node(n) && n->backward) {
     free_function_node(n);
@@ -66,32 +73,38 @@ void take_apart(Node* n) noexcept {
 
 }  // namespace
 
-thread_local uint32_t t_modes __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local uint32_t t_modes = 0;
 
+// A node on the free list was taken apart: its owning fields are empty, so that the next life sets
+// the others alone.
 Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   Node* n;
-  if (g_free_count) {
+  if (g_free_count) [[likely]] {
     n = g_free[--g_free_count];
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(n), 1);
   } else {
     n = PyObject_GC_New(Node, node_type);
     if (!n) throw PythonError{};
+    zero_bytes<sizeof(Node) - offsetof(Node, dict)>(&n->dict);
   }
-  zero_bytes<offsetof(Node, meta) + offsetof(Meta, inline_shape) - offsetof(Node, dict)>(&n->dict);
+  n->op = nullptr;
   n->name = name;
   n->backward = backward;
   n->sequence = ++last_sequence;
   n->edge_count = static_cast<uint16_t>(edges);
   n->saved_count = static_cast<uint16_t>(saved);
   n->output_count = 1;
-  SourceLine::capture(&n->line);
-  n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
-  if (saved <= kInlineSaved) {
-    n->saved = n->inline_saved;
-    for (int i = 0; i < saved; ++i) zero_bytes<sizeof(Saved)>(&n->inline_saved[i]);
-  } else {
+  n->released = n->owns_variable = false;
+  n->meta.ndim = 0;
+  n->meta.dtype = DType{};
+  n->edges = n->inline_edges;
+  n->saved = n->inline_saved;
+  if (edges > kInlineEdges) [[unlikely]]
+    n->edges = new Edge[edges];
+  if (saved > kInlineSaved) [[unlikely]]
     n->saved = new Saved[saved];
-  }
+  for (Saved& s : n->inline_saved) s.version = 0;
+  SourceLine::capture(&n->line);
   gc::track(n);
   return n;
 }
@@ -103,7 +116,7 @@ void init_foreign_node(Node* n, const char* name, BackwardFn backward, int edges
   n->edge_count = static_cast<uint16_t>(edges);
   n->output_count = 1;
   SourceLine::capture(&n->line);
-  n->edges = edges <= 2 ? n->inline_edges : new Edge[edges];
+  n->edges = edges <= kInlineEdges ? n->inline_edges : new Edge[edges];
   n->saved = n->inline_saved;
 }
 

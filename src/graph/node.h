@@ -28,7 +28,7 @@ class Run;
 
 struct Edge {
   Node* node = nullptr;
-  uint32_t slot = 0;
+  uint64_t slot = 0;  // as wide as a pointer: two registers, copied without masking
 };
 
 struct Saved {
@@ -75,7 +75,7 @@ struct NodeExtra {
 // grads: one per output, undefined where nothing arrived. result: one per edge, to be filled in.
 using BackwardFn = void (*)(Node* node, Tensor* grads, Tensor* result);
 
-inline constexpr int kInlineSaved = 3;
+inline constexpr int kInlineEdges = 2, kInlineSaved = 3;
 
 // Everything after the object header is valid when zeroed, which is how a node starts.
 struct Node {
@@ -98,7 +98,7 @@ struct Node {
   Tensor pending;       // the gradient gathered so far for the first output
   Saved output;         // a saved output: an alias without history, or a list of them
   Value kept;           // what forward left for backward besides inputs and outputs
-  Edge inline_edges[2];
+  Edge inline_edges[kInlineEdges];
   Meta meta;  // of the first output
   Saved inline_saved[kInlineSaved];
 
@@ -136,7 +136,7 @@ enum Mode : uint32_t {
   kNoCuts = 64,       // in a backward pass: nobody asks why its results have no history
 };
 inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms;
-extern thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
+extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }
 inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes & ~m); }
 // Whether ops record.
@@ -179,10 +179,12 @@ bool disown_accumulator(TensorObject* t);
 // Called when `t` is freed.
 void drop_accumulator(TensorObject* t) noexcept;
 inline Edge gradient_edge(TensorObject* t) {
-  if (t->base || !(t->flags & kRequiresGrad)) return make_gradient_edge(t);
+  if (t->base || !(t->flags & kRequiresGrad)) [[unlikely]]
+    return make_gradient_edge(t);
   if (!t->grad_fn) {
     Node* n = t->accumulator;
-    if (!n) return make_gradient_edge(t);
+    if (!n) [[unlikely]]
+      return make_gradient_edge(t);
     if (Py_REFCNT(n) == 1) n->sequence = ++last_sequence;  // see accumulator_of
     Py_INCREF(n);
     return {n, 0};

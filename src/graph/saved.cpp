@@ -9,7 +9,7 @@
 namespace adjoint {
 
 SavedHooks saved_hooks;
-thread_local bool t_unpacked __attribute__((tls_model("initial-exec"))) = false;
+thread_local bool t_unpacked = false;
 thread_local bool t_watch_changes = false;
 
 namespace {

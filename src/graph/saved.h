@@ -39,7 +39,7 @@ inline bool is_packed(const Saved& s) { return s.version == kPacked; }
 uint32_t version_of(const Tensors& ts);
 
 // Around everything that unpacks.
-extern thread_local bool t_unpacked __attribute__((tls_model("initial-exec")));
+extern constinit thread_local bool t_unpacked;
 void forget_unpacked() noexcept;
 struct UnpackScope {
   UnpackScope() = default;
@@ -60,7 +60,7 @@ struct SavedHooks {
 };
 extern SavedHooks saved_hooks;
 // Whether before_change is wanted in this thread.
-extern thread_local bool t_watch_changes;
+extern constinit thread_local bool t_watch_changes;
 
 [[noreturn]] void refuse_change_by_pack_hook(const Tensor& t);
 [[noreturn]] void changed_in_place(Node* n, const Tensor& t, uint32_t saved_version);

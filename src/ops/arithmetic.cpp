@@ -199,6 +199,7 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .elementwise("mul")
                             .partial(0, input(1), [](T g, C c) { return g * c.in(1); })
                             .partial(1, input(0), [](T g, C c) { return g * c.in(0); })
+                            .is_product()
                             .reads_grad_once()
                             .inplace()
                             .alias("multiply");

@@ -1,14 +1,15 @@
 // What rules see, and the backward of nodes made by ops. Read op.h first.
 #include "../engine/freed.h"
 #include "../graph/saved.h"
+#include "direct.h"
 #include "op.h"
 #include "record.h"
 #include "reuse.h"
 
 namespace adjoint {
 
-thread_local TensorObject* t_reuse __attribute__((tls_model("initial-exec"))) = nullptr;
-thread_local bool t_grads_unread __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local TensorObject* t_reuse = nullptr;
+constinit thread_local bool t_grads_unread = false;
 
 Value Context::in(int i) {
   if (call_) return call_->args[i];
@@ -82,29 +83,27 @@ void op_backward(Node* node, Tensor* grads, Tensor* result) {
   UnpackScope scope;
   Context c(node, grads);
   bool unread = std::exchange(t_grads_unread, false);
-  bool reuse = unread && grads[0] && op.reads_grad_once && !is_complex(grads[0].dtype());
+  if (op.is_product && grads[0] && product_backward(op, node, grads, result, unread)) return;
   if (op.joint) return op.joint(c, result);
-  Tensor made;
-  if (!grads[0]) made = c.grad(0);
-  const Tensor& g = grads[0] ? grads[0] : made;
-  int last = -1;  // the last argument with a gradient to compute
-  for (int k = 0; reuse && k < op.tensor_arguments; ++k) {
-    int i = op.tensor_at[k];
-    if (op.grads[i] && node->edges[op.edge_of[i]].node) last = i;
-  }
+  if (!grads[0]) [[unlikely]]
+    grads[0] = c.grad(0);
+  int due[kMaxArguments], count = 0;  // arguments with a gradient to compute
   for (int k = 0; k < op.tensor_arguments; ++k) {
     int i = op.tensor_at[k], e = op.edge_of[i];
-    if (e < 0 || !op.grads[i] || !node->edges[e].node) continue;
-    if (i == last) {
+    if (e >= 0 && op.grads[i] && node->edges[e].node) due[count++] = i;
+  }
+  bool conjugated = op.is_partial && is_complex(grads[0].dtype());
+  for (int k = 0; k < count; ++k) {
+    int i = due[k], e = op.edge_of[i];
+    if (conjugated) [[unlikely]] {
+      Tensor conj = adjoint::op<"conj">(grads[0]).tensor();
+      result[e] = adjoint::op<"conj">(op.grads[i](conj, c)).tensor();
+    } else if (k + 1 == count && unread && op.reads_grad_once) {
       Tensor mine = std::move(grads[0]);
       Reuse taken(mine);
       result[e] = op.grads[i](mine, c);
-      return;
-    }
-    if (op.is_partial && is_complex(g.dtype())) {
-      result[e] = adjoint::op<"conj">(op.grads[i](adjoint::op<"conj">(g).tensor(), c)).tensor();
     } else {
-      result[e] = op.grads[i](g, c);
+      result[e] = op.grads[i](grads[0], c);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "../graph/saved.h"
 #include "../tensor/gil.h"
+#include "../tensor/zero.h"
 #include "cuts.h"
 #include "reuse.h"
 
@@ -60,44 +61,57 @@ template <int N>
 
 template <int N>
 inline const char* name_of(const Op& op, const Operand* x) {
-  return op.name_of ? name_by_arguments<N>(op, x) : op.node_name.c_str();
+  if (op.name_of) [[unlikely]]
+    return name_by_arguments<N>(op, x);
+  return op.node_name.c_str();
 }
+
+// Gives up the node when one of its edges cannot be made.
+struct Unfinished {
+  Node* node;
+  ~Unfinished() { Py_XDECREF(node); }
+};
 
 // `needs`: a bit per operand that a gradient goes to.
 template <int N>
-inline void record(const Op& op, const Operand* x, unsigned needs, TensorObject* out) {
-  Edge edges[N];  // before the node: a leaf's accumulator made with them must be older
-  for (int i = 0; i < N; ++i) {
-    if (needs >> i & 1) edges[i] = gradient_edge(x[i].t);
-  }
+[[gnu::always_inline]] inline void record(const Op& op, const Operand* x, unsigned needs,
+                                          TensorObject* out) {
   Node* node = new_node(name_of<N>(op, x), op_backward, N, N);
   node->op = &op;
-  const Uses& uses = op.direct_uses[needs];
+  Unfinished unfinished{node};
+#pragma GCC unroll 2
   for (int i = 0; i < N; ++i) {
-    node->inline_edges[i] = edges[i];
+    if (needs >> i & 1) [[likely]]
+      node->inline_edges[i] = gradient_edge(x[i].t);
+  }
+  unfinished.node = nullptr;
+  node->sequence = ++last_sequence;  // younger than a leaf's accumulator made with the edges
+  const Uses& uses = op.direct_uses[needs];
+#pragma GCC unroll 2
+  for (int i = 0; i < N; ++i) {
     Saved& s = node->inline_saved[i];
     if (!x[i].t) {
       s.value.fill(*x[i].number);
-    } else if (uses.inputs >> i & 1) {
+    } else if (uses.inputs >> i & 1) [[likely]] {
       s.value.fill(x[i].t);
       s.version = x[i].t->storage->version;
     } else {
       s.version = kNotSaved;
     }
   }
-  if (uses.outputs) {
+  if (uses.outputs) [[unlikely]] {
     node->output.value.fill(alias_contiguous(out).get());
     node->output.version = out->storage->version;
   }
   node->meta.ndim = out->ndim;
   node->meta.dtype = out->dtype;
-  std::memcpy(node->meta.inline_shape, out->dims, sizeof(node->meta.inline_shape));
+  copy_bytes<sizeof(node->meta.inline_shape)>(node->meta.inline_shape, out->dims);
   out->grad_fn = node;
   out->flags |= kRequiresGrad;
 }
 
 template <int N>
-void note_cuts(const Op& op, const Operand* x, bool recorded, const Tensor& out) {
+[[gnu::noinline]] void note_cuts(const Op& op, const Operand* x, bool recorded, const Tensor& out) {
   Value args[kMaxArguments];
   for (int i = 0; i < N; ++i) {
     if (x[i].t) args[i].fill(x[i].t);
@@ -109,34 +123,41 @@ void note_cuts(const Op& op, const Operand* x, bool recorded, const Tensor& out)
 }
 
 template <int N>
-Tensor reused(const Operand* x) {
+[[gnu::noinline]] Tensor reused(const Operand* x) {
   for (int i = 0; i < N; ++i) {
     if (take_for_reuse(x[i].t)) return Tensor::borrow(x[i].t);
   }
   return {};
 }
 
+// Inlined with its loops unrolled: which operands are tensors is then known, and they stay in
+// registers.
 template <int N>
-inline TensorObject* run(const Op& op, Loop loop, const Operand* x, const TensorObject* like) {
+[[gnu::always_inline]] inline TensorObject* run(const Op& op, Loop loop, const Operand* x,
+                                                const TensorObject* like) {
   unsigned needs = 0;
   bool cut = false;
+#pragma GCC unroll 2
   for (int i = 0; i < N; ++i) {
     if (!x[i].t) continue;
-    if (needs_grad(x[i].t))
+    if (needs_grad(x[i].t)) [[likely]]
       needs |= 1u << i;
     else
       cut |= x[i].t->cut != nullptr;
   }
   Tensor out;
-  if (t_reuse) out = reused<N>(x);
-  if (!out) out = empty_contiguous_like(like, like->dtype);
+  if (t_reuse) [[unlikely]]
+    out = reused<N>(x);
+  if (!out) [[likely]]
+    out = empty_contiguous_like(like, like->dtype);
   char* data[3] = {out->data, x[0].data, N == 2 ? x[N - 1].data : nullptr};
   loop(data, like->numel);
   bool recorded = false;
-  if (needs) {
+  if (needs) [[likely]] {
     unsigned ruled = needs & op.direct_rules;
     recorded = ruled && grad_enabled();
-    if (recorded) record<N>(op, x, ruled, out.get());
+    if (recorded) [[likely]]
+      record<N>(op, x, ruled, out.get());
     cut |= !recorded;
   }
   if (cut && !mode_on(kNoCuts)) [[unlikely]]
@@ -181,6 +202,31 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
   x[k] = {t, nullptr, t->data};
   x[1 - k] = {nullptr, &number, repeated};
   return run<2>(op, loop, x, t);
+}
+
+bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread) {
+  TensorObject* g = grads[0].get();
+  if ((t_modes & (kSlowModes | kGradOff)) != kGradOff || !fits(g)) return false;
+  Loop loop = op.direct[static_cast<int>(g->dtype)];
+  if (!loop || is_complex(g->dtype)) return false;
+  for (int e = 0; e < 2; ++e) {  // before anything is computed
+    const Saved& s = node->inline_saved[1 - e];
+    if (!node->inline_edges[e].node) continue;
+    if (!s.value.is_tensor()) return false;
+    const TensorObject* x = s.value.object();
+    if (s.version != x->storage->version || x->dtype != g->dtype || !fits(x) || !same_shape(x, g))
+      return false;
+  }
+  int last = node->inline_edges[1].node ? 1 : 0;
+  for (int e = 0; e <= last; ++e) {
+    if (!node->inline_edges[e].node) continue;
+    bool over = e == last && unread && grads[0].unique();
+    Tensor out = over ? std::move(grads[0]) : empty_contiguous_like(g, g->dtype);
+    char* data[3] = {out->data, g->data, node->inline_saved[1 - e].value.object()->data};
+    loop(data, g->numel);
+    result[e] = std::move(out);
+  }
+  return true;
 }
 
 TensorObject* apply_direct(const Op& op, const Value* args) {

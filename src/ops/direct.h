@@ -15,4 +15,8 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
 // The same for operands in a list of arguments of any kind; the other arguments are looked at.
 TensorObject* apply_direct(const Op& op, const Value* args);
 
+// The backward of `x * y` for such tensors, in a pass that is not recorded: the last product is
+// written over the gradient where that is `unread` afterwards. False when the rules have to run.
+bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread);
+
 }  // namespace adjoint

@@ -134,6 +134,7 @@ struct Op {
   BatchRule batch = nullptr;
   bool is_linear = false;
   bool reads_grad_once = false;  // see reuse.h
+  bool is_product = false;       // see product_backward in direct.h
 
   // The short way (apply_direct): for contiguous operands of one shape and dtype, the loop, where
   // it takes the dtype as it is. Arguments after the first `operands` must have their defaults.
@@ -194,6 +195,8 @@ class Block {
   Block& vjp(Uses u, JointRule r) { return op_->joint = r, op_->joint_uses = u, *this; }
   Block& jvp(Tangent t) { return op_->tangent = t, *this; }
   // Each rule uses the gradient as an operand of one elementwise op: its memory may be taken.
+  // The two rules say `g` times the other operand, nothing more.
+  Block& is_product() { return op_->is_product = true, *this; }
   Block& reads_grad_once() { return op_->reads_grad_once = true, *this; }
   Block& linear() { return op_->is_linear = true, *this; }
   Block& batch(BatchRule r) { return op_->batch = r, *this; }

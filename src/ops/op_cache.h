@@ -30,7 +30,7 @@ struct OpCacheUse {
   bool replay;
   bool (*wants)(Call& c);  // asks the policy
 };
-extern thread_local const OpCacheUse* t_op_cache;
+extern constinit thread_local const OpCacheUse* t_op_cache;
 
 // The forward of an op by way of the cache.
 Value cached_forward(Call& c);

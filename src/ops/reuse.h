@@ -9,9 +9,9 @@
 
 namespace adjoint {
 
-extern thread_local TensorObject* t_reuse __attribute__((tls_model("initial-exec")));
+extern constinit thread_local TensorObject* t_reuse;
 // Set by the engine before it runs a node whose gradients it does not look at afterwards.
-extern thread_local bool t_grads_unread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local bool t_grads_unread;
 
 // `t` is the operand that may be written over, with the geometry and dtype of the result.
 inline bool take_for_reuse(const TensorObject* t) {

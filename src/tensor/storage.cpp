@@ -13,6 +13,8 @@ Storage* foreign_storage(void* data, size_t bytes, void (*release)(void*), void*
 }
 
 void destroy(Storage* s) noexcept {
+  if (s->own && !s->release && !s->changed) [[likely]]
+    return memory::deallocate(s, sizeof(Storage) + s->bytes);
   size_t block = sizeof(Storage) + (s->own ? s->bytes : 0);
   if (s->release) s->release(s->owner);
   s->~Storage();

@@ -45,9 +45,12 @@ std::string to_string(Span s) {
   return out + "]";
 }
 
-TensorObject* new_tensor_object() {
+namespace {
+
+// Inlined into what makes the results of small ops.
+[[gnu::always_inline]] inline TensorObject* fresh_header() {
   TensorObject* t;
-  if (g_free_count) {
+  if (g_free_count) [[likely]] {
     t = g_free[--g_free_count];
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(t), 1);
   } else {
@@ -59,6 +62,26 @@ TensorObject* new_tensor_object() {
   t->strides = t->dims + kInlineDims;
   gc::track(t);
   return t;
+}
+
+}  // namespace
+
+TensorObject* new_tensor_object() { return fresh_header(); }
+
+void recycle_tensor_object(TensorObject* t) noexcept {
+  if (g_free_count < kFreeList && Py_TYPE(t) == tensor_type) [[likely]] {
+    g_free[g_free_count++] = t;
+  } else {
+    PyObject_GC_Del(t);
+  }
+}
+
+Node* free_result(TensorObject* t) noexcept {
+  gc::untrack(t);
+  Node* history = t->grad_fn;
+  if (Storage* s = t->storage) drop(s);
+  recycle_tensor_object(t);
+  return history;
 }
 
 void clear_tensor_object(TensorObject* t) noexcept {
@@ -83,14 +106,6 @@ void free_tensor_memory(TensorObject* t) noexcept {
   t->strides = t->dims + kInlineDims;
   t->ndim = 0;
   t->numel = 0;
-}
-
-void recycle_tensor_object(TensorObject* t) noexcept {
-  if (g_free_count < kFreeList && Py_TYPE(t) == tensor_type) {
-    g_free[g_free_count++] = t;
-  } else {
-    PyObject_GC_Del(t);
-  }
 }
 
 int64_t checked_numel(Span shape, size_t itemsize) {
@@ -193,20 +208,21 @@ Tensor empty_like(const Tensor& like, DType dtype) {
 namespace {
 
 // A header with the geometry of a contiguous tensor of at most six axes.
-TensorObject* header_like(const TensorObject* like, DType dtype) {
-  TensorObject* t = new_tensor_object();
+[[gnu::always_inline]] inline TensorObject* header_like(const TensorObject* like, DType dtype) {
+  TensorObject* t = fresh_header();
   t->ndim = like->ndim;
   t->dtype = dtype;
   t->flags = kContiguous;
   t->numel = like->numel;
-  std::memcpy(t->dims, like->dims, sizeof(t->dims));
+  copy_bytes<sizeof(t->dims)>(t->dims, like->dims);
   return t;
 }
 
 }  // namespace
 
 Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
-  if (like->ndim > kInlineDims) return empty({like->shape, like->ndim}, dtype);
+  if (like->ndim > kInlineDims) [[unlikely]]
+    return empty({like->shape, like->ndim}, dtype);
   Tensor t = Tensor::steal(header_like(like, dtype));
   t->storage = new_storage(like->numel * item_size(dtype));
   t->data = static_cast<char*>(t->storage->data);

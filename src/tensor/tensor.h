@@ -76,6 +76,9 @@ void clear_tensor_object(TensorObject* t) noexcept;
 void free_tensor_memory(TensorObject* t) noexcept;
 // Gives an emptied header back to the free list or to Python.
 void recycle_tensor_object(TensorObject* t) noexcept;
+// Frees a tensor that holds nothing but memory and a history, as most results do; the history is
+// the caller's to drop.
+Node* free_result(TensorObject* t) noexcept;
 
 class Tensor {
  public:

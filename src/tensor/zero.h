@@ -19,4 +19,14 @@ inline void zero_bytes(void* p) {
   if constexpr (N % 16) std::memcpy(at + N - 8, zeros, 8);
 }
 
+// Copies N bytes (a multiple of 16) the same way.
+template <size_t N>
+inline void copy_bytes(void* to, const void* from) {
+  static_assert(N % 16 == 0);
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    (std::memcpy(static_cast<char*>(to) + 16 * I, static_cast<const char*>(from) + 16 * I, 16),
+     ...);
+  }(std::make_index_sequence<N / 16>());
+}
+
 }  // namespace adjoint
