@@ -79,9 +79,12 @@ class Pattern:
     @cached_property
     def symmetric(self) -> Pattern:
         """Its entries and their mirror images."""
+        if self == self.transposed:
+            return self
         n = self.shape[0]
         keys = np.concatenate([self.rows * n + self.columns, self.columns * n + self.rows])
-        keys = np.unique(keys)
+        keys.sort()
+        keys = keys[np.diff(keys, prepend=-1) > 0]
         start = np.concatenate([[0], np.cumsum(np.bincount(keys // n, minlength=n))])
         return Pattern(start, keys % n, self.shape)
 

@@ -424,3 +424,32 @@ def test_a_star_takes_two_colours_and_a_hub_is_no_burden() -> None:
 def test_a_million_columns_are_coloured_at_once() -> None:
     pattern = Pattern.of(band(1_000_000))
     assert pattern.column_colours.max() == 2
+
+
+def test_the_mode_of_the_caller_does_not_matter() -> None:
+    x = numbers(8)
+    wanted = func.jacobian(tridiagonal)(x).toarray()
+    with ad.no_grad():
+        np.testing.assert_array_equal(func.jacobian(tridiagonal)(x).toarray(), wanted)
+        assert func.hessian(rosenbrock, sparsity="detect")(x).nnz == 22
+    leaf = x.clone().requires_grad_()
+    np.testing.assert_array_equal(func.jacobian(tridiagonal)(leaf * 1).toarray(), wanted)
+    assert leaf.grad is None
+
+
+def test_ops_that_have_a_kind_are_there() -> None:
+    from adjoint.func import _dependencies
+
+    stated = (_dependencies._ALONG, _dependencies._MOVING, _dependencies._POINTWISE)
+    names = " ".join((*stated, _dependencies._PRODUCTS)).split()
+    assert set(names) <= {op["full_name"] for op in ad._core.op_table()}
+    kinds = _dependencies._kinds()
+    assert (kinds["max"], kinds["sum"], kinds["sin"]) == ("along", "moving", "pointwise")
+    assert "scatter" not in kinds  # with reduce= it multiplies
+
+
+def test_parameters_that_the_function_holds_are_constants() -> None:
+    weight = ad.ones(5, dtype=ad.float64).requires_grad_()
+    J = func.jacobian(lambda x: x * weight + weight.sum())
+    np.testing.assert_array_equal(J(numbers(5)).toarray(), np.eye(5))
+    assert weight.grad is None

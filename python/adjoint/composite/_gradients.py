@@ -7,6 +7,8 @@ given the structure of the inputs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 from adjoint import _core, _tree
@@ -16,6 +18,8 @@ from ._functions import can_have_gradient
 from ._structure import distinct, put_together, take_apart
 
 __all__ = ["flat_hook", "flat_outputs", "grad", "wanted_inputs"]
+
+_requires_grad = attrgetter("requires_grad")
 
 Flat = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 
@@ -98,7 +102,8 @@ def grad(
     """
     tensors, structure = take_apart(inputs, "grad", "inputs")
     fine = allow_unused or materialize_grads
-    if not fine:
+    simple = all(map(_requires_grad, tensors))
+    if not fine and not simple:
         for i, tensor in enumerate(tensors):
             if can_have_gradient(tensor) and not tensor.requires_grad:
                 raise RuntimeError(
@@ -106,8 +111,13 @@ def grad(
                     f"{structure.paths()[i]}.\n  fix: adjoint.requires_grad({structure.root}) "
                     "before it is used, or allow_unused=True for a gradient of None"
                 )
-    each = tuple(t for t in distinct(tensors) if t.requires_grad)
-    found = dict(zip(map(id, each), run(each) if each else (), strict=True))
+    each = tuple(distinct(tensors))
+    if not simple:
+        each = tuple(t for t in each if t.requires_grad)
+    results = run(each) if each else ()
+    if len(each) == len(tensors) and NoneType not in set(map(type, results)):
+        return put_together(structure, results)
+    found = dict(zip(map(id, each), results, strict=True))
     gradients: dict[int, Any] = {}
     for i, tensor in enumerate(tensors):
         gradient = found.get(id(tensor))

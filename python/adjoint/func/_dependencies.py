@@ -36,28 +36,42 @@ _MOST = 200_000_000  # entries; a pattern beyond this is no sparse one
 
 _ALONG = (
     "softmax log_softmax _softmax_backward _log_softmax_backward sort topk kthvalue cumsum cumprod "
-    "logcumsumexp cummax cummin max min median nanmedian amax amin aminmax var std "
-    "linalg_vector_norm logsumexp nansum prod _gather_along _scatter_along"
+    "logcumsumexp cummax cummin max.dim min.dim median.dim nanmedian.dim amax amin aminmax var std "
+    "linalg_vector_norm logsumexp nansum prod.dim _gather_along _scatter_along"
+)
+# Linear in all tensors together: ops that multiply two of them are linear in each, but no movers.
+_MOVING = (
+    "cat stack block_diag copy fill index index_select take gather embedding masked_select "
+    "_embedding_backward index_put put index_copy index_add index_fill index_fill.tensor scatter "
+    "scatter.value scatter_add select_scatter slice_scatter diagonal_scatter as_strided_scatter "
+    "masked_scatter"
 )
 _PRODUCTS = "mm bmm mv addmm baddbmm addmv _linear _linear_bias"
-_POINTWISE = "masked_fill mse_loss smooth_l1_loss huber_loss dropout abs sgn"
+_POINTWISE = "masked_fill masked_fill.tensor mse_loss smooth_l1_loss huber_loss dropout abs sgn"
 
 
 @cache
 def _kinds() -> dict[str, str]:
-    """The kind of each op, by name; those that are missing are of no kind."""
-    kinds = {}
+    """The kind of each op, by its name; those that are missing are of no kind."""
+    stated = (
+        dict.fromkeys(_ALONG.split(), "along")
+        | dict.fromkeys(_PRODUCTS.split(), "product")
+        | dict.fromkeys(_POINTWISE.split(), "pointwise")
+        | dict.fromkeys(_MOVING.split(), "moving")
+    )
+    kinds: dict[str, set[str]] = {}
     for op in _core.op_table():
-        if op["pointwise"]:
-            kinds[op["name"]] = "pointwise"
-        elif op["linear"]:
-            kinds[op["name"]] = "moving"
-    kinds |= dict.fromkeys(_ALONG.split(), "along")
-    kinds |= dict.fromkeys(_PRODUCTS.split(), "product")
-    kinds |= dict.fromkeys(_POINTWISE.split(), "pointwise")
-    kinds |= dict.fromkeys(("index_add", "scatter_add"), "moving")
-    kinds.pop("dot", None)  # one element, which has everything
-    return kinds
+        tensors = [a for a in op["arguments"] if a["type"].startswith("Tensor")]
+        kind = "pointwise" if op["pointwise"] else "unknown"
+        if op["linear"] and not op["pointwise"] and len(tensors) == 1:
+            kind = "moving"
+        if op["differentiable"]:
+            kinds.setdefault(op["name"], set()).add(stated.get(op["full_name"], kind))
+    # Nodes do not tell overloads apart. Where these differ nothing is known, but for those along
+    # axes: `max` of all elements has no axis, and its rule will notice.
+    for found in kinds.values():
+        found -= {"unknown"} if "along" in found else set()
+    return {name: found.pop() for name, found in kinds.items() if len(found) == 1}
 
 
 class _Step:
@@ -272,6 +286,8 @@ def _picked(step: _Step, slot: int, edge: int) -> Any:
         pulled = _pulled(step, slot, edge, variable)
     if pulled is None or not pulled.requires_grad:
         return np.full(int(np.prod(shape, dtype=np.int64)), -1)
+    if not pulled.is_floating_point():
+        return None
     linear: Tensor = pulled
 
     def push(numbers: Any) -> Any:
@@ -289,6 +305,9 @@ def _picked(step: _Step, slot: int, edge: int) -> Any:
 
 def _gathered(step: _Step, slot: int, edge: int) -> Any:
     """Into which element of a result each element of an operand goes; None if into several."""
+    example = _pulled(step, slot, edge, _core.zeros(step.outputs[slot], dtype=step.dtypes[slot]))
+    if example is not None and not example.is_floating_point():
+        return None
     shape, dtype = step.outputs[slot], step.dtypes[slot]
     count = int(np.prod(shape, dtype=np.int64))
 

@@ -208,6 +208,7 @@ class SparseDerivative:
         self._func, self._argnums, self._asked = func, argnums, mode
         self._chunk, self._verify, self._symmetric = chunk_size, verify, symmetric
         self._given = None if isinstance(sparsity, str) else Pattern.of(sparsity)
+        self._found: Pattern | None = None  # the pattern of the last call, as it came
         self._pattern: Pattern | None = None
         self.passes = 0
         self.mode = "forward" if symmetric else mode
@@ -238,10 +239,9 @@ class SparseDerivative:
         wanted = (call.n if self._symmetric else max(call.m, found.shape[0]), call.n)
         if found.shape != wanted:
             raise ValueError(_misfit(self._name, found.shape, wanted))
-        if self._symmetric:
-            found = found.symmetric
-        if self._pattern is None or self._pattern != found:
-            self._pattern = found  # with colours to be found; the old one has its own
+        if self._found is None or self._found != found:  # else keep its colours
+            self._found, self._pattern = found, found.symmetric if self._symmetric else found
+        assert self._pattern is not None
         return self._pattern
 
     def _chunk_of(self, size: int) -> int:
@@ -288,9 +288,8 @@ class SparseDerivative:
         seeds, products = self._products(call, call.push, colours, call.n)
         rows, columns = pattern.rows, pattern.columns
         own = colours[columns]
-        keys = rows * max(self.passes, 1) + own
-        _, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        alone = counts[where] == 1
+        keys = own * pattern.shape[0] + rows  # a sum of entries of one colour in one row
+        alone = np.bincount(keys, minlength=1)[keys] == 1
         values = np.where(alone, products[own, rows], products[colours[rows], columns])
         if self._verify:
             chunk = self._chunk_of(call.n)
