@@ -81,6 +81,7 @@ if _TYPE_CHECKING:
     )
     from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+    from .check import check as check
     from .composite import composite as composite
     from .composite import describe as describe
     from .composite import detach as detach
@@ -112,6 +113,7 @@ _LAZY_MODULES = frozenset(
         "_functorch",
         "_utils",
         "_vmap_internals",
+        "check",
         "cli",
         "composite",
         "cuda",

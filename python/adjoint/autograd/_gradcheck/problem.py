@@ -106,8 +106,15 @@ class Problem:
         self.arguments = arguments
         self.tensors = named_tensors(arguments)
         self.inputs = [item for item in self.tensors if item.tensor.requires_grad]
+        self.check_inputs()
+        self.take_results(self.call())
+
+    def check_inputs(self) -> None:
+        """Refuse what cannot be checked; warn of what is checked badly."""
         check_inputs(self.tensors, self.inputs)
-        returned = self.call()
+
+    def take_results(self, returned: Any) -> None:
+        """Keep what ``func`` returned at its first call: later calls must return the same kind."""
         self.results = named_tensors(as_tuple(returned))
         if returned is None:  # a forgotten return would pass without anything being checked
             raise ValueError(
@@ -196,7 +203,7 @@ def check_inputs(tensors: Sequence[Named], inputs: Sequence[Named]) -> None:
                 "few digits. The step and the tolerances that are left out are fitted to it; "
                 "for a sharp check pass inputs in float64 or complex128.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         refuse_overlap(item)
 
