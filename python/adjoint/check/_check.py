@@ -194,8 +194,8 @@ def _second(report: CheckReport, subject: Subject, tolerance: float, seed: int) 
     if report.first.verdict != "right":
         report.second_note = f"not looked at: the first derivative is {report.first.verdict}"
         return
-    if report.first.on_kink:
-        report.second_note = "not looked at: the inputs lie on a kink, where there is none"
+    if report.first.no_second:
+        report.second_note = f"not looked at: {report.first.no_second}"
         return
     if subject.second_error is not None:
         report.second_note = _no_second(subject.second_error)

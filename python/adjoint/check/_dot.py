@@ -18,7 +18,7 @@ from adjoint.autograd._gradcheck.projection import draw
 
 from ._results import DotProduct, Element
 from ._search import SURE, Search
-from ._subject import Subject, Weight, dot
+from ._subject import Indices, Subject, Weight, dot
 
 __all__ = ["dot_product", "symmetry"]
 
@@ -85,7 +85,7 @@ def _disagreeing(search: Search, w: int, direction: Vector) -> list[Element]:
     """The elements of the input for which the two differ by more than the tolerance."""
     subject, weight = search.subject, search.weights[w]
     count = itertools.count()
-    groups: list[tuple[float, int, Vector]] = [(0.0, next(count), np.flatnonzero(direction))]
+    groups: list[tuple[float, int, Indices]] = [(0.0, next(count), np.flatnonzero(direction))]
     found: list[Element] = []
     pushes = seen = 0
     while groups and pushes < BUDGET and seen < MOST:

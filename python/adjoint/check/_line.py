@@ -128,8 +128,9 @@ class Line:
             if self._known is not None:
                 self._noise = np.maximum(least, self._known)
             else:
-                bends = np.array([np.abs(s.plus + s.minus) for s in self.sweep()])
-                self._noise = np.maximum(least, [_plateau(column) for column in bends.T])
+                samples, halfway = self.sweep(), round(0.57 * self.last) - LARGEST
+                found = [_plateau(samples, w, halfway) for w in range(len(self.weights))]
+                self._noise = np.maximum(least, found)
         return self._noise
 
     # --- the error of the derivative ------------------------------------------------------------
@@ -175,6 +176,13 @@ class Line:
             return _trusted(found)
         return self._walk(w, min(max(start, LARGEST + 1), self.last - 1), enough)
 
+    def bottom(self, w: int) -> Estimate | None:
+        """The best that plain differences give: the bottom of the V."""
+        self.sweep()
+        side = self._side(w)
+        found = [c[0] for k in range(LARGEST + 1, self.last) if (c := self.candidates(k, w, side))]
+        return _trusted(found)
+
     def _walk(self, w: int, level: int, enough: float) -> Estimate | None:
         side = 0
         s = self.at(level)
@@ -187,7 +195,9 @@ class Line:
             here = min(self.candidates(level, w, side), key=lambda c: c.doubt, default=None)
             if here is not None and (best is None or here.doubt < best.doubt):
                 best = here
-            if best is not None and best.doubt <= enough:
+            if best is not None and (
+                best.doubt <= enough or abs(best.error) > 30 * best.doubt + 30 * enough
+            ):
                 break
             grain = float(self.noise[w]) * 2.0 ** (level + 1)
             level += -3 if here is not None and here.doubt < 4 * grain else 3
@@ -244,20 +254,42 @@ def levels(unit: float) -> int:
     return max(LARGEST + WINDOW + 2, round(-0.87 * math.log2(unit)))
 
 
-def _plateau(bends: Vector) -> float:
+def _plateau(samples: list[Sample], w: int, halfway: int) -> float:
     """Where s(t) stops falling; see Note [What a line tells].
 
     Sought from the smallest step upwards, since a function that oscillates is flat at large ones.
+    But a plateau that is left only at steps near the rounding of the inputs (beyond ``halfway``) is
+    noise: between two roundings inside of the function there is a smooth piece of something else.
     """
-    finite = np.where(np.isfinite(bends), bends, 0.0)
-    ahead = np.maximum.accumulate(finite[::-1])[::-1]  # the largest at this step or a smaller one
-    flat = [k for k in range(len(ahead) - WINDOW) if ahead[k] < 8 * ahead[k + WINDOW]]
-    if not flat:  # it falls until nothing is left
-        return float(min(ahead[ahead > 0], default=0.0))
-    k = flat[-1]
-    while k >= 3 and ahead[k - 3] < 6 * ahead[k]:
-        k -= 1
-    return float(ahead[k])
+    bends = np.array([abs(s.plus[w] + s.minus[w]) for s in samples])
+    bends = np.where(np.isfinite(bends), bends, 0.0)
+    ahead = np.maximum.accumulate(bends[::-1])[::-1]  # the largest at this step or a smaller one
+    runs: list[list[int]] = []
+    for k in range(len(ahead) - WINDOW):
+        if ahead[k] < 8 * ahead[k + WINDOW]:
+            if runs and k - runs[-1][-1] <= 3:
+                runs[-1].append(k)
+            else:
+                runs.append([k])
+    if not runs:
+        return _last_bend(samples, w, ahead)
+    if runs[-1][-1] + WINDOW < len(ahead) - 3:  # it falls again, to the end
+        early = runs[-1][-1] + WINDOW <= halfway
+        return _last_bend(samples, w, ahead) if early else float(ahead[runs[-1][0]])
+    if len(runs) > 1 and runs[-2][-1] + WINDOW > halfway:
+        return float(ahead[runs[-2][0]])
+    return float(ahead[runs[-1][0]])
+
+
+def _last_bend(samples: list[Sample], w: int, ahead: Vector) -> float:
+    """The noise where s(t) falls until nothing is left: it is straight there, or constant."""
+    rest = [s for s, bend in zip(samples, ahead, strict=True) if bend == 0]
+    moves = any(s.plus[w] != 0 and math.isfinite(s.plus[w]) for s in rest)
+    if not rest:
+        return float(ahead[-1])
+    if moves:
+        return 0.0
+    return float(min(ahead[ahead > 0], default=0.0))
 
 
 def _jump(samples: list[Sample], w: int, least: float) -> Shape | None:

@@ -20,6 +20,8 @@ class Element:
     kind: str = "wrong"  # or "kink", "jump"
     slopes: tuple[float, float] | None = None  # left and right of a kink
     index: int = field(default=-1, repr=False)  # among all coordinates of all inputs
+    weight: int = field(default=-1, repr=False)  # which combination
+    step: float = field(default=0.0, repr=False)
 
     @property
     def error(self) -> float:
@@ -114,7 +116,7 @@ class Part:
     sweep: Sweep | None = None
     notes: list[str] = field(default_factory=list)
     evaluations: int = 0
-    on_kink: bool = False  # also without what was set aside
+    no_second: str = ""  # why there is no further derivative to look at
     aside: Any = field(default=None, repr=False)  # which coordinates lie on kinks
 
     @property

@@ -16,9 +16,10 @@ from ._cause import likely_cause
 from ._directions import combinations, scales, signs
 from ._dot import dot_product, symmetry
 from ._line import Estimate, Line, Shape
+from ._notes import jump_note, notes
 from ._results import Element, InputResult, Part
 from ._search import FEW, SURE, Search
-from ._subject import Subject, dot
+from ._subject import Indices, Subject, dot
 from ._taylor import sweep, taylor
 
 __all__ = ["examine"]
@@ -54,8 +55,8 @@ def _sound(subject: Subject, part: Part) -> bool:
         values = [subject.here() for _ in range(2)]
     if changed:
         part.notes.append(
-            f"the function changes its input {', '.join(changed)} in place, so every evaluation starts from "
-            "other values; let it work on a clone()"
+            f"the function changes its input {', '.join(changed)} in place, so every evaluation "
+            "starts from other values; let it work on a clone()"
         )
         return False
     for value in values:
@@ -199,7 +200,7 @@ class _Examination:
                     found += self.search.halving(w, scale, chosen)
         return list({(e.index, e.output): e for e in found}.values())
 
-    def _sample_zeros(self, zeros: Vector) -> None:
+    def _sample_zeros(self, zeros: Indices) -> None:
         where = np.flatnonzero(zeros)
         sample = where[:: max(1, where.size // 8)][:8].tolist()
         found, _ = self.search.one_by_one(sample)
@@ -222,6 +223,7 @@ class _Examination:
             inside = self.subject.x.part(k)
             item.worst = self._worst_of(inside)
             item.wrong = len({e.index for e in item.worst if e.kind == "wrong"})
+            item.worst[:5] = [self.search.precise(e) for e in item.worst[:5]]
             chosen = np.flatnonzero(~self.aside[inside]) + inside.start
             states = [self._state(w, chosen, several) for w in range(len(self.search.weights))]
             item.relative = max((s[1] for s in states), default=0.0)
@@ -241,7 +243,7 @@ class _Examination:
             worst[e.index] = e
         return sorted(worst.values(), key=lambda e: (e.kind != "wrong", -_or_infinite(e.error)))
 
-    def _state(self, w: int, chosen: Vector, several: bool) -> tuple[str, float, float]:
+    def _state(self, w: int, chosen: Indices, several: bool) -> tuple[str, float, float]:
         """An input and a combination along a direction: status, relative error and doubt."""
         search, weight = self.search, self.search.weights[w]
         best: Estimate | None = None
@@ -276,12 +278,12 @@ class _Examination:
         if not self.search.wrong(whole, w, norm):
             return False
         if shape.kind == "jump":
-            self.part.notes.append(_jump_note(shape))
+            self.part.notes.append(jump_note(shape))
             return False
         kink = shape.kind == "kink"
         return not (kink and abs(whole.error) <= 0.55 * shape.amount + SURE * whole.doubt)
 
-    def _unused(self, chosen: Vector) -> bool:
+    def _unused(self, chosen: Indices) -> bool:
         return all(
             not self.search.wrong(self.search.measure(chosen, w, self.search.scales[-1]), w, 0.0)
             for w in range(len(self.search.weights))
@@ -326,9 +328,7 @@ class _Examination:
 
     def _pictures(self) -> None:
         """Of the line with the largest error relative to its doubt."""
-        pairs = [
-            (n, w) for n in range(len(self.lines)) for w in range(len(self.search.weights))
-        ]
+        pairs = [(n, w) for n in range(len(self.lines)) for w in range(len(self.search.weights))]
 
         def interest(pair: tuple[int, int]) -> float:
             best = self.best[pair[0]][pair[1]]
@@ -341,7 +341,7 @@ class _Examination:
         size = max(
             self.search.size(weight, line.direction), 0.0 if best is None else abs(best.slope)
         )
-        self.part.sweep = sweep(line, w, best, size)
+        self.part.sweep = sweep(line, w, size)
         self.shown = (line, w)
         self.part.taylor = taylor(line, w, self._curvature(line.direction, w))
 
@@ -358,89 +358,24 @@ class _Examination:
         for shapes in zip(*self.shapes, strict=True):  # of one combination on all lines
             if all(shape.kind == "jump" for shape in shapes):
                 statuses.add("undecided")
-                part.notes.append(_jump_note(shapes[0]))
+                part.notes.append(jump_note(shapes[0]))
         if any(e.kind == "jump" for e in self.elements):
             statuses.add("undecided")
         if part.dot is not None and part.dot.status == "wrong":
             statuses.add("wrong")
         order = ("wrong", "undecided", "right")
         part.verdict = next((s for s in order if s in statuses), "right")
-        part.on_kink = self._on_kink()
-        self._notes()
+        if any(e.kind == "infinite" for e in self.elements):
+            part.no_second = "the first one is infinite"
+        elif self._on_kink():
+            part.no_second = "the inputs lie on a kink, where there is none"
+        part.notes += notes(part, self.search, self.elements, self._on_kink(), *self.shown)
         part.notes = list(dict.fromkeys(part.notes))
-
-    def _notes(self) -> None:
-        part, subject = self.part, self.subject
-        kinks = [e for e in self.elements if e.kind == "kink"]
-        if kinks:
-            e = kinks[0]
-            left, right = e.slopes or (math.nan, math.nan)
-            more = f", and {len({k.index for k in kinks}) - 1} more" if len(kinks) > 1 else ""
-            part.notes.append(
-                f"{e.place} lies on a kink{more}: the slope is {left:.4g} on its left and "
-                f"{right:.4g} on its right; the derivative {e.derivative:.4g} lies between them"
-            )
-        jumps = [e for e in self.elements if e.kind == "jump"]
-        if jumps:
-            part.notes.append(f"the function jumps at {jumps[0].place}: it has no derivative there")
-        if part.on_kink:
-            part.notes.append("the inputs lie on a kink: the slope depends on the side")
-        line, w = self.shown
-        shape = line.shape(w)
-        if shape.kind == "noisy":
-            value = subject.unit * self.search.weights[w].size
-            times = shape.amount / value if value else math.inf
-            part.notes.append(
-                f"the function is noisy: its values are uncertain by {shape.amount:.2g}, "
-                f"{times:.1g} times the rounding of {_plain(subject.dtype)}"
-                + _staircase(line, w)
-            )
-        if shape.near is not None:
-            part.notes.append(
-                f"something is passed at about {shape.near:.2g} of the inputs' size away (a kink, "
-                "a jump, a branch); steps below that are used"
-            )
-        if subject.without_history:
-            part.notes.append(
-                f"not checked, since it has no history: {', '.join(subject.without_history)}"
-            )
-        if subject.first_error is not None:
-            error = subject.first_error
-            first = str(error).strip().partition("\n")[0]
-            part.notes.append(
-                f"some evaluations near by raised {type(error).__name__}: {first}"
-            )
-        if subject.findings.wrong_dtypes:
-            part.notes += subject.findings.wrong_dtypes
-        if subject.unit > 1e-10 and part.verdict == "right":
-            seen = max((item.doubt for item in part.inputs), default=0.0)
-            part.notes.append(
-                f"in {_plain(subject.dtype)} an error below {SURE * seen:.1g} of a derivative cannot "
-                "be seen; dtype=adjoint.float64 looks closer"
-            )
 
 
 def _indices(elements: list[Element]) -> set[int]:
     return {e.index for e in elements}
 
 
-def _staircase(line: Line, w: int) -> str:
-    """Whether the noise is that of steps: no change at all for small moves."""
-    tail = line.sweep()[-6:]
-    flat = all(s.plus[w] == 0 == s.minus[w] for s in tail)
-    return "; it is constant near by and changes in steps" if flat else ""
-
-
-def _jump_note(shape: Shape) -> str:
-    return (
-        f"the function jumps at the inputs, by {shape.amount:.4g} along a random direction: it has "
-        "no derivative there; move the inputs away from the point"
-    )
-
-
 def _or_infinite(value: float) -> float:
     return math.inf if math.isnan(value) else value
-
-
-def _plain(dtype: object) -> str:
-    return str(dtype).replace("torch.", "")

@@ -12,14 +12,15 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector
 
-from ._line import Estimate, Line
+from ._line import Estimate, Line, Shape
 from ._results import Element
-from ._subject import Subject, Weight
+from ._subject import Indices, Subject, Weight
 
 __all__ = ["FEW", "Search"]
 
@@ -49,7 +50,7 @@ class Search:
 
     # --- measuring ------------------------------------------------------------------------------
 
-    def direction(self, chosen: Vector | slice, scale: Vector) -> Vector:
+    def direction(self, chosen: Indices, scale: Vector) -> Vector:
         """The random direction restricted to some coordinates."""
         direction = np.zeros(self.subject.x.size)
         direction[chosen] = (self.signs * scale)[chosen]
@@ -60,7 +61,7 @@ class Search:
         gradient = np.nan_to_num(self.weights[w].gradient) * self.scales[0]
         return float(16 * self.subject.unit * np.sqrt(np.sum(gradient**2)))
 
-    def measure(self, chosen: Vector, w: int, scale: Vector) -> Estimate | None:
+    def measure(self, chosen: Indices, w: int, scale: Vector) -> Estimate | None:
         """The error of a group of coordinates, from a few evaluations."""
         direction = self.direction(chosen, scale)
         weight = self.weights[w]
@@ -138,7 +139,7 @@ class Search:
         unit = float(scale[i] * self.signs[i])
         kind, slopes = "wrong", None
         if shape.kind == "kink":
-            slopes = (shape.left / unit, shape.right / unit)
+            slopes = _sides(shape, unit)
             if abs(estimate.error) <= 0.55 * shape.amount + SURE * estimate.doubt:
                 kind = "kink"
         elif shape.kind == "jump":
@@ -147,13 +148,15 @@ class Search:
             return None
         return Element(
             place=self.subject.x.label(i),
-            output=self.subject.outputs[weight.output].name,
+            output=self._combination(weight),
             derivative=float(weight.gradient[i]),
             differences=estimate.slope / unit,
             doubt=abs(estimate.doubt / unit),
             kind=kind,
             slopes=slopes,
             index=i,
+            weight=w,
+            step=2.0**-estimate.level * unit,
         )
 
     def kinks(self, indices: Iterable[int]) -> list[Element]:
@@ -166,20 +169,66 @@ class Search:
                 shape = line.shape(w)
                 if shape.kind == "kink":
                     unit = float(scale[i] * self.signs[i])
-                    slopes = (shape.left / unit, shape.right / unit)
-                    name = self.subject.outputs[weight.output].name
+                    slopes = _sides(shape, unit)
+                    name = self._combination(weight)
                     value = float(weight.gradient[i])
                     label = self.subject.x.label(i)
-                    found.append(Element(label, name, value, sum(slopes) / 2, 0.0, "kink", slopes, i))
+                    middle, step = sum(slopes) / 2, 2.0**-16 * unit
+                    found.append(
+                        Element(label, name, value, middle, 0.0, "kink", slopes, i, w, step)
+                    )
                     break
         return found
 
+    def _combination(self, weight: Weight) -> str:
+        name = self.subject.outputs[weight.output].name
+        return name if weight.vector.size == 1 else f"a random combination of {name}"
+
+    def precise(self, found: Element) -> Element:
+        """The same for one element of the output, the one in which the two differ most."""
+        subject, weight = self.subject, self.weights[found.weight]
+        if found.step == 0 or weight.vector.size == 1:
+            return found
+        part, i = subject.y.part(weight.output), found.index
+
+        def slopes_at(step: float) -> list[Vector]:
+            sides = []
+            for moved in (subject.at[i] - step, subject.at[i] + step):
+                place = subject.at.copy()
+                place[i] = moved
+                point, value = subject.near(place)
+                with np.errstate(all="ignore"):
+                    sides.append((value - subject.value)[part] / (point[i] - subject.at[i]))
+            return sides
+
+        step = abs(found.step)
+        slopes, wide = slopes_at(step), slopes_at(2 * step)
+        middle = (4 * (slopes[0] + slopes[1]) - (wide[0] + wide[1])) / 6
+        # Where the output answers most, and the element that has the input's own place.
+        places = set(np.argsort(-np.abs(np.nan_to_num(middle)))[:3].tolist())
+        own = i - subject.x.starts[subject.x.owner(i)]
+        places |= {own} if own < middle.size else set()
+        best = found
+        for j in sorted(places):
+            unit = np.zeros(weight.vector.size)
+            unit[j] = 1.0
+            derivative = float(subject.gradient(weight.output, unit)[i])
+            label = subject.y.label(part.start + j)
+            sides = (float(slopes[0][j]) + 0.0, float(slopes[1][j]) + 0.0)
+            new = replace(found, output=label, derivative=derivative, differences=float(middle[j]))
+            new = replace(new, slopes=sides) if found.slopes else new
+            apart = abs(sides[1] - sides[0]) if found.kind == "kink" else new.error
+            before = -1.0 if best is found else _apart(best)
+            if apart > max(before, self.tolerance * abs(new.differences)):
+                best = new
+        return best
+
     # --- halving --------------------------------------------------------------------------------
 
-    def halving(self, w: int, scale: Vector, chosen: Vector, most: int = 8) -> list[Element]:
+    def halving(self, w: int, scale: Vector, chosen: Indices, most: int = 8) -> list[Element]:
         """The elements behind a suspicious line, the most suspicious halves first."""
         count = itertools.count()
-        groups: list[tuple[float, int, Vector]] = []
+        groups: list[tuple[float, int, Indices]] = []
         measured = 0
         for k in range(len(self.subject.inputs)):
             part = self.subject.x.part(k)
@@ -205,3 +254,13 @@ class Search:
                     density = abs(estimate.error) / half.size
                     heapq.heappush(groups, (-density, next(count), half))
         return found
+
+
+def _sides(shape: Shape, unit: float) -> tuple[float, float]:
+    """The slopes to the left and to the right of a coordinate that moves by ``unit`` for t = 1."""
+    sides = (shape.left / unit, shape.right / unit)
+    return sides if unit > 0 else (sides[1], sides[0])
+
+
+def _apart(e: Element) -> float:
+    return abs(e.slopes[1] - e.slopes[0]) if e.kind == "kink" and e.slopes else e.error

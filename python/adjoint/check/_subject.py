@@ -30,7 +30,9 @@ from adjoint.autograd._gradcheck.problem import (
 )
 from adjoint.autograd.grad_mode import no_grad
 
-__all__ = ["Coordinates", "Subject", "Weight", "dot", "second_subject", "tensors_of"]
+Indices = np.ndarray[Any, Any]  # of coordinates
+
+__all__ = ["Coordinates", "Indices", "Subject", "Weight", "dot", "second_subject", "tensors_of"]
 
 
 def dot(a: Vector, b: Vector) -> float:

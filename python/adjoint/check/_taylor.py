@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._line import LARGEST, Estimate, Line
+from ._line import LARGEST, Line
 from ._results import Sweep, Taylor
 
 __all__ = ["sweep", "taylor"]
@@ -38,21 +38,23 @@ def _rate(remainders: list[float], steps: list[float], floor: float) -> float | 
     clear = 0
     while clear < len(remainders) and remainders[clear] > 12 * floor:
         clear += 1
-    if clear < 3:
+    # Below a kink or a jump that the larger steps pass, nothing may be left at once: exact too.
+    cliff = clear < len(remainders) and remainders[clear - 1] > 1e4 * max(floor, remainders[clear])
+    if clear < 3 or cliff:
         return None
     used = slice(max(0, clear - 4), clear)
     logs = np.log2([max(r, 5e-324) for r in remainders[used]])
     return float(np.polyfit(np.log2(steps[used]), logs, 1)[0])
 
 
-def sweep(line: Line, w: int, best: Estimate | None, size: float) -> Sweep:
+def sweep(line: Line, w: int, size: float) -> Sweep:
     """The V: errors relative to ``size``, the derivative along the line."""
     size = size or 1.0
     steps, errors = [], []
     for level, sample in enumerate(line.sweep(), LARGEST):
         steps.append(sample.t)
         errors.append(abs(line.errors(level, w, 0)) / size)
+    best = line.bottom(w)
     if best is None:
         return Sweep(steps, errors, math.nan, math.nan, math.nan)
     return Sweep(steps, errors, 2.0**-best.level, abs(best.error) / size, best.doubt / size)
-

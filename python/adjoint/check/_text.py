@@ -25,8 +25,7 @@ def render(report: CheckReport) -> Text:
     text.append(_headline(report), _STYLE[report.verdict])
     dtype = str(report.dtype).replace("torch.", "")
     text.append(
-        f"\n  {dtype}, relative tolerance {report.tolerance:.2g}, "
-        f"{report.evaluations} evaluations",
+        f"\n  {dtype}, relative tolerance {report.tolerance:.2g}, {report.evaluations} evaluations",
         "dim",
     )
     for part in report.parts:
@@ -139,7 +138,7 @@ def _swept(sweep: Sweep) -> str:
     if sweep.step != sweep.step:
         return "the function is finite on neither side of the inputs"
     return (
-        f"least doubt at step {sweep.step:.1e} of the inputs' size: error {_small(sweep.error)}, "
+        f"central differences are best at t = {sweep.step:.1e}: error {_small(sweep.error)}, "
         f"known to {_small(sweep.doubt)}"
     )
 

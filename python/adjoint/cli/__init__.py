@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from adjoint.cli import demo, run
+from adjoint.cli import check, demo, run
 
 __all__ = ["main"]
 
@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="command", required=True)
-    for command in (demo, run):
+    for command in (check, demo, run):
         command.add_to(subparsers)
     return parser
 

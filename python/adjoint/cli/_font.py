@@ -1,4 +1,4 @@
-"""A font of 5 by 7 dots for the figures: what the demo writes, and no more.
+"""A font of 5 by 7 dots for the figures: what they write, and little more.
 
 A glyph is seven numbers, one for each row from the top; bit 4 is the leftmost dot.
 """
@@ -19,7 +19,9 @@ i 04 00 0c 04 04 04 0e   j 02 00 06 02 02 12 0c   k 10 10 12 14 18 14 12   l 0c 
 m 00 00 1a 15 15 11 11   n 00 00 16 19 11 11 11   o 00 00 0e 11 11 11 0e   p 00 00 1e 11 1e 10 10
 q 00 00 0d 13 0f 01 01   r 00 00 16 19 10 10 10   s 00 00 0e 10 0e 01 1e   t 08 08 1c 08 08 09 06
 u 00 00 11 11 11 13 0d   v 00 00 11 11 11 0a 04   w 00 00 11 11 15 15 0a   x 00 00 11 0a 04 0a 11
-y 00 00 11 11 0f 01 0e   z 00 00 1f 02 04 08 1f
+y 00 00 11 11 0f 01 0e   z 00 00 1f 02 04 08 1f   [ 0e 08 08 08 08 08 0e   ] 0e 02 02 02 02 02 0e
+_ 00 00 00 00 00 00 1f   ' 04 04 08 00 00 00 00   * 00 04 15 0e 15 04 00   < 02 04 08 10 08 04 02
+> 08 04 02 01 02 04 08   | 04 04 04 04 04 04 04
 """
 
 
