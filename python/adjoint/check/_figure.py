@@ -1,4 +1,4 @@
-"""The plots of a report as a PNG: Taylor remainders to the left, the V of the steps to the right."""
+"""The plots of a report as a PNG: Taylor remainders on the left, the V of the steps beside them."""
 
 from __future__ import annotations
 

@@ -172,9 +172,21 @@ class Line:
             self.sweep()
             side = self._side(w)
             every = range(LARGEST + 1, self.last)
-            found = [c for k in every for c in self.candidates(k, w, side)]
-            return _trusted(found)
-        return self._walk(w, min(max(start, LARGEST + 1), self.last - 1), enough)
+            best = _trusted([c for k in every for c in self.candidates(k, w, side)])
+        else:
+            best = self._walk(w, min(max(start, LARGEST + 1), self.last - 1), enough)
+        clear = best is not None and abs(best.error) > 10 * best.doubt
+        if not clear and self._is_step(w):
+            return Estimate(0.0, 0.0, self.last, 0.0)
+        return best
+
+    def _is_step(self, w: int) -> bool:
+        """Whether the function is constant near by, as a derivative of zero says it is."""
+        with np.errstate(invalid="ignore"):
+            if np.any(self.weights[w].gradient * self.direction):
+                return False
+        near = [self.at(level) for level in (self.last - 4, self.last - 2, self.last)]
+        return all(s.plus[w] == 0 == s.minus[w] for s in near)
 
     def bottom(self, w: int) -> Estimate | None:
         """The best that plain differences give: the bottom of the V."""
@@ -287,9 +299,9 @@ def _last_bend(samples: list[Sample], w: int, ahead: Vector) -> float:
     moves = any(s.plus[w] != 0 and math.isfinite(s.plus[w]) for s in rest)
     if not rest:
         return float(ahead[-1])
-    if moves:
+    if moves or len(rest) == len(samples):
         return 0.0
-    return float(min(ahead[ahead > 0], default=0.0))
+    return float(ahead[max(0, len(samples) - len(rest) - WINDOW)])  # the height of its steps
 
 
 def _jump(samples: list[Sample], w: int, least: float) -> Shape | None:

@@ -41,8 +41,8 @@ def _of_elements(search: Search, elements: Sequence[Element]) -> list[str]:
         count = len({k.index for k in kinks})
         more = f", as do {count - 1} more elements" if count > 1 else ""
         found.append(
-            f"{e.place} lies on a kink of {e.output}{more}: its slope is {left:.4g} to the left and "
-            f"{right:.4g} to the right, and the derivative {e.derivative:.4g} is one between"
+            f"{e.place} lies on a kink of {e.output}{more}: its slope is {left:.4g} to the left "
+            f"and {right:.4g} to the right, and the derivative {e.derivative:.4g} is one between"
         )
     jumps = [e for e in elements if e.kind == "jump"]
     if jumps:
