@@ -15,7 +15,7 @@ from adjoint._typeinfo import finfo
 from adjoint.autograd._gradcheck.projection import OUTPUT_SEED, draw
 from adjoint.autograd._structures import argument_names as forward_names
 from adjoint.autograd.function import Function
-from adjoint.external._arguments import argument_names, name_of
+from adjoint.external._arguments import Static, name_of
 
 from ._report import CheckError, CheckReport
 from ._run import examine
@@ -109,7 +109,7 @@ def _function_class(f: Any) -> Any:
 
 def _argument_names(f: Callable[..., Any], count: int) -> list[str]:
     cls = _function_class(f)
-    return argument_names(f, count) if cls is None else forward_names(cls, count)
+    return Static(f, ()).roots(count) if cls is None else forward_names(cls, count)
 
 
 def _name(f: Callable[..., Any]) -> str:
@@ -130,7 +130,7 @@ def _with_parameters(
         return f, x, _argument_names(f, len(x))
     parameters = dict(f.named_parameters())
     count = len(x)
-    names = argument_names(f.forward, count) + [f"{type(f).__name__}.{n}" for n in parameters]
+    names = _argument_names(f.forward, count) + [f"{type(f).__name__}.{n}" for n in parameters]
 
     def call(*arguments: Any) -> Any:
         return f(*arguments[:count])
