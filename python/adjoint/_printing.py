@@ -334,8 +334,11 @@ def tensor_repr(t: Tensor, *, tensor_contents: str | None = None) -> str:
     from adjoint import _core
 
     if level := _core._batch_level((t,)):
+        from adjoint.func._vmap import depth_of
+
         held = _core._take_off(t, level, _core._size_at(t, level))
-        return f"BatchedTensor(lvl={level}, bdim=0, value=\n    {tensor_repr(held)}\n)"
+
+        return f"BatchedTensor(lvl={depth_of(level)}, bdim=0, value=\n    {tensor_repr(held)}\n)"
     cls = type(t)
     declared_parameter = any(_is_own_class(base, "Parameter") for base in cls.__mro__)
     plain = _is_own_class(cls, "Tensor") or _is_own_class(cls, "Parameter")

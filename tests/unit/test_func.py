@@ -217,3 +217,153 @@ def test_transforms_inside_and_outside_of_vmap() -> None:
         grad(lambda w: vmap(grad(lambda r: (r**2 * w).sum()))(x).sum())(ad.tensor(2.0)),
         2 * x.sum().float(),
     )
+
+
+# --- as PyTorch does ----------------------------------------------------------------------------
+def test_results_must_be_tensors_and_something() -> None:
+    for output in (None, ()):
+        with pytest.raises(RuntimeError, match=r"vjp\(f, \*primals\): Expected f to be a function"):
+            vjp(lambda _, output=output: output, x3())
+        with pytest.raises(RuntimeError, match=r"jvp\(f, primals, tangents\): Expected f to be"):
+            jvp(lambda _, output=output: output, (x3(),), (x3(),))
+    for output in (1, "abc", [1.5]):
+        with pytest.raises(RuntimeError, match=r"expected f\(\*primals\) to return only tensors"):
+            vjp(lambda _, output=output: output, x3())
+        with pytest.raises(RuntimeError, match=r"expected f\(\*primals\) to return only tensors"):
+            jacfwd(lambda _, output=output: output)(x3())
+
+
+def test_primals_and_tangents_must_be_alike() -> None:
+    x = x3()
+    for primals, tangents, message in (
+        (x, (x,), "Expected primals to be a tuple"),
+        ((x,), x, "same python structure"),
+        ((x,), [x], "same python structure"),
+        ((1.0,), (x,), "Expected primals to only contain Tensors, got float"),
+        ((x,), (1.0,), "Expected tangents to only contain Tensors, got float"),
+        ((), (), "at least one Tensor"),
+        (((),), ((),), "at least one Tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            jvp(ad.sin, primals, tangents)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+def test_jacobians_of_complex_functions_are_refused(name: str) -> None:
+    jacobian = getattr(ad.func, name)
+    with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real"):
+        jacobian(ad.conj)(ad.tensor([1j]))
+    with pytest.raises(RuntimeError, match=f"{name}: Expected all outputs to be real"):
+        jacobian(lambda x: x * 0.5j)(ad.tensor([1.0]))
+
+
+def test_rows_one_at_a_time_do_without_vmap() -> None:
+    shapes = []
+
+    class Reads(ad.autograd.Function):
+        @staticmethod
+        def forward(x: ad.Tensor) -> ad.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx: object, inputs: object, output: object) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: object, g: ad.Tensor) -> ad.Tensor:
+            shapes.append(g.tolist())  # what vmap refuses
+            return 2 * g
+
+    found = jacrev(Reads.apply, chunk_size=1)(x3())
+    ad.testing.assert_close(found, 2 * ad.eye(3, dtype=ad.float64))
+    assert shapes == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    tree = jacrev(lambda x: (x.sin(), [x.sum()]), chunk_size=1)(x3())
+    ad.testing.assert_close(tree[0], ad.diag(x3().cos()))
+    ad.testing.assert_close(tree[1][0], ad.ones(3, dtype=ad.float64))
+    several = jacrev(lambda x: x.sin(), chunk_size=2, _preallocate_and_copy=True)(x3())
+    ad.testing.assert_close(several, ad.diag(x3().cos()))
+
+
+def test_a_pull_after_no_grad_has_ended_is_recorded() -> None:
+    x = ad.tensor(3.0, requires_grad=True)
+    with ad.no_grad():
+        y, pull = vjp(lambda x: x**2, x)
+        (inside,) = pull(ad.tensor(1.0))
+    assert not y.requires_grad
+    assert not inside.requires_grad
+    (g,) = pull(ad.tensor(1.0))
+    assert g.item() == 6
+    assert ad.autograd.grad(g, x)[0].item() == 2
+
+
+def test_jvp_inside_a_custom_function_and_where_forward_mode_is_off() -> None:
+    class Sin(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: ad.Tensor) -> ad.Tensor:
+            ctx.save_for_backward(x)  # type: ignore[attr-defined]
+            return -jvp(ad.cos, (x,), (ad.ones_like(x),))[1]
+
+        @staticmethod
+        def backward(ctx: object, g: ad.Tensor) -> ad.Tensor:
+            (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
+            return g * jvp(ad.sin, (x,), (ad.ones_like(x),))[1]
+
+    x = x3().requires_grad_()
+    y = Sin.apply(x)
+    ad.testing.assert_close(y, x.sin())
+    ad.testing.assert_close(ad.autograd.grad(y.sum(), x)[0], x.cos())
+    with ad.autograd.forward_ad.set_fwd_grad_enabled(False):
+        _, moved = jvp(ad.sin, (x3(),), (ad.ones(3, dtype=ad.float64),))
+        assert not ad.autograd.forward_ad._is_fwd_grad_enabled()
+    ad.testing.assert_close(moved, x3().cos())
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"])
+def test_the_older_interface_is_refused_inside_a_transform(name: str) -> None:
+    function = getattr(ad.autograd.functional, name)
+    more = (ad.ones(3, dtype=ad.float64),) if name in ("jvp", "vhp", "hvp") else ()
+
+    def inner(x: ad.Tensor) -> ad.Tensor:
+        function(lambda x: x.sin().sum(), x, *more)
+        return x.sum()
+
+    message = f"torch.autograd.functional.{name} was called inside"
+    with pytest.raises(RuntimeError, match=message):
+        vmap(inner)(ad.ones(2, 3, dtype=ad.float64))
+    for transform in (grad, jacrev, jacfwd, hessian):
+        with pytest.raises(RuntimeError, match=message):
+            transform(inner)(x3())
+    with pytest.raises(RuntimeError, match=message):
+        linearize(inner, x3())
+    inner(x3())  # the refusals have left nothing behind
+
+
+def test_the_older_forward_jacobian_works_inside_vmap_and_around_others() -> None:
+    x = ad.stack([x3(), 2 * x3()])
+    functional = ad.autograd.functional
+
+    def rows(x: ad.Tensor) -> ad.Tensor:
+        return functional.jacobian(ad.sin, x, strategy="forward-mode", vectorize=True)
+
+    ad.testing.assert_close(vmap(rows)(x), ad.diag_embed(x.cos()))
+
+    def squares(x: ad.Tensor) -> ad.Tensor:
+        functional.vjp(lambda x: x.sum(), x)  # not inside a transform of the user's
+        return x**2
+
+    found = functional.jacobian(squares, x3(), strategy="forward-mode", vectorize=True)
+    ad.testing.assert_close(found, ad.diag(2 * x3()))
+
+
+def test_printing_inside_vmap_counts_levels_from_one() -> None:
+    seen = []
+
+    def look(x: ad.Tensor) -> ad.Tensor:
+        seen.append(repr(x))
+        return x
+
+    for _ in range(2):  # the same at each call
+        vmap(look)(ad.ones(2))
+        assert seen.pop().startswith("BatchedTensor(lvl=1, bdim=0, value=")
+    vmap(vmap(look))(ad.ones(2, 2))
+    assert seen.pop().startswith("BatchedTensor(lvl=2, bdim=0, value=\n    BatchedTensor(lvl=1")

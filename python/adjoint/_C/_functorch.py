@@ -11,6 +11,14 @@ def is_batchedtensor(tensor: Tensor) -> bool:
     return _core._batch_level((tensor,)) > 0
 
 
+def dlevel(tensor: Tensor) -> int:
+    """How many ``vmap`` calls stand around the one that the tensor is a sample of, and it; or 0."""
+    from adjoint.func._vmap import depth_of
+
+    level = _core._batch_level((tensor,))
+    return depth_of(level) if level else 0
+
+
 def reshape_dim_into(src: int, dst: int, x: Tensor) -> Tensor:
     """Merge axis ``src`` into the axis that is ``dst`` once ``src`` is taken out."""
     src %= x.ndim

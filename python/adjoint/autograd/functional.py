@@ -11,6 +11,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._transforming import depth_of_now, refuse_functional
 
 from . import forward_ad
 from ._backward import grad
@@ -173,6 +174,7 @@ def vjp(
     >>> ad.autograd.functional.vjp(lambda x: x**2, x, ad.tensor([1.0, 1.0]))
     (tensor([1., 4.]), tensor([2., 4.]))
     """
+    refuse_functional("vjp")
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vjp")
         xs = _variables(given, create_graph)
@@ -225,6 +227,7 @@ def jvp(
     >>> ad.autograd.functional.jvp(lambda x: x**2, x, ad.tensor([1.0, 0.0]))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
+    refuse_functional("jvp")
     several, given = _as_tuple(inputs, "inputs", "jvp")
     with enable_grad():
         xs = _variables(given, create_graph)
@@ -319,6 +322,7 @@ def jacobian(
                 "`strategy='reverse-mode'`."
             )
         return _jacobian_by_columns(func, inputs)
+    refuse_functional("jacobian")
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         xs = _variables(given, create_graph)
@@ -379,8 +383,11 @@ def _jacobian_by_columns(func: Function, inputs: Tensor | Tuple) -> Any:
 
     several, given = _as_tuple(inputs, "inputs", "jacobian")
 
+    around = depth_of_now()  # that this uses a transform is no concern of func's
+
     def checked(*xs: Tensor) -> Any:
-        return _outputs(func(*xs), "jacobian")[1]
+        with around:
+            return _outputs(func(*xs), "jacobian")[1]
 
     xs = tuple(x.detach() for x in given)
     many, _ = _outputs(func(*xs), "jacobian")
@@ -430,6 +437,7 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    refuse_functional("hessian")
     several, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise ValueError(
@@ -489,6 +497,7 @@ def vhp(
     >>> ad.autograd.functional.vhp(lambda x: (x**3).sum(), x, ad.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
+    refuse_functional("vhp")
     with enable_grad():
         several, xs, vector = _point(inputs, v, create_graph, "vhp")
         output = func(*xs)
@@ -530,6 +539,7 @@ def hvp(
     >>> ad.autograd.functional.hvp(lambda x: (x**3).sum(), x, ad.tensor([1.0, 0.0]))
     (tensor(9.), tensor([6., 0.]))
     """
+    refuse_functional("hvp")
     if strict:  # its errors speak of gradients
         return vhp(func, inputs, v, create_graph, strict)
     with enable_grad():

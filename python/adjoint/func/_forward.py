@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._transforming import transforming
 from adjoint.autograd import forward_ad
 from adjoint.autograd.grad_mode import enable_grad
 
@@ -85,7 +86,8 @@ def jvp(
         duals = [
             forward_ad.make_dual(x, t, level=level) for x, t in zip(values, directions, strict=True)
         ]
-        output, aux = split_aux(func(*_tree.unflatten(spec, duals)), has_aux, _JVP)
+        with transforming():
+            output, aux = split_aux(func(*_tree.unflatten(spec, duals)), has_aux, _JVP)
         outputs, out_spec = output_tensors(output, _JVP)
         pairs = [unpacked(y) for y in outputs]
         if strict and any(t is None for _, t in pairs):
@@ -128,7 +130,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """
     variables = Variables(tuple(primals), "linearize(f, *primals)")
     with enable_grad():
-        outputs, spec = output_tensors(func(*variables.tree), "linearize(f, *primals)")
+        with transforming():
+            output = func(*variables.tree)
+        outputs, spec = output_tensors(output, "linearize(f, *primals)")
         record = variables.must_record(outputs)
         cotangents = [_core.zeros_like(y).requires_grad_() for y in outputs]
         pulled = variables.gradients(outputs, cotangents, True, True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._transforming import transforming
 from adjoint.autograd.grad_mode import enable_grad
 
 from ._arguments import (
@@ -65,7 +66,8 @@ def grad_and_value(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         variables = Variables(chosen(args, argnums), "grad_and_value(f)(*args)")
         with enable_grad():
-            result = func(*replaced(args, argnums, variables.tree), **kwargs)
+            with transforming():
+                result = func(*replaced(args, argnums, variables.tree), **kwargs)
             output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(output)
             record = variables.must_record((output,))
@@ -173,7 +175,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     (tensor([1., 2.]),)
     """
     variables = Variables(tuple(primals), "vjp(f, *primals)")
-    with enable_grad():
+    with enable_grad(), transforming():
         output, aux = split_aux(func(*variables.tree), has_aux, "vjp(f, *primals)")
     outputs, spec = output_tensors(output, "vjp(f, *primals)")
     further = variables.leads_further(outputs)

@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._transforming import transforming
 
 from ._arguments import named
 
@@ -27,11 +28,17 @@ def randomness_of(level: int) -> str:
     return _randomness.get(level, "error")
 
 
+def depth_of(level: int) -> int:
+    """The place of a level among those that are open, from 1; -1 for one that is closed."""
+    return sorted(_randomness).index(level) + 1 if level in _randomness else -1
+
+
 @contextmanager
 def _level(size: int, randomness: str, directions: bool) -> Iterator[int]:
     place = _core._enter_vmap(size, randomness, directions)
     try:
-        yield place
+        with transforming():
+            yield place
     finally:
         _core._exit_vmap(place)
 

@@ -1,0 +1,51 @@
+"""Whether a transform of `adjoint.func` is under way in this thread.
+
+`adjoint.autograd.functional` makes leaves of its own, which know nothing of the transform around
+them: it asks here, and refuses.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class _Depth(threading.local):
+    transforms = 0
+
+
+_depth = _Depth()
+
+
+class transforming:
+    """For the length of a ``with`` block, a transform calls the user's function."""
+
+    def __enter__(self) -> None:
+        _depth.transforms += 1
+
+    def __exit__(self, *exc: object) -> None:
+        _depth.transforms -= 1
+
+
+class depth_of_now:
+    """Restores, for the length of ``with`` blocks, the depth at which it was made."""
+
+    def __init__(self) -> None:
+        self._depth = _depth.transforms
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_depth.transforms)
+        _depth.transforms = self._depth
+
+    def __exit__(self, *exc: object) -> None:
+        _depth.transforms = self._before.pop()
+
+
+def refuse_functional(name: str) -> None:
+    """Raise if a transform is under way: results would be those of another function."""
+    if _depth.transforms:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name} was called inside a function that a transform of "
+            "torch.func (vmap, grad, jvp, ...) works on, which would not see through it.\n"
+            "  fix: use the transforms of torch.func there as well; they can be nested"
+        )
