@@ -629,6 +629,20 @@ def test_a_result_that_somebody_holds_is_copied() -> None:
     same.detach().add_(1)  # would change the input, were it shared
 
 
+def test_new_results_are_not_copied() -> None:
+    places: list[int] = []
+
+    def f(x: Any) -> Any:
+        made = (np.sin(x), np.cos(x))
+        places.extend(a.ctypes.data for a in made)
+        return made
+
+    a, b = ad.external(f)(leaf(1.0, 2.0))
+    assert [a.data_ptr(), b.data_ptr()] == places
+    c = ad.external(lambda x: f(x)[0])(leaf(1.0, 2.0))
+    assert c.data_ptr() == places[2]
+
+
 def test_results_of_a_vjp_are_not_shared() -> None:
     kept = np.ones(2)
     x = leaf(1.0, 2.0)

@@ -219,8 +219,9 @@ class TensorCall(Call):
             dtype = tensor_dtype([t.dtype for t in tensors]) if type(raw) is float else None
             return [_creation.tensor(raw, dtype=dtype)], ()
         if type(raw) is tuple and all(_is_plain(item) for item in raw):
-            self.outputs = len(raw)
-            return [_core._from_buffer(array) for array in owned(list(raw))], ()
+            items, self.outputs = list(raw), len(raw)
+            del raw  # else nothing in it would be held by the list alone
+            return [_core._from_buffer(array) for array in owned(items)], ()
         made = self.keep([raw], tensors)
         return made, self.fixed(made)
 
