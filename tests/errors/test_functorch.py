@@ -46,7 +46,7 @@ def call(tensors: Any, module: Any = None, **options: Any) -> Any:
 @refusals(
     (lambda: call(3), ValueError, "to be a dict, or a list/tuple of dicts, but got <class 'int'>"),
     (lambda: call([3]), ValueError, "to be dictionaries, but got <class 'int'>"),
-    (lambda: call([{"a": x}, {"a": x}]), ValueError, "a appeared in multiple dictionaries"),
+    (lambda: call([{"a": x}, {"a": x}]), ValueError, "['a'] appeared in multiple dictionaries"),
     (lambda: call({"a": x, "b": x + 1}), ValueError, "keys ['a', 'b'], which are tied."),
     (lambda: call({"c": x}, strict=True), RuntimeError, "Unexpected key(s): 'c'."),
     (lambda: call({}, strict=True), RuntimeError, "Missing key(s): 'a', 'b'."),

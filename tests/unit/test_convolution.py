@@ -228,8 +228,12 @@ def test_samples_without_a_batch_lose_channels_too() -> None:
     ad.manual_seed(0)
     out = F.dropout1d(ad.ones(50, 4), 0.5)
     assert set(out.sum(1).tolist()) == {0.0, 8.0}
-    with pytest.raises(RuntimeError, match="dropout3d: Expected 4D or 5D input"):
+    with pytest.raises(RuntimeError, match="dropout1d: Expected 2D or 3D input"):
+        F.dropout1d(ad.ones(2))
+    with pytest.warns(UserWarning, match="Received a 3-D input to dropout3d"):
         F.dropout3d(ad.ones(2, 2, 2))
+    with pytest.warns(UserWarning, match="channel-wise 1D dropout behavior"):
+        F.dropout2d(ad.ones(2, 2, 2))
     with pytest.raises(RuntimeError, match="at least 2 dimensions"):
         F.feature_alpha_dropout(ad.ones(2), training=True)
     with pytest.warns(UserWarning, match="Received a 2-D input to dropout2d"):

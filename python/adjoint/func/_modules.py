@@ -29,12 +29,12 @@ def _one_dict(dicts: Any) -> State:
                 "Expected all elements of parameter_and_buffer_dicts to be dictionaries, but got "
                 f"{type(part)}"
             )
-        for name in part:
-            if name in joined:
-                raise ValueError(
-                    f"{name} appeared in multiple dictionaries; behavior of functional call is "
-                    "ambiguous"
-                )
+        repeated = [name for name in part if name in joined]
+        if repeated:
+            raise ValueError(
+                f"{repeated} appeared in multiple dictionaries; behavior of functional call is "
+                "ambiguous"
+            )
         joined.update(part)
     return joined
 

@@ -78,22 +78,28 @@ def feature_alpha_dropout(
     return _alpha_dropped(input, p, training, inplace, features=True)
 
 
-def _channels(n: int, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    """Drop whole channels of [N, C, *n axes], or of one sample [C, *n axes]."""
-    if input.ndim not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"dropout{n}d: Expected {n + 1}D or {n + 2}D input, but received a {input.ndim}D input"
-        )
-    if input.ndim == n + 2:
-        return _dropped(input, p, training, inplace, features=True)
-    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
-
-
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Drop whole channels of [N, C, L] or [C, L]."""
-    return _channels(1, input, p, training, inplace)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: one spatial "
+            "axis, the channels, and perhaps the samples"
+        )
+    if input.ndim == 3:
+        return _dropped(input, p, training, inplace, features=True)
+    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+
+
+def _warn_of_axes(name: str, ndim: int) -> None:
+    warnings.warn(
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an "
+        "error in a future release. To retain the behavior and silence this warning, please use "
+        "dropout instead.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def dropout2d(
@@ -103,14 +109,15 @@ def dropout2d(
 
     An input of three axes is taken for [N, C, L], as in PyTorch; `dropout1d` says it clearly.
     """
-    if input.ndim not in (3, 4):
+    if input.ndim == 3:
         warnings.warn(
-            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and "
-            "will result in an error in a future release. To retain the behavior and silence "
-            "this warning, please use dropout instead.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L). Use dropout1d instead.",
             UserWarning,
             stacklevel=2,
         )
+    elif input.ndim != 4:
+        _warn_of_axes("dropout2d", input.ndim)
     return _dropped(input, p, training, inplace, features=True)
 
 
@@ -118,4 +125,8 @@ def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Drop whole channels of [N, C, D, H, W] or [C, D, H, W]."""
-    return _channels(3, input, p, training, inplace)
+    if input.ndim not in (4, 5):
+        _warn_of_axes("dropout3d", input.ndim)
+    if input.ndim == 5:
+        return _dropped(input, p, training, inplace, features=True)
+    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
