@@ -3,8 +3,9 @@
 `python -m benchmarks.externals [--smoke] [--write]`. The same NumPy function and derivative are put
 into adjoint (`ad.external`), PyTorch (`autograd.Function`) and JAX (`pure_callback` with
 `custom_vjp`), each in a process of its own, which take turns. NumPy alone is the floor: the calls
-that any of them has to make. Figures are CPU seconds of the best run (those of the workers: wall
-seconds). Libraries that are not installed are left out.
+that any of them has to make, and for differences the arithmetic of a central difference. Figures
+are CPU seconds of the best run (those of the workers: wall seconds). Libraries that are not
+installed are left out.
 """
 
 from __future__ import annotations

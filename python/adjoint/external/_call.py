@@ -237,7 +237,7 @@ class TensorCall(Call):
             return self.outputs.filled(tensors)
         several = type(self.outputs) is int
         kept = self.outputs is not None and not several
-        leaves = [np.asarray(self.outputs)] if kept else [t.detach().numpy() for t in tensors]
+        leaves = [np.asarray(self.outputs)] if kept else [as_array(t) for t in tensors]
         return Outputs.of_arrays(leaves, several, self.external.name)
 
 

@@ -82,7 +82,7 @@ class Derivatives:
         return [grads[k] for k in self.useful_positions()]
 
     def _vector(self, tensors: Sequence[Any], space: Coordinates) -> Any:
-        arrays = [None if t is None else t.detach().numpy() for t in tensors]
+        arrays = [None if t is None else as_array(t) for t in tensors]
         return space.pack(arrays)
 
     def _as_inputs(self, vector: Any) -> list[Tensor]:

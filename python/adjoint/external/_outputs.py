@@ -14,6 +14,7 @@ import numpy as np
 from adjoint import _core, _creation, _tree
 from adjoint._core import Tensor
 
+from ._arguments import as_array
 from ._errors import EvaluationError
 
 __all__ = ["Outputs", "owned", "plain_leaves"]
@@ -124,7 +125,7 @@ class Outputs:
                 again.leaves.append(leaf)
                 continue
             tensor = next(rest)
-            again.leaves.append(leaf if not leaf.ndim else tensor.detach().numpy())
+            again.leaves.append(leaf if not leaf.ndim else as_array(tensor))
         return again
 
     def numeric(self) -> list[int]:
