@@ -130,6 +130,10 @@ def test_what_cannot_be_given_is_told() -> None:
         f.hess(np.zeros(2))
     with pytest.raises(TypeError, match="SciPy gave 2"):
         f.fun(np.zeros(2), 1)
+    with pytest.raises(TypeError, match="needs a function, got int"):
+        ad.scipy_callback(3, double([1.0]))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="given a point and a vector"):
+        f.hessp(np.zeros(2))
     with pytest.raises(TypeError, match="must return a tensor"):
         ad.scipy_callback(lambda x: 1.0, double([1.0])).fun(np.ones(1))
     with pytest.raises(ValueError, match="another composite"):
