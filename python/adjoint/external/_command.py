@@ -28,9 +28,9 @@ __all__ = ["Command", "CommandError", "command"]
 
 _TAIL = 2000  # characters of stderr in an error
 
-# In a worker process: the folder of its pool's journal. A worker that is killed cleans nothing up,
-# so it notes what there would be: each running program has a file with its scratch folder and its
-# process group there. Note [The journal of a pool].
+# Note [The journal of a pool]. A worker that is killed cleans nothing up, so it notes what there
+# would be: in a folder of its pool, each running program has a file with its scratch folder and its
+# process group. Who takes the pool down reads them. None outside of worker processes.
 _journal: Path | None = None
 
 
@@ -45,18 +45,21 @@ def clean_up(journal: str) -> None:
     for note in Path(journal).glob("adjoint-*"):
         with contextlib.suppress(OSError, ValueError):
             scratch, _, group = note.read_text().partition("\n")
-            if group:
-                os.killpg(int(group), signal.SIGKILL)
-        with contextlib.suppress(OSError, ValueError):
-            _remove(scratch)
+            if Path(scratch).name == note.name:  # else it was not written to its end
+                if group:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.killpg(int(group), signal.SIGKILL)
+                _remove(scratch)
     shutil.rmtree(journal, ignore_errors=True)
 
 
 def _note(folder: str, group: int | None = None) -> Path | None:
+    """Note a scratch folder, then the group of the program that runs in it."""
     if _journal is None:
         return None
     note = _journal / Path(folder).name
-    note.write_text(f"{folder}\n{'' if group is None else group}")
+    with note.open("a") as file:  # never empty in between
+        file.write(f"{folder}\n" if group is None else str(group))
     return note
 
 

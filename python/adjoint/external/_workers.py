@@ -224,4 +224,4 @@ def _take_down(pool: Any, pid: int, journal: str) -> None:
         with contextlib.suppress(Exception):
             process.join(5)
     if journal:
-        clean_up(journal)
+        clean_up(journal)  # Note [The journal of a pool]
