@@ -183,7 +183,7 @@ PyObject* one_item(PyObject* self, const char* what) {
     });
   }
   if (t->numel != 1) {
-    PyErr_Format(what[0] == 'B' ? PyExc_RuntimeError : PyExc_RuntimeError,
+    PyErr_Format(PyExc_RuntimeError,
                  t->numel == 0 && what[0] == 'B'
                      ? "Boolean value of Tensor with no values is ambiguous"
                  : what[0] == 'B' ? "Boolean value of Tensor with more than one value is ambiguous"

@@ -201,7 +201,8 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (fits) c.out = out;
   Value result = op.forward(c);
   if (!result.is_tensor())
-    runtime_error(op.name, "(): out= takes a tuple here; assign the results instead");
+    type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",
+               result.is_tensors() ? result.tensors().size() : 0, " results");
   write_out(out, result.tensor(), op.name.c_str());
   if (watch) watch->finished(Value(out));
   return Value(out);

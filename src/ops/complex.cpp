@@ -59,7 +59,9 @@ Value view_as_complex_forward(Call& c) {
     }
     s /= 2;
   }
-  if (t.offset() % 2) runtime_error("Tensor must have a storage_offset divisible by 2");
+  if (t.offset() % 2)
+    runtime_error("Tensor must have a storage_offset divisible by 2, got ", t.offset(),
+                  "; use .clone()");
   return make_view_as(t, shape, strides, t.offset() / 2, complex_dtype(t.dtype()));
 }
 

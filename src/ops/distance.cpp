@@ -26,7 +26,7 @@ void check_points(T x, T y, double p, const Value& mode) {
   }
   if (x.dtype() != y.dtype())
     runtime_error("cdist: both sets must have one dtype, got ", x.dtype(), " and ", y.dtype());
-  if (!(p >= 0)) runtime_error("cdist only supports non-negative p values");
+  if (!(p >= 0)) runtime_error("cdist only supports non-negative p values, got ", p);
   bool known = mode.is_none() || mode.str() == "use_mm_for_euclid_dist_if_necessary" ||
                mode.str() == "use_mm_for_euclid_dist" ||
                mode.str() == "donot_use_mm_for_euclid_dist";
@@ -105,7 +105,8 @@ Value distance_tangent(C c, const Tensor* t) {
 Tensor checked_weights(const Value& given, int64_t n, bool whole, const char* name) {
   if (given.is_none()) return Tensor();
   Tensor w = given.tensor();
-  if (w.ndim() > 1) runtime_error("cov(): expected ", name, " to have one or fewer dimensions");
+  if (w.ndim() > 1)
+    runtime_error("cov(): expected ", name, " to have one or fewer dimensions, got ", w.ndim());
   if (whole != is_integral(w.dtype())) {
     runtime_error("cov(): expected ", name, " to have ", whole ? "integral" : "floating point",
                   " dtype but got ", name, " with ", w.dtype(), " dtype");
@@ -204,7 +205,8 @@ static const Op& renorm_ =
             runtime_error("renorm: input needs at least 2 dimensions, got ", t.ndim(),
                           " dimensions");
           }
-          if (!(c.real(1) > 0)) runtime_error("renorm: non-positive-norm not supported");
+          if (!(c.real(1) > 0))
+            runtime_error("renorm: non-positive-norm not supported, got p=", c.real(1));
           if (!(c.real(3) >= 0))
             runtime_error("renorm: expected maxnorm to be >= 0 but got ", c.real(3));
           int axis = wrap_dim(c.integer(2), t.ndim());
@@ -223,9 +225,10 @@ static const Op& vander_ =
         "The powers of the elements of a vector, as columns: falling, unless `increasing`.")
         .forward([](Call& c) -> Value {
           Tensor x = c.tensor(0);
-          if (x.ndim() != 1) runtime_error("x must be a one-dimensional tensor.");
+          if (x.ndim() != 1)
+            runtime_error("x must be a one-dimensional tensor, got shape ", x.shape());
           int64_t n = c[1].is_none() ? x.size(0) : c.integer(1);
-          if (n < 0) runtime_error("N must be non-negative.");
+          if (n < 0) runtime_error("N must be non-negative, got ", n);
           if (is_integral(x.dtype())) x = cast(x, DType::Int64);
           if (n == 0) return zeros(Dims{x.size(0), 0}, x.dtype());
           Tensor column = op<"unsqueeze">(x, 1), one = op<"_ones_like">(column);

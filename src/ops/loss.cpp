@@ -77,7 +77,7 @@ Classes check_classes(const char* name, Span x, DType dtype, const Tensor& targe
   for (int64_t i = 0; i < c.shape.count(); ++i) {
     const int64_t t = c.at()[i];
     if (t != ignored && (t < 0 || t >= c.shape.classes))
-      index_error("Target ", t, " is out of bounds.");
+      index_error("Target ", t, " is out of bounds for ", c.shape.classes, " classes");
   }
   return c;
 }
@@ -174,7 +174,8 @@ static const Op& smooth_l1_loss_ =
         .forward([](Call& c) -> Value {
           Reduce how = reduction_of(c[2]);
           const double beta = c.real(3);
-          if (beta < 0) runtime_error("smooth_l1_loss does not support negative values for beta.");
+          if (beta < 0)
+            runtime_error("smooth_l1_loss does not support negative values for beta, got ", beta);
           Tensor d = forward_difference(c, "smooth_l1_loss");
           GradMode off(false);
           Tensor size = op<"abs">(d), loss = size;
@@ -201,7 +202,7 @@ static const Op& huber_loss_ =
           Reduce how = reduction_of(c[2]);
           const double delta = c.real(3);
           if (!(delta > 0))
-            runtime_error("huber_loss does not support non-positive values for delta.");
+            runtime_error("huber_loss does not support non-positive values for delta, got ", delta);
           Tensor d = forward_difference(c, "huber_loss");
           GradMode off(false);
           Tensor size = op<"abs">(d);

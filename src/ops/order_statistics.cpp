@@ -102,7 +102,8 @@ Tensor quantile_levels(const Value& given, T t, const char* name) {
     return scalar_tensor(given, t.dtype());
   }
   Tensor q = given.tensor();
-  if (q.ndim() > 1) runtime_error(name, "() q must be a scalar or 1D tensor");
+  if (q.ndim() > 1)
+    runtime_error(name, "() q must be a scalar or 1D tensor, got shape ", q.shape());
   if (q.dtype() != t.dtype()) {
     runtime_error(name, "() q tensor must be same dtype as the input tensor, got ", q.dtype(),
                   " and ", t.dtype());

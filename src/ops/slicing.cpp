@@ -88,13 +88,16 @@ Value between(T t, int axis, const Dims& ends) {
   return out;
 }
 
+// Parts may be empty, so the axis sets no limit; this many headers alone fill 10 GB.
+void check_count(int64_t parts, const char* op_name) {
+  constexpr int64_t most = int64_t(1) << 26;
+  if (parts > most) runtime_error(op_name, ": at most ", most, " parts can be kept, got ", parts);
+}
+
 Value equal_parts(T t, int axis, int64_t sections, const char* op_name) {
   if (sections <= 0)
     runtime_error(op_name, ": number of sections must be larger than 0, got ", sections);
-  // Sections may be empty, so the axis sets no limit; this many headers alone fill 10 GB.
-  constexpr int64_t most = int64_t(1) << 26;
-  if (sections > most)
-    runtime_error(op_name, ": at most ", most, " sections can be kept, got ", sections);
+  check_count(sections, op_name);
   Dims ends;
   int64_t whole = t.size(axis) / sections, more = t.size(axis) % sections, at = 0;
   for (int64_t i = 0; i + 1 < sections; ++i) {
@@ -194,6 +197,7 @@ static const Op& chunk_ =
           if (chunks <= 0) {
             runtime_error("chunk expects `chunks` to be greater than 0, got: ", chunks);
           }
+          check_count(n == 0 ? chunks : 1, "chunk");
           if (n == 0) return op<"split_with_sizes">(t, Dims(static_cast<int>(chunks), 0), c[2]);
           return op<"split">(t, (n + chunks - 1) / chunks, c[2]);
         })

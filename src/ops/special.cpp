@@ -18,7 +18,7 @@ Tensor exp_minus_square(const Tensor& x) { return op<"exp">(-(x * x)); }
 Value polygamma_forward(int64_t n, const Value& x, const Tensor& out) {
   static const Kernel &first = kernel_named("digamma"), &second = kernel_named("trigamma"),
                       &rest = kernel_named("polygamma");
-  if (n < 0) runtime_error("polygamma(n, x) does not support negative n.");
+  if (n < 0) runtime_error("polygamma(n, x) does not support negative n, got ", n);
   if (n < 2) return run_kernel(n ? second : first, &x, 1, ToFloat, out, "polygamma");
   Value v[2] = {n, x};
   return run_kernel(rest, v, 2, ToFloat, out, "polygamma");

@@ -30,7 +30,7 @@ Tensor variance(T t, uint64_t mask, double correction, bool keepdim) {
 
 Tensor variance_forward(T t, const Value& dims, const Value& correction, bool keepdim, bool root) {
   if (is_integral(t.dtype()))
-    runtime_error("std and var only support floating point and complex dtypes");
+    runtime_error("std and var only support floating point and complex dtypes, got ", t.dtype());
   uint64_t mask = axes_mask(dims, t.ndim());
   GradMode off(false);
   Tensor v;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import adjoint as ad
 from tests.errors.table import Row, check, refusals
 
@@ -94,7 +96,7 @@ def test_axes(row: Row) -> None:
     (lambda: s.tensor_split(2), RuntimeError, "tensor_split expected at least a 1-dimensional"),
     (lambda: s.tensor_split((1,)), RuntimeError, "tensor_split expected at least a 1-dimensional"),
     (lambda: v.tensor_split(0), RuntimeError, "number of sections must be larger than 0, got 0"),
-    (lambda: v.tensor_split(2**27), RuntimeError, "can be kept, got 134217728"),
+    (lambda: v.tensor_split(2**27), RuntimeError, "parts can be kept, got 134217728"),
     (
         lambda: v.tensor_split(ad.ones(1, 2, dtype=ad.int64)),
         RuntimeError,
@@ -156,3 +158,10 @@ def test_parts(row: Row) -> None:
 )
 def test_joining(row: Row) -> None:
     check(row)
+
+
+def test_more_chunks_than_an_int_holds() -> None:
+    # Of nothing there are as many empty chunks as asked; this many cannot be kept.
+    for chunks in (2**31, 2**32 + 1, 2**62):
+        with pytest.raises(RuntimeError, match=f"at most .* got {chunks}"):
+            none.chunk(chunks)
