@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import array
+import ctypes
+import io
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint import _core
 from tests.errors.table import Row, check, refusals
 
 f = ad.arange(4.0)  # never changed: every call below is refused
@@ -192,6 +196,7 @@ read_only = ad.frombuffer(b"1234", dtype=ad.uint8)
     (lambda: view_of(f.bfloat16()), BufferError, "bfloat16 has no buffer format; use .float()"),
     (lambda: view_of(f.clone().requires_grad_()), BufferError, "share tensor.detach() instead"),
     (lambda: array.array("b").frombytes(f[::2]), BufferError, "not contiguous; use .contiguous()"),
+    (lambda: io.BytesIO(b"1234").readinto(read_only), TypeError, "read-write"),
     (lambda: ad.from_numpy(np.ones(2, ">f8")), ValueError, "byte order different from the native"),
     (lambda: ad.from_numpy(np.array(["a"])), TypeError, "The only supported types are: float64"),
     (lambda: ad.from_numpy(np.ones(2)[::-1]), ValueError, "making a copy of your array with arra"),
@@ -216,6 +221,32 @@ read_only = ad.frombuffer(b"1234", dtype=ad.uint8)
 )
 def test_shared_memory(row: Row) -> None:
     check(row)
+
+
+# Where a managed tensor of DLPack 1.0 keeps its fields: bytes from its beginning.
+VERSION, DEVICE, AXES, CODE = 0, 40, 48, 52
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "part"),
+    [
+        (VERSION, 2, "from_dlpack: version 2 is newer than 1"),
+        (DEVICE, 2, "the array is on device type 2; adjoint computes on the CPU only"),
+        (AXES, 99, "from_dlpack: the array has 99 axes"),
+        (CODE, 77, "unsupported element type: code 77, 0 bits, 0 lanes"),
+    ],
+)
+def test_a_dlpack_capsule_that_cannot_be_read(at: int, value: int, part: str) -> None:
+    capsule = f.__dlpack__(max_version=(1, 0))
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = pointer(capsule, b"dltensor_versioned")
+    field = ctypes.c_int32.from_address(address + at)
+    before, field.value = field.value, value
+    with pytest.raises(BufferError, match=re.escape(part)):
+        _core._from_dlpack(capsule)
+    field.value = before
+    assert (ad.from_dlpack(capsule) == f).all()  # it was not used up
 
 
 def test_a_dlpack_capsule_serves_once() -> None:
