@@ -24,6 +24,7 @@ linear = ad.nn.functional.linear
     (lambda: ad.mv(m, m), RuntimeError, "a matrix and a vector expected, but got 2-D and 2-D"),
     (lambda: ad.mv(m, v), RuntimeError, "got input (2), mat (2x3), vec (4)"),
     (lambda: ad.addmm(v, m, m.t()), RuntimeError, "(shapes [4] and [2, 2])"),
+    (lambda: ad.addmm(b[:1, :2, :2], m, m.t()), RuntimeError, "does not broadcast to [2, 2]"),
     (lambda: s @ v, RuntimeError, "need to be at least 1D, but they are 0D and 1D"),
     (lambda: ad.dot(m, v), RuntimeError, "1D tensors expected, but got 2D and 1D tensors"),
     (lambda: ad.dot(v, v[:2]), RuntimeError, "but got 4 and 2 elements respectively"),
