@@ -31,6 +31,7 @@ UNREACHABLE: list[tuple[str, str, str]] = [
     ("src/bindings/errors.cpp", "none was set", "would be a bug of the bindings"),
     ("src/bindings/errors.cpp", "PyExc_SystemError, e.what()", "an op that is declared wrongly"),
     ("src/bindings/saved_hooks.cpp", "collector cleared it", "a collection within a pass"),
+    ("src/random/", "", "the op refuses it earlier; tests/native/test_random.cpp comes here"),
     ("python/adjoint/external/", '"unreachable"', "tells the type checker that a loop returns"),
     ("nn/modules/container.py", "raise NotImplementedError", "abstract: subclasses have their own"),
 ]

@@ -19,7 +19,7 @@ f = ad.ones(2)
     (lambda: core._set_op_cache(3), TypeError, "expected (cache, replay, wants) or None"),
     (lambda: core._set_composite_forms(3), TypeError, "_set_composite_forms(): expected a dict"),
     (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is no op"),
-    (lambda: core.einsum("ij", []), RuntimeError, "must provide at least one operand"),
+    (lambda: core._einsum("ij", []), RuntimeError, "must provide at least one operand"),
     (lambda: core._node_facts(3), TypeError, "expected a graph node, got int"),
     (lambda: core._node_hooks(3), TypeError, "expected a Node of the graph, got int"),
     (lambda: core._tensor_hooks(3), TypeError, "expected a Tensor, got int"),
