@@ -85,7 +85,8 @@ def marked(path: str, text: str, sites: Iterable[Site]) -> str:
     for position, note in sorted(notes, reverse=True):  # from the end: positions stay right
         text = text[:position] + note + text[position:]
     if not python:
-        text = "namespace adjoint_reached { void at(const char*) noexcept; } " + text
+        line = "\n#line 1\n" if text.startswith("#") else " "
+        text = "namespace adjoint_reached { void at(const char*) noexcept; }" + line + text
     return text
 
 
