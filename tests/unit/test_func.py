@@ -367,3 +367,14 @@ def test_printing_inside_vmap_counts_levels_from_one() -> None:
         assert seen.pop().startswith("BatchedTensor(lvl=1, bdim=0, value=")
     vmap(vmap(look))(ad.ones(2, 2))
     assert seen.pop().startswith("BatchedTensor(lvl=2, bdim=0, value=\n    BatchedTensor(lvl=1")
+
+
+def test_linearize_nests_as_the_others_do() -> None:
+    xs = ad.stack([x3(), 2 * x3()])
+
+    def slope(x: ad.Tensor) -> ad.Tensor:
+        return linearize(ad.sin, x)[1](ad.ones_like(x))
+
+    ad.testing.assert_close(vmap(slope)(xs), xs.cos())
+    ad.testing.assert_close(vmap(grad(lambda x: slope(x).sum()))(xs), -xs.sin())
+    ad.testing.assert_close(jacfwd(slope)(x3()), ad.diag(-x3().sin()))

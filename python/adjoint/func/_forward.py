@@ -134,7 +134,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
             output = func(*variables.tree)
         outputs, spec = output_tensors(output, "linearize(f, *primals)")
         record = variables.must_record(outputs)
-        cotangents = [_core.zeros_like(y).requires_grad_() for y in outputs]
+        cotangents = [_core._variable(_core.zeros_like(y), False) for y in outputs]
         pulled = variables.gradients(outputs, cotangents, True, True)
 
     def jvp_fn(*tangents: Any) -> Any:
