@@ -28,6 +28,7 @@ def both(name: str) -> tuple[Any, Any]:
     return getattr(ad.nn.functional, name), getattr(torch.nn.functional, name)
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_convolutions(n: int) -> None:
     torch.manual_seed(0)
