@@ -258,16 +258,27 @@ class _Examination:
                 continue
             norm = search.size(weight, direction)
             size = max(norm, abs(best.slope))
+            # Zero but for rounding, beside other derivatives: nothing is to be seen there.
+            largest = self._largest(scale)
+            nothing = norm <= 100 * self.subject.unit * largest
+            if nothing and abs(best.error) <= SURE * best.doubt:
+                size = norm = 0.0
             # Long steps may be too long for small elements: they do not overrule short ones.
             if status != "right" and self._confirmed(direction, w, norm, best):
                 return "wrong", abs(best.error) / size, best.doubt / size
-            if size == 0 or best.doubt / size < doubt:
+            shown = max(size, 1e-6 * largest)  # a tiny derivative beside large ones is no worry
+            if size == 0 or best.doubt / shown < doubt:
                 relative, doubt = (
-                    (abs(best.error) / size, best.doubt / size) if size else (0.0, 0.0)
+                    (abs(best.error) / shown, best.doubt / shown) if size else (0.0, 0.0)
                 )
             if SURE * best.doubt <= max(0.3, 2 * self.tolerance) * size or norm == 0:
                 status = "right"
         return status, relative, doubt
+
+    def _largest(self, scale: Vector) -> float:
+        """The largest derivative of all combinations by all inputs."""
+        direction = self.search.signs * scale
+        return max(self.search.size(weight, direction) for weight in self.search.weights)
 
     def _confirmed(self, direction: Vector, w: int, norm: float, best: Estimate) -> bool:
         """Whether a whole input is wrong, by all steps, and no kink or jump explains it."""
