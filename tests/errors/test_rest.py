@@ -1,0 +1,101 @@
+"""Messages of places to write into, settings, nodes that are called, and rarer shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from tests.errors.table import Row, check, refusals
+
+f = ad.arange(4.0)
+m = ad.ones(2, 3)
+s = ad.tensor(1.0)
+i = ad.tensor([[0, 1, 1], [1, 0, 0]])
+z = ad.ones(2, dtype=ad.complex64)
+F = ad.nn.functional
+
+
+def leaf(*shape: int) -> Any:
+    return ad.ones(*shape, requires_grad=True)
+
+
+def node() -> Any:
+    return (leaf(2) * 2).grad_fn
+
+
+def lose(t: Any, name: str) -> None:
+    delattr(t, name)
+
+
+def give(t: Any, name: str, value: Any) -> None:
+    setattr(t, name, value)
+
+
+@refusals(
+    (lambda: ad.add(f, f, out=3), TypeError, "argument 'out' must be Tensor, not int"),
+    (
+        lambda: ad.max(m, 0, out=(m.clone(),)),
+        TypeError,
+        "argument 'out' has 1 tensors, which is not",
+    ),
+    (lambda: ad.sum(leaf(2), out=ad.empty(())), RuntimeError, "support automatic differentiation"),
+    (lambda: f.clone().copy_(ad.ones(3)), RuntimeError, "[3]"),
+    (
+        lambda: f.clone().fill_(ad.ones(2)),
+        RuntimeError,
+        "0-dimension value tensor but got tensor w",
+    ),
+    (lambda: ad.full((2,), 1e300, dtype=ad.int64), RuntimeError, "int64 without overflow: 1e+300"),
+    (lambda: give(z, "real", "a"), TypeError, "expected a tensor or a number"),
+    (lambda: lose(z, "real"), TypeError, "this attribute cannot be deleted"),
+)
+def test_places_to_write_into(row: Row) -> None:
+    check(row)
+
+
+@refusals(
+    (lambda: s.diag_embed(), RuntimeError, "expects at least one axis, got a 0-d tensor"),
+    (lambda: m.repeat(-1, 1), RuntimeError, "negative dimension -1"),
+    (lambda: f.repeat_interleave(ad.tensor([1, 2])), RuntimeError, "repeats"),
+    (lambda: f.repeat_interleave(ad.full((4,), -1)), RuntimeError, "repeats can not be negative"),
+    (lambda: ad.block_diag(ad.ones(1, 1, 1)), RuntimeError, "2 or fewer dimensions. Got "),
+    (lambda: ad.ones(1, 2, 3).H, RuntimeError, "(2-D tensors). Got 3-D tensor."),
+    (lambda: s.slice_scatter(s), RuntimeError, "slice() cannot be applied to a 0-dim tensor."),
+    (lambda: m.slice_scatter(m, 0, 0, 2, 0), RuntimeError, "slice step must be positive, got 0"),
+    (
+        lambda: f.narrow(0, 9, 1),
+        IndexError,
+        "start out of range (expected to be in range of [-4, 4]",
+    ),
+    (lambda: F.nll_loss(ad.ones(3), ad.tensor([0, 1])), RuntimeError, "size mismatch (got input:"),
+)
+def test_rarer_shapes(row: Row) -> None:
+    check(row)
+
+
+@refusals(
+    (lambda: ad.set_default_dtype(3), TypeError, "invalid dtype object: only floating-point types"),
+    (lambda: ad.set_default_dtype(ad.int64), TypeError, "as the default type, not int64"),
+    (lambda: ad.set_num_threads("a"), TypeError, "expects an int, but got str"),
+    (lambda: ad.is_inference(3), TypeError, "argument 'input' must be Tensor, not int"),
+    (lambda: ad.autograd.graph.increment_version([3]), TypeError, "expects a Tensor, got int"),  # type: ignore[arg-type]
+    (lambda: node()(s, s), TypeError, "expected 1 arguments, got 2"),
+    (lambda: node()(3), TypeError, "gradients are Tensors or None, got int"),
+    (lambda: node()(x=s), TypeError, "takes no keyword arguments"),
+    (
+        lambda: leaf(2, 3).scatter(0, i, m, reduce="add").sum().backward(),
+        RuntimeError,
+        "use scatter_add for sums and scatter_reduce for the rest",
+    ),
+)
+def test_settings_and_nodes(row: Row) -> None:
+    check(row)
+
+
+def test_what_is_lost_is_said() -> None:
+    with pytest.warns(UserWarning, match=r"discards the imaginary part"):
+        z.to(ad.float32)
+    with pytest.warns(UserWarning, match=r"uint8"):
+        f[ad.ones(4).byte()]
