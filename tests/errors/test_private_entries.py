@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import adjoint as ad
 from adjoint import _core
 from tests.errors.table import Row, check, refusals
@@ -28,6 +30,30 @@ f = ad.ones(2)
     (lambda: core._source_line_seconds(0), ValueError, "the count must be positive"),
     (lambda: core._extend_tensor(3), TypeError, "expected a dict"),
     (lambda: core._exit_vmap(5), RuntimeError, "there is no vmap level 5"),
+    (lambda: core._cuts(3), TypeError, "expected a Tensor or a Node, got int"),
+    (lambda: core._cut_facts(3), TypeError, "expected a Tensor or a graph node, got int"),
+    (lambda: core._tensor_source(3), TypeError, "expected a Tensor, got int"),
+    (lambda: core._detached(3), TypeError, "expected a Tensor, got int"),
+    (lambda: core._variable(ad.arange(2), True), RuntimeError, "(this one is int64)"),
+    (lambda: core._make_dual(3, f, 0), TypeError, "to be a Tensor, got int"),
+    (lambda: core._whole(3), TypeError, "expected a Tensor, not int"),
+    (lambda: core._on_storage(f, 3, (2,), (1,), 0), TypeError, "expected a dtype, a size and stri"),
+    (
+        lambda: core._on_storage(f, ad.float32, (2,), (), 0),
+        RuntimeError,
+        "mismatch in length of str",
+    ),
+    (lambda: core._on_storage(f, ad.float32, (2,), (-1,), 0), RuntimeError, "negative strides are"),
+    (lambda: core._on_storage(f, ad.float32, (9,), (1,), 0), RuntimeError, "storage of 2 elements"),
+    (lambda: core._to_dlpack(3, True, True), TypeError, "expected a Tensor, not int"),
+    (lambda: core._sgd_step(3), TypeError, "arguments, but 1 were given"),
+    (
+        lambda: core._from_buffer(np.ones(2)[::-1]),
+        ValueError,
+        "stride in the given numpy array is n",
+    ),
+    (lambda: core._from_buffer(np.ones(2, ">f8")), ValueError, "byte order different"),
+    (lambda: core._from_buffer(np.array(["a"])), TypeError, "can't convert elements of format"),
     (lambda: core._plain_vectors(3, ()), TypeError, "_plain_vectors(): expected tuples or lists"),
     (lambda: f._make_subclass(int, f), TypeError, "cls must be a subclass of Tensor"),
     (lambda: f._make_subclass(ad.Tensor, 3), TypeError, "data must be a Tensor, not int"),
