@@ -157,14 +157,14 @@ def test_a_wrong_backward_is_named_element_by_element():
     assert caught.value.report is report and isinstance(caught.value, RuntimeError)
 
 
-@pytest.mark.parametrize("reduce", [False, True], ids=["elementwise", "sum"])
-def test_one_wrong_element_of_many_is_found(reduce):
+@pytest.mark.parametrize(("count", "reduce"), [(3_000, False), (100_000, True)])
+def test_one_wrong_element_of_many_is_found(count, reduce):
     ad.manual_seed(1)
-    x = ad.randn(100_000, **F64)
-    f = cube(one_off(33_333, 1e-4), one_off(33_333, 1e-4))
+    x = ad.randn(count, **F64)
+    f = cube(one_off(count // 3, 1e-4), one_off(count // 3, 1e-4))
     report = ad.check((lambda x: f(x).sum()) if reduce else f, x, order=1)
     assert report.verdict == "wrong"
-    assert [e.place for e in report.worst] == ["x[33333]"]
+    assert [e.place for e in report.worst] == [f"x[{count // 3}]"]
     assert report.worst[0].relative == pytest.approx(1e-4, rel=1e-2)
 
 
@@ -260,8 +260,8 @@ def test_a_derivative_outside_of_a_kink_is_wrong():
 
 def test_thousands_of_kinks_are_left_out():
     ad.manual_seed(0)
-    x = ad.randn(2000, **F64)
-    x[::10] = 0
+    x = ad.randn(500, **F64)
+    x[::5] = 0
     report = ad.check(ad.relu, x)
     assert report.verdict == "right" and any("exactly 0" in note for note in report.notes)
     with_error = ad.cat([x, ad.ones(1, **F64)])

@@ -196,7 +196,7 @@ class Subject(Problem):
         with contextlib.ExitStack() as stack, np.errstate(all="ignore"):
             for k, item in enumerate(self.inputs):
                 part = self.x.part(k)
-                if not np.array_equal(point[part], self.at[part], equal_nan=True):
+                if (point[part] != self.at[part]).any():
                     move = stack.enter_context(Moved(item.tensor))
                     reached[part] = move(point[part])
             try:
