@@ -46,6 +46,12 @@ f = ad.ones(2)
     (lambda: core._on_storage(f, ad.float32, (2,), (-1,), 0), RuntimeError, "negative strides are"),
     (lambda: core._on_storage(f, ad.float32, (9,), (1,), 0), RuntimeError, "storage of 2 elements"),
     (lambda: core._to_dlpack(3, True, True), TypeError, "expected a Tensor, not int"),
+    (lambda: core._sgd_step(None, *[0] * 9), TypeError, "must be a list of tensors, not None"),
+    (lambda: core._adam_step(None, *[0] * 12), TypeError, "must be a list of tensors, not None"),
+    (lambda: core._sgd_step(3, *[0] * 9), TypeError, "params must be a list of tensors, not int"),
+    (lambda: core._sgd_step([3], *[0] * 9), TypeError, "params[0] is not a tensor: int"),
+    (lambda: core._sgd_step([], [f], *[0] * 8), ValueError, "grads has 1 entries for 0 parameters"),
+    (lambda: f.clone()._resize_to(3), TypeError, "the size must be a tuple of ints"),
     (lambda: core._sgd_step(3), TypeError, "arguments, but 1 were given"),
     (
         lambda: core._from_buffer(np.ones(2)[::-1]),
