@@ -22,7 +22,7 @@ void add_vector_methods(PyObject* module);
 
 namespace {
 
-enum Kind { kAdd, kSub, kMul, kLeftMul, kDiv, kNeg };
+enum Kind { kAdd, kSub, kMul, kLeftMul, kDiv, kNeg, kPair };
 constexpr std::string_view kNames[] = {"add", "sub", "mul", "rmul", "truediv", "neg"};
 
 // How objects of a class are taken apart and made. Entries are never dropped: optree, too, keeps
@@ -61,7 +61,7 @@ bool is_plain_value(PyObject* o) {
 
 class Walk {
  public:
-  Walk(Kind kind, PyObject* factor) : kind_(kind), factor_(factor) {}
+  Walk(Kind kind, PyObject* factor) : kind_(kind), factor_(factor) { seen_.reserve(64); }
 
   // `b` is null where there is one composite only.
   Object part(PyObject* a, PyObject* b, int depth = 0) {
@@ -84,6 +84,8 @@ class Walk {
     if (std::adjacent_find(seen_.begin(), seen_.end()) != seen_.end()) throw GiveUp{};
   }
   bool any() const { return !seen_.empty(); }
+  // kPair: the tensors of both, in turns.
+  std::vector<Object> pairs;
 
  private:
   Object tensor(PyObject* a, PyObject* b) {
@@ -98,8 +100,15 @@ class Walk {
       TensorObject* y = as_tensor(b);
       if (!(Span{x->shape, x->ndim} == Span{y->shape, y->ndim})) throw GiveUp{};
     }
+    if (kind_ == kPair) {
+      pairs.push_back(Object::borrow(a));
+      pairs.push_back(Object::borrow(b));
+      return {};
+    }
     return Object::steal(passed_on(computed(a, b)));
   }
+
+  bool builds() const { return kind_ != kPair; }
 
   PyObject* computed(PyObject* a, PyObject* b) {
     const PyNumberMethods& slots = tensor_number_slots;
@@ -132,14 +141,16 @@ class Walk {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(a);
     if (b && PySequence_Fast_GET_SIZE(b) != n) throw GiveUp{};
     bool list = PyList_CheckExact(a);
-    Object out = checked(list ? PyList_New(n) : PyTuple_New(n));
+    Object out = builds() ? checked(list ? PyList_New(n) : PyTuple_New(n)) : Object();
     for (Py_ssize_t i = 0; i < n; ++i) {
       // Hooks run by an op may change a list.
       if (PySequence_Fast_GET_SIZE(a) != n || (b && PySequence_Fast_GET_SIZE(b) != n))
         throw GiveUp{};
       Object x = Object::borrow(PySequence_Fast_GET_ITEM(a, i));
       Object y = Object::borrow(b ? PySequence_Fast_GET_ITEM(b, i) : nullptr);
-      PyObject* made = part(x.get(), y.get(), depth + 1).release();
+      Object z = part(x.get(), y.get(), depth + 1);
+      if (!builds()) continue;
+      PyObject* made = z.release();
       if (list)
         PyList_SET_ITEM(out.get(), i, made);
       else
@@ -164,30 +175,45 @@ class Walk {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(names.get());
     if (PyDict_GET_SIZE(from.get()) != n) throw GiveUp{};
     if (b && PyDict_GET_SIZE(other.get()) != n) throw GiveUp{};
-    Object made = empty_object(type);
-    Object into = dict_of(made.get());
+    Object made = builds() ? empty_object(type) : Object();
+    Object into = builds() ? dict_of(made.get()) : Object();
+    Items ours(from.get()), theirs(other.get());
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* name = PySequence_Fast_GET_ITEM(names.get(), i);
-      Object x = item(from.get(), name), y = b ? item(other.get(), name) : Object();
+      Object x = ours.next(name), y = b ? theirs.next(name) : Object();
       Object z = part(x.get(), y.get(), depth + 1);
-      checked(PyDict_SetItem(into.get(), name, z.get()));
+      if (builds()) checked(PyDict_SetItem(into.get(), name, z.get()));
     }
     return made;
   }
-  static Object item(PyObject* dict, PyObject* name) {
-    PyObject* found = PyDict_GetItemWithError(dict, name);
-    if (!found && PyErr_Occurred()) throw PythonError{};
-    if (!found) throw GiveUp{};
-    return Object::borrow(found);
-  }
+  // Items of a dict, mostly asked for in the order they were put in: then nothing is looked up.
+  class Items {
+   public:
+    explicit Items(PyObject* dict) : dict_(dict) {}
+    Object next(PyObject* name) {
+      PyObject *key, *found;
+      if (in_order_ && PyDict_Next(dict_, &at_, &key, &found) && key == name)
+        return Object::borrow(found);
+      in_order_ = false;
+      found = PyDict_GetItemWithError(dict_, name);
+      if (!found && PyErr_Occurred()) throw PythonError{};
+      if (!found) throw GiveUp{};
+      return Object::borrow(found);
+    }
+
+   private:
+    PyObject* dict_;
+    Py_ssize_t at_ = 0;
+    bool in_order_ = true;
+  };
 
   Object with_slots(PyTypeObject* type, const Recipe& recipe, PyObject* a, PyObject* b, int depth) {
-    Object made = empty_object(type);
+    Object made = builds() ? empty_object(type) : Object();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(recipe.names); ++i) {
       PyObject* name = PyTuple_GET_ITEM(recipe.names, i);
       Object x = slot(a, name), y = b ? slot(b, name) : Object();
       Object z = part(x.get(), y.get(), depth + 1);
-      checked(PyObject_GenericSetAttr(made.get(), name, z.get()));
+      if (builds()) checked(PyObject_GenericSetAttr(made.get(), name, z.get()));
     }
     return made;
   }
@@ -281,6 +307,29 @@ PyObject* vector_method(PyObject*, PyObject* args) {
   return reinterpret_cast<PyObject*>(made);
 }
 
+// _vector_pairs(a, b): the tensors of two composites of a class, as a list of pairs; None where
+// they need a closer look.
+PyObject* vector_pairs(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO:_vector_pairs", &a, &b)) return nullptr;
+  return guard([&]() -> PyObject* {
+    Walk walk(kPair, nullptr);
+    try {
+      walk.part(a, b);
+      walk.refuse_repeated();
+    } catch (const GiveUp&) {
+      Py_RETURN_NONE;
+    }
+    auto n = static_cast<Py_ssize_t>(walk.pairs.size() / 2);
+    Object list = checked(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* both = PyTuple_Pack(2, walk.pairs[2 * i].get(), walk.pairs[2 * i + 1].get());
+      PyList_SET_ITEM(list.get(), i, checked(both).release());
+    }
+    return list.release();
+  });
+}
+
 // _set_vector_class(cls, names or None, in_dict)
 PyObject* set_vector_class(PyObject*, PyObject* args) {
   PyObject *type, *names;
@@ -305,6 +354,8 @@ PyObject* set_vector_class(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {{"_set_vector_class", set_vector_class, METH_VARARGS,
                             "Tells how objects of a class are taken apart and made."},
+                           {"_vector_pairs", vector_pairs, METH_VARARGS,
+                            "The tensors of two composites, where that is simple."},
                            {"_vector_method", vector_method, METH_VARARGS,
                             "A short way in front of a method of VectorSpace."},
                            {nullptr}};

@@ -109,6 +109,9 @@ class VectorSpace:
 
     def dot(self: S, other: S) -> Tensor:
         """The sum of the products of corresponding elements."""
+        simple = _core._vector_pairs(self, other)
+        if simple:
+            return _sum([(a * b).sum() for a, b in simple])
         tensors, structure = take_apart(self, "dot")
         others = leaves_of_same(structure, other, "dot")
         check_shape(structure, tensors, others, "dot")
