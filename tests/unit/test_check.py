@@ -122,6 +122,12 @@ def test_inputs_of_all_sizes():
     assert ad.check(ad.log, ad.tensor([1e-12, 1.0, 1e10], **F64)).verdict == "right"
 
 
+def test_the_ends_of_the_range():
+    for scale in (1e300, 1e-300):
+        assert ad.check(lambda x, s=scale: x.sin() * s, point()).verdict == "right"
+        assert ad.check(ad.log, point().abs() * scale, order=1).verdict == "right"
+
+
 def test_many_elements_with_kinks_and_small_ones():
     ad.manual_seed(0)
     x = ad.randn(3000, **F64)

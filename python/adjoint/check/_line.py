@@ -233,8 +233,8 @@ class Line:
         ]
         slopes = [bend / s.t for s, bend in clear[-4:]]
         if len(slopes) == 4 and max(slopes) < 1.3 * min(slopes):
-            s = clear[-1][0]
-            left, right = -float(s.minus[w]) / s.t, float(s.plus[w]) / s.t
+            s = clear[-4][0]
+            left, right = 0.0 - float(s.minus[w]) / s.t, 0.0 + float(s.plus[w]) / s.t
             return Shape("kink", slopes[-1], left, right)
         near = _fall(samples, bends, noise)
         if noise > 300 * max(least, self.subject.unit * _spread(samples, w)):

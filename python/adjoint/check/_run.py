@@ -44,7 +44,8 @@ def examine(
             item.status = "undecided"
         part.evaluations = subject.evaluations
         return part
-    _Examination(subject, part, tolerance, seed).run()
+    with np.errstate(all="ignore"):  # sizes at the ends of the range; what is not finite is told
+        _Examination(subject, part, tolerance, seed).run()
     part.evaluations = subject.evaluations
     return part
 
@@ -361,7 +362,10 @@ class _Examination:
             return None
         weight = self.search.weights[w]
         product = self.subject.hessian_product(weight.output, weight.vector, direction)
-        return None if product is None else dot(product, direction)
+        if product is None:
+            return None
+        curvature = dot(product, direction)
+        return curvature if math.isfinite(curvature) else None
 
     def _verdict(self) -> None:
         part = self.part

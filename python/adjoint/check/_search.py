@@ -20,7 +20,7 @@ from adjoint.autograd._gradcheck.problem import Vector
 
 from ._line import Estimate, Line, Shape
 from ._results import Element
-from ._subject import Indices, Subject, Weight
+from ._subject import Indices, Subject, Weight, norm
 
 __all__ = ["FEW", "Search"]
 
@@ -58,22 +58,21 @@ class Search:
 
     def floor(self, w: int) -> float:
         """Rounding inside of the derivative, which nobody is to blame for."""
-        gradient = np.nan_to_num(self.weights[w].gradient) * self.scales[0]
-        return float(16 * self.subject.unit * np.sqrt(np.sum(gradient**2)))
+        return 16 * self.subject.unit * norm(self.weights[w].gradient * self.scales[0])
 
     def measure(self, chosen: Indices, w: int, scale: Vector) -> Estimate | None:
         """The error of a group of coordinates, from a few evaluations."""
         direction = self.direction(chosen, scale)
         weight = self.weights[w]
         line = Line(self.subject, direction, [weight], self.noise[w : w + 1])
-        enough = self.tolerance / 30 * self.size(weight, direction)
+        # Steps larger than 1/64 add little, in particular where there is nothing to be seen.
+        enough = max(self.tolerance / 30 * self.size(weight, direction), 64 * line.noise[0])
         return line.estimate(0, self.level, enough)
 
     def size(self, weight: Weight, direction: Vector) -> float:
         """What the derivative along a direction is of the order of."""
         with np.errstate(all="ignore"):
-            parts = weight.gradient * direction
-            return float(np.sqrt(np.sum(parts[np.isfinite(parts)] ** 2)))
+            return norm(weight.gradient * direction)
 
     # --- judging --------------------------------------------------------------------------------
 

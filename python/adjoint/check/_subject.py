@@ -32,12 +32,28 @@ from adjoint.autograd.grad_mode import no_grad
 
 Indices = np.ndarray[Any, Any]  # of coordinates
 
-__all__ = ["Coordinates", "Indices", "Subject", "Weight", "dot", "second_subject", "tensors_of"]
+__all__ = [
+    "Coordinates",
+    "Indices",
+    "Subject",
+    "Weight",
+    "dot",
+    "norm",
+    "second_subject",
+    "tensors_of",
+]
 
 
 def dot(a: Vector, b: Vector) -> float:
     """The inner product, summed pairwise: more exact than BLAS, and free of its threads."""
     return float(np.sum(a * b))
+
+
+def norm(values: Vector) -> float:
+    """The root of the sum of squares, which do not overflow; of the finite ones."""
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0))
+    return largest * float(np.sqrt(np.sum((finite / largest) ** 2))) if largest else 0.0
 
 
 class Coordinates:
@@ -220,8 +236,7 @@ class Subject(Problem):
     def weight(self, output: int, vector: Vector) -> Weight:
         """Weights with their gradient."""
         value = self.value[self.y.part(output)]
-        size = float(np.sqrt(np.sum((vector * value) ** 2)))
-        return Weight(output, vector, self.gradient(output, vector), size)
+        return Weight(output, vector, self.gradient(output, vector), norm(vector * value))
 
     def hessian_product(self, output: int, vector: Vector, direction: Vector) -> Vector | None:
         """H·direction for weights of an output's elements; None if there is no second derivative.
