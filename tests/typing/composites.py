@@ -1,6 +1,6 @@
 """What type checkers know of composites: results have the type of what went in.
 
-Nothing here runs; `mypy --strict` has to accept it (tests/unit/test_typing.py).
+Nothing here runs; `mypy --strict`, which reads this folder too, has to accept it.
 """
 
 from __future__ import annotations
