@@ -111,6 +111,12 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
           "only Tensors of floating point and complex dtype can require gradients (this one is ",
           t.dtype(), ")");
     }
+    if (on && batch_of(t.get()) && !needs_grad(innermost(t).get())) {
+      runtime_error(
+          "Tensor.requires_grad_() was called on a sample inside vmap, which cannot be a leaf of "
+          "the "
+          "graph. fix: use func.grad, func.vjp or func.jacrev there, or call it outside");
+    }
     if (!t->grad_fn) t.set(kRequiresGrad, on);
     return 0;
   });

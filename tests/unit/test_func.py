@@ -378,3 +378,11 @@ def test_linearize_nests_as_the_others_do() -> None:
     ad.testing.assert_close(vmap(slope)(xs), xs.cos())
     ad.testing.assert_close(vmap(grad(lambda x: slope(x).sum()))(xs), -xs.sin())
     ad.testing.assert_close(jacfwd(slope)(x3()), ad.diag(-x3().sin()))
+
+
+def test_a_sample_cannot_be_made_a_leaf() -> None:
+    with pytest.raises(RuntimeError, match=r"Tensor\.requires_grad_\(\) was called on a sample"):
+        vmap(lambda x: x.requires_grad_().sin())(x3())
+    # What is differentiated by already requires gradients: nothing changes.
+    found = vmap(grad(lambda x: x.requires_grad_().sin()))(x3())
+    ad.testing.assert_close(found, x3().cos())
