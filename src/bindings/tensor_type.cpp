@@ -208,7 +208,11 @@ Tensor cut_off(const Tensor& t, CutReason reason) {
   return cut;
 }
 PyObject* get_data(PyObject* o, void*) {
-  return guard([&] { return to_python(cut_off(self_of(o), CutReason::Data)); });
+  return guard([&] {
+    if (batch_of(as_tensor(o)))
+      runtime_error("accessing `data` under vmap transform is not allowed; fix: use detach()");
+    return to_python(cut_off(self_of(o), CutReason::Data));
+  });
 }
 int set_data(PyObject* o, PyObject* v, void*) {
   return guard_int([&] {
@@ -216,6 +220,10 @@ int set_data(PyObject* o, PyObject* v, void*) {
     if (!is_tensor(v))
       type_error("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     Tensor t = self_of(o), from = self_of(v);
+    if (is_batched(t) || is_batched(from)) {
+      runtime_error(
+          "mutating directly with `.data` under vmap transform is not allowed; fix: use copy_()");
+    }
     if (t.dtype() != from.dtype() && t->grad)
       runtime_error("data set to a tensor with dtype ", from.dtype(), " while grad has ",
                     t.dtype());

@@ -169,10 +169,15 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                     "the arguments requires grad.");
     }
   }
-  if (g_transformed) {
+  if (mode_on(kTransforms) || g_transformed) {
+    if (draws_under_vmap(op)) {
+      runtime_error("vmap: calling out variants of random operations is not supported (", op.name,
+                    "(out=...)); fix: assign the result instead");
+    }
     if (is_batched(out) || any_batched(op, args)) {
-      runtime_error("vmap: ", op.name,
-                    "(out=...) is not supported; fix: assign the result instead");
+      runtime_error("vmap: Batching rule not implemented for aten::", op.name,
+                    ".out; the fallback path doesn't work on out= or view ops. fix: assign the "
+                    "result instead");
     }
     refuse_out_of_dual(op, args, out);
   }

@@ -270,11 +270,18 @@ Value roll_rule(Call& c, const int* axes) {
 
 Value trace_rule(Call& c, const int*) { return op<"sum">(op<"diagonal">(c[0], 0, 1, 2), Dims{-1}); }
 
-// Lists: every tensor batched already.
+// Lists: every tensor batched already. `cat` passes over samples of shape [0] among others.
 template <int Extra>
 Value joined(Call& c, const int*) {
   int ndim = 0;
   for (T t : c.tensors(0)) ndim = std::max(ndim, t.ndim() - 1);
+  if (Extra == 0 && ndim > 1) {
+    Tensors joining;
+    for (T t : c.tensors(0)) {
+      if (t.ndim() != 2 || t.size(1) != 0) joining.push_back(t);
+    }
+    c.args[0] = Value(std::move(joining));
+  }
   c.args[1] = wrap_dim(c.integer(1), ndim + Extra) + 1;
   return apply(c.op, c.args);
 }
@@ -291,9 +298,31 @@ Value with_strides_rule(Call& c, const int*) {
   strides.insert(0, reach({t->shape + 1, t.ndim() - 1}, strides));
   return op<"_with_strides">(t, strides);
 }
+// A sample may be laid out anew within the memory that it covers itself: what lies outside belongs
+// to other samples, or is not the same for all of them.
+void check_within_sample(T t, const Dims& size, const Dims& stride, int64_t offset) {
+  int64_t first = t.offset(), last = first - 1;
+  Span own{t->shape + 1, t.ndim() - 1};
+  auto count = [](Span shape) {
+    int64_t n = 1;
+    for (int i = 0; i < shape.n; ++i) n *= shape[i];
+    return n;
+  };
+  if (count(size) == 0) return;
+  if (count(own)) last += reach(own, Dims(Span{t->strides + 1, t.ndim() - 1}));
+  if (offset >= first && offset - 1 + reach(size, stride) <= last) return;
+  runtime_error("vmap: as_strided(", Span(size), ", ", Span(stride), ", ", offset,
+                ") reaches outside of the sample's own memory, elements ", first, " to ", last,
+                ". This is not supported inside of vmap; fix: index or view the tensor instead");
+}
 Value as_strided_rule(Call& c, const int* axes) {
   Tensor t = c.tensor(0);
   Dims size = c.ints(1), stride = c.ints(2);
+  if (size.size() != stride.size()) {
+    runtime_error("as_strided: size and stride must have the same length, got ", Span(size),
+                  " and ", Span(stride));
+  }
+  check_within_sample(t, size, stride, c[3].is_none() ? t.offset() : c.integer(3));
   size.insert(0, batch_size(c, axes));
   stride.insert(0, t.stride(0));
   return op<"as_strided">(t, size, stride, c[3].is_none() ? Value(t.offset()) : c[3]);
@@ -326,14 +355,6 @@ Value as_strided_scatter_rule(Call& c, const int* axes) {
 // -------------------------------------------------------------------------------------
 Tensor column(T t) { return op<"unsqueeze">(t, -1); }
 
-Value mm_rule(Call& c, const int* axes) {
-  int64_t columns = c.tensor(1).size(-1), k = c.tensor(0).size(-1);
-  if (sample_ndim(c, axes, 0) != 2 || sample_ndim(c, axes, 1) != 2 || c.tensor(1).size(-2) != k) {
-    runtime_error("mat1 and mat2 shapes cannot be multiplied (", c.tensor(0).size(-2), "x", k,
-                  " and ", c.tensor(1).size(-2), "x", columns, ")");
-  }
-  return op<"matmul">(c[0], c[1]);
-}
 void check_factors(Call& c, const int* axes, const char* name, int first, int second) {
   if (sample_ndim(c, axes, 0) == first && sample_ndim(c, axes, 1) == second) return;
   runtime_error("Shape mismatch: ", name, " expects a ", first, "D and a ", second,
@@ -341,6 +362,15 @@ void check_factors(Call& c, const int* axes, const char* name, int first, int se
                 "D tensors");
 }
 
+Value mm_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "mm", 2, 2);
+  int64_t columns = c.tensor(1).size(-1), k = c.tensor(0).size(-1);
+  if (c.tensor(1).size(-2) != k) {
+    runtime_error("mat1 and mat2 shapes cannot be multiplied (", c.tensor(0).size(-2), "x", k,
+                  " and ", c.tensor(1).size(-2), "x", columns, ")");
+  }
+  return op<"matmul">(c[0], c[1]);
+}
 Value bmm_rule(Call& c, const int* axes) {
   check_factors(c, axes, "bmm", 3, 3);
   return op<"matmul">(whole(c, axes, 0), whole(c, axes, 1));
@@ -540,6 +570,31 @@ Value new_rule(Call& c, const int* axes) {
   return apply(c.op, c.args);
 }
 
+// Memory for one sample after another.
+Value new_strided_rule(Call& c, const int* axes) {
+  Dims size = c.ints(1), stride = c.ints(2);
+  if (size.size() == stride.size()) {
+    bool none = std::find(size.begin(), size.end(), 0) != size.end();
+    stride.insert(0, none ? 0 : reach(size, stride));
+  }
+  size.insert(0, batch_size(c, axes));
+  c.args[1] = size;
+  c.args[2] = stride;
+  return apply(c.op, c.args);
+}
+
+Value view_as_complex_rule(Call& c, const int*) {
+  if (c.tensor(0).ndim() == 1) runtime_error("Input tensor must have one or more dimensions");
+  return apply(c.op, c.args);
+}
+
+// How many there are depends on the values, so the samples would not fit together.
+Value dynamic_rule(Call& c, const int*) {
+  runtime_error("vmap: Attempted to vmap over aten::", c.op.name,
+                ", whose shape depends on the values: operators with a dynamic shape are not "
+                "supported. fix: use a form of fixed shape, such as where(condition, x, y)");
+}
+
 Value masked_fill_rule(Call& c, const int* axes) {
   if (axes[2] < 0) return pointwise(c, axes);
   int ndim = std::max(sample_ndim(c, axes, 0), sample_ndim(c, axes, 1));
@@ -625,7 +680,7 @@ struct Entry {
 const Entry kTable[] = {
     {"complex abs sgn angle masked_fill heaviside isclose isreal gcd lcm nextafter", pointwise},
     {"cdist", pointwise},  // its points broadcast in all axes but the last two
-    {"conj conj_physical real imag view_as_real view_as_complex clone contiguous _to_copy alias "
+    {"conj conj_physical real imag view_as_real clone contiguous _to_copy alias "
      "_alias tril triu zero zeros_like ones_like empty_like full_like _ones_like view.dtype",
      direct},
     {"flip rot90 transpose squeeze.dim squeeze.dims sum mean var std linalg_vector_norm logsumexp "
@@ -677,6 +732,9 @@ const Entry kTable[] = {
     {"embedding", embedding_rule},
     {"new_zeros new_ones new_empty new_full", new_rule},
     {"masked_fill.tensor", masked_fill_rule},
+    {"new_empty_strided", new_strided_rule},
+    {"view_as_complex", view_as_complex_rule},
+    {"nonzero argwhere where.condition unique unique_consecutive", dynamic_rule},
     {"fill", fill_rule},
     {"copy", copy_rule},
     {"layer_norm", layer_norm_rule},
@@ -687,10 +745,8 @@ const Entry kTable[] = {
 
 // Ops without a derivative that read memory themselves: everything else without one calls ops.
 const char* const kReaders =
-    "allclose equal unique unique_consecutive bincount histc isin searchsorted bucketize nonzero "
-    "argwhere where.condition multinomial repeat_interleave.each quantile nanquantile "
-    "tensor_split.tensor_indices_or_sections renorm cov corrcoef vander unravel_index "
-    "new_empty_strided";
+    "allclose equal bincount histc isin searchsorted bucketize repeat_interleave.each quantile "
+    "nanquantile tensor_split.tensor_indices_or_sections renorm cov corrcoef vander unravel_index";
 
 template <class F>
 void each_word(const char* text, F&& f) {

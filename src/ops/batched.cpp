@@ -59,8 +59,8 @@ void take_off(const Op& op, const Value* args, Mapped m, Value* inside, int* axe
 void say_once(const Op& op) {
   static std::unordered_set<const Op*> said;
   if (!said.insert(&op).second) return;
-  std::string text = "vmap: there is no batch rule for `" + op.full_name +
-                     "`, which is called once per sample: a performance drop. (Said once.)";
+  std::string text = "vmap: There is a performance drop because there is no batch rule for `" +
+                     op.full_name + "`, which is called once per sample. (Said once.)";
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
 }
 
@@ -70,7 +70,8 @@ Value loop_over_samples(const Op& op, Value* inside, const int* axes, int64_t si
   say_once(op);
   if (size == 0) {
     runtime_error("vmap: `", op.full_name,
-                  "` has no batch rule and cannot be looped over a batch of no samples");
+                  "` has no batch rule and is called once per sample. The fallback path does not "
+                  "support vmap over dims of size 0");
   }
   std::vector<Tensors> results;
   bool list = false;
@@ -83,6 +84,11 @@ Value loop_over_samples(const Op& op, Value* inside, const int* axes, int64_t si
             inside[i], [&](const Tensor& t) -> Tensor { return adjoint::op<"select">(t, 0, b); });
     }
     Value out = apply(op, args);
+    if (!out.is_tensor() && !out.is_tensors()) {
+      runtime_error("vmap: Batching rule not implemented for ", op.full_name,
+                    ": it returns a Python value, which is one for all samples. fix: compare with "
+                    "operations that return tensors, or return the tensors and compare outside");
+    }
     list = out.is_tensors();
     results.push_back(list ? out.tensors() : Tensors{out.tensor()});
   }
@@ -194,19 +200,38 @@ Value apply_batched(const Op& op, Value* args) {
   return map_tensors(out, [&](const Tensor& t) { return make_batched(t, m.level); });
 }
 
+namespace {
+
+// The arguments, with a copy of `self` where its gradient may save a value that is about to change.
+void keep_apart(const Op& op, const Value* args, const Tensor& self, Value* kept) {
+  bool saves = grad_enabled() && op.differentiable() && !op.is_linear &&
+               any_tensor(op, args, [](TensorObject* t, int) {
+                 return needs_grad(innermost(Tensor::borrow(t)).get());
+               });
+  Tensor copy = saves ? adjoint::op<"clone">(self).tensor() : self;
+  for (int i = 0; i < op.argument_count; ++i) {
+    bool is_self = args[i].is_tensor() && args[i].object() == self.get();
+    kept[i] = is_self ? Value(copy) : args[i];
+  }
+}
+
+}  // namespace
+
+void refuse_shared_self(const Op& op) {
+  runtime_error(
+      "vmap: ", op.name,
+      "_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+      "that has more elements than `self`. This happened due to `other` being vmapped over but "
+      "`self` not being vmapped over in a vmap. Please try to use out-of-place operators instead "
+      "of the inplace ",
+      op.name, "_, or map over `self` too.");
+}
+
 Tensor apply_inplace_batched(const Op& op, Value* args) {
   Tensor self = args[0].tensor();
   Mapped m = innermost_level(op, args);
   Transformed* x = batch_of(self.get());
-  if (!x || x->batch_level != m.level) {
-    runtime_error(
-        "vmap: ", op.name,
-        "_(self, *extra_args) is not possible because there exists a Tensor "
-        "`other` in extra_args that has more elements than `self`. This happened due to `other` "
-        "being vmapped over but `self` not being vmapped over in a vmap. Please try to use "
-        "out-of-place operators instead of ",
-        op.name, "_, or map over `self` too.");
-  }
+  if (!x || x->batch_level != m.level) refuse_shared_self(op);
   Tensor batch = x->batch;
   if (op.name == "copy") {
     Tensor src = explicit_batch(args[1].tensor(), m.level, m.size);
@@ -215,7 +240,9 @@ Tensor apply_inplace_batched(const Op& op, Value* args) {
     op_inplace<"copy">(batch, src);
     return self;
   }
-  Tensor value = apply(op, args);
+  Value kept[kMaxArguments];
+  keep_apart(op, args, self, kept);
+  Tensor value = apply(op, kept);
   if (!(value.shape() == self.shape())) {
     runtime_error("output with shape ", self.shape(), " doesn't match the broadcast shape ",
                   value.shape());
@@ -225,106 +252,6 @@ Tensor apply_inplace_batched(const Op& op, Value* args) {
                   self.dtype(), " (in ", op.name, "_)");
   }
   op_inplace<"copy">(batch, explicit_batch(value, m.level, m.size));
-  return self;
-}
-
-// --- random numbers
-// -------------------------------------------------------------------------------
-namespace {
-
-// The vmap that random numbers are drawn for: taken away while its samples are drawn.
-thread_local size_t t_drawn = SIZE_MAX;
-
-const OpenLevel* drawing_level() {
-  for (size_t i = std::min(t_drawn, t_levels.size()); i-- > 0;) {
-    if (t_levels[i].batch) return &t_levels[i];
-  }
-  return nullptr;
-}
-
-struct Drawing {
-  explicit Drawing(const OpenLevel& level) : before(t_drawn) {
-    t_drawn = static_cast<size_t>(&level - t_levels.data());
-  }
-  ~Drawing() { t_drawn = before; }
-  Drawing(const Drawing&) = delete;
-  size_t before;
-};
-
-Value sample_of(const Value& v, const OpenLevel& at, int64_t b) {
-  return map_tensors(v, [&](const Tensor& t) -> Tensor {
-    return is_batched_at(t, at.level)
-               ? op<"select">(explicit_batch(t, at.level, at.size), 0, b).tensor()
-               : t;
-  });
-}
-
-void check_randomness(const Op& op, const OpenLevel& at) {
-  if (at.randomness != Randomness::Error) return;
-  runtime_error(
-      "vmap: called random operation while in randomness error mode. Please either use the 'same' "
-      "or 'different' randomness flags on vmap or perform the randomness operation out of vmap (",
-      op.name, ")");
-}
-
-bool is_like(const Op& op) { return op.name.ends_with("_like"); }
-
-}  // namespace
-
-bool draws_under_vmap(const Op& op) { return op.family == "random" && drawing_level(); }
-
-Value apply_random_under_vmap(const Op& op, Value* args) {
-  const OpenLevel at = *drawing_level();
-  check_randomness(op, at);
-  Drawing drawing(*drawing_level());
-  bool batched = false;
-  each_tensor(op, args, [&](const Tensor& t) { batched |= is_batched_at(t, at.level); });
-  auto draw = [&](int64_t b) {
-    Value sample[kMaxArguments];
-    for (int i = 0; i < op.argument_count; ++i) sample[i] = sample_of(args[i], at, b);
-    return apply(op, sample).tensor();
-  };
-  if (at.randomness == Randomness::Different) {
-    Tensors samples;
-    for (int64_t b = 0; b < at.size; ++b) samples.push_back(draw(b));
-    return make_batched(adjoint::op<"stack">(std::move(samples), 0), at.level);
-  }
-  if (!batched || is_like(op)) return draw(0);
-  if (op.name == "dropout") {
-    Tensor x = args[0].tensor();
-    Tensor ones = adjoint::op<"add">(zeros(x.shape(), x.dtype()), 1);
-    return x * adjoint::op<"dropout">(ones, args[1], args[2]).tensor();
-  }
-  runtime_error("vmap: ", op.name,
-                " of a tensor that is vmapped over cannot have the same randomness for all "
-                "samples; use randomness='different'");
-}
-
-Tensor apply_inplace_random_under_vmap(const Op& op, Value* args) {
-  const OpenLevel at = *drawing_level();
-  check_randomness(op, at);
-  Drawing drawing(*drawing_level());
-  Tensor self = args[0].tensor();
-  bool batched = is_batched_at(self, at.level);
-  if (!batched && at.randomness == Randomness::Same) return apply_inplace(op, args);
-  if (!batched) {
-    runtime_error(
-        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will "
-        "appear "
-        "like same randomness. If this is necessary for your usage, please file an issue with "
-        "functorch.");
-  }
-  Tensor batch = explicit_batch(self, at.level, at.size);
-  for (int64_t b = 0; b < at.size; ++b) {
-    Value sample[kMaxArguments];
-    for (int i = 0; i < op.argument_count; ++i) sample[i] = sample_of(args[i], at, b);
-    sample[0] = adjoint::op<"select">(batch, 0, b);
-    if (b == 0 || at.randomness == Randomness::Different) {
-      apply_inplace(op, sample);
-    } else {
-      op_inplace<"copy">(sample[0], adjoint::op<"select">(batch, 0, 0));
-    }
-  }
   return self;
 }
 

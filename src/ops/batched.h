@@ -42,7 +42,10 @@ Tensor batched_everywhere(Tensor t);
 bool any_batched(const Op& op, const Value* args);
 Value apply_batched(const Op& op, Value* args);
 Tensor apply_inplace_batched(const Op& op, Value* args);
-// Is it random, and is a vmap under way? Then its numbers are drawn as `randomness` says.
+// A tensor that all samples share would receive a value of each of them.
+[[noreturn]] void refuse_shared_self(const Op& op);
+// Is it random, and is a vmap under way? Then its numbers are drawn as `randomness` says
+// (batched_random.cpp).
 bool draws_under_vmap(const Op& op);
 Value apply_random_under_vmap(const Op& op, Value* args);
 Tensor apply_inplace_random_under_vmap(const Op& op, Value* args);
