@@ -119,9 +119,7 @@ void first_sample(const Op& op, const Value* args, const OpenLevel& at, Value* o
 
 }  // namespace
 
-bool draws_under_vmap(const Op& op) {
-  return op.family.starts_with("random") && drawing_level();
-}
+bool draws_under_vmap(const Op& op) { return op.family.starts_with("random") && drawing_level(); }
 
 Value apply_random_under_vmap(const Op& op, Value* args) {
   const OpenLevel at = *drawing_level();

@@ -357,6 +357,97 @@ static const Op& multinomial_ =
           return out;
         });
 
+// --- by parameters of each element ---------------------------------------------------------------
+namespace {
+
+[[noreturn]] Tensor no_gradient(const char* name) {
+  not_implemented("the derivative of ", name, " by its parameter");
+}
+Tensor floating(T t, const char* name) {
+  if (!is_floating(t.dtype()))
+    not_implemented("\"", name, "\" not implemented for '", t.dtype(), "'");
+  return contiguous(t);
+}
+
+}  // namespace
+
+static const Op& poisson_ =
+    def("poisson(input, generator: any? = None)",
+        "Poisson numbers; each element of `input` is the rate of one.")
+        .forward([](Call& c) -> Value {
+          Tensor rate = floating(c.tensor(0), "poisson_cpu");
+          Tensor out = empty(rate.shape(), rate.dtype());
+          Generator& g = generator_of(c[1]);
+          drawing(out.numel(), [&, q = rate->data, o = out->data, d = out.dtype()] {
+            random::poisson(g, d, o, out.numel(), q);
+          });
+          return out;
+        })
+        .grad(0, nothing, zero_gradient)
+        .jvp(no_tangent)
+        .function_only()
+        .no_out();
+
+static const Op& binomial_ =
+    def("binomial(count: Tensor, prob: Tensor, generator: any? = None)",
+        "The number of successes in `count` trials that each succeed with probability `prob`.")
+        .forward([](Call& c) -> Value {
+          Tensor count = c.tensor(0), p = floating(c.tensor(1), "binomial_cpu");
+          if (count.dtype() != p.dtype()) {
+            runtime_error("binomial expects count and prob of one dtype, but found ", count.dtype(),
+                          " and ", p.dtype());
+          }
+          GradMode off(false);
+          Dims shape = broadcast_shapes(count.shape(), p.shape());
+          count = contiguous(op<"expand">(count, shape));
+          p = contiguous(op<"expand">(p, shape));
+          Tensor out = empty(shape, p.dtype());
+          Generator& g = generator_of(c[2]);
+          drawing(out.numel(), [&, m = count->data, q = p->data, o = out->data, d = out.dtype()] {
+            random::binomial(g, d, o, out.numel(), m, q);
+          });
+          return out;
+        })
+        .grad(1, nothing, zero_gradient)
+        .jvp(no_tangent)
+        .function_only()
+        .no_out();
+
+static const Op& standard_gamma_ =
+    def("_standard_gamma(input, generator: any? = None)",
+        "Gamma numbers of scale 1; each element of `input` is the shape parameter of one.")
+        .forward([](Call& c) -> Value {
+          Tensor alpha = floating(c.tensor(0), "gamma_cpu");
+          Tensor out = empty(alpha.shape(), alpha.dtype());
+          Generator& g = generator_of(c[1]);
+          drawing(out.numel(), [&, q = alpha->data, o = out->data, d = out.dtype()] {
+            random::gamma(g, d, o, out.numel(), q);
+          });
+          return out;
+        })
+        .grad(0, nothing, [](T, C) -> Tensor { no_gradient("_standard_gamma"); })
+        .jvp([](C, const Tensor*) -> Value { no_gradient("_standard_gamma"); })
+        .function_only()
+        .no_out();
+
+static const Op& sample_dirichlet_ =
+    def("_sample_dirichlet(input, generator: any? = None)",
+        "Points of the simplex from the Dirichlet distribution; the last axis of `input` holds the "
+        "parameters of one.")
+        .forward([](Call& c) -> Value {
+          Tensor alpha = floating(c.tensor(0), "dirichlet");
+          GradMode off(false);
+          Tensor parts = op<"_standard_gamma">(cast(alpha, DType::Float64), c[1]);
+          Tensor whole = op<"sum">(parts, Dims{-1}, true);
+          bool wide = alpha.dtype() == DType::Float64;
+          double tiny = wide ? 0x1p-1022 : 0x1p-126, epsilon = wide ? 0x1p-52 : 0x1p-23;
+          return cast(op<"clamp">(parts / whole, tiny, 1 - epsilon), alpha.dtype());
+        })
+        .grad(0, nothing, [](T, C) -> Tensor { no_gradient("_sample_dirichlet"); })
+        .jvp([](C, const Tensor*) -> Value { no_gradient("_sample_dirichlet"); })
+        .function_only()
+        .no_out();
+
 // --- in place ------------------------------------------------------------------------------------
 #define FILL(NAME, ARGUMENTS, DOC, ...)                                      \
   static const Op& NAME##_fill =                                             \

@@ -60,21 +60,6 @@ void fill_uniform(Generator& g, T* out, int64_t n, double from, double to) {
   });
 }
 
-// One normal from the pair-wise Box-Muller, or the second of the last pair.
-double next_normal(Generator& g) {
-  if (g.next_double_normal) {
-    const double kept = *g.next_double_normal;
-    g.next_double_normal.reset();
-    return kept;
-  }
-  const double u1 = unit(g.random64());
-  const double u2 = unit(g.random64());
-  const double radius = std::sqrt(-2.0 * std::log1p(-u2));
-  const double angle = 2 * std::numbers::pi * u1;
-  g.next_double_normal = radius * std::sin(angle);
-  return radius * std::cos(angle);
-}
-
 template <class T>
 void fill_normal_blocks(Generator& g, T* out, int64_t n, double mean, double std) {
   using W = Wide<T>;
@@ -123,6 +108,20 @@ bool fill_from_unit(Generator& g, DType dtype, void* out, int64_t n, F f) {
 }
 
 }  // namespace
+
+double next_normal(Generator& g) {
+  if (g.next_double_normal) {
+    const double kept = *g.next_double_normal;
+    g.next_double_normal.reset();
+    return kept;
+  }
+  const double u1 = unit(g.random64());
+  const double u2 = unit(g.random64());
+  const double radius = std::sqrt(-2.0 * std::log1p(-u2));
+  const double angle = 2 * std::numbers::pi * u1;
+  g.next_double_normal = radius * std::sin(angle);
+  return radius * std::cos(angle);
+}
 
 void uniform(Generator& g, DType dtype, void* out, int64_t n, double from, double to) {
   if (is_complex(dtype)) {

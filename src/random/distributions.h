@@ -13,7 +13,8 @@
 //
 // Bad arguments throw std::runtime_error, dtypes without a meaning throw unsupported_dtype (in
 // errors.h); nothing is drawn and nothing is written then.
-// Read next: generator.h for the stream, distributions.cpp, integers.cpp, multinomial.cpp.
+// Read next: generator.h for the stream, distributions.cpp, integers.cpp, multinomial.cpp,
+// parametric.cpp.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -58,5 +59,16 @@ void randperm(Generator& g, DType dtype, void* out, int64_t n);
 // order.
 void multinomial(Generator& g, DType dtype, const void* probs, int64_t rows, int64_t n,
                  int64_t num_samples, bool replacement, int64_t* out, bool column_major = false);
+
+// ---- With parameters of its own for each element, arrays of n of the same floating dtype:
+// parametric.cpp.
+
+// Gamma numbers of shape `alpha` and scale 1, at least the smallest normal number.
+void gamma(Generator& g, DType dtype, void* out, int64_t n, const void* alpha);
+// The number of events in a unit of time, at the given rates.
+void poisson(Generator& g, DType dtype, void* out, int64_t n, const void* rate);
+// The number of successes in `count` trials of the given probabilities.
+void binomial(Generator& g, DType dtype, void* out, int64_t n, const void* count,
+              const void* probability);
 
 }  // namespace adjoint::random

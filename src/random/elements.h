@@ -146,4 +146,7 @@ inline double unit(uint64_t word) {
 template <class T>
 using WordOf = std::conditional_t<std::is_same_v<T, double>, uint64_t, uint32_t>;
 
+// One normal from the pair-wise Box-Muller, or the second of the last pair. In distributions.cpp.
+double next_normal(Generator& g);
+
 }  // namespace adjoint::random

@@ -35,6 +35,17 @@ RECORDED: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
         lambda m: m.multinomial(m.tensor([0.1, 0.2, 0.3, 0.4]), 6, replacement=True),
         [3, 3, 2, 3, 3, 3],
     ),
+    "poisson": (
+        lambda m: m.poisson(m.tensor([0.0, 0.5, 3.0, 9.0, 12.0, 50.0, 1000.0])),
+        [0, 2, 4, 9, 14, 43, 954],
+    ),
+    "binomial": (
+        lambda m: m.binomial(
+            m.tensor([0.0, 5.0, 10.0, 40.0, 100.0, 100.0, 1000.0]),
+            m.tensor([0.5, 0.3, 0.9, 0.5, 0.1, 1.0, 0.7]),
+        ),
+        [0, 3, 8, 19, 8, 100, 715],
+    ),
     "multinomial_once": (lambda m: m.multinomial(m.tensor([0.1, 0.2, 0.3, 0.4]), 3), [2, 1, 3]),
     "uniform_": (
         lambda m: m.empty(3).uniform_(-2, 5),
@@ -64,6 +75,10 @@ NORMALS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "normal": (
         lambda m: m.normal(m.tensor([0.0, 10.0, 20.0]), m.tensor([1.0, 2.0, 3.0])),
         [1.5409960746765137, 9.413142204284668, 13.463631629943848],
+    ),
+    "gamma": (
+        lambda m: m._standard_gamma(m.tensor([0.1, 0.5, 2.0, 30.0])),
+        [3.1292356392933324e-16, 0.04415091872215271, 2.243497371673584, 34.46925354003906],
     ),
     "exponential_": (
         lambda m: m.empty(3).exponential_(2.0),
@@ -106,6 +121,11 @@ EXACT: list[Callable[[Any, int], Any]] = [
     lambda m, n: m.randperm(n),
     lambda m, n: m.bernoulli(m.linspace(0, 1, n)),
     lambda m, n: m.empty(n).bernoulli_(0.3),
+    lambda m, n: m.poisson(m.linspace(0, 40, n)),
+    lambda m, n: m.binomial(m.linspace(0, 300, n).floor(), m.linspace(0, 1, n)),
+    lambda m, n: m.binomial(m.full((n,), 90.0, dtype=m.float64), m.full((n,), 0.4).double()),
+    lambda m, n: m.nn.functional.alpha_dropout(m.ones(n), 0.4, True) > 0,
+    lambda m, n: m.nn.functional.dropout2d(m.ones(n, 3, 2, 2), 0.4),
     lambda m, n: m.empty(n).uniform_(2, 3),
     lambda m, n: m.empty(n, dtype=m.int32).random_(),
     lambda m, n: m.empty(n, dtype=m.int64).random_(5),
@@ -184,6 +204,8 @@ def test_seeds() -> None:
         lambda: ad.randint(5, 5, (2,)),
         lambda: ad.randperm(-1),
         lambda: ad.bernoulli(ad.tensor([1.5])),
+        lambda: ad.poisson(ad.tensor([-1.0])),
+        lambda: ad.binomial(ad.tensor([1]), ad.tensor([0.5])),
         lambda: ad.empty(2).uniform_(3, 2),
         lambda: ad.empty(2).normal_(0, -1),
         lambda: ad.multinomial(ad.tensor([0.5, -0.5]), 1),
@@ -207,6 +229,12 @@ def test_moments_of_the_distributions() -> None:
         (ad.randn(n, dtype=ad.float64), 0.0, 1.0),
         (ad.empty(n, dtype=ad.float64).exponential_(2.0), 0.5, 0.5),
         (ad.bernoulli(ad.full((n,), 0.3, dtype=ad.float64)), 0.3, 0.21**0.5),
+        (ad.poisson(ad.full((n,), 4.0)).double() / 2, 2.0, 1.0),
+        (ad.poisson(ad.full((n,), 25.0)).double() / 5, 5.0, 1.0),
+        (ad.binomial(ad.full((n,), 8.0), ad.full((n,), 0.5)).double() / 2, 2.0, 0.5**0.5),
+        (ad.binomial(ad.full((n,), 100.0), ad.full((n,), 0.8)).double() / 4, 20.0, 1.0),
+        (ad._standard_gamma(ad.full((n,), 0.25)).double(), 0.25, 0.5),
+        (ad._standard_gamma(ad.full((n,), 4.0)).double() / 2, 2.0, 1.0),
     ):
         assert abs(sample.mean().item() - mean) < 5 * deviation / n**0.5
         assert abs(sample.std().item() - deviation) < 0.01

@@ -67,6 +67,39 @@ def test_changes_in_place() -> None:
         vmap(lambda r: ad.zeros(2).add_(r))(ad.randn(3, 2))
 
 
+def test_gradients_through_changes_in_place_of_views() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        y = (x * x).t()
+        y[1:, 1:] *= 2
+        y[:2, :2].diagonal().sin_()
+        view = y[1:]
+        view.cos_().mul_(view)
+        return (view * ad.arange(6.0).view(2, 3)).sum()
+
+    x = ad.randn(4, 3, 3)
+    assert ad.allclose(vmap(grad(f))(x), ad.stack([grad(f)(r) for r in x]))
+
+
+def test_empty_samples_are_passed_over_in_cat() -> None:
+    x, none = ad.randn(3, 2, 2), ad.ones(3, 0)
+    assert ad.equal(vmap(lambda r, e: ad.cat([e, r, r], 1))(x, none), ad.cat([x, x], 2))
+    assert ad.equal(vmap(lambda r: ad.cat([r, none[0]], 0))(x), x)
+
+
+def test_new_memory_with_strides_is_one_sample_after_another() -> None:
+    made = vmap(vmap(lambda r: r.new_empty_strided([2, 3], [1, 4])))(ad.ones(4, 5))
+    assert made.shape == (4, 5, 2, 3) and made.stride() == (50, 10, 1, 4)
+    assert vmap(lambda r: r.new_empty_strided([0, 2], [2, 1]))(ad.ones(3)).shape == (3, 0, 2)
+
+
+def test_one_hot_of_mapped_classes() -> None:
+    i = ad.randint(0, 5, (3, 2))
+    one_hot = ad.nn.functional.one_hot
+    assert ad.equal(vmap(lambda r: one_hot(r, 5))(i), one_hot(i, 5))
+    with pytest.raises(RuntimeError, match="vmap"):
+        vmap(one_hot)(i)
+
+
 def test_indexing_by_mapped_and_shared_indices() -> None:
     x = ad.randn(4, 5, 6)
     i, j = ad.randint(0, 5, (4, 3)), ad.randint(0, 6, (3,))
@@ -112,6 +145,11 @@ def test_chunks_give_the_whole() -> None:
         vmap(f, chunk_size=0)
 
 
+def assign_data(x: ad.Tensor) -> ad.Tensor:
+    x.data = ad.ones(())
+    return x
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -135,7 +173,36 @@ def test_chunks_give_the_whole() -> None:
         (lambda: vmap(lambda x: x.item())(ad.ones(2)), RuntimeError, r"\.item\(\)"),
         (lambda: vmap(lambda x: x if x > 0 else -x)(ad.ones(2)), RuntimeError, "control flow"),
         (lambda: vmap(lambda x: ad.tensor(x.numpy()))(ad.ones(2)), RuntimeError, "vmap"),
-        (lambda: vmap(lambda x: x.nonzero())(ad.eye(2)[:, :1]), RuntimeError, "depends on"),
+        (lambda: vmap(lambda x: x.nonzero())(ad.eye(2)), RuntimeError, "vmap over aten::nonzero"),
+        (lambda: vmap(lambda x: ad.where(x))(ad.eye(2)), RuntimeError, "vmap over aten::where"),
+        (lambda: vmap(ad.unique)(ad.eye(2)), RuntimeError, "vmap over aten::unique"),
+        (lambda: vmap(ad.equal)(ad.eye(2), ad.eye(2)), RuntimeError, "Batching rule not impl"),
+        (
+            lambda: vmap(lambda x, y: ad.abs(x, out=y))(ad.ones(2), ad.ones(2)),
+            RuntimeError,
+            "aten::abs.out; the fallback path doesn't work on out=",
+        ),
+        (lambda: vmap(lambda x: x.data)(ad.ones(2)), RuntimeError, "accessing `data` under vmap"),
+        (lambda: vmap(assign_data)(ad.ones(2)), RuntimeError, "with `.data` under vmap"),
+        (lambda: vmap(ad.mm)(ad.ones(2, 2), ad.ones(2, 2)), RuntimeError, "Shape mismatch: mm"),
+        (lambda: vmap(ad.view_as_complex)(ad.ones(2)), RuntimeError, "one or more dimensions"),
+        (lambda: vmap(ad.sin, out_dims="a")(ad.ones(2)), ValueError, "must be an int, None or a"),
+        (lambda: vmap(ad.sin, ((0, 0),))([ad.ones(2)] * 2), ValueError, "not compatible"),
+        (
+            lambda: vmap(lambda x: x.as_strided([1, 1], [1]))(ad.ones(2, 3)),
+            RuntimeError,
+            "size and stride must have the same length",
+        ),
+        *(
+            (
+                lambda size=size, offset=offset: vmap(lambda x: x.as_strided([size], [1], offset))(
+                    ad.ones(2, 3)[1:]
+                ),
+                RuntimeError,
+                "not supported inside of vmap",
+            )
+            for size, offset in ((4, 3), (3, 2), (3, 4))
+        ),
     ],
 )
 def test_messages(call: object, kind: type[Exception], message: str) -> None:

@@ -51,7 +51,8 @@ def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
         return _turn_by_turn(cls, plain, [n >= 0 for n in sizes], spec, size, level)
     raise RuntimeError(
         f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
-        "override and implement the vmap staticmethod or set generate_vmap_rule=True."
+        "override and implement the vmap staticmethod of this autograd.Function or set "
+        "generate_vmap_rule=True."
     )
 
 

@@ -72,7 +72,7 @@ def _one_level(tree: Any) -> tuple[list[Any], Any] | None:
         keys = sorted(tree, key=repr)
         return [tree[k] for k in keys], ("dict", tuple(keys))
     if isinstance(tree, list | tuple):
-        return list(tree), ("sequence", len(tree))
+        return list(tree), ("list" if isinstance(tree, list) else "tuple", len(tree))
     if hasattr(tree, "__dataclass_fields__"):
         names = list(tree.__dataclass_fields__)
         return [getattr(tree, n) for n in names], ("dataclass", tuple(names))
@@ -171,17 +171,21 @@ def _removed(func: Callable[..., Any], x: Any, dim: Any, place: int, level: int)
                 "out_dim is None"
             )
         return x
-    if not isinstance(dim, int):
-        raise ValueError(
-            f"vmap({_name(func)}, ...): `out_dims` must be an int, None or a python collection of "
-            f"ints, got {dim!r}"
-        )
     n = x.ndim + 1
     if not -n <= dim < n:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
         )
     return _core._remove_batch(x, dim % n, place)
+
+
+def _check_out_dims(func: Callable[..., Any], out_dims: Dims) -> None:
+    for d in _tree.flatten(out_dims)[0]:
+        if d is not None and (not isinstance(d, int) or isinstance(d, bool)):
+            raise ValueError(
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None "
+                f"or a python collection of ints, got {d!r}"
+            )
 
 
 def _check_chunk_size(chunk_size: int | None) -> None:
@@ -248,6 +252,7 @@ def mapped(
     """`vmap` itself; ``directions`` says that only tangents will be batched."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_out_dims(func, out_dims)
         dims = _in_dims(func, in_dims, args)
         leaves, spec = _tree.flatten(args)
         named_leaves, named_spec = _tree.flatten(kwargs)

@@ -27,6 +27,17 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
     return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
 
+def _kept(input: Tensor, p: float, features: bool) -> Tensor:
+    """1 for what is kept, 0 for what is dropped; under vmap, drawn as its `randomness` says."""
+    if features:
+        return ad.bernoulli(ad.empty(_feature_shape(input), dtype=input.dtype), 1 - p)
+    # In the order in which a tensor like the input lies in memory.
+    strides = ad.empty_like(input).stride()
+    order = sorted(range(input.ndim), key=lambda axis: -strides[axis])
+    drawn = ad.bernoulli(ad.empty([input.size(i) for i in order], dtype=input.dtype), 1 - p)
+    return drawn.permute(sorted(range(input.ndim), key=order.__getitem__))
+
+
 def _dropped(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
     _check_probability(p)
     if not training or p == 0 or input.numel() == 0:
@@ -34,10 +45,8 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, features: b
     with ad.no_grad():
         if p == 1:
             mask = ad.zeros((), dtype=input.dtype)
-        elif features:
-            mask = input.new_empty(_feature_shape(input)).bernoulli_(1 - p).div_(1 - p)
         else:
-            mask = ad.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+            mask = _kept(input, p, features).div_(1 - p)
     return input.mul_(mask) if inplace else input * mask
 
 
@@ -52,8 +61,7 @@ def _alpha_dropped(
         return input.mul_(zero) if inplace else input * zero
     scale = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
     with ad.no_grad():
-        empty = input.new_empty(_feature_shape(input)) if features else ad.empty_like(input)
-        kept = empty.bernoulli_(1 - p)
+        kept = _kept(input, p, features)
         shift = (kept - 1).mul_(_ALPHA * scale).add_(_ALPHA * scale * p)
         kept.mul_(scale)
     return input.mul_(kept).add_(shift) if inplace else input * kept + shift

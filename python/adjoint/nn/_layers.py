@@ -99,6 +99,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 "Can not infer total number of classes from empty tensor: give num_classes"
             )
         return ad.zeros((*tensor.shape, num_classes), dtype=ad.int64)
+    if _core._batch_level((tensor,)) and num_classes > 0:
+        # Under vmap no value can be read to be checked.
+        return (tensor.unsqueeze(-1) == ad.arange(num_classes)).to(ad.int64)
     largest = int(tensor.max().item())
     if int(tensor.min().item()) < 0:
         raise RuntimeError(f"Class values must be non-negative. (got {int(tensor.min().item())})")
