@@ -15,15 +15,17 @@ namespace {
 
 double next_unit(Generator& g) { return unit(g.random64()); }
 
-double one_gamma(Generator& g, double alpha) {
+// Constants of single precision and parameters of type W: so PyTorch rounds.
+template <class W>
+double one_gamma(Generator& g, W alpha) {
   double scale = 1;
   if (alpha < 1) {
     if (alpha == 0) return 0;
     // A gamma of shape alpha is one of alpha + 1 times a power of a uniform number.
-    scale = std::pow(1 - next_unit(g), 1 / alpha);
+    scale = std::pow(1 - next_unit(g), static_cast<double>(1 / alpha));
     alpha += 1;
   }
-  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  const double d = alpha - 1.0f / 3.0f, c = 1 / std::sqrt(9 * d);
   while (true) {
     double x, y;
     do {
@@ -31,7 +33,7 @@ double one_gamma(Generator& g, double alpha) {
       y = 1 + c * x;
     } while (y <= 0);
     const double v = y * y * y, u = 1 - next_unit(g), xx = x * x;
-    if (u < 1 - 0.0331 * xx * xx) return scale * d * v;
+    if (u < 1 - 0.0331f * xx * xx) return scale * d * v;
     if (std::log(u) < 0.5 * xx + d * (1 - v + std::log(v))) return scale * d * v;
   }
 }
@@ -89,25 +91,27 @@ W counted_successes(Generator& g, W count, W p) {
   }
 }
 
+// Each line in double precision, kept in W: so PyTorch rounds.
 template <class W>
 W rejected_successes(Generator& g, W count, W p) {
   const W deviation = std::sqrt(count * p * (1 - p));
-  const W b = W(1.15) + W(2.53) * deviation, a = W(-0.0873) + W(0.0248) * b + W(0.01) * p;
-  const W centre = count * p + W(0.5), vr = W(0.92) - W(4.2) / b, odds = p / (1 - p);
-  const W alpha = (W(2.83) + W(5.1) / b) * deviation, mode = std::floor((count + 1) * p);
+  const W b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
+  const W centre = count * p + 0.5, vr = 0.92 - 4.2 / b, odds = p / (1 - p);
+  const W alpha = (2.83 + 5.1 / b) * deviation, mode = std::floor((count + 1) * p);
   while (true) {
-    const W u = static_cast<W>(next_unit(g)) - W(0.5);
-    W v = static_cast<W>(next_unit(g));
-    const W us = W(0.5) - std::fabs(u);
+    const W u = next_unit(g) - 0.5;
+    W v = next_unit(g);
+    const W us = 0.5 - std::fabs(u);
     const W k = std::floor((2 * a / us + b) * u + centre);
-    if (us >= W(0.07) && v <= vr) return k;
+    if (us >= 0.07 && v <= vr) return k;
     if (k < 0 || k > count) continue;
     v = std::log(v * alpha / (a / (us * us) + b));
-    const double bound = (mode + 0.5) * std::log((mode + 1) / (odds * (count - mode + 1))) +
-                         (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
-                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) +
-                         stirling_rest(mode) + stirling_rest(count - mode) - stirling_rest(k) -
-                         stirling_rest(count - k);
+    const W bound = (mode + 0.5) * std::log((mode + 1) / (odds * (count - mode + 1))) +
+                    (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
+                    (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) +
+                    static_cast<W>(stirling_rest(mode)) +
+                    static_cast<W>(stirling_rest(count - mode)) - static_cast<W>(stirling_rest(k)) -
+                    static_cast<W>(stirling_rest(count - k));
     if (v <= bound) return k;
   }
 }
@@ -145,7 +149,7 @@ void gamma(Generator& g, DType dtype, void* out, int64_t n, const void* alpha) {
     const double smallest = kIsHalf<T> ? std::numeric_limits<float>::min()
                                        : static_cast<double>(std::numeric_limits<Wide<T>>::min());
     for (int64_t i = 0; i < n; ++i)
-      to[i] = cast<T>(std::max(smallest, one_gamma(g, widen(shape[i]))));
+      to[i] = cast<T>(std::max(smallest, one_gamma<Wide<T>>(g, widen(shape[i]))));
   });
 }
 

@@ -26,6 +26,7 @@ UNMAPPABLE = {
     "nonzero",
     "unique",
     "unique_consecutive",
+    "unique_rows",
     "repeat_interleave_each",
     "histc",
 }
