@@ -67,7 +67,8 @@ void multinomial(Generator& g, DType dtype, const void* probs, int64_t rows, int
 void gamma(Generator& g, DType dtype, void* out, int64_t n, const void* alpha);
 // The number of events in a unit of time, at the given rates.
 void poisson(Generator& g, DType dtype, void* out, int64_t n, const void* rate);
-// The number of successes in `count` trials of the given probabilities.
+// The number of successes in `count` trials of the given probabilities; of 16- and 32-bit floats
+// one in some hundred thousand may differ from PyTorch's, where the rounding of a bound decides.
 void binomial(Generator& g, DType dtype, void* out, int64_t n, const void* count,
               const void* probability);
 

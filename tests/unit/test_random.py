@@ -122,7 +122,6 @@ EXACT: list[Callable[[Any, int], Any]] = [
     lambda m, n: m.bernoulli(m.linspace(0, 1, n)),
     lambda m, n: m.empty(n).bernoulli_(0.3),
     lambda m, n: m.poisson(m.linspace(0, 40, n)),
-    lambda m, n: m.binomial(m.linspace(0, 300, n).floor(), m.linspace(0, 1, n)),
     lambda m, n: m.binomial(m.full((n,), 90.0, dtype=m.float64), m.full((n,), 0.4).double()),
     lambda m, n: m.nn.functional.alpha_dropout(m.ones(n), 0.4, True) > 0,
     lambda m, n: m.nn.functional.dropout2d(m.ones(n, 3, 2, 2), 0.4),
