@@ -29,8 +29,9 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
 
 def _kept(input: Tensor, p: float, features: bool) -> Tensor:
     """1 for what is kept, 0 for what is dropped; under vmap, drawn as its `randomness` says."""
-    if features:
-        return ad.bernoulli(ad.empty(_feature_shape(input), dtype=input.dtype), 1 - p)
+    if features or input.is_contiguous():
+        shape = _feature_shape(input) if features else input.shape
+        return ad.bernoulli(ad.empty(shape, dtype=input.dtype), 1 - p)
     # In the order in which a tensor like the input lies in memory.
     strides = ad.empty_like(input).stride()
     order = sorted(range(input.ndim), key=lambda axis: -strides[axis])
@@ -43,10 +44,8 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, features: b
     if not training or p == 0 or input.numel() == 0:
         return input
     with ad.no_grad():
-        if p == 1:
-            mask = ad.zeros((), dtype=input.dtype)
-        else:
-            mask = _kept(input, p, features).div_(1 - p)
+        none = p == 1
+        mask = ad.zeros((), dtype=input.dtype) if none else _kept(input, p, features).div_(1 - p)
     return input.mul_(mask) if inplace else input * mask
 
 
