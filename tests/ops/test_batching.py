@@ -24,6 +24,7 @@ UNMAPPABLE = {
     "equal",
     "masked_select",
     "nonzero",
+    "nonzero_as_tuple",
     "unique",
     "unique_consecutive",
     "unique_rows",
