@@ -113,7 +113,13 @@ def _shared(array: npt.NDArray[Any]) -> Tensor:
         raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")
     if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
         raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")
-    return _core._from_buffer(array)
+    made = _core._from_buffer(array)
+    source: Any = array.base
+    while type(source) is type(array):
+        source = source.base
+    if type(source) is memoryview and isinstance(source.obj, Tensor):
+        _core._share_cut(made, source.obj)  # a tensor's values come back: explain_grad asks
+    return made
 
 
 def _type_name(array: npt.NDArray[Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from adjoint._storage import TypedStorage, UntypedStorage
+
+# Nodes whose results were read as arrays, while they live: explain_grad looks through them.
+READ_AS_ARRAYS: weakref.WeakSet[_core.Node] = weakref.WeakSet()
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -57,6 +61,7 @@ def _note_numpy(tensor: Tensor) -> None:
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back
         node.metadata["numpy_"] = (frame.f_code.co_filename, frame.f_lineno)
+        READ_AS_ARRAYS.add(node)
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -296,6 +301,7 @@ def set_(
             stride = _core.empty(size, dtype=_core.bool).stride()
         other = _core._on_storage(other, self.dtype, tuple(size), tuple(stride), storage_offset)
     self.data = other
+    _core._renew_accumulator(self)
     return self
 
 

@@ -33,6 +33,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
     Notes
     -----
+    The hook is called with None where a backward pass comes by without a gradient: for other
+    outputs of a node that got one, and behind a custom function that returned None.
+
     The hook belongs to the value: after an in-place change, it still sees the gradient of what the
     tensor was when the hook was registered.
 

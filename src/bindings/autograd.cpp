@@ -2,6 +2,7 @@
 // hooks.cpp.
 #include "autograd.h"
 
+#include "../graph/accumulator.h"
 #include "../graph/view.h"
 
 namespace adjoint {
@@ -55,7 +56,17 @@ PyObject* increment_version(PyObject*, PyObject* o) {
   });
 }
 
+PyObject* renew_accumulator_(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    renew_accumulator(as_tensor(o));
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_renew_accumulator", renew_accumulator_, METH_O,
+     "Makes a leaf another one to graphs to come, as set_() does."},
     {"_increment_version", increment_version, METH_O,
      "Counts a change of a tensor's memory that was made behind autograd's back."},
     {"_cuts", cuts_of, METH_O, "Where operands of a node, or a tensor, lost their history."},

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "../engine/anomaly.h"
+#include "../graph/hidden.h"
 #include "../graph/intermediate.h"
 #include "../graph/retained.h"
 #include "../graph/view.h"
@@ -46,7 +47,6 @@ class TensorSearch {
     if (--left_ < 0) return true;
     if (PyTuple_Check(o) || PyList_Check(o)) return in_sequence(o, depth);
     if (PyDict_Check(o)) return in_dict(o, depth);
-    if (PyMethod_Check(o)) return may_hold(PyMethod_GET_SELF(o), depth + 1);
     return PyAnySet_Check(o) || is_other_container(Py_TYPE(o)) || in_object(o, depth);
   }
 
@@ -67,7 +67,7 @@ class TensorSearch {
   }
 
   // Objects of Python classes: dataclasses are structures, tensors in others would be lost. What
-  // can be called (functions, modules) brings its own ways to differentiate.
+  // can be called (functions, modules) is judged by what it does (../graph/hidden.h).
   bool in_object(PyObject* o, int depth) {
     static PyObject* slots = interned("__slots__");
     PyTypeObject* type = Py_TYPE(o);
@@ -85,9 +85,8 @@ class TensorSearch {
   }
 
   static bool is_other_container(PyTypeObject* type) {
-    static const std::array<PyObject*, 3> types{kept("collections", "deque"),
-                                                kept("types", "SimpleNamespace"),
-                                                kept("functools", "partial")};
+    static const std::array<PyObject*, 2> types{kept("collections", "deque"),
+                                                kept("types", "SimpleNamespace")};
     if (type == &PyDictValues_Type || type == &PyDictItems_Type) return true;
     for (PyObject* t : types) {
       if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(t))) return true;
@@ -182,16 +181,31 @@ FunctionNode* begin(PyTypeObject* type, Arguments in) {
 }
 
 // Nothing is recorded, and values remember that it was a forward that cut off their history.
+// What a function that is to be recorded reads besides its inputs goes into `reads`; one inside of
+// another that is not recorded reads for that one.
 class ForwardMode {
  public:
-  ForwardMode() : before_(std::exchange(t_in_function_forward, true)) {}
-  ~ForwardMode() { t_in_function_forward = before_; }
+  explicit ForwardMode(ForwardReads* reads)
+      : before_(std::exchange(t_in_function_forward, true)),
+        reads_before_(t_forward_reads),
+        no_cuts_(mode_on(kNoCuts)) {
+    if (!reads) return;
+    t_forward_reads = reads;
+    set_mode(kNoCuts, false);  // a backward pass may record forwards of its own
+  }
+  ~ForwardMode() {
+    t_in_function_forward = before_;
+    t_forward_reads = reads_before_;
+    set_mode(kNoCuts, no_cuts_);
+  }
   ForwardMode(const ForwardMode&) = delete;
 
  private:
   GradMode off_{false};
   TangentLimit no_tangents_{0};
   bool before_;
+  ForwardReads* reads_before_;
+  bool no_cuts_;
 };
 
 // What the inputs' memory was before forward ran.
@@ -542,8 +556,9 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   if (leaves) node->in_structure = structure.release();
   Object raw;
   Versions versions(node.get(), in);
+  ForwardReads reads(node.get());
   {
-    ForwardMode off;
+    ForwardMode off(recording ? &reads : nullptr);
     raw = split ? call_split(cls, forward.get(), node.get(), a)
                 : call_forward(forward.get(), node.get(), a);
   }
@@ -554,6 +569,8 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
     items = output_items(node.get(), raw.get());
     Outputs(node.get(), in, recording, split).finish(items);
   }
+  if (!reads.empty()) [[unlikely]]
+    keep_hidden(node.get(), as_tuple(a).get(), reads);
   std::vector<PyObject*> seen;
   for (Object& item : items) seen.push_back(item.get());
   if (g_transformed && any_tangents(in.items, in.count)) [[unlikely]]

@@ -34,6 +34,7 @@ void free_node(Node* plain) noexcept {
   if (n->roles != n->roles_inline) delete[] n->roles;
   delete[] n->more_inputs;
   delete[] n->more_outputs;
+  if (n->hidden) drop_hidden(n);
   PyTypeObject* type = Py_TYPE(n);
   if (g_free_count < kFreeList && type->tp_basicsize == sizeof(FunctionNode)) {
     g_free[g_free_count++] = n;

@@ -6,11 +6,14 @@
 //   function_saved.cpp   what save_for_backward keeps, and how it comes back
 //   function_tangents.cpp  the same for forward mode
 //   function_backward.cpp  from gradients of outputs to gradients of inputs
+//   function_hidden.cpp    tensors that forward reads although they are no arguments
 #pragma once
 #include "../graph/foreign_node.h"
 #include "python.h"
 
 namespace adjoint {
+
+class ForwardReads;
 
 // What one input is; inputs are the leaves of the arguments where these are structures.
 enum InputKind : uint8_t { kPlainInput = 0, kTensorInput = 1, kGradInput = 3 };
@@ -39,6 +42,7 @@ struct FunctionNode : Node {
   SavedRole* roles;         // one per saved value
   uint8_t* more_inputs;     // kinds, where there are more than fit
   uint8_t* more_outputs;
+  ForwardReads* hidden;  // what forward read besides its inputs, or null
   uint32_t input_count;
   uint32_t first_edge;  // which tensor input has edge 0: the one changed in place, if it is a view
   bool keep_undefined;  // set_materialize_grads(False)
@@ -94,6 +98,24 @@ bool any_tangents(PyObject* const* inputs, Py_ssize_t count);
 void run_jvp(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs, bool is_tuple);
 
 void run_function_backward(Node* n, Tensor* grads, Tensor* result);
+
+// Hidden reads (../graph/hidden.h). What forward read is kept with the node if a gradient might be
+// lost, and refused if no backward will ever run.
+void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads);
+void drop_hidden(FunctionNode* n) noexcept;
+// While backward runs: sees which of the hidden tensors get a gradient from it, by whatever way.
+class HiddenWatch {
+ public:
+  explicit HiddenWatch(FunctionNode* n);
+  ~HiddenWatch();
+  HiddenWatch(const HiddenWatch&) = delete;
+  void check();  // raises for one that got none
+
+ private:
+  struct Place;
+  FunctionNode* n_;
+  std::vector<Place> places_;
+};
 
 // From adjoint.autograd.function and adjoint.autograd._structures, by name: borrowed. The second is
 // imported when the first nested argument is met.

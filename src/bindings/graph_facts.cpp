@@ -163,7 +163,19 @@ PyObject* copy_source(PyObject*, PyObject* o) {
   });
 }
 
+// _share_cut(to, from): `to` holds values of `from` that went through another library.
+PyObject* share_cut(PyObject*, PyObject* args) {
+  PyObject *to, *from;
+  if (!PyArg_ParseTuple(args, "OO:_share_cut", &to, &from)) return nullptr;
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(to) || !is_tensor(from)) type_error("_share_cut(): expected two tensors");
+    if (as_tensor(from)->cut) pass_cut(as_tensor(to), as_tensor(from)->cut);
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_share_cut", share_cut, METH_VARARGS, "Gives a tensor the memory of another's lost history."},
     {"_parameter_source", copy_source<kParameter>, METH_O, "detach(), as nn.Parameter() does it."},
     {"_tensor_source", copy_source<kTensor>, METH_O, "detach(), as tensor() does it."},
     {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},

@@ -64,19 +64,19 @@ Tensor run_tensor_hooks(PyObject* dict, const Tensor& grad) {
 // A hook of a node replaces all gradients or none.
 void replace(Tensor* ts, int n, const Object& by, PyObject* hook) {
   if (by.get() == Py_None) return;
-  Object all = by;
-  if (is_tensor(by.get()) && n == 1) all = checked(PyTuple_Pack(1, by.get()));
-  if (!PyTuple_Check(all.get())) {
-    type_error("expected tuple, but hook returned '", Py_TYPE(by.get())->tp_name, "': the hook '",
-               name_of(hook), "' must return None or a tuple of ", n, " gradients");
+  if (!PyTuple_Check(by.get())) {
+    type_error("expected tuple, but hook returned '",
+               is_tensor(by.get()) ? "Tensor" : Py_TYPE(by.get())->tp_name, "': the hook '",
+               name_of(hook), "' must return None or a tuple of ", n,
+               n == 1 ? " gradient: (grad,)" : " gradients");
   }
-  if (PyTuple_GET_SIZE(all.get()) != n) {
+  if (PyTuple_GET_SIZE(by.get()) != n) {
     runtime_error("hook '", name_of(hook), "' has returned an incorrect number of values (got ",
-                  PyTuple_GET_SIZE(all.get()), ", but expected ", n, ")");
+                  PyTuple_GET_SIZE(by.get()), ", but expected ", n, ")");
   }
   Tensors after(n);
   for (int i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(all.get(), i);
+    PyObject* o = PyTuple_GET_ITEM(by.get(), i);
     if (o != Py_None) after[i] = checked_result(o, ts[i], hook);
   }
   std::move(after.begin(), after.end(), ts);

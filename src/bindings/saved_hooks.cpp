@@ -3,6 +3,7 @@
 // python/adjoint/autograd/_saved_hooks.py.
 #include "../graph/carried.h"
 #include "../graph/saved.h"
+#include "../ops/tangents.h"
 
 #include "saved_hooks.h"
 
@@ -11,11 +12,13 @@ namespace {
 
 // --- packed values
 // ------------------------------------------------------------------------------
-// What a pack hook returned, with the hook that turns it back into a tensor.
+// What a pack hook returned, with the hook that turns it back into a tensor, and the levels of
+// forward mode at which the value had tangents: they must come back with it.
 struct Packed {
   PyObject_HEAD PyObject* data;
   PyObject* unpack;
-  TensorObject* unpacked;  // while a rule runs
+  TensorObject* unpacked;      // while a rule runs
+  std::vector<Level>* levels;  // owned; null for nearly all
 };
 
 PyTypeObject packed_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -37,7 +40,45 @@ int clear_packed(PyObject* o) {
 void free_packed(PyObject* o) {
   PyObject_GC_UnTrack(o);
   clear_packed(o);
+  delete reinterpret_cast<Packed*>(o)->levels;
   PyObject_GC_Del(o);
+}
+
+std::vector<Level>* levels_with_tangents(const Tensor& t) {
+  uint64_t bits = g_transformed && may_have_tangent(t.get()) ? tangent_levels(t) : 0;
+  if (!bits) return nullptr;
+  auto* levels = new std::vector<Level>;
+  for (size_t i = 0; i < t_levels.size(); ++i) {
+    if (bits >> i & 1) levels->push_back(t_levels[i].level);
+  }
+  return levels;
+}
+
+// Backward would take the value for a constant of forward mode.
+[[noreturn]] void refuse_lost_tangent(const Packed* p, const Tensor& t) {
+  Object name = Object::steal(PyObject_GetAttrString(p->unpack, "__qualname__"));
+  if (!name) PyErr_Clear();
+  const char* hook = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  runtime_error(
+      "a saved value (", t.dtype(), " ", t.shape(),
+      ") had a tangent when it was packed by saved_tensors_hooks, and has none now that the unpack "
+      "hook '",
+      hook ? hook : Py_TYPE(p->unpack)->tp_name,
+      "' returned it: forward over reverse would be silently wrong.\n"
+      "  fix: let the pack hook keep the tangent (t.clone() does; t.detach(), t.numpy() and copies "
+      "on disk do not), or leave the hooks out of forward mode");
+}
+
+void check_tangents(const Packed* p, const Tensor& t) {
+  if (!p->levels) return;
+  uint64_t bits = tangent_levels(t);
+  for (size_t i = 0; i < t_levels.size(); ++i) {
+    Level level = t_levels[i].level;
+    if (level >= t_tangent_limit || (bits >> i & 1)) continue;
+    for (Level had : *p->levels) {
+      if (had == level) refuse_lost_tangent(p, t);
+    }
+  }
 }
 
 // --- the stack
@@ -92,6 +133,7 @@ Value pack_with(const Hooks& h, const Tensor& t) {
   p->data = data.release();
   p->unpack = Object(h.unpack).release();
   p->unpacked = nullptr;
+  p->levels = levels_with_tangents(t);
   PyObject_GC_Track(p);
   Value v = Value::object(reinterpret_cast<PyObject*>(p));
   Py_DECREF(p);
@@ -128,6 +170,7 @@ Tensor unpack_once(PyObject* o) {
   auto* p = reinterpret_cast<Packed*>(o);
   if (!p->unpacked) {
     Tensor t = call_unpack(p);
+    check_tangents(p, t);
     if (!p->unpacked) p->unpacked = t.release();
     stack().unpacked.push_back(keep);
   }

@@ -105,9 +105,9 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
 
 void accumulate_grad(TensorObject* leaf, const Tensor& grad) {
   // requires_grad may have been turned off after the graph was recorded: the leaf is frozen.
-  if (!grad || !(leaf->flags & kRequiresGrad)) return;
+  if (!(leaf->flags & kRequiresGrad)) return;
   Tensor alive = Tensor::borrow(leaf);
-  add_to_leaf(leaf, grad);
+  if (grad) add_to_leaf(leaf, grad);
   if (leaf->extra && leaf->extra->post_accumulate)
     engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);
 }

@@ -37,6 +37,17 @@ bool Run::will_execute(Node* node) {
   return reached_.count(node);
 }
 
+bool Run::wants(Node* node) const {
+  if (!restricted_) return true;
+  Root root{{node, 0}, {}};
+  for (Node* n : reachable({&root, 1})) {
+    for (const Edge& e : options_.inputs) {
+      if (e.node == n) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Node*> Run::execution_order() const {
   std::vector<Node*> all = reachable(roots_);
   if (restricted_) std::erase_if(all, [&](Node* n) { return !plan_.find(n); });
@@ -48,6 +59,7 @@ int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
 
 Node* current_node() { return Run::current() ? Run::current()->busy() : nullptr; }
 bool current_run_keeps_graph() { return Run::current() && Run::current()->keeps_graph(); }
+bool current_run_wants(Node* node) { return !Run::current() || Run::current()->wants(node); }
 bool current_run_restricted() { return Run::current() && Run::current()->restricted(); }
 
 void queue_callback(PyObject* callable) {

@@ -63,6 +63,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       keep_graph_(options.keep_graph),
       modes_(t_modes & (kAnomaly | kStrongZeros)),
       anomaly_(t_anomaly),
+      level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id) {
   SourceLine::capture(&line_);
   next_ = g_runs;
@@ -159,13 +160,14 @@ inline void Run::take(Node* node, Tensor* grads) {
 // ---------------------------------------------------------------------------------
 void Run::run_tensor_hooks(Node* node, Tensor* grads) {
   TensorObject* v = node->variable;
-  if (v && v->extra && v->extra->hooks && grads[0])
+  // As in PyTorch, without a gradient too: then a hook is called with None.
+  if (v && v->extra && v->extra->hooks)
     grads[0] = engine_hooks.tensor_hooks(v->extra->hooks, grads[0]);
   if (!node->extra) return;
   // By index: a hook may add hooks for another output.
   for (size_t i = 0; i < node->extra->tensor_hooks.size(); ++i) {
     auto [slot, dict] = node->extra->tensor_hooks[i];
-    if (grads[slot]) grads[slot] = engine_hooks.tensor_hooks(dict, grads[slot]);
+    grads[slot] = engine_hooks.tensor_hooks(dict, grads[slot]);
   }
   // Last, whenever they were asked for: what a tensor keeps is what its hooks made.
   for (size_t i = 0; i < node->extra->retains.size(); ++i) {
@@ -338,10 +340,24 @@ void Run::go() {
 // Note [Reentrant passes]. A hook or a custom function may run a pass of its own, and so on: each
 // level takes some of the C stack and of Python's recursion limit. After a number of levels the
 // next pass is handed to a fresh thread, with an empty stack and a recursion count of its own,
-// while this one waits.
+// while this one waits. A pass that starts itself over and over would go on until memory is out, so
+// there is a level at which it is refused; docs/backward.md names it.
+[[noreturn]] static void refuse_level(int level) {
+  std::string message = text(
+      "backward passes started inside of one another are ", level - 1,
+      " levels deep: a hook or a Function's backward starts a pass that runs it again, without "
+      "end.\n  started here  ",
+      SourceLine::here().describe(),
+      "\n  fix: let the inner pass run on another graph than the one that is being run "
+      "(detach() what it starts from), or remove the hook before it starts the pass");
+  PyErr_SetString(PyExc_RecursionError, message.c_str());
+  throw PythonError{};
+}
+
 std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOptions& options) {
-  constexpr int kDeepest = 40;
+  constexpr int kDeepest = 40, kRefused = 5000;
   Run run(roots, options);
+  if (run.level() > kRefused) refuse_level(run.level());
   if (Run::depth() < kDeepest) {
     run.go();
   } else {

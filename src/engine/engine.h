@@ -27,7 +27,7 @@ std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOpti
 
 // What the engine asks of Python; set by the bindings.
 struct EngineHooks {
-  // The gradient after the hooks in `dict` ran on it.
+  // The gradient after the hooks in `dict` ran on it; undefined where none arrived.
   Tensor (*tensor_hooks)(PyObject* dict, const Tensor& grad) = nullptr;
   void (*pre_hooks)(PyObject* dict, Tensor* grads, int n) = nullptr;
   void (*post_hooks)(PyObject* dict, Tensor* results, int n, Tensor* grads, int m) = nullptr;
@@ -53,6 +53,8 @@ int64_t current_run_id();
 Node* current_node();
 // Whether it is restricted to the paths to some inputs (autograd.grad, inputs=).
 bool current_run_restricted();
+// Whether it would have run `node`, or nodes behind it, had a gradient arrived there.
+bool current_run_wants(Node* node);
 // Whether the pass under way in this thread keeps saved values (retain_graph); false outside.
 bool current_run_keeps_graph();
 // Calls `callable` when the pass is over; throws outside of a pass.

@@ -27,13 +27,15 @@ class Run {
 
   static Run* current();  // of this thread; null outside of a pass
   bool keeps_graph() const { return keep_graph_; }
-  static int depth();  // how many passes of this thread are inside one another
+  static int depth();                   // how many passes of this thread are inside one another
+  int level() const { return level_; }  // how many passes are inside one another, over threads
   int64_t id() const { return id_; }
   std::span<const Root> roots() const { return roots_; }
   Node* busy() const { return busy_; }
   bool restricted() const { return restricted_; }
   void add_callback(PyObject* callable);
   bool will_execute(Node* node);
+  bool wants(Node* node) const;
   std::vector<Node*> execution_order() const;
 
  private:
@@ -70,6 +72,7 @@ class Run {
   Plan plan_;
   std::vector<Tensor> captured_;
   SourceLine line_;
+  const int level_;
   int64_t id_;
   std::vector<PyObject*> callbacks_;
   std::unordered_set<Node*> reached_;  // without a plan: made when somebody asks

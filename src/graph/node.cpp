@@ -3,6 +3,7 @@
 
 #include "../tensor/gc_list.h"
 #include "../tensor/zero.h"
+#include "accumulator.h"
 #include "foreign_node.h"
 #include "view.h"
 
@@ -158,7 +159,7 @@ void clear_node(Node* n) noexcept {
   if (n->owns_variable) {
     n->owns_variable = false;
     TensorObject* v = std::exchange(n->variable, nullptr);
-    v->accumulator = nullptr;
+    if (v->accumulator == n) v->accumulator = nullptr;
     Py_DECREF(v);
   }
   drop_edges_and_saved(n);
@@ -230,6 +231,18 @@ void drop_accumulator(TensorObject* t) noexcept {
   } else {
     Py_DECREF(t);  // the collector clears a cycle, and holds `t` while it does
   }
+}
+
+void renew_accumulator(TensorObject* t) {
+  Node* n = std::exchange(t->accumulator, nullptr);
+  if (!n || n->owns_variable) return;  // in that case it keeps `t` already
+  if (Py_REFCNT(n) > 1) {
+    n->owns_variable = true;
+    Py_INCREF(t);
+  } else {
+    n->variable = nullptr;
+  }
+  Py_DECREF(n);
 }
 
 Edge make_gradient_edge(TensorObject* t) {

@@ -1,6 +1,7 @@
 // What ops owe to explanations. Read cuts.h first.
 #include "cuts.h"
 
+#include "../graph/hidden.h"
 #include "../graph/intermediate.h"
 #include "operands.h"
 
@@ -15,6 +16,17 @@ CutReason reason_now(const Op& op, const TensorObject* out) {
   return op.differentiable() ? CutReason::NotDifferentiable : CutReason::NoDerivative;
 }
 
+// Operands that a custom forward computes with: their derivative would have been needed.
+void note_reads(const Op& op, const Value* args, const Value& out) {
+  if (grad_enabled() || !op.differentiable()) return;
+  if (out.is_tensor() && !is_differentiable(out.object()->dtype)) return;
+  any_tensor(op, args, [&](TensorObject* t, int i) {
+    bool written = out.is_tensor() && out.object() == t;
+    if (needs_grad(t) && !written && op.edge_of[i] >= 0) t_forward_reads->note(t, op.name.c_str());
+    return false;
+  });
+}
+
 }  // namespace
 
 bool any_cut(const Op& op, const Value* args) {
@@ -22,6 +34,8 @@ bool any_cut(const Op& op, const Value* args) {
 }
 
 void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
+  if (t_forward_reads) [[unlikely]]
+    note_reads(op, args, out);
   if (mode_on(kNoCuts)) return;
   TensorObject* source = nullptr;
   Cut* cut = nullptr;

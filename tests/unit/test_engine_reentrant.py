@@ -43,6 +43,18 @@ def test_a_thousand_nested_passes() -> None:
     assert x.grad.item() == 2.0 * 1000
 
 
+def test_a_pass_that_starts_itself_without_end_is_refused() -> None:
+    x, y, level = nested(-1, lambda: None)
+    with pytest.raises(RecursionError, match="5000 levels deep") as caught:
+        y.backward()
+    assert level[0] == 5000
+    assert "started here  test_engine_reentrant.py:" in str(caught.value)
+    assert "fix: " in str(caught.value)
+    x.grad = None
+    (x * 3).backward()  # everything can be used again
+    assert x.grad.item() == 3.0
+
+
 def test_nested_passes_do_not_use_up_the_recursion_limit() -> None:
     """The innermost of 500 still has room for as many Python calls as a fresh thread."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from typing import Any
 
 import pytest
@@ -234,6 +236,44 @@ def test_a_way_through_numpy_is_named() -> None:
     assert "Perhaps through NumPy: x was read as an array here   test_explain.py:" in found.text
     assert "ad.from_numpy(x.detach().numpy() * 2)" in found.text
     assert "wrap the NumPy code in an autograd.Function" in found.text
+
+
+@pytest.mark.parametrize("make", [ad.from_numpy, ad.as_tensor, ad.tensor, ad.asarray])
+def test_values_that_come_back_from_numpy_remember_where_they_lost_their_history(make: Any) -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    h = x * 2
+    array = h.detach().numpy()
+    y = make(array[::-1][::-1])  # views of the array, too
+    found = ad.explain_grad((y * w).sum(), x)
+    assert found.status == "broken"
+    assert "array = h.detach().numpy()" in found.text
+    plain = make(ad.ones(2).numpy())
+    assert ad.explain_grad((plain * w).sum(), x).status == "unused"
+
+
+def test_what_numpy_computed_from_a_result_is_traced_to_the_tensor_behind_it() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    h = x * 2
+    y = ad.from_numpy(h.detach().numpy() + 1)
+    text = str(ad.explain_grad((y * w).sum(), x))
+    assert "Perhaps through NumPy: what was computed from x was read as an array here" in text
+    assert "y = ad.from_numpy(h.detach().numpy() + 1)" in text
+    other = leaf(5.0, 6.0)
+    assert "Perhaps" not in str(ad.explain_grad((y * w).sum(), other))
+
+
+def test_an_explanation_is_freed_without_the_garbage_collector() -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x.exp() * x).sum()
+    found = ad.explain_grad(loss, x)
+    assert found.graph is not None
+    gone = [weakref.ref(n) for n in found.graph]
+    gc.disable()
+    try:
+        del found
+        assert [r() for r in gone] == [None] * len(gone)
+    finally:
+        gc.enable()
 
 
 def test_an_array_that_was_only_logged_is_no_more_than_a_possibility() -> None:

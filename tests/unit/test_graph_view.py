@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -365,3 +367,28 @@ def test_a_leaf_alone_is_a_graph() -> None:
     text = str(ad.graph(x))
     assert text.splitlines()[0] == "graph of x: 0 nodes, 1 leaf, 0 B kept for backward"
     assert "leaf x" in text
+
+
+def test_a_graph_is_freed_without_the_garbage_collector() -> None:
+    x = ad.ones(2, requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y + 1
+    view = ad.graph(y)
+    gone = [weakref.ref(view.nodes[i]) for i in (0, 50_000, -1)]
+    gc.disable()
+    try:
+        del view
+        assert [r() for r in gone] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_a_part_keeps_the_parents_of_its_nodes() -> None:
+    x = ad.ones(2, requires_grad=True)
+    part = ad.graph((x.exp() * x).sum()).filter(op="exp")
+    (exp,) = part
+    assert [n.op for n in exp.parents] == ["mul"]
+    assert [n.op for n in exp.parents[0].parents] == ["sum"]
+    del part
+    assert exp.parents == []

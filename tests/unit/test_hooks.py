@@ -110,12 +110,59 @@ def test_grad_returns_what_hooks_made_of_the_gradient() -> None:
     assert [g.item() for g in ad.autograd.grad(c, (b, a))] == [3, 420]
 
 
-def test_a_hook_sees_no_gradient_that_there_is_not() -> None:
+def test_a_hook_is_called_with_none_where_no_gradient_arrived() -> None:
     a, b = ad.ones(2, requires_grad=True).unbind()
     seen: list[Any] = []
     a.register_hook(seen.append)
+    a.retain_grad()
     b.backward()
-    assert seen == []
+    assert seen == [None]
+    assert a.grad is None
+
+
+class Withhold(ad.autograd.Function):
+    """Returns None for its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return None
+
+
+def test_hooks_of_all_kinds_see_none_down_to_the_leaf() -> None:
+    a = leaf()
+    log: list[Any] = []
+    a.register_hook(lambda g: log.append(("leaf", g)))
+    a.register_post_accumulate_grad_hook(lambda t: log.append(("post", t.grad)))
+    h = a * 2
+    h.register_hook(lambda g: log.append(("result", g)))
+    h.grad_fn.register_prehook(lambda gs: log.append(("before", gs)))
+    y = Withhold.apply(h)
+    assert ad.autograd.grad(y, a, allow_unused=True, retain_graph=True) == (None,)
+    assert log[-1] == ("leaf", None)
+    log.clear()
+    y.backward()
+    expected = [("result", None), ("before", (None,)), ("leaf", None), ("post", None)]
+    assert log == expected
+    assert a.grad is None
+
+
+def test_a_tensor_hook_cannot_make_a_gradient_out_of_none() -> None:
+    a = leaf()
+    a.register_hook(lambda g: ad.ones_like(a))
+    with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+        Withhold.apply(a).backward()
+
+
+def test_a_multi_hook_counts_gradients_that_are_none() -> None:
+    a, b = leaf(), leaf()
+    calls: list[Any] = []
+    ad.autograd.graph.register_multi_grad_hook((a, b), calls.append)
+    (Withhold.apply(a) + b).backward()
+    assert [g if g is None else g.item() for g in calls[0]] == [None, 1.0]
 
 
 # --- added and removed ---
@@ -332,6 +379,7 @@ def test_a_tensor_hook_returns_a_gradient_or_nothing(
     ("result", "error", "words"),
     [
         (lambda gs: 3, TypeError, "expected tuple, but hook returned 'int'"),
+        (lambda gs: gs[0], TypeError, "expected tuple, but hook returned 'Tensor'"),
         (lambda gs: (1, 2, 3), RuntimeError, "incorrect number of values"),
         (lambda gs: (gs[0].double(), None)[: len(gs)], RuntimeError, "changed the type"),
     ],

@@ -379,3 +379,45 @@ def test_data_and_requires_grad_cannot_be_deleted():
         del x.data
     with pytest.raises(RuntimeError, match="requires_grad"):
         del x.requires_grad
+
+
+def test_set_makes_another_leaf_to_graphs_to_come():
+    x = ad.ones(2, requires_grad=True)
+    edge = ad.autograd.graph.get_gradient_edge(x)
+    old = (x * 2).sum()
+    with ad.no_grad():
+        x.set_(ad.zeros(2))
+    assert ad.autograd.graph.get_gradient_edge(x).node is not edge.node
+    with pytest.raises(RuntimeError, match="not have been used in the graph"):
+        ad.autograd.grad(old, x, retain_graph=True)
+    (g,) = ad.autograd.grad(old, edge, retain_graph=True)
+    assert g.tolist() == [2, 2]
+    old.backward()  # as in PyTorch, old graphs still add to the gradient
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5, 5]
+
+
+def test_set_lets_old_graphs_and_the_tensor_go():
+    seen = []
+    x = ad.ones(2, requires_grad=True)
+    x.register_hook(seen.append)
+    old = (x * 2).sum()
+    with ad.no_grad():
+        x.set_(ad.zeros(5))
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3] * 5
+    assert len(seen) == 1
+    with pytest.raises(RuntimeError, match=r"got \[2\] but expected shape compatible with \[5\]"):
+        old.backward()
+    gone = weakref.ref(x)
+    del x
+    assert gone() is not None  # the old graph has it
+    del old
+    assert gone() is None
+    y = ad.ones(2, requires_grad=True)
+    with ad.no_grad():
+        for _ in range(3):
+            y.set_(ad.zeros(2))
+    gone = weakref.ref(y)
+    del y
+    assert gone() is None

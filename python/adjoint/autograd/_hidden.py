@@ -1,13 +1,12 @@
 """Looks for tensors inside of objects that are no structures, where they would get no gradient.
 
-The search goes through containers, attributes, slots, arguments of partials and the objects of
-bound methods. Other things that can be called (functions, modules) bring their own ways to
-differentiate, and are not looked into.
+The search goes through containers, attributes and slots. What can be called (functions, modules)
+is judged by what it does, since its gradients may be seen to in other ways
+(``src/graph/hidden.h``); ``_reads.py`` finds names for what it reads.
 """
 
 from __future__ import annotations
 
-import functools
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 from adjoint._core import Tensor
 
-__all__ = ["INNOCENT", "hidden_tensor"]
+__all__ = ["INNOCENT", "attributes", "hidden_tensor", "items"]
 
 INNOCENT = frozenset({type(None), bool, int, float, complex, str, bytes, type})
 _DEPTH = 4
@@ -46,20 +45,14 @@ def hidden_tensor(leaf: Any) -> str | None:
 
 
 def _entries(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(holder, types.MethodType):
-        yield f"{path}.__self__", holder.__self__
-    elif isinstance(holder, functools.partial):
-        yield f"{path}.func", holder.func
-        yield f"{path}.args", holder.args
-        yield f"{path}.keywords", holder.keywords
-    elif callable(holder) or isinstance(holder, types.ModuleType):
+    if callable(holder) or isinstance(holder, types.ModuleType):
         return
-    else:
-        yield from _items(path, holder)
-        yield from _attributes(path, holder)
+    yield from items(path, holder)
+    yield from attributes(path, holder)
 
 
-def _items(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
+def items(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
+    """What a container holds, with paths."""
     if isinstance(holder, dict):
         for key, value in list(holder.items()):
             yield f"{path}[{_escaped(repr(key))}]", value
@@ -71,7 +64,8 @@ def _items(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
             yield f"list({path})[{i}]", value
 
 
-def _attributes(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
+def attributes(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
+    """What an object's attributes and slots hold, with paths."""
     held = getattr(holder, "__dict__", None)
     if isinstance(held, dict):
         for name, value in list(held.items()):

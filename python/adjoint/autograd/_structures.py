@@ -173,7 +173,7 @@ def _has_tangent(tensor: Tensor) -> bool:
 
 def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: Any) -> None:
     """A tensor inside an object that is no structure would silently get no gradient."""
-    if type(leaf) in INNOCENT:
+    if type(leaf) in INNOCENT or cls.allow_hidden_tensors:
         return
     found = hidden_tensor(leaf)
     if found is None:
@@ -189,6 +189,14 @@ def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: 
         f"  fix: pass {what} as an argument of its own, {remedy}, or pass "
         f"{what}.detach() if it needs no gradient"
     )
+
+
+def name_reads(cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor]) -> list[str]:
+    """What to call tensors that forward read although they are no arguments."""
+    from ._reads import describe
+
+    roots = list(zip(argument_names(cls, len(args)), args, strict=True))
+    return describe(roots, cls.forward, tensors)
 
 
 def argument_names(cls: type[Function], count: int) -> list[str]:

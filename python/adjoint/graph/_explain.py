@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Node, Tensor
+from adjoint._interop import READ_AS_ARRAYS
 
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search
@@ -20,6 +21,7 @@ from ._view import Graph, GraphNode, build, no_collection
 
 _MOST = 5  # breaks and nodes that are listed
 _MANY_PATHS = 1_000_000
+_MANY_ARRAYS = 100  # places where values went to NumPy that are looked behind
 
 
 @dataclass(frozen=True)
@@ -170,11 +172,12 @@ class _Case:
         whole = build([_core._gradient_edge(self.loss)[0]], self.labels, "")
         name = self.x_name
         lines = [f"{self.loss_name} has no gradient with respect to {name}: no path leads there."]
-        left = target.metadata.get("numpy_")
+        left = _left_for_numpy(target)
         if left is not None:
+            what = name if left[0] else f"what was computed from {name}"
             lines.append(
-                f"  Perhaps through NumPy: {name} was read as an array here   "
-                f"{_lines.described(left)}\n"
+                f"  Perhaps through NumPy: {what} was read as an array here   "
+                f"{_lines.described(left[1])}\n"
                 f"    If {self.loss_name} was computed from that array: what NumPy computes is not "
                 "recorded; use adjoint's ops, or wrap the NumPy code in an autograd.Function"
             )
@@ -276,6 +279,17 @@ class _Case:
                 f"has reset it. {self.call}.backward() fills it."
             )
         return lines
+
+
+def _left_for_numpy(target: Node) -> tuple[bool, _lines.Source] | None:
+    """Where the tensor of ``target``, or something computed from it, was read as an array."""
+    own = target.metadata.get("numpy_")
+    if own is not None:
+        return True, own
+    for node in list(READ_AS_ARRAYS)[:_MANY_ARRAYS]:
+        if leads_to(node, target):
+            return False, node.metadata["numpy_"]
+    return None
 
 
 def _dtype(x: Tensor) -> str:

@@ -7,8 +7,9 @@ keep), and does not change when more is computed. Read next: `_layout` and `_tre
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -49,7 +50,7 @@ class GraphNode:
     inputs : tuple of GraphNode
         The children that are there, each once.
     parents : list of GraphNode
-        The nodes that use its results.
+        The nodes that use its results, while a graph with them is alive.
     is_leaf : bool
         Gradients end here, in a tensor's ``.grad``.
     label : str
@@ -57,6 +58,8 @@ class GraphNode:
     """
 
     __slots__ = (
+        "__weakref__",
+        "_users",
         "children",
         "freed",
         "freed_by",
@@ -69,7 +72,6 @@ class GraphNode:
         "node",
         "op",
         "outputs",
-        "parents",
         "source",
     )
 
@@ -84,7 +86,13 @@ class GraphNode:
         self.label = ""
         self.children: tuple[tuple[GraphNode | None, int], ...] = ()
         self.inputs: tuple[GraphNode, ...] = ()
-        self.parents: list[GraphNode] = []
+        # Weak, so that a graph is freed with its last holder, without the garbage collector.
+        self._users: list[weakref.ref[GraphNode]] = []
+
+    @property
+    def parents(self) -> list[GraphNode]:
+        """The nodes that use this one, as long as a graph with them lives."""
+        return [n for n in [user() for user in self._users] if n is not None]
 
     @property
     def variable(self) -> Tensor | None:
@@ -147,8 +155,15 @@ class Graph:
         The nodes of the tensors the graph was asked for.
     """
 
-    def __init__(self, nodes: list[GraphNode], outputs: list[GraphNode], title: str) -> None:
+    def __init__(
+        self,
+        nodes: list[GraphNode],
+        outputs: list[GraphNode],
+        title: str,
+        whole: Sequence[GraphNode] = (),
+    ) -> None:
         self.nodes = nodes
+        self._whole = whole or nodes  # what this is a part of: nodes hold their parents weakly
         self.outputs = outputs
         self._title = title
         self._members = {id(n) for n in nodes}
@@ -253,17 +268,21 @@ class Graph:
             and (line is None or _on_line(n.source, line))
             and (where is None or where(n))
         ]
-        return Graph(kept, [n for n in self.outputs if n in kept], f"part of {self._title}")
+        return Graph(kept, [n for n in self.outputs if n in kept], self._part_title, self._whole)
 
     def between(self, y: Place, x: Place) -> Graph:
         """The nodes on the paths from ``y`` back to ``x``, both included; empty without a path."""
         top, bottom = self[y], _find(self, x)
         if bottom is None:
-            return Graph([], [], f"part of {self._title}")
+            return Graph([], [], self._part_title)
         below = _reach(top, lambda n: n.inputs)
         above = _reach(bottom, lambda n: n.parents)
         kept = [n for n in self.nodes if id(n) in below and id(n) in above]
-        return Graph(kept, kept[:1], f"part of {self._title}")
+        return Graph(kept, kept[:1], self._part_title, self._whole)
+
+    @property
+    def _part_title(self) -> str:
+        return f"part of {self._title}"
 
     def tree(self, fold: bool = True, limit: int | None = 200, width: int = 110) -> str:
         """The graph as text.
@@ -371,8 +390,9 @@ def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
             ]
         )
         n.inputs = tuple({id(c): c for c, _ in n.children if c is not None}.values())
+        myself = weakref.ref(n)
         for child in n.inputs:
-            child.parents.append(n)
+            child._users.append(myself)
     tops = {id(n): found[id(n)] for n in outputs}
     return Graph(nodes, list(tops.values()), title)
 

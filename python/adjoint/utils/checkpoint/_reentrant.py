@@ -38,6 +38,8 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 class CheckpointFunction(Function):
     """The node of a reentrant checkpoint."""
 
+    allow_hidden_tensors = True  # backward differentiates whatever the function reads
+
     @staticmethod
     def forward(
         ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any

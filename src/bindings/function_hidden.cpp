@@ -1,0 +1,135 @@
+// Tensors that a custom function's forward read although they are no arguments: backward is held to
+// account for their gradients. Read ../graph/hidden.h first.
+//
+// A hook on each of them, there while backward runs, sees the passes that backward runs itself; a
+// `.grad` that changed tells that it was written by hand. What got neither is lost, and that is an
+// error, if the gradient was asked for at all.
+#include "../engine/engine.h"
+#include "../graph/hidden.h"
+#include "function_node.h"
+
+namespace adjoint {
+namespace {
+
+constexpr const char* kAllow =
+    "if backward sees to its gradient in another way, set allow_hidden_tensors = True in the class";
+
+// Called with a gradient that arrived; `self` is a list that must not stay empty.
+PyObject* arrived(PyObject* self, PyObject* grad) {
+  if (grad != Py_None && PyList_Append(self, Py_None) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+PyMethodDef arrived_method = {"arrived", arrived, METH_O, nullptr};
+
+Node* node_of(const HiddenRead& r) {
+  PyObject* o = PyWeakref_GetObject(r.node);
+  return o == Py_None ? nullptr : reinterpret_cast<Node*>(o);
+}
+
+bool has_lossy_output(FunctionNode* n) {
+  for (uint32_t k = 0; k < n->output_count; ++k) {
+    if (n->outputs()[k] == kNoGradOutput && is_differentiable(n->meta_of(k).dtype)) return true;
+  }
+  return false;
+}
+
+// What messages call each of them: "net.0.weight (argument 'net', float32 [3, 2])".
+void name_reads(FunctionNode* n, PyObject* args, std::vector<HiddenRead>& reads) {
+  Object tensors = checked(PyList_New(static_cast<Py_ssize_t>(reads.size())));
+  for (size_t i = 0; i < reads.size(); ++i)
+    PyList_SET_ITEM(tensors.get(), static_cast<Py_ssize_t>(i), to_python(reads[i].tensor));
+  Object names = checked(PyObject_CallFunctionObjArgs(
+      from_structures("name_reads"), forward_class(n), args, tensors.get(), nullptr));
+  for (size_t i = 0; i < reads.size(); ++i)
+    reads[i].what = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
+}
+
+[[noreturn]] void refuse_call(FunctionNode* n, const HiddenRead& r) {
+  runtime_error(
+      function_name(n), ".apply: forward computes with ", r.what,
+      ", a tensor that requires grad, but no argument of apply does: the result has no "
+      "history, and that tensor would silently get no gradient.\n  read here     ",
+      r.line.describe(), "          (by `", r.op,
+      "`)\n  fix: pass it to apply as an argument of its own and return its gradient from "
+      "backward; call apply under no_grad() if no gradient is wanted; or, ",
+      kAllow);
+}
+
+}  // namespace
+
+void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads) {
+  static PyObject* allow = interned("allow_hidden_tensors");
+  if (class_says(n, allow) || (!n->executable && !has_lossy_output(n))) return;
+  name_reads(n, args, reads.reads());
+  // What forward made for itself and dropped has nobody to miss its gradient.
+  for (HiddenRead& r : reads.reads()) r.tensor = Tensor();
+  for (const HiddenRead& r : reads.reads()) {
+    if (!n->executable && node_of(r)) refuse_call(n, r);
+  }
+  n->hidden = new ForwardReads(n);
+  n->hidden->reads().swap(reads.reads());
+}
+
+void drop_hidden(FunctionNode* n) noexcept { delete std::exchange(n->hidden, nullptr); }
+
+struct HiddenWatch::Place {
+  const HiddenRead* read;
+  Object node;           // holds it
+  Object seen, hooks;    // the list that `arrived` appends to, and the dict with the hook
+  Object grad;           // as it was before
+  uint32_t version = 0;  // of that
+
+  Node* at() const { return reinterpret_cast<Node*>(node.get()); }
+  TensorObject* grad_now() const { return at()->variable ? at()->variable->grad : nullptr; }
+  bool delivered() const {
+    TensorObject* now = grad_now();
+    return PyList_GET_SIZE(seen.get()) > 0 || reinterpret_cast<PyObject*>(now) != grad.get() ||
+           (now && now->storage->version != version);
+  }
+};
+
+HiddenWatch::HiddenWatch(FunctionNode* n) : n_(n) {
+  for (const HiddenRead& r : n->hidden->reads()) {
+    Node* node = node_of(r);
+    if (!node) continue;
+    Place p{.read = &r, .node = Object::borrow(reinterpret_cast<PyObject*>(node))};
+    p.seen = checked(PyList_New(0));
+    p.hooks = checked(PyDict_New());
+    Object hook = checked(PyCFunction_New(&arrived_method, p.seen.get()));
+    checked(PyDict_SetItem(p.hooks.get(), Py_None, hook.get()));
+    if (TensorObject* g = p.grad_now()) {
+      p.grad = Object::borrow(reinterpret_cast<PyObject*>(g));
+      p.version = g->storage->version;
+    }
+    extra_of(node).tensor_hooks.emplace_back(r.slot, Object(p.hooks).release());
+    places_.push_back(std::move(p));
+  }
+}
+
+HiddenWatch::~HiddenWatch() {
+  for (Place& p : places_) {
+    auto& hooks = extra_of(p.at()).tensor_hooks;
+    for (size_t i = 0; i < hooks.size(); ++i) {
+      if (hooks[i].second != p.hooks.get()) continue;
+      hooks.erase(hooks.begin() + static_cast<std::ptrdiff_t>(i));
+      Py_DECREF(p.hooks.get());
+      break;
+    }
+  }
+}
+
+void HiddenWatch::check() {
+  for (const Place& p : places_) {
+    if (p.delivered() || !current_run_wants(p.at())) continue;
+    runtime_error(
+        "the gradient of ", p.read->what, " is lost: ", function_name(n_),
+        ".forward computes with it although it is no argument of apply, and ", function_name(n_),
+        ".backward gave it no gradient.\n  read here     ", p.read->line.describe(),
+        "          (by `", p.read->op, "`)\n  called here   ", n_->line.describe(),
+        "\n  fix: pass it to apply as an argument of its own and return its gradient from "
+        "backward; use its detach() in forward if it needs none; or, ",
+        kAllow);
+  }
+}
+
+}  // namespace adjoint

@@ -1,0 +1,375 @@
+"""Tensors that a custom forward computes with although they are no arguments of ``apply``.
+
+Their gradient is lost unless backward sees to it: an error says so, and functions that do (such as
+reentrant checkpoints) work.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+
+import pytest
+
+import adjoint as ad
+from adjoint import nn
+from adjoint.autograd import Function
+
+SCALE = ad.tensor([3.0], requires_grad=True)
+
+
+def leaf(*values):
+    return ad.tensor(values, requires_grad=True)
+
+
+class Call(Function):
+    """Runs a function; backward passes the gradient on as it is."""
+
+    @staticmethod
+    def forward(ctx, run, x):
+        return run(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, grad
+
+
+class Checkpoint(Function):
+    """As written for PyTorch: runs the function again in backward, and differentiates that."""
+
+    @staticmethod
+    def forward(ctx, run, x):
+        ctx.run = run
+        ctx.save_for_backward(x)
+        with ad.no_grad():
+            return run(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        inner = x.detach().requires_grad_(x.requires_grad)
+        with ad.enable_grad():
+            out = ctx.run(inner)
+        ad.autograd.backward(out, grad)
+        return None, inner.grad
+
+
+class Runner:
+    def __init__(self, t):
+        self.t = t
+
+    def run(self, x):
+        return x * self.t
+
+
+def closure(w):
+    return lambda x: x * w
+
+
+def default(w):
+    return lambda x, w=w: x * w
+
+
+def keyword_default(w):
+    def run(x, *, w=w):
+        return x * w
+
+    return run
+
+
+def nested(w):
+    inner = closure(w)
+    return lambda x: inner(x)
+
+
+def module(w):
+    net = nn.Sequential(nn.Linear(1, 1))
+    with ad.no_grad():
+        net[0].weight.copy_(w.reshape(1, 1))
+        net[0].bias.zero_()
+    return net
+
+
+HIDING = [
+    (closure, "w (a variable of run, float32 [1])"),
+    (default, "w (a default of run, float32 [1])"),
+    (keyword_default, "w (a default of run, float32 [1])"),
+    (nested, "w (a variable of inner, float32 [1])"),
+    (lambda w: functools.partial(ad.mul, w), "run.args[0] (argument 'run', float32 [1])"),
+    (
+        lambda w: functools.partial(lambda x, k: x * k, k=w),
+        "run.keywords['k'] (argument 'run', float32 [1])",
+    ),
+    (lambda w: Runner(w).run, "run.__self__.t (argument 'run', float32 [1])"),
+    (module, "run.0.weight (argument 'run', float32 [1, 1])"),
+    (lambda w: module(w).forward, "run.__self__.0.weight (argument 'run', float32 [1, 1])"),
+    (lambda w: lambda x: x * SCALE, "SCALE (a global of run, float32 [1])"),
+]
+IDS = [f"{i}-{name.partition(' ')[0]}" for i, (_, name) in enumerate(HIDING)]
+
+
+@pytest.mark.parametrize(("hide", "name"), HIDING, ids=IDS)
+def test_a_gradient_that_backward_does_not_give_is_an_error(hide, name):
+    run = hide(leaf(2.0))  # held: what is gone needs no gradient
+    y = Call.apply(run, leaf(1.0))
+    with pytest.raises(RuntimeError) as e:
+        y.sum().backward()
+    text = str(e.value)
+    assert text.startswith(f"the gradient of {name} is lost: Call.forward computes with it")
+    assert "Call.backward gave it no gradient" in text
+    assert text.count("test_function_hidden.py") == 2  # where it was read, and the call
+    assert "pass it to apply as an argument of its own" in text
+    assert "allow_hidden_tensors = True" in text
+
+
+@pytest.mark.parametrize(("hide", "name"), HIDING, ids=IDS)
+def test_a_backward_that_differentiates_the_function_itself_is_right(hide, name):
+    w, x = leaf(2.0), leaf(5.0)
+    run = hide(w)
+    Checkpoint.apply(run, x).sum().backward()
+    got = x.grad.clone()
+    x.grad = None
+    run(x.reshape(1, 1) if isinstance(run, nn.Module) else x).sum().backward()
+    assert ad.equal(got, x.grad)
+    SCALE.grad = None
+
+
+def test_the_hidden_tensor_gets_its_gradient_from_such_a_backward():
+    w, x = leaf(2.0), leaf(5.0)
+    for _ in range(2):  # into a gradient that is there, too
+        Checkpoint.apply(lambda t: t * w, x).sum().backward()
+    assert (w.grad.item(), x.grad.item()) == (10, 4)
+
+
+def test_a_hidden_result_that_is_no_leaf_is_found_too():
+    w = leaf(2.0)
+    h = w * 2
+    y = Call.apply(lambda t: t * h, leaf(1.0))
+    with pytest.raises(RuntimeError, match=r"the gradient of h \(a variable of run"):
+        y.backward()
+    x = leaf(5.0)
+    Checkpoint.apply(lambda t: t * h, x).backward()
+    assert (w.grad.item(), x.grad.item()) == (10, 4)
+
+
+def test_gradients_captured_by_grad_in_backward_count():
+    class Grad(Call):
+        @staticmethod
+        def forward(ctx, run, w, x):
+            ctx.run, ctx.w = run, w[0]
+            ctx.save_for_backward(x)
+            return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            inner = x.detach().requires_grad_()
+            with ad.enable_grad():
+                out = ctx.run(inner)
+            to_x, to_w = ad.autograd.grad(out, (inner, ctx.w()), grad)
+            collected.append(to_w)
+            return None, None, to_x
+
+    collected = []
+    w, x = leaf(2.0), leaf(5.0)
+    Grad.apply(lambda t: t * w, (lambda: w,), x).backward()
+    assert collected[0].item() == 5
+    assert w.grad is None
+
+
+def test_a_gradient_written_by_hand_counts():
+    class Manual(Call):
+        @staticmethod
+        def backward(ctx, grad):
+            if w.grad is None:
+                w.grad = grad * 5
+            else:
+                w.grad.add_(grad * 5)
+            return None, grad * 2
+
+    w, x = leaf(2.0), leaf(5.0)
+    for _ in range(2):
+        Manual.apply(lambda t: t * w, x).backward()
+    assert w.grad.item() == 10
+
+
+def test_a_class_may_allow_it():
+    class Allowed(Call):
+        allow_hidden_tensors = True
+
+    w, x = leaf(2.0), leaf(5.0)
+    Allowed.apply(lambda t: t * w, x).backward()
+    assert w.grad is None
+    assert not Allowed.apply(lambda t: t * w, ad.ones(1)).requires_grad
+    assert Allowed.apply(Runner(w).run, x).requires_grad
+
+    class Holder(Function):
+        allow_hidden_tensors = True
+
+        @staticmethod
+        def forward(ctx, x, holder):
+            return x * holder.t
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    Holder.apply(x, Runner(w)).backward()
+
+
+def test_what_no_gradient_was_asked_for_is_not_missed():
+    w, x, y = leaf(2.0), leaf(5.0), leaf(1.0)
+    out = Call.apply(lambda t: t * w, x)
+    assert ad.autograd.grad(out, x, retain_graph=True)[0].item() == 1
+    out.backward(inputs=[x], retain_graph=True)
+    with pytest.raises(RuntimeError, match="is lost"):
+        ad.autograd.grad(out + w, [x, w], retain_graph=True)
+    with pytest.raises(RuntimeError, match="is lost"):
+        out.backward(retain_graph=True)
+    h = y * 2
+    out = Call.apply(lambda t: t * h, x)
+    assert ad.autograd.grad(out, x, retain_graph=True)[0].item() == 1
+    with pytest.raises(RuntimeError, match="is lost"):  # behind h
+        ad.autograd.grad(out + y, [x, y])
+
+
+def test_without_a_recorded_argument_the_call_is_refused():
+    w = leaf(2.0)
+    with pytest.raises(RuntimeError) as e:
+        Call.apply(lambda t: t * w, ad.ones(1))
+    text = str(e.value)
+    assert text.startswith(
+        "Call.apply: forward computes with w (a variable of run, float32 [1]), a tensor that "
+        "requires grad, but no argument of apply does"
+    )
+    assert "no_grad()" in text
+    assert "test_function_hidden.py" in text
+    with ad.no_grad():
+        Call.apply(lambda t: t * w, ad.ones(1))
+    Call.apply(lambda t: t * w.detach(), ad.ones(1))
+
+
+def test_reads_that_lose_nothing_are_none():
+    w, x = leaf(2.0), leaf(5.0)
+
+    def run(t):
+        assert (w > 0).all()
+        assert w.argmax() == 0
+        assert w.isnan().sum() == 0
+        str(w), repr(w), w.shape, w.item(), w.tolist()
+        return t + ad.zeros_like(w) + w.detach() + w.data
+
+    Call.apply(run, x).backward()
+    Call.apply(run, ad.ones(1))
+
+
+def test_writing_into_a_hidden_tensor_is_not_reading_it():
+    w, x = leaf(2.0), leaf(5.0)
+
+    def run(t):
+        w.copy_(t)
+        w.mul_(2)
+        return t * 1
+
+    Call.apply(run, x).backward()
+    assert w.item() == 10
+
+
+def test_an_argument_is_not_hidden_however_it_is_reached():
+    w, x = leaf(2.0), leaf(5.0)
+
+    class Both(Function):
+        @staticmethod
+        def forward(ctx, run, x, *params):
+            return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None, grad * 2, grad * 5
+
+    Both.apply(lambda t: t * w, x, w).backward()
+    assert (w.grad.item(), x.grad.item()) == (5, 2)
+
+
+def test_what_forward_makes_for_itself_is_not_hidden():
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx, x):
+            p = x.detach().requires_grad_()
+            with ad.enable_grad():
+                y = p * p
+                (g,) = ad.autograd.grad(y, p)
+                z = p * 3
+            ctx.save_for_backward(g)
+            return p * p + z - z
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0]
+
+    x = leaf(3.0)
+    Inner.apply(x).backward()
+    assert x.grad.item() == 6
+    Inner.apply(ad.ones(1))
+
+
+def test_a_function_inside_of_forward_reads_for_the_outer_one():
+    w, x = leaf(2.0), leaf(5.0)
+    y = Call.apply(lambda t: Call.apply(lambda s: s * w, t), x)
+    with pytest.raises(RuntimeError, match=r"is lost: Call\.forward"):
+        y.backward()
+
+
+def test_functions_recorded_during_a_backward_pass_are_watched():
+    w, x = leaf(2.0), leaf(5.0)
+    y = Checkpoint.apply(lambda t: Call.apply(lambda s: s * w, t), x)
+    with pytest.raises(RuntimeError, match=r"is lost: Call\.forward"):
+        y.backward()
+
+
+def test_our_reentrant_checkpoint_works_on_modules_and_closures():
+    net = nn.Linear(2, 2)
+    x = leaf(1.0, 2.0)
+    ad.utils.checkpoint.checkpoint(lambda t: net(t), x, use_reentrant=True).sum().backward()
+    assert net.weight.grad is not None
+    ad.utils.checkpoint.checkpoint(net, x, use_reentrant=True).sum().backward()
+
+
+def test_a_hidden_tensor_that_died_is_not_missed():
+    held, x = [leaf(2.0)], leaf(5.0)
+    y = Call.apply(lambda t: t * held[0], x)
+    gone = weakref.ref(held.pop())
+    assert gone() is None  # the node keeps nothing alive
+    y.backward()
+    assert x.grad.item() == 1
+
+
+def test_nothing_is_left_behind_on_the_hidden_tensor():
+    w, x = leaf(2.0), leaf(5.0)
+    node = weakref.ref(Checkpoint.apply(lambda t: t * w, x).grad_fn)
+    assert node() is None
+    y = Checkpoint.apply(lambda t: t * w, x)
+    y.backward()
+    assert not w._backward_hooks
+    gone = weakref.ref(y.grad_fn)
+    del y
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_result_without_a_gradient_loses_nothing():
+    class Mask(Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x * w
+            ctx.mark_non_differentiable(out)
+            return out
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise AssertionError
+
+    w = leaf(2.0)
+    assert not Mask.apply(ad.ones(1)).requires_grad
+    assert not Mask.apply(leaf(1.0)).requires_grad
