@@ -106,15 +106,15 @@ HiddenWatch::HiddenWatch(FunctionNode* n) : n_(n) {
   }
 }
 
+// The newest first. Another thread's pass may be going through the hooks by index: one that is not
+// the last is emptied rather than taken out.
 HiddenWatch::~HiddenWatch() {
-  for (Place& p : places_) {
-    auto& hooks = extra_of(p.at()).tensor_hooks;
-    for (size_t i = 0; i < hooks.size(); ++i) {
-      if (hooks[i].second != p.hooks.get()) continue;
-      hooks.erase(hooks.begin() + static_cast<std::ptrdiff_t>(i));
-      Py_DECREF(p.hooks.get());
-      break;
-    }
+  for (auto p = places_.rbegin(); p != places_.rend(); ++p) {
+    PyDict_Clear(p->hooks.get());
+    auto& hooks = extra_of(p->at()).tensor_hooks;
+    if (hooks.empty() || hooks.back().second != p->hooks.get()) continue;
+    hooks.pop_back();
+    Py_DECREF(p->hooks.get());
   }
 }
 
