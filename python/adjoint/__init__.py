@@ -38,6 +38,7 @@ from ._creation import meshgrid as meshgrid  # noqa: E402
 from ._creation import tensor as tensor  # noqa: E402
 from ._device import device as device  # noqa: E402
 from ._formats import channels_last as channels_last  # noqa: E402
+from ._formats import channels_last_3d as channels_last_3d  # noqa: E402
 from ._formats import contiguous_format as contiguous_format  # noqa: E402
 from ._formats import layout as layout  # noqa: E402
 from ._formats import memory_format as memory_format  # noqa: E402
@@ -76,6 +77,7 @@ if _TYPE_CHECKING:
     from ._alias import install_as_torch as install_as_torch
     from ._contraction import einsum as einsum
     from ._contraction import tensordot as tensordot
+    from ._gradient import gradient as gradient
     from ._serialization import load as load
     from ._serialization import save as save
     from .autograd.anomaly_mode import (
@@ -135,6 +137,7 @@ _LAZY_NAMES = {
     **dict.fromkeys(("command", "ctypes_function", "numpy_function", "scipy_callback"), "external"),
     "einsum": "_contraction",
     "explain_grad": "graph",
+    "gradient": "_gradient",
     "graph_report": "graph",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",

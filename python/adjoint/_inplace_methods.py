@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint import _core
+from adjoint import _core, _formats
 from adjoint._core import Tensor
+
+_FORMATS = (_formats.contiguous_format, _formats.channels_last, _formats.channels_last_3d)
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
@@ -20,12 +22,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     *sizes : int or sequence of int
         The new shape.
     memory_format
-        Taken for PyTorch's sake; elements always lie in row-major order afterwards.
+        The order of the axes in memory afterwards, by default row-major.
 
     Raises
     ------
     RuntimeError
-        The tensor requires grad, a size is negative, or a view would have to grow.
+        The tensor requires grad, a size is negative, a view would have to grow, or the shape does
+        not fit the memory format.
 
     Notes
     -----
@@ -39,14 +42,25 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     for size in shape:
         if size < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {shape}")
-    if shape == tuple(self.shape):
-        return self
-    return self._resize_to(shape)
+    strides = None
+    if memory_format is not None:
+        strides = _core.empty(shape, dtype=self.dtype, memory_format=memory_format).stride()
+    if shape != tuple(self.shape):
+        self._resize_to(shape)
+    if strides is not None and strides != self.stride():
+        self.as_strided_(shape, strides, self.storage_offset())
+    return self
 
 
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Give the tensor the shape of another, in place: see `resize_`."""
-    return resize_(self, tuple(other.shape))
+    """Give the tensor the shape of another, in place: see `resize_`.
+
+    With ``memory_format=preserve_format`` its axes then lie in memory as those of `other` do, if
+    that is one of the memory formats.
+    """
+    if memory_format is _formats.preserve_format:
+        memory_format = next((f for f in _FORMATS if other.is_contiguous(memory_format=f)), None)
+    return resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:

@@ -228,8 +228,8 @@ def complex_(self: Tensor) -> complex:
 
 
 def reversed_(self: Tensor) -> Tensor:
-    """The tensor with its first axis (of several: every axis) reversed."""
-    return self if self.dim() == 0 else _core.flip(self, list(range(self.dim())))
+    """The tensor with its first axis reversed."""
+    return self if self.dim() == 0 else _core.flip(self, [0])
 
 
 def new_tensor(
@@ -334,19 +334,35 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by ``callable(element)``. Slow, and without history."""
     if self.requires_grad:
         raise RuntimeError("apply_() can't be called on a tensor that requires grad")
-    values = [callable(v) for v in self.reshape(-1).tolist()]
-    self.copy_(_core._tensor(values, self.dtype).view(self.shape))
-    return self
+    return _replaced(self, [callable(v) for v in self.reshape(-1).tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace each element a by ``callable(a, b)``, b from ``tensor``. Slow, without history."""
-    if self.requires_grad or tensor.requires_grad:
-        raise RuntimeError("map_() can't be called on tensors that require grad")
-    others = tensor.expand(self.shape).reshape(-1).tolist()
-    values = [callable(a, b) for a, b in zip(self.reshape(-1).tolist(), others, strict=True)]
-    self.copy_(_core._tensor(values, self.dtype).view(self.shape))
-    return self
+    return _mapped("map_", self, (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element a by ``callable(a, b, c)``, b from `x`, c from `y`. Slow, no history."""
+    return _mapped("map2_", self, (x, y), callable)
+
+
+def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Any) -> Tensor:
+    if any(t.requires_grad for t in (self, *others)):
+        raise RuntimeError(f"{name}() can't be called on a tensor that requires grad")
+    if not callable(function):
+        raise TypeError(f"{name}(): '{type(function).__name__}' object is not callable")
+    columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *others)]
+    return _replaced(self, [function(*row) for row in zip(*columns, strict=True)])
+
+
+def _replaced(self: Tensor, values: list[Any]) -> Tensor:
+    """The tensor with these elements, which a user's function computed."""
+    made = _core._tensor(values, self.dtype)
+    if made is None:
+        kinds = sorted({type(value).__name__ for value in values})
+        raise TypeError(f"the function must return numbers, not {', '.join(kinds)}")
+    return self.copy_(made.view(self.shape))
 
 
 METHODS: dict[str, Any] = {
@@ -375,6 +391,7 @@ METHODS: dict[str, Any] = {
     "get_device": get_device,
     "apply_": apply_,
     "map_": map_,
+    "map2_": map2_,
     "is_cpu": property(lambda self: True, doc="True: adjoint computes on the CPU."),
     "layout": property(lambda self: strided, doc="``strided``: elements at regular steps."),
 }

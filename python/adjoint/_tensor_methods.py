@@ -99,6 +99,16 @@ def is_neg(self: Tensor) -> bool:
     return False
 
 
+def is_nonzero(self: Tensor) -> bool:
+    """Whether the only element differs from zero; a RuntimeError if there are more, or none."""
+    return bool(self)
+
+
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype not in (_core.bool, _core.uint8)
+
+
 def _unsafe(name: str) -> Callable[..., tuple[Tensor, ...]]:
     """A method that is loaded at its first use."""
 
@@ -119,6 +129,8 @@ METHODS: dict[str, Any] = {
     "unsafe_split_with_sizes": _unsafe("unsafe_split_with_sizes"),
     "is_conj": is_conj,
     "is_neg": is_neg,
+    "is_nonzero": is_nonzero,
+    "is_signed": is_signed,
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,

@@ -1,5 +1,6 @@
 // Changing the dtype: Tensor.to, Tensor.type, float(), double() and their like; and the attributes
 // real and imag. The work is done by the op _to_copy.
+#include "../ops/memory_format.h"
 #include "python.h"
 
 namespace adjoint {
@@ -29,13 +30,20 @@ void warn_of_lost_parts(DType from, DType to) {
                        "Casting complex values to real discards the imaginary part", 2));
 }
 
-PyObject* cast_to(PyObject* self, DType dtype, bool copy) {
-  Tensor t = self_tensor(self);
+// `format` is a memory_format or null: the order of the axes of the result, by default the
+// tensor's.
+PyObject* cast_to(PyObject* self, DType dtype, bool copy, PyObject* format = nullptr) {
+  Tensor t = self_tensor(self), result = t;
   if (t.dtype() != dtype) {
     warn_of_lost_parts(t.dtype(), dtype);
-    return to_python(op<"_to_copy">(t, dtype));
+    result = op<"_to_copy">(t, dtype);
+  } else if (copy) {
+    result = op<"clone">(t);
   }
-  if (copy) return to_python(op<"clone">(t));
+  Value wanted = format ? Value::object(format) : Value();
+  if (memory_format_of(wanted, MemoryFormat::Preserve) != MemoryFormat::Preserve)
+    result = op<"contiguous">(result, wanted);
+  if (!result.is(t)) return to_python(result);
   Py_INCREF(self);
   return self;
 }
@@ -50,6 +58,7 @@ bool truth(PyObject* o, const char* name) {
 struct Wanted {
   DType dtype;
   bool copy = false;
+  PyObject* format = nullptr;
 };
 
 void take_positional(PyObject* o, int& flags, Wanted& w) {
@@ -80,7 +89,9 @@ void take_keyword(const std::string& name, PyObject* o, Wanted& w) {
     w.copy = truth(o, "copy");
   } else if (name == "non_blocking") {
     truth(o, "non_blocking");
-  } else if (name != "memory_format") {
+  } else if (name == "memory_format") {
+    w.format = o;
+  } else {
     type_error("to() got an unexpected keyword argument '", name, "'");
   }
 }
@@ -95,7 +106,7 @@ PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keyw
     for (Py_ssize_t i = 0; i < n; ++i) take_positional(args[i], flags, w);
     for (Py_ssize_t i = 0; i < named; ++i)
       take_keyword(PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i)), args[n + i], w);
-    return cast_to(self, w.dtype, w.copy);
+    return cast_to(self, w.dtype, w.copy, w.format);
   });
 }
 
@@ -110,11 +121,12 @@ void check_keywords(const char* method, PyObject* keywords,
 }
 
 template <DType D>
-PyObject* named_cast(PyObject* self, PyObject* const*, Py_ssize_t n, PyObject* keywords) {
+PyObject* named_cast(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     if (n) type_error(name_of(D), "() takes no positional arguments; use .to(dtype)");
     check_keywords(name_of(D), keywords, {"memory_format"});
-    return cast_to(self, D, false);
+    bool given = keywords && PyTuple_GET_SIZE(keywords);
+    return cast_to(self, D, false, given ? args[0] : nullptr);
   });
 }
 

@@ -142,6 +142,24 @@ void check_placement(const Value& layout, const Value& device, const Value& pin_
   }
 }
 
+MemoryFormat memory_format_of(const Value& given, MemoryFormat otherwise) {
+  if (given.is_none()) return otherwise;
+  static constexpr std::pair<const char*, MemoryFormat> kFormats[] = {
+      {"torch.preserve_format", MemoryFormat::Preserve},
+      {"torch.contiguous_format", MemoryFormat::Contiguous},
+      {"torch.channels_last", MemoryFormat::ChannelsLast},
+      {"torch.channels_last_3d", MemoryFormat::ChannelsLast3d}};
+  if (given.kind() != Value::Object || given.python() == Py_None) return otherwise;
+  PyObject* o = given.python();
+  Object name = checked(PyObject_Str(o));
+  for (auto [text, format] : kFormats) {
+    if (std::strcmp(Py_TYPE(o)->tp_name, "memory_format") == 0 &&
+        PyUnicode_CompareWithASCIIString(name.get(), text) == 0)
+      return format;
+  }
+  type_error("argument 'memory_format' must be torch.memory_format, not ", Py_TYPE(o)->tp_name);
+}
+
 Tensor tensor_from_python(PyObject* data, const Value& dtype) {
   Survey s;
   PyObject* parents[kMaxDims + 1];

@@ -1,6 +1,7 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
 #include "../ops/batched.h"
+#include "../ops/memory_format.h"
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gc_list.h"
@@ -309,8 +310,20 @@ PyObject* storage_offset(PyObject* o, PyObject*) {
 PyObject* data_ptr(PyObject* o, PyObject*) {
   return PyLong_FromVoidPtr(as_tensor(o)->numel ? as_tensor(o)->data : nullptr);
 }
-PyObject* is_contiguous_(PyObject* o, PyObject*, PyObject*) {
-  return PyBool_FromLong(as_tensor(o)->flags & kContiguous);
+PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {
+  if (!keywords && PyTuple_GET_SIZE(args) == 0)
+    return PyBool_FromLong(as_tensor(o)->flags & kContiguous);
+  return guard([&]() -> PyObject* {
+    static const char* names[] = {"memory_format", nullptr};
+    PyObject* given = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$O:is_contiguous", const_cast<char**>(names),
+                                     &given))
+      throw PythonError();
+    MemoryFormat format = memory_format_of(Value::object(given), MemoryFormat::Contiguous);
+    if (format == MemoryFormat::Preserve)
+      runtime_error("preserve memory format is unsupported by is_contiguous");
+    return PyBool_FromLong(lies_in_format(self_of(o), format));
+  });
 }
 PyObject* is_floating_point(PyObject* o, PyObject*) {
   return PyBool_FromLong(is_floating(as_tensor(o)->dtype));
@@ -412,7 +425,8 @@ PyMethodDef methods[] = {
     {"storage_offset", storage_offset, METH_NOARGS, "Elements before the first, in the storage."},
     {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
     {"is_contiguous", reinterpret_cast<PyCFunction>(is_contiguous_), METH_VARARGS | METH_KEYWORDS,
-     "Whether elements lie row-major without gaps."},
+     "is_contiguous(*, memory_format=contiguous_format): whether elements lie in this order (by "
+     "default row-major) without gaps."},
     {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a real float."},
     {"is_complex", is_complex_, METH_NOARGS, "Whether the dtype is complex."},
     {"_is_view", is_view, METH_NOARGS, "Whether this is a view."},

@@ -1,10 +1,11 @@
 // How strided, broadcast and converted operands reach a contiguous loop.
 //
-// The shape is first simplified: axes of length one dropped, neighbours merged where every operand
-// steps through them evenly. Then work goes tile by tile: an operand that lies contiguously in the
-// wanted dtype is handed to the loop where it is; any other is gathered (and converted) into a tile
-// buffer that stays in L1, and an output scattered from one. So a kernel exists once, for
-// contiguous memory.
+// The shape is first simplified: axes of length one dropped, the rest put in the order in which
+// they lie in the output (a transposed result of a transposed operand is one run of memory),
+// neighbours merged where every operand steps through them evenly. Then work goes tile by tile: an
+// operand that lies contiguously in the wanted dtype is handed to the loop where it is; any other
+// is gathered (and converted) into a tile buffer that stays in L1, and an output scattered from
+// one. So a kernel exists once, for contiguous memory.
 #include "elementwise.h"
 
 #include <atomic>
@@ -33,7 +34,35 @@ struct Plan {
   bool all_flat;
 };
 
+// Whether the output's axes lie in memory in another order than the shape has them. An output that
+// visits a place twice is left alone: there the order of the visits matters.
+bool out_of_order(const Plan& p) {
+  const Dims& strides = p.operand[0].strides;
+  bool out = false;
+  int64_t outer = INT64_MAX;
+  for (int i = 0; i < p.shape.size(); ++i) {
+    if (p.shape[i] == 1) continue;
+    if (strides[i] <= 0) return false;
+    out |= strides[i] > outer;
+    outer = strides[i];
+  }
+  return out;
+}
+
+// Sorts the axes by the output's strides, outermost first.
+void put_in_order(Plan& p) {
+  const Dims& strides = p.operand[0].strides;
+  for (int i = 1; i < p.shape.size(); ++i) {
+    for (int j = i; j > 0 && strides[j - 1] < strides[j]; --j) {
+      std::swap(p.shape[j - 1], p.shape[j]);
+      for (int k = 0; k < p.count; ++k)
+        std::swap(p.operand[k].strides[j - 1], p.operand[k].strides[j]);
+    }
+  }
+}
+
 void simplify(Plan& p) {
+  if (out_of_order(p)) put_in_order(p);
   Dims shape;
   Dims strides[kMaxOperands];
   for (int i = 0; i < p.shape.size(); ++i) {

@@ -684,7 +684,7 @@ const Entry kTable[] = {
      "_alias tril triu zero zeros_like ones_like empty_like full_like _ones_like view.dtype",
      direct},
     {"flip rot90 transpose squeeze.dim squeeze.dims sum mean var std linalg_vector_norm logsumexp "
-     "nansum amax amin all.dim any.dim count_nonzero max.dim min.dim median.dim nanmedian.dim "
+     "nansum amax amin all.dim any.dim count_nonzero max.dim min.dim median.dim nanmedian.dim mode "
      "cumsum cumprod logcumsumexp cummax cummin prod.dim select slice narrow unbind split "
      "split_with_sizes diagonal unfold softmax log_softmax _softmax_backward "
      "_log_softmax_backward sort argsort topk kthvalue gather scatter scatter.value scatter_add "

@@ -3,6 +3,7 @@
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
 #include "batched.h"
+#include "memory_format.h"
 #include "op.h"
 
 namespace adjoint {
@@ -50,6 +51,12 @@ Tensor contiguous(const Tensor& t) {
   return copy;
 }
 
+static Tensor copy_in(MemoryFormat format, const Tensor& t) {
+  Tensor copy = empty_like(t, t.dtype(), format);
+  copy_into(copy, t);
+  return copy;
+}
+
 Tensor cast(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
   Tensor copy = empty_like(t, dtype);
@@ -66,21 +73,28 @@ Tensor scalar_tensor(const Value& v, DType dtype) {
   return t;
 }
 
-static const Op& clone_ = def("clone(input, *, memory_format: any? = None)",
-                              "A copy of the tensor, in memory of its own.")
-                              .forward([](Call& c) -> Value {
-                                Tensor t = c.tensor(0), copy = empty_like(t, t.dtype());
-                                copy_into(copy, t);
-                                return copy;
-                              })
-                              .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
-                              .linear()
-                              .no_out();
+static const Op& clone_ =
+    def("clone(input, *, memory_format: any? = None)",
+        "A copy of the tensor, in memory of its own; `memory_format` is the "
+        "order of its axes there, by default that of the tensor.")
+        .forward([](Call& c) -> Value {
+          return copy_in(memory_format_of(c[1], MemoryFormat::Preserve), c.tensor(0));
+        })
+        .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
+        .linear()
+        .no_out();
 
 static const Op& contiguous_ =
     def("contiguous(input, *, memory_format: any? = None)",
-        "The tensor itself if it is row-major in memory, otherwise a copy that is.")
-        .forward([](Call& c) -> Value { return contiguous(c.tensor(0)); })
+        "The tensor itself if it is row-major in memory (or in the order of `memory_format`), "
+        "otherwise a copy that is.")
+        .forward([](Call& c) -> Value {
+          MemoryFormat format = memory_format_of(c[1], MemoryFormat::Contiguous);
+          if (format == MemoryFormat::Preserve)
+            runtime_error("preserve memory format is unsupported by the contiguous operator");
+          if (lies_in_format(c.tensor(0), format)) return c.tensor(0);
+          return copy_in(format, c.tensor(0));
+        })
         .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
         .linear()
         .no_out()

@@ -95,7 +95,7 @@ template <int Number>
 Value constant_like(Call& c) {
   Options options(c, 1);
   Tensor like = c.tensor(0);
-  return options.finish(filled(empty_like(like, options.dtype(like.dtype())), Value(Number)));
+  return options.finish(filled(options.like(like), Value(Number)));
 }
 
 template <int Number>
@@ -143,7 +143,12 @@ static const Op& empty_ =
         "A tensor of the given size whose values are whatever the memory held.")
         .forward([](Call& c) -> Value {
           Options options(c, 1);
-          return options.finish(empty(c.ints(0), options.dtype(default_dtype())));
+          DType dtype = options.dtype(default_dtype());
+          MemoryFormat format = memory_format_of(c[6], MemoryFormat::Contiguous);
+          if (format == MemoryFormat::Contiguous) return options.finish(empty(c.ints(0), dtype));
+          checked_numel(c.ints(0), item_size(dtype));
+          return options.finish(
+              empty_strided(c.ints(0), strides_in_format(c.ints(0), format), dtype));
         })
         .function_only();
 
@@ -185,21 +190,20 @@ static const Op& empty_like_ =
         .forward([](Call& c) -> Value {
           Options options(c, 1);
           Tensor like = c.tensor(0);
-          return options.finish(empty_like(like, options.dtype(like.dtype())));
+          return options.finish(options.like(like));
         })
         .function_only()
         .no_out();
 
-static const Op& full_like_ =
-    def("full_like(input, fill_value: Scalar, " ADJOINT_LIKE_OPTIONS,
-        "A tensor like `input` filled with one value.")
-        .forward([](Call& c) -> Value {
-          Options options(c, 2);
-          Tensor like = c.tensor(0);
-          return options.finish(filled(empty_like(like, options.dtype(like.dtype())), c[1]));
-        })
-        .function_only()
-        .no_out();
+static const Op& full_like_ = def("full_like(input, fill_value: Scalar, " ADJOINT_LIKE_OPTIONS,
+                                  "A tensor like `input` filled with one value.")
+                                  .forward([](Call& c) -> Value {
+                                    Options options(c, 2);
+                                    Tensor like = c.tensor(0);
+                                    return options.finish(filled(options.like(like), c[1]));
+                                  })
+                                  .function_only()
+                                  .no_out();
 
 static const Op& new_zeros_ =
     def("new_zeros(input, size: int[*], " ADJOINT_OPTIONS,

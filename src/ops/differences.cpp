@@ -32,6 +32,13 @@ Value diff_forward(Call& c) {
       runtime_error("diff expects prepend or append to be the same dimension as input, got ",
                     piece.ndim(), " and ", t.ndim());
     }
+    for (int d = 0; d < t.ndim(); ++d) {
+      if (d == axis || piece.size(d) == t.size(d)) continue;
+      runtime_error(
+          "diff expects the shape of tensor to prepend or append to match that of input except "
+          "along the differencing dimension; input.size(",
+          d, ") = ", t.size(d), ", but got tensor.size(", d, ") = ", piece.size(d));
+    }
   }
   if (pieces.size() > 1) t = op<"cat">(std::move(pieces), axis);
   if (n == 0) return op<"clone">(t);

@@ -3,6 +3,7 @@
 #include "../kernels/convert.h"
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
+#include "../tensor/layout.h"
 #include "reuse.h"
 
 namespace adjoint {
@@ -74,26 +75,43 @@ Dims broadcast_strides(const TensorObject* t, int ndim) {
   return s;
 }
 
-// Where every tensor operand has the same dense strides, the result has them too, as in PyTorch.
-Tensor new_result(const Value* v, int count, Span shape, DType dtype) {
-  const TensorObject* first = nullptr;
-  for (int i = 0; i < count; ++i) {
-    if (!v[i].is_tensor() || v[i].object()->ndim == 0) continue;
-    const TensorObject* t = v[i].object();
-    if (!(Span{t->shape, t->ndim} == shape)) return empty(shape, dtype);
-    if (first && std::memcmp(t->strides, first->strides, t->ndim * sizeof(int64_t)) != 0) {
-      return empty(shape, dtype);
-    }
-    first = t;
-  }
-  if (!first || (first->flags & kContiguous)) return empty(shape, dtype);
-  return empty_like(Tensor::borrow(const_cast<TensorObject*>(first)), dtype);
-}
-
 struct Broadcast {
   Dims shape;
   DType common;
 };
+
+bool is_where(const Kernel& kernel) { return std::strcmp(kernel.name, "where") == 0; }
+
+// A new result, in the memory order that Note [Memory order of results] chooses. An operand of
+// another dtype counts as the copy in the common one that PyTorch would make of it first; the
+// condition of `where` is not converted.
+Tensor new_result(const Kernel& kernel, const Value* v, int count, const Broadcast& b,
+                  DType result) {
+  Lying lying[kMaxOperands];
+  Dims copied[kMaxOperands];
+  int tensors = 0;
+  bool contiguous = true, alike = true;  // all of the result's shape, and with strides that agree
+  for (int i = 0; i < count; ++i) {
+    if (!v[i].is_tensor()) {  // a number counts as a tensor without axes
+      contiguous &= b.shape.empty();
+      alike &= b.shape.empty();
+      continue;
+    }
+    const TensorObject* t = v[i].object();
+    Lying& l = lying[tensors++] = {{t->shape, t->ndim}, {t->strides, t->ndim}};
+    if (!(t->flags & kContiguous) && t->dtype != b.common && !(i == 0 && is_where(kernel))) {
+      copied[i] = strides_of_copy(l);
+      l.strides = copied[i];
+    }
+    bool whole = l.shape == Span(b.shape);
+    contiguous &= whole && is_contiguous(l.shape, l.strides, t->numel);
+    alike &= whole && l.strides == lying[0].strides;
+  }
+  if (contiguous) return empty(b.shape, result);
+  if (alike && is_dense(b.shape, lying[0].strides))
+    return empty_strided(b.shape, lying[0].strides, result);
+  return empty_strided(b.shape, strides_in_order_of(b.shape, lying, tensors), result);
+}
 
 Broadcast broadcast(const Value* v, int count, Promotion p) {
   Broadcast b;
@@ -146,7 +164,7 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
   if (out)
     check_destination(to, b, result, op_name);
   else if (!to)
-    to = new_result(v, count, b.shape, result);
+    to = new_result(kernel, v, count, b, result);
 
   Operand operand[kMaxOperands];
   DType wanted[kMaxOperands];
@@ -172,10 +190,8 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
     }
   }
   // The condition of `where` is bool whatever the others are.
-  if (count == 3 && v[0].is_tensor() && v[0].object()->dtype == DType::Bool &&
-      std::strcmp(kernel.name, "where") == 0) {
+  if (count == 3 && v[0].is_tensor() && v[0].object()->dtype == DType::Bool && is_where(kernel))
     wanted[1] = DType::Bool;
-  }
   int64_t n = to.numel();
   bool fine;
   {

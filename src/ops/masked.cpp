@@ -38,10 +38,9 @@ Value masked_fill_forward(Call& c) {
   }
   value = value ? cast(value, t.dtype()) : scalar_tensor(c[2], t.dtype());
   Dims shape = broadcast_shapes(t.shape(), mask.shape());
+  bool fits = c.out && Span(shape) == c.out.shape() && c.out.dtype() == t.dtype();
   Tensor out =
-      c.out && Span(shape) == c.out.shape() && c.out.dtype() == t.dtype()
-          ? c.out
-          : (Span(shape) == t.shape() ? empty_like(t, t.dtype()) : empty(shape, t.dtype()));
+      fits ? c.out : empty(shape, t.dtype());  // row-major whatever the input, as PyTorch's
   mask = apart(mask, out);
   value = apart(value, out);
   if (out.numel() == 0) return out;

@@ -1,6 +1,7 @@
 // The keyword arguments that all functions that make tensors share: dtype, layout, device,
 // requires_grad, pin_memory. Read next: creation.cpp.
 #pragma once
+#include "memory_format.h"
 #include "op.h"
 
 // Stands at the end of a schema; the options of a call are found from the position of `dtype`.
@@ -28,6 +29,11 @@ class Options {
     return c_[first_].is_none() ? otherwise : c_[first_].dtype();
   }
   bool has_dtype() const { return !c_[first_].is_none(); }
+  // An uninitialised tensor like another, for the options of a function that takes a model.
+  Tensor like(const Tensor& model) const {
+    return empty_like(model, dtype(model.dtype()),
+                      memory_format_of(c_[first_ + 4], MemoryFormat::Preserve));
+  }
   // The finished tensor, as a leaf if one is wanted.
   Value finish(const Tensor& t) const {
     if (!c_.flag(first_ + 3)) return t;

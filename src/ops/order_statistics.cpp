@@ -1,5 +1,5 @@
-// Values at a rank: median, nanmedian and quantiles. All of them sort and then pick, so that NaN
-// comes last (kernels/sorting.h). Read next: sorting.cpp.
+// Values at a rank: median, nanmedian, mode and quantiles. All of them sort and then pick, so that
+// NaN comes last (kernels/sorting.h). Read next: sorting.cpp.
 #include "op.h"
 #include "reduce_forward.h"
 #include "reduce_tangent.h"
@@ -50,16 +50,49 @@ Value median_of_all(Call& c, bool skip_nan) {
   return op<"reshape">(medians(flat, 0, skip_nan)[0], Dims{});
 }
 
-Value median_along(Call& c, bool skip_nan) {
+// The last place of the longest run of equals in each sorted row; of equally long ones, the first.
+Tensor ends_of_longest_runs(T in_order, int axis) {
+  int64_t n = in_order.size(axis);
+  Tensor rows = op<"movedim">(in_order, Dims{axis}, Dims{-1});
+  Tensor same = contiguous(op<"eq">(op<"slice">(rows, -1, 1, n), op<"slice">(rows, -1, 0, n - 1)));
+  Dims shape(rows.shape());
+  shape.back() = 1;
+  Tensor ends = empty(shape, DType::Int64);
+  for (int64_t row = 0; row < ends.numel(); ++row) {
+    const bool* like_next = same.data<bool>() + row * (n - 1);
+    int64_t longest = 0, length = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      ++length;
+      if (i < n - 1 && like_next[i]) continue;
+      if (length > longest) {
+        longest = length;
+        ends.data<int64_t>()[row] = i;
+      }
+      length = 0;
+    }
+  }
+  return op<"movedim">(ends, Dims{-1}, Dims{axis});
+}
+
+// The most frequent value of each run of a tensor with axes and its last place, the axis kept.
+Tensors modes(T t, int axis) {
+  GradMode off(false);
+  Tensors in_order = op<"sort">(t, axis).tensors();
+  Tensor at = ends_of_longest_runs(in_order[0], axis);
+  return {op<"gather">(in_order[0], axis, at).tensor(),
+          op<"gather">(in_order[1], axis, at).tensor()};
+}
+
+template <class F>
+Value found_along(Call& c, F&& find) {
   Tensor t = c.tensor(0);
-  require_ranks(t, c.op.name.c_str());
   int axis = wrap_dim(c.integer(1), t.ndim());
   if (t.ndim() && t.size(axis) == 0) {
     index_error(c.op.name, "(): Expected reduction dim ", axis, " to have non-zero size.");
   }
   GradMode off(false);
   Tensor line = t.ndim() ? t : op<"reshape">(t, Dims{1}).tensor();
-  Tensors found = medians(line, axis, skip_nan);
+  Tensors found = find(line, axis);
   bool kept = t.ndim() && c.flag(2);
   for (Tensor& x : found) {
     if (kept) continue;
@@ -68,6 +101,11 @@ Value median_along(Call& c, bool skip_nan) {
     x = on_storage(x->storage, shape, contiguous_strides(shape), 0, x.dtype());
   }
   return found;
+}
+
+Value median_along(Call& c, bool skip_nan) {
+  require_ranks(c.tensor(0), c.op.name.c_str());
+  return found_along(c, [=](T t, int axis) { return medians(t, axis, skip_nan); });
 }
 
 // Equals share the gradient; so do NaNs where one of them is the median.
@@ -216,6 +254,19 @@ static const Op& nanmedian_dim_ =
         .jvp(taken_tangent)
         .results({"values", "indices"})
         .node("NanmedianBackward1");
+
+static const Op& mode_ =
+    def("mode(input, dim: int = -1, keepdim: bool = False)",
+        "The most frequent values along an axis, the smallest of equally frequent ones, and where "
+        "they stand last. A NaN equals nothing.")
+        .forward([](Call& c) {
+          if (is_complex(c.tensor(0).dtype()))
+            not_implemented("\"mode\" not implemented for '", c.tensor(0).dtype(), "'");
+          return found_along(c, modes);
+        })
+        .vjp(output(1), back_along)
+        .jvp(taken_tangent)
+        .results({"values", "indices"});
 
 static const Op& quantile_ =
     def("quantile(input, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: "

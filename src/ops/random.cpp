@@ -173,8 +173,7 @@ static const Op& rand_like_ = def("rand_like(input, " RANDOM_LIKE_OPTIONS,
                                   "Numbers drawn uniformly from [0, 1), in a tensor like `input`.")
                                   .forward([](Call& c) -> Value {
                                     Options options(c, 2);
-                                    Tensor t =
-                                        empty_like(c.tensor(0), options.dtype(c.tensor(0).dtype()));
+                                    Tensor t = options.like(c.tensor(0));
                                     return options.finish(uniform(generator_of(c[1]), t, 0, 1));
                                   })
                                   .function_only()
@@ -184,7 +183,7 @@ static const Op& randn_like_ =
         "Numbers drawn from the standard normal distribution, in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
-          Tensor t = empty_like(c.tensor(0), options.dtype(c.tensor(0).dtype()));
+          Tensor t = options.like(c.tensor(0));
           return options.finish(normal(generator_of(c[1]), t, 0, 1));
         })
         .function_only()
@@ -194,7 +193,7 @@ static const Op& randint_like_ =
         "Integers drawn uniformly from [0, high), in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 3);
-          Tensor t = empty_like(c.tensor(0), options.dtype(c.tensor(0).dtype()));
+          Tensor t = options.like(c.tensor(0));
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(1)));
         })
         .function_only()
@@ -204,7 +203,7 @@ static const Op& randint_like_low_ =
         "Integers drawn uniformly from [low, high), in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 4);
-          Tensor t = empty_like(c.tensor(0), options.dtype(c.tensor(0).dtype()));
+          Tensor t = options.like(c.tensor(0));
           return options.finish(integers(generator_of(c[3]), t, c.integer(1), c.integer(2)));
         })
         .function_only()

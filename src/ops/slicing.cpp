@@ -234,11 +234,20 @@ static const Op& tensor_split_tensor_ =
         "The same, with the number of parts or the indices in a tensor of int64.")
         .forward([](Call& c) -> Value {
           Tensor at = contiguous(c.tensor(1));
-          if (at.dtype() != DType::Int64 || at.ndim() > 1) {
+          if (at.dtype() != DType::Int64) {
+            constexpr const char* kNames[kDTypes] = {
+                // PyTorch's older ones
+                "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
+                "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+            runtime_error(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
+                kNames[static_cast<int>(at.dtype())]);
+          }
+          if (at.ndim() > 1) {
             runtime_error(
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                "one-dimensional int64 tensor, but got ",
-                at.ndim(), " dims of ", at.dtype());
+                "one-dimensional tensor, but got a tensor with ",
+                at.ndim(), " dims");
           }
           const auto* first = reinterpret_cast<const int64_t*>(at->data);
           if (at.ndim() == 0) return op<"tensor_split">(c.tensor(0), *first, c.integer(2));

@@ -199,12 +199,6 @@ Tensor zeros(Span shape, DType dtype) {
   return t;
 }
 
-Tensor empty_like(const Tensor& like, DType dtype) {
-  if (like.contiguous() || !is_dense(like.shape(), like.strides()))
-    return empty(like.shape(), dtype);
-  return empty_strided(like.shape(), like.strides(), dtype);
-}
-
 namespace {
 
 // A header with the geometry of a contiguous tensor of at most six axes.

@@ -104,7 +104,11 @@ def test_making_and_asking(row: Row) -> None:
     (lambda: grad.set_(f), RuntimeError, "fix: wrap the change in `with no_grad():`"),
     (lambda: f.pin_memory(), RuntimeError, "accelerator device when none is available"),
     (lambda: grad.apply_(abs), RuntimeError, "apply_() can't be called on a tensor that requires"),
-    (lambda: grad.map_(grad, max), RuntimeError, "map_() can't be called on tensors that require"),
+    (
+        lambda: grad.map_(grad, max),
+        RuntimeError,
+        "map_() can't be called on a tensor that requires",
+    ),
     (lambda: grad.resize_(3), RuntimeError, "use detach(), or reshape()"),
     (lambda: f.clone().resize_(-1), RuntimeError, "negative dimension -1"),
     (lambda: f.clone().resize_("a"), TypeError, "must be a tuple of ints"),

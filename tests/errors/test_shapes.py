@@ -95,6 +95,11 @@ def test_axes(row: Row) -> None:
     (lambda: v.chunk(0), RuntimeError, "`chunks` to be greater than 0, got: 0"),
     (lambda: s.tensor_split(2), RuntimeError, "tensor_split expected at least a 1-dimensional"),
     (lambda: s.tensor_split((1,)), RuntimeError, "tensor_split expected at least a 1-dimensional"),
+    (lambda: v.tensor_split(s), RuntimeError, "to have dtype of long, but got Float"),
+    (lambda: v.tensor_split(m.long()), RuntimeError, "one-dimensional tensor, but got a tensor wi"),
+    (lambda: m.diff(prepend=v[None]), RuntimeError, "to match that of input except along the diff"),
+    (lambda: none.mode(), IndexError, "mode(): Expected reduction dim 0 to have non-zero size"),
+    (lambda: m.cfloat().mode(), NotImplementedError, '"mode" not implemented for'),
     (lambda: v.tensor_split(0), RuntimeError, "number of sections must be larger than 0, got 0"),
     (lambda: v.tensor_split(2**27), RuntimeError, "parts can be kept, got 134217728"),
     (

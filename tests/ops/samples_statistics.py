@@ -57,6 +57,10 @@ LEVELS = [
 ]
 STATISTICS = [
     Op("median", MEDIANS, "ifh"), Op("nanmedian", MEDIANS, "ifh"),
+    Op("mode", [
+        S(wide(5)), S(I(3, 1, 3, 2, 1)), S(I(0, 1, 1, 0, 1, 1).reshape(2, 3), 0),
+        S(wide(2, 3, 4), 1, True), S(wide(), 0), S(wide(0, 3), 1), S(wide(3, 4), dim=0),
+    ], "ifh"),
     Op("quantile", LEVELS, "f", ulps=16), Op("nanquantile", LEVELS, "f", ulps=16),
     Op("cov", [
         S(R(3, 5)), S(R(5)), S(R(3, 5), correction=0), S(R(3, 5), fweights=I(1, 2, 0, 3, 1)),
@@ -144,6 +148,23 @@ def median(skip_nan: bool) -> Callable[..., Any]:
         return (values, at) if keepdim else (values.squeeze(dim), at.squeeze(dim))
 
     return reference
+
+
+def mode(x: Array, dim: int = -1, keepdim: bool = False) -> Any:
+    """The smallest of the most frequent values, at its last place."""
+
+    def place(run: Array) -> int:
+        values, counts = np.unique(run, return_counts=True)
+        return int(np.flatnonzero(run == values[np.argmax(counts)])[-1])
+
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    if x.size == 0:
+        gone = np.sum(x, axis=dim, keepdims=keepdim)
+        return gone, gone.astype(np.int64)
+    at = np.expand_dims(np.apply_along_axis(place, dim, x), dim)
+    values = np.take_along_axis(x, at, dim)
+    return (values, at) if keepdim else (values.squeeze(dim), at.squeeze(dim))
 
 
 def quantile(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,8 +266,9 @@ def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 STATISTICAL: dict[str, Callable[..., Any]] = {
-    "median": median(False), "nanmedian": median(True), "quantile": quantile(np.quantile),
-    "nanquantile": quantile(np.nanquantile), "cov": cov, "cov_weighted": cov,
+    "median": median(False), "nanmedian": median(True), "mode": mode,
+    "quantile": quantile(np.quantile), "nanquantile": quantile(np.nanquantile), "cov": cov,
+    "cov_weighted": cov,
     "corrcoef": corrcoef, "cdist": cdist, "renorm": renorm, "renorm_largest": renorm,
     "diagonal_scatter": diagonal_scatter, "index_reduce": index_reduce,
     "addr": lambda x, a, b, beta=1, alpha=1: added(x, np.outer(a, b), beta, alpha),

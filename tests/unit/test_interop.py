@@ -421,3 +421,25 @@ def test_set_lets_old_graphs_and_the_tensor_go():
     gone = weakref.ref(y)
     del y
     assert gone() is None
+
+
+def test_functions_are_mapped_over_elements() -> None:
+    x = ad.arange(4.0).view(2, 2)
+    assert x.clone().map_(ad.tensor([10.0, 20.0]), lambda a, b: a + b).tolist() == [
+        [10, 21],
+        [12, 23],
+    ]
+    mapped = x.clone().map2_(ad.tensor([1.0, 2.0]), ad.tensor([[3.0]]), lambda a, b, c: a + b * c)
+    assert mapped.tolist() == [[3, 7], [5, 9]]
+    with pytest.raises(TypeError, match="must return numbers, not str"):
+        x.apply_(lambda a: "text")
+    with pytest.raises(TypeError, match="not callable"):
+        x.map_(x, "text")
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.map2_(x, ad.rand(1, requires_grad=True), lambda a, b, c: a)
+    assert x.tolist() == [[0, 1], [2, 3]]
+
+
+def test_reversed_turns_the_first_axis_only() -> None:
+    assert reversed(ad.arange(4).view(2, 2)).tolist() == [[2, 3], [0, 1]]
+    assert reversed(ad.tensor(3)).item() == 3
