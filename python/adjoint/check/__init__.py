@@ -1,6 +1,7 @@
 """Is this derivative right? ``adjoint.check(f, *x)`` answers with a report.
 
-The module can be called: ``adjoint.check(...)`` is ``adjoint.check.check(...)``.
+The module can be called: ``adjoint.check(...)`` is ``adjoint.check.check(...)``, whose arguments
+``help(adjoint.check.check)`` explains.
 
 - ``_check.py`` - the function itself: prepares inputs, runs both orders
 - ``_subject.py`` - the function under test as a map of flat vectors (on gradcheck's `Problem`)

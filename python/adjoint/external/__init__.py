@@ -1,7 +1,8 @@
 """Externals: gradients through code that autograd cannot see.
 
 ``ad.external(f)`` gives a function of NumPy arrays a derivative: by differences, given, or derived
-from what is given. The package is called like the function of its name. Read next: _external.py.
+from what is given. The package is called like the function of its name;
+``help(ad.external.external)`` explains the arguments. Read next: _external.py.
 """
 
 from __future__ import annotations
