@@ -65,6 +65,13 @@ def test_a_filled_grad_needs_no_word_about_none() -> None:
     assert "is None" not in found.text
 
 
+def test_a_result_whose_graph_was_freed_is_explained_without_a_warning() -> None:
+    h = leaf(1.0) * 2
+    loss = (h * h).sum()
+    loss.backward()
+    assert "h.grad stays None all the same" in str(ad.explain_grad(loss, h))
+
+
 def test_a_grad_reset_after_backward_is_told_from_one_never_computed() -> None:
     x = leaf(1.0)
     loss = x.exp()

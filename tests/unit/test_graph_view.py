@@ -392,3 +392,20 @@ def test_a_part_keeps_the_parents_of_its_nodes() -> None:
     assert [n.op for n in exp.parents[0].parents] == ["sum"]
     del part
     assert exp.parents == []
+
+
+def test_the_variables_of_a_caller_that_lives_on_are_not_held() -> None:
+    x = ad.ones(2, requires_grad=True)
+    y = x * 2
+    node = weakref.ref(y.grad_fn)
+    assert str(ad.graph(y)).startswith("graph of y")
+    ad.explain_grad(y.sum(), x)
+    del y
+    assert node() is None
+
+
+def test_what_locals_gave_is_left_alone() -> None:
+    x = ad.ones(2, requires_grad=True)
+    mine = locals()
+    assert "leaf x" in str(ad.graph(x * 2))
+    assert mine["x"] is x

@@ -187,7 +187,8 @@ def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: 
         f"{cls.__name__}.apply: {where}, a tensor that requires grad, is hidden in an "
         f"object of class {kind}, where it would silently get no gradient.\n"
         f"  fix: pass {what} as an argument of its own, {remedy}, or pass "
-        f"{what}.detach() if it needs no gradient"
+        f"{what}.detach() if it needs no gradient; if forward does not read it, or backward sees "
+        "to its gradient in another way, set allow_hidden_tensors = True in the class"
     )
 
 

@@ -7,6 +7,7 @@ itself is in ``src/graph``; PyTorch's functions on it are in ``adjoint.autograd.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType, ModuleType
@@ -121,10 +122,12 @@ def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) ->
                 )
             found.setdefault(id(value), name)
         return found
-    scopes = [frame.f_locals]
-    if frame.f_globals is not frame.f_locals:
-        scopes.append(frame.f_globals)
-    values = [item for s in scopes for item in list(s.items()) if _is_name(item[0])]
+    variables = list(frame.f_globals.items())
+    if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function's, not a module's
+        variables = [*_local_variables(frame), *variables]
+    elif frame.f_globals is not frame.f_locals:
+        variables = [*frame.f_locals.items(), *variables]
+    values = [item for item in variables if _is_name(item[0])]
     for name, value in values:
         if isinstance(value, Tensor):
             found.setdefault(id(value), name)
@@ -134,6 +137,25 @@ def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) ->
             for path, parameter in value.named_parameters():
                 found.setdefault(id(parameter), f"{name}.{path}")
     return found
+
+
+def _local_variables(frame: FrameType) -> list[tuple[str, Any]]:
+    """The variables of a function, without keeping them.
+
+    Before Python 3.13 a frame holds the dict it gave out as ``f_locals`` to its end, and with it
+    graphs whose variables are gone since. What is in there from the function's own variables is
+    taken out again, unless somebody else, such as a caller of ``locals()``, has the dict too.
+    """
+    local: Any = frame.f_locals
+    found = list(local.items())
+    if type(local) is dict and sys.getrefcount(local) <= _FRAME_ONLY:
+        code = frame.f_code
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            local.pop(name, None)
+    return found
+
+
+_FRAME_ONLY = 3  # references to the dict of a frame: the frame, a variable, an argument
 
 
 def _is_name(name: str) -> bool:

@@ -243,7 +243,8 @@ class _Case:
         return "flows", [], [f"{what} is there: {_summary(seen.grad)}."]
 
     def stored_verdict(self, what: str) -> tuple[str, list[GraphNode], list[str]]:
-        grad = self.x.grad
+        # A result that does not keep its gradient would warn that it is asked for.
+        grad = self.x.grad if self.x.is_leaf or self.x.retains_grad else None
         if grad is None:
             return "flows", [], [f"{what} can be computed: a path leads there."]
         gone = (
