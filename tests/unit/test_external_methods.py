@@ -182,7 +182,7 @@ def test_a_sparse_jacobian_costs_its_colours() -> None:
     assert f.cost(x).vjp == 6
     expected = np.diag(-4 * x.detach().numpy()) + np.eye(n, k=1) + np.eye(n, k=-1)
     np.testing.assert_allclose(f.jacobian(x).numpy(), expected, atol=1e-8)
-    assert f.evaluator.count == 1 + 6 + 2
+    assert f.evaluator.count == 1 + 6 + 3
 
 
 def test_a_pattern_that_misses_entries_is_found() -> None:

@@ -24,6 +24,7 @@ from ._jacobian import Dense, Jacobian, from_user
 from ._methods import jacobian_error, numerical_jacobian
 from ._outputs import Outputs, owned
 from ._problem import Problem
+from ._repeats import verify_repeats
 from ._steps import Steps, slope
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class Derivatives:
             return self._given_jvp(v)
         cheap = external.differences and external.derivative in ("central", "richardson")
         if self._jacobian is None and cheap and not external.elementwise:
+            verify_repeats(external, self.point, self.steps())
             return directional(self.point, self.steps(), v)
         return self.jacobian().push(v)
 

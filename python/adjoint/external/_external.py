@@ -22,7 +22,8 @@ from ._evaluate import Evaluator
 from ._function import ExternalFunction
 from ._methods import NAMES, evaluations
 from ._outputs import tensor_dtype
-from ._probe import PAIRS
+from ._probe import PAIRS, ROUGH
+from ._repeats import looks_at_repeats
 from ._workers import Workers
 
 __all__ = ["Cost", "External", "external", "numpy_function"]
@@ -259,18 +260,19 @@ def _cost(e: External, n: int, arrays: int) -> Cost:
         colours = ColouredPattern(e.sparsity, tuple(shape), e.name).count
     vjp = evaluations(e, n, arrays, colours)
     jvp = 2 if e.derivative in ("central", "richardson") and not e.elementwise else vjp
-    first = 0
+    first = int(looks_at_repeats(e))
     if e.elementwise:
-        first = (
+        first += (
             2 * arrays
             if n > 64 * arrays
             else 2 * arrays * max(n // max(arrays, 1) - 1, 0).bit_length()
         )
     elif e.derivative == "complex-step" or e.sparsity is not None:
-        first = 2
+        first += 2
     if (
         e.probes
         and e.step is None
+        and (e.noise or 0.0) < ROUGH
         and not e.elementwise
         and e.derivative not in ("complex-step", "richardson")
     ):
@@ -362,6 +364,7 @@ def external(
         (low, high) that is never left. One for all inputs, or a dict by argument or path.
     noise
         The relative error of the outputs, if larger than their dtype's: 1e-6 for text of 6 digits.
+        A function that returns other values for the same input is refused without it.
     probe
         Whether the first derivative looks at the function to choose its steps.
     directions, seed

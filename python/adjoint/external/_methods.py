@@ -16,6 +16,7 @@ from ._elementwise import elementwise, verify_elementwise
 from ._jacobian import Jacobian
 from ._probe import probe
 from ._problem import Problem
+from ._repeats import verify_repeats
 from ._richardson import ROUNDS, richardson
 from ._spsa import spsa
 from ._steps import Steps
@@ -49,6 +50,7 @@ def jacobian_error(external: External, noise: float) -> float:
 def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
     """The Jacobian of a problem by the external's method."""
     rng = np.random.default_rng(external.seed)
+    verify_repeats(external, problem, steps)
     if external.elementwise:
         return _elementwise(external, problem, steps, rng)
     if external.sparsity is not None:

@@ -19,11 +19,12 @@ from ._steps import Steps
 if TYPE_CHECKING:
     from ._external import External
 
-__all__ = ["PAIRS", "probe"]
+__all__ = ["PAIRS", "ROUGH", "probe"]
 
 PAIRS = 5  # evaluated, as a rule, per input array
 _RATIO = 10.0
 _LARGEST, _SMALLEST = 0.3, 1e-13
+ROUGH = 1e-3  # noise of which all slopes are made, but for those of the longest steps
 _UNSETTLED = 0.03  # slopes further apart than this, relative to their size, have not converged
 
 
@@ -31,6 +32,8 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
     """Set ``steps.relative``: what an earlier probe found, or a new one."""
     if not external.probes or not np.isnan(steps.given).any():
         return
+    if steps.noise >= ROUGH:
+        return  # luck would choose
     order = 1 if external.derivative == "forward" else 2
     rule = steps.noise ** (1 / (order + 1))
     relative = np.full(problem.inputs.size, rule)
