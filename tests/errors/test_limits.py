@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint import func
+from adjoint import _core, func
 from adjoint.autograd import Function
 from tests.errors.table import Row, check, refusals
 
+core: Any = _core
 seven = ad.ones((1,) * 7)
 
 
@@ -26,6 +28,13 @@ class Many(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return None, *grads
+
+
+def nested_array(depth: int) -> Any:
+    kind: Any = ctypes.c_float
+    for _ in range(depth):
+        kind = kind * 1
+    return kind()
 
 
 def set_data() -> None:
@@ -55,6 +64,8 @@ def nested(depth: int) -> Any:
     ),
     (lambda: ad.empty(2**45), RuntimeError, "memory"),
     (lambda: ad.ones(1).expand(2**45).clone(), RuntimeError, "memory"),
+    (lambda: ad.combinations(ad.ones(2), 2**62), RuntimeError, "a count in the arguments of this"),
+    (lambda: core._from_buffer(nested_array(65)), ValueError, "a tensor has at most 64 dimensions"),
     (lambda: ad.set_num_threads(0), RuntimeError, "up to 1024, but got 0"),
 )
 def test_limits(row: Row) -> None:

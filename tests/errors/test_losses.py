@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import adjoint as ad
+from adjoint import _core
 from tests.errors.table import Row, check, refusals
 
+core: Any = _core
 F = ad.nn.functional
 x = ad.ones(2, 3)
 target = ad.tensor([0, 1])
@@ -56,6 +60,21 @@ s = ad.tensor(1.0)
         lambda: F.binary_cross_entropy_with_logits(x, s),
         ValueError,
         "must be the same as input size",
+    ),
+    (
+        lambda: core.binary_cross_entropy(x, x[:1]),
+        ValueError,
+        "binary_cross_entropy: Using a target size (torch.Size([1, 3]))",
+    ),
+    (
+        lambda: ad.binary_cross_entropy_with_logits(x, s),
+        ValueError,
+        "Target size (torch.Size([])) must be the same as input size (torch.Size([2, 3]))",
+    ),
+    (
+        lambda: F.mse_loss(x.long(), x.long()),
+        NotImplementedError,
+        '"mse_loss" not implemented for int64: it needs floating-point tensors',
     ),
     (lambda: F.cross_entropy(s, target), ValueError, "Expected 1 or more dimensions (got 0)"),
     (lambda: F.cross_entropy(s, s), ValueError, "Expected 1 or more dimensions (got 0)"),

@@ -14,6 +14,28 @@ core: Any = _core
 f = ad.ones(2)
 
 
+def colour(**other: Any) -> Any:
+    """Colour a matrix of one entry, with one of the arguments replaced."""
+    zero = np.zeros(1, "i8")
+    given = {"start": np.array([0, 1]), "index": zero, "order": zero, "colours": zero.copy()}
+    return core._colour_columns(*{**given, **other}.values())
+
+
+class Astray(ad.autograd.Function):
+    """A function whose nodes do not know it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+
+def astray() -> None:
+    base = ad.autograd.function.BackwardCFunction
+    cls: Any = Astray
+    cls._backward_cls = core._backward_class("AstrayBackward", base, {})
+    Astray.apply(f.clone().requires_grad_()).sum().backward()
+
+
 @refusals(
     (lambda: core._keep_tensors(3), TypeError, "_keep_tensors(): expected a tuple of tensors"),
     (lambda: core._keep_tensors((3,)), TypeError, "_keep_tensors(): expected a tuple of tensors"),
@@ -28,6 +50,19 @@ f = ad.ones(2)
     (lambda: core._function_apply(), TypeError, "apply() needs the class"),
     (lambda: core._function_apply(int), TypeError, "belongs to subclasses of autograd.Function"),
     (lambda: core._source_line_seconds(0), ValueError, "the count must be positive"),
+    (
+        lambda: core._backward_class("a", int, {}),
+        TypeError,
+        "the base of a backward class must be BackwardCFunction",
+    ),
+    (astray, RuntimeError, "AstrayBackward belongs to no Function"),
+    (lambda: core._share_cut(3, 4), TypeError, "_share_cut(): expected two tensors"),
+    (lambda: core._vector_method("a", 3), ValueError, "_vector_method(): no short way for a"),
+    (lambda: core._set_vector_class(int, 3, True), TypeError, "expected a tuple of names"),
+    (lambda: colour(start=np.zeros(1, "i4")), TypeError, "row starts must hold int64 numbers"),
+    (lambda: colour(start=np.zeros(0, "i8")), ValueError, "colouring: no starts"),
+    (lambda: colour(index=np.ones(1, "i8")), ValueError, "outside of a matrix with 1 columns"),
+    (lambda: colour(order=np.ones(1, "i8")), ValueError, "expected an order of 1 columns"),
     (lambda: core._extend_tensor(3), TypeError, "expected a dict"),
     (lambda: core._exit_vmap(5), RuntimeError, "there is no vmap level 5"),
     (lambda: core._cuts(3), TypeError, "expected a Tensor or a Node, got int"),

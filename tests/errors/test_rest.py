@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
+from adjoint.autograd import forward_ad
 from tests.errors.table import Row, check, refusals
 
 f = ad.arange(4.0)
@@ -25,6 +26,19 @@ def node() -> Any:
     return (leaf(2) * 2).grad_fn
 
 
+def dual(f: Any) -> Any:
+    """Call f with ones that require grad and have a tangent."""
+    with forward_ad.dual_level():
+        return f(forward_ad.make_dual(leaf(4), ad.ones(4)))
+
+
+def change_an_index() -> None:
+    rows, columns = ad.tensor([0, 1]), ad.tensor([1, 0])
+    y = leaf(3, 3)[rows, columns]
+    columns.add_(1)
+    y.sum().backward()
+
+
 def lose(t: Any, name: str) -> None:
     delattr(t, name)
 
@@ -41,13 +55,49 @@ def give(t: Any, name: str, value: Any) -> None:
         "argument 'out' has 1 tensors, which is not",
     ),
     (lambda: ad.sum(leaf(2), out=ad.empty(())), RuntimeError, "support automatic differentiation"),
+    (
+        lambda: ad.neg(f, out=ad.empty(4).double()),
+        RuntimeError,
+        "Found dtype float64 but expected float32: neg() writes only into a tensor of its input's",
+    ),
     (lambda: f.clone().copy_(ad.ones(3)), RuntimeError, "[3]"),
+    (
+        lambda: f.clone().copy_(ad.ones(2, 4)),
+        RuntimeError,
+        "The expanded size of the tensor [4] must match the existing size [2, 4]",
+    ),
+    (
+        lambda: f.clone().addmm_(m, ad.ones(3, 4)),
+        RuntimeError,
+        "output with shape [4] doesn't match the broadcast shape [2, 4]",
+    ),
+    (
+        lambda: f.clone().masked_scatter_(ad.ones(3).bool(), f),
+        RuntimeError,
+        "The expanded size of the tensor (4) must match the existing size (3) at non-singleton",
+    ),
+    (
+        lambda: f.long().mul_(leaf(4)),
+        RuntimeError,
+        "mul_: a result that requires grad can't be written into a tensor of dtype int64",
+    ),
+    (
+        lambda: dual(lambda x: f.long().mul_(x)),
+        RuntimeError,
+        "mul_: a result that requires grad can't be written into a tensor of dtype int64",
+    ),
+    (
+        lambda: (leaf(4) * 1).view(ad.float64).mul_(leaf(2).double()),
+        RuntimeError,
+        "a float64 view of a float32 tensor is being modified inplace while gradients are recor",
+    ),
     (
         lambda: f.clone().fill_(ad.ones(2)),
         RuntimeError,
         "0-dimension value tensor but got tensor w",
     ),
     (lambda: ad.full((2,), 1e300, dtype=ad.int64), RuntimeError, "int64 without overflow: 1e+300"),
+    (lambda: f.char().fill_(1e300), RuntimeError, "converted to type int8 without overflow: "),
     (lambda: give(z, "real", "a"), TypeError, "expected a tensor or a number"),
     (lambda: lose(z, "real"), TypeError, "this attribute cannot be deleted"),
 )
@@ -166,6 +216,34 @@ def test_rarer_shapes(row: Row) -> None:
     (lambda: node()(s, s), TypeError, "expected 1 arguments, got 2"),
     (lambda: node()(3), TypeError, "gradients are Tensors or None, got int"),
     (lambda: node()(x=s), TypeError, "takes no keyword arguments"),
+    (
+        lambda: node()(ad.ones(3)),
+        RuntimeError,
+        "Function backward returned an invalid gradient at index 0 - got [3] but expected shape "
+        "compatible with [2]",
+    ),
+    (change_an_index, RuntimeError, "a value needed for the gradient of `index` was changed in p"),
+    (
+        lambda: dual(lambda x: x.scatter(0, i[0], x, reduce="add")),
+        NotImplementedError,
+        "Trying to use forward AD with scatter.reduce that does not support it",
+    ),
+    (lambda: ad.dropout(f, 2.0, True), RuntimeError, "has to be between 0 and 1, but got 2"),
+    (
+        lambda: ad.poisson(f.long()),
+        NotImplementedError,
+        "\"poisson_cpu\" not implemented for 'int64'",
+    ),
+    (
+        lambda: ad.binomial(f, f.double()),
+        RuntimeError,
+        "count and prob of one dtype, but found float32 and float64",
+    ),
+    (
+        lambda: ad._standard_gamma(leaf(2)).sum().backward(),
+        NotImplementedError,
+        "the derivative of _standard_gamma by its parameter",
+    ),
     (
         lambda: leaf(2, 3).scatter(0, i, m, reduce="add").sum().backward(),
         RuntimeError,

@@ -166,6 +166,27 @@ def test_ctrl_c_stops_a_deeply_nested_pass() -> None:
     assert x.grad.item() == 3.0
 
 
+def test_ctrl_c_stops_a_deeply_nested_pass_that_calls_no_python() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def long_pass() -> None:
+        with ad.enable_grad():
+            z = ad.ones(50_000, requires_grad=True)
+            for _ in range(4000):
+                z = z * 1.0
+            z.register_hook(lambda _: signal.pthread_kill(main, signal.SIGINT))
+            z = z * 1.0
+        z.backward(ad.ones(50_000))
+
+    x, y, _ = nested(90, long_pass)
+    with pytest.raises(KeyboardInterrupt):
+        y.backward()
+    x.grad = None
+    (x * 3).backward()
+    assert x.grad.item() == 3.0
+
+
 def test_ctrl_c_stops_a_long_pass_and_leaves_the_graph_usable() -> None:
     x = ad.tensor(1.0, requires_grad=True)
     y = x
