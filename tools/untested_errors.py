@@ -32,6 +32,11 @@ UNREACHABLE: list[tuple[str, str, str]] = [
     ("src/bindings/errors.cpp", "PyExc_SystemError, e.what()", "an op that is declared wrongly"),
     ("src/bindings/saved_hooks.cpp", "collector cleared it", "a collection within a pass"),
     ("src/random/", "", "the op refuses it earlier; tests/native/test_random.cpp comes here"),
+    ("src/kernels/small_products.h", "", "the op refuses it; tests/native/test_gemm.cpp comes"),
+    ("src/parallel/pool.cpp", "", "the binding refuses it; tests/native/test_pool.cpp comes"),
+    ("src/bindings/fresh_thread.cpp", "needs another thread", "a thread that the system refuses"),
+    ("src/bindings/creation.cpp", "where a number was", "a list that changes while it is read"),
+    ("src/ops/copy.cpp", "refuse_reading_batched", "an op that lacks a batch rule"),
     ("python/adjoint/external/", '"unreachable"', "tells the type checker that a loop returns"),
     ("nn/modules/container.py", "raise NotImplementedError", "abstract: subclasses have their own"),
 ]

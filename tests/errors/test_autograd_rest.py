@@ -102,6 +102,11 @@ class Early(nn.Module):
 @refusals(
     (lambda: misused("field").apply(leaf(2)), TypeError, "expected a tuple or None"),
     (lambda: misused("many").apply(leaf(2)), RuntimeError, "70000 tensors are too many"),
+    (
+        lambda: misused("dirty").apply(ad.ones(4)[:2].requires_grad_()),
+        RuntimeError,
+        "a view of a leaf Variable that requires grad is being used in an in-place operation: Twi",
+    ),
     (lambda: misused("dirty").apply(view_without_recording()), RuntimeError, "a view of a leaf"),
     (after_backward, RuntimeError, "freed"),
     (asked_while_grad_runs, RuntimeError, "This is currently not supported."),

@@ -164,13 +164,9 @@ class Arguments:
             found += [root] if spec is None else _tree.paths(spec, root)
         return found
 
-    def leaves_of(self, trees: Sequence[Any], what: str) -> list[Any]:
+    def leaves_of(self, trees: Sequence[Any]) -> list[Any]:
         """One item per leaf from one tree per argument, built like the arguments."""
         roots = self.roots()
-        if len(trees) != len(self.specs):
-            raise ValueError(
-                f"{what} must have one item per argument ({', '.join(roots)}), got {len(trees)}"
-            )
         found: list[Any] = []
         for root, spec, tree in zip(roots, self.specs, trees, strict=True):
             found += [tree] if spec is None else _tree.leaves_like(spec, tree, root)

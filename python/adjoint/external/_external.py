@@ -198,7 +198,7 @@ class External:
                     f"the {what}= of {self.name} must return one gradient per argument "
                     f"({count}), None where there is none; got {got}"
                 )
-        return arguments.leaves_of(raw, f"the result of {what}=")
+        return arguments.leaves_of(raw)
 
     def pattern(self, problem: Any) -> ColouredPattern:
         """The coloured sparsity pattern, restricted to the inputs that are asked for."""

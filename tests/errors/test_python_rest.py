@@ -1,0 +1,258 @@
+"""Messages of the Python half that take a rarer way: broken files, a second name, functions that
+change their mind, executors that end.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import ctypes
+import io
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adjoint as ad
+from adjoint import _C, _serialization, _torch_files, func
+from adjoint.autograd import forward_ad
+from adjoint.cli import check as cli
+from adjoint.external._function import Pull
+from adjoint.parallel._ray import RayExecutor
+from tests.errors.table import Row, check, refusals
+from tests.unit.test_cli import adjoint
+
+EvaluationError = ad.external.EvaluationError
+
+
+def leaf(*values: float) -> Any:
+    return ad.tensor(list(values), dtype=ad.float64, requires_grad=True)
+
+
+x = leaf(1.0, 2.0).detach()
+
+
+# --- files ---------------------------------------------------------------------------------------
+class Plain(int):
+    """No composite class."""
+
+
+def decode(entry: Any) -> Any:
+    return _serialization._decode(entry, {}, (Plain,))
+
+
+def strange_storage() -> Any:
+    archive: Any = None  # is not read before the type is known
+    reader = _torch_files._Unpickler(io.BytesIO(), archive, "archive")
+    return reader.persistent_load(("storage", "float", "0", "cpu", 4))
+
+
+@refusals(
+    (lambda: decode({"object": 3}), RuntimeError, "the file has a bad entry for an object"),
+    (
+        lambda: decode({"object": {"class": f"{__name__}:Plain", "parts": []}}),
+        RuntimeError,
+        "Plain, which is no composite class here",
+    ),
+    (lambda: decode({"zip": 3}), RuntimeError, "an entry of unknown kind 'zip'; is adjoint too"),
+    (strange_storage, pickle.UnpicklingError, "unknown storage type in the file: 'float'"),
+)
+def test_broken_files(row: Row) -> None:
+    check(row)
+
+
+# --- functions and objects of the caller ---------------------------------------------------------
+class Elsewhere:
+    """An array on another device."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("not asked for")
+
+    def __dlpack_device__(self) -> Any:
+        return 2, 0
+
+
+class Tagged:
+    """A composite with metadata of its own."""
+
+    def __init__(self, item: Any, tag: str) -> None:
+        self.item, self.tag = item, tag
+
+    def __tree_flatten__(self) -> Any:
+        return (self.item,), self.tag
+
+    @classmethod
+    def __tree_unflatten__(cls, tag: Any, items: Any) -> Tagged:
+        return cls(items[0], tag)
+
+
+class Named(ad.autograd.Function):
+    """A function with a tensor that is given by name only."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, *, b: Any) -> Any:
+        return a * b
+
+
+def growing() -> Any:
+    """Return a function whose result gets longer with each call."""
+    calls = [0]
+
+    def grows(a: Any) -> Any:
+        calls[0] += 1
+        return a[:1].expand(1 + calls[0]) * 1
+
+    return grows
+
+
+def no_inputs() -> int:
+    return 3
+
+
+def delayed() -> None:
+    _C._functions.DelayedError("not this way", 1)(leaf(1.0)).sum().backward()
+
+
+def hook_without_inputs() -> None:
+    module = ad.nn.Linear(2, 2)
+    module.register_full_backward_hook(lambda *_: (ad.ones(2),))
+    module(ad.ones(2)).sum().backward()
+
+
+@refusals(
+    (delayed, RuntimeError, "not this way"),
+    (hook_without_inputs, RuntimeError, "Modules where no input requires gradient should always"),
+    (
+        lambda: ad.from_dlpack(Elsewhere()),
+        BufferError,
+        "the array is on device (2, 0); adjoint computes on the CPU only",
+    ),
+    (
+        lambda: Named.apply(leaf(1.0), b=leaf(1.0)),
+        NotImplementedError,
+        "kwarg-only Tensor args (b) have no place among the gradients",
+    ),
+    (
+        lambda: ad.map(lambda a, b: a, Tagged(x, "a"), Tagged(x, "b")),
+        ValueError,
+        "the metadata of the two",
+    ),
+    (lambda: ad.check(growing(), leaf(1.0, 2.0)), RuntimeError, "outputs that keep their shapes"),
+    (lambda: cli._drawn("2,-1", ad.float64), cli.Usage, "--shape 2,-1: expected sizes such as"),
+    (lambda: cli._guessed(no_inputs, ad.float64), cli.Usage, "no inputs: the function has no argu"),
+    (
+        lambda: func.jacobian(lambda a: a, sparsity="detect")(3),
+        RuntimeError,
+        "jacobian: expected tensors, but got int: 3",
+    ),
+    (
+        lambda: func.jacobian(lambda a: a, sparsity=np.ones((3, 2)), mode="forward")(x),
+        ValueError,
+        "sparsity= has shape [3, 2]; the matrix has [2, 2]",
+    ),
+)
+def test_what_the_caller_gives(row: Row) -> None:
+    check(row)
+
+
+def test_a_result_that_forward_mode_changes_is_named() -> None:
+    def longer(a: Any) -> Any:
+        dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(a).tangent is not None
+        return ad.cat([a, a]) if dual else a * 1
+
+    text = str(ad.check(longer, leaf(1.0, 2.0)))
+    assert "the tangent of output has shape [4], the output [2]" in text
+
+
+# --- externals -----------------------------------------------------------------------------------
+class Ends(cf.Executor):
+    """An executor whose futures end otherwise than with a result."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        future: cf.Future[Any] = cf.Future()
+        if self.error is None:
+            future.cancel()
+        else:
+            future.set_exception(self.error)
+        return future
+
+
+def evaluate(error: Exception | None) -> None:
+    ad.external(np.sin, workers=Ends(error))(leaf(1.0)).sum().backward()
+
+
+def after_shutdown() -> None:
+    executor = object.__new__(RayExecutor)  # without Ray
+    executor._closed = True
+    executor.submit(abs, 1)
+
+
+def third() -> None:
+    cube = ad.external(lambda a: a**3)
+
+    def along(f: Any) -> Any:
+        return lambda a: func.jvp(f, (a,), (ad.ones_like(a),))[1]
+
+    func.grad(lambda a: along(along(cube))(a).sum())(x)
+
+
+def unknown_size() -> None:
+    types = ["int m", "out double[m] y", "double[n] x"]
+    ad.ctypes_function(ctypes.CDLL(None), "memcpy", types)([1.0])
+
+
+@refusals(
+    (lambda: evaluate(TimeoutError("late")), EvaluationError, "TimeoutError('late')"),
+    (lambda: evaluate(None), EvaluationError, "was cancelled"),
+    (after_shutdown, RuntimeError, "cannot schedule new futures after shutdown"),
+    (third, RuntimeError, "an external has no third derivative by differences"),
+    (unknown_size, ValueError, "no input tells the size m"),
+    (
+        lambda: ad.external.command(["a"], outputs=["p", "q"], format="npy"),
+        ValueError,
+        "several outputs in npy format need files: {output_name} for each",
+    ),
+    (
+        lambda: func.vmap(lambda a: Pull.apply(None, 1, a, a))(ad.ones(2, 3)),
+        RuntimeError,
+        "vmap over the derivative of an external whose input is batched too",
+    ),
+)
+def test_externals(row: Row) -> None:
+    check(row)
+
+
+# --- other processes -----------------------------------------------------------------------------
+ALIAS = """
+import adjoint
+adjoint.install_as_torch()
+import torch, torch.optim
+for module, name in (torch, "__nothing__"), (torch.optim, "__nothing__"), (torch.optim, "Nothing"):
+    try:
+        getattr(module, name)
+    except AttributeError as error:
+        print(error)
+"""
+
+
+def test_the_second_name_says_what_it_lacks() -> None:
+    command = [sys.executable, "-c", ALIAS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines()[:2] == [
+        "module 'torch' has no attribute '__nothing__'",
+        "module 'torch.optim' has no attribute '__nothing__'",
+    ], done.stderr
+    assert "module 'torch.optim' has no attribute 'Nothing': `torch` is adjoint" in done.stdout
+
+
+def test_a_module_that_lacks_another(tmp_path: Path) -> None:
+    (tmp_path / "needy.py").write_text("import no_such_module_anywhere\n")
+    done = adjoint("check", "needy.py:f", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "importing 'needy.py' raised" in done.stderr
+    assert "no_such_module_anywhere" in done.stderr
