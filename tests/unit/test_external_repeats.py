@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import adjoint as ad
 import numpy as np
 import pytest
+
+import adjoint as ad
 
 _STREAM = np.random.default_rng(7)
 
