@@ -387,7 +387,12 @@ def test_a_custom_function_that_returns_none() -> None:
 
 # --- it arrives, but is zero or NaN --------------------------------------------------------------
 ZEROS = [
-    ("relu", lambda x: (x - 10).relu(), "`relu` passes nothing on where its input is not positive"),
+    ("relu", lambda x: (x - 10).relu(), "its input is not positive: here everywhere"),
+    (
+        "threshold",
+        lambda x: ad.nn.functional.threshold(x, 99.0, 0.0),
+        "`threshold` passes nothing on where its input is not above it",
+    ),
     ("clamp", lambda x: x.clamp(5, 6), "`clamp` passes nothing on outside its bounds"),
     ("where", lambda x: ad.where(x > 9, x, 0.0), "the side that was not chosen: here it never was"),
     ("mul", lambda x: x * ad.zeros(2), "the other factor, which is 0 everywhere"),

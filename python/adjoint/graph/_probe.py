@@ -88,8 +88,10 @@ def why_zero(node: GraphNode, largest: float) -> str:
     """Why this node passes on zeros only."""
     if node.op in _FLAT:
         return f"`{node.op}` is flat: its derivative is 0 everywhere"
-    if node.op in ("relu", "relu6", "threshold"):
-        return f"`{node.op}` passes nothing on where its input is not positive: here nowhere"
+    if node.op == "relu":
+        return "`relu` passes nothing on where its input is not positive: here everywhere"
+    if node.op == "threshold":
+        return "`threshold` passes nothing on where its input is not above it: here everywhere"
     if node.op.startswith(("clamp", "clip", "hardtanh")):
         return f"`{node.op}` passes nothing on outside its bounds: all elements are outside"
     if node.op.startswith("where"):
