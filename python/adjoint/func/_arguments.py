@@ -15,6 +15,8 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd.grad_mode import enable_grad
 
+from ._places import Places, places_of_inputs
+
 Argnums = int | tuple[int, ...]
 
 
@@ -55,14 +57,29 @@ def replaced(args: Sequence[Any], argnums: Argnums, values: Any) -> tuple[Any, .
     return tuple(changed)
 
 
+def places_of_args(
+    args: Sequence[Any], argnums: Argnums, name: str, label: str | None = None
+) -> Places:
+    """The tensors of the arguments to differentiate by."""
+    if label is not None and isinstance(argnums, int):
+        return places_of_inputs(chosen(args, argnums), name, [label], several=False)
+    labels = [f"{label or 'args'}[{i}]" for i in positions(argnums, len(args))]
+    return places_of_inputs(chosen(args, argnums), name, labels, isinstance(argnums, tuple))
+
+
+def places_of_primals(primals: tuple[Any, ...], name: str) -> Places:
+    """The same, where all arguments are differentiated by."""
+    return places_of_inputs(
+        primals, name, [f"primals[{i}]" for i in range(len(primals))], several=True
+    )
+
+
 class Variables:
     """Fresh aliases of the tensors in a structure; see Note [Variables of a transform]."""
 
-    def __init__(self, tree: Any, what: str) -> None:
-        given, self.spec = _tree.flatten(tree)
-        for x in given:
-            if not isinstance(x, Tensor):
-                raise RuntimeError(f"{what}: expected tensors, but got {type(x).__name__}: {x!r}")
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        given: list[Tensor] = places.tensors
         self.outer = _core.is_grad_enabled()
         self.continued = any(x.requires_grad for x in given)
         with enable_grad():  # a derivative taken after no_grad has ended is recorded as ever
@@ -71,7 +88,7 @@ class Variables:
     @property
     def tree(self) -> Any:
         """The variables in the structure of the arguments."""
-        return _tree.unflatten(self.spec, self.tensors)
+        return self.places.filled(self.tensors)
 
     def leads_further(self, outputs: Sequence[Tensor]) -> bool:
         """Whether derivatives of ``outputs`` can be differentiated by anything but these."""
@@ -130,22 +147,6 @@ def split_aux(output: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
             f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True"
         )
     return output
-
-
-def output_tensors(output: Any, name: str) -> tuple[list[Tensor], _tree.Spec]:
-    """The tensors of a result, which may hold nothing else."""
-    leaves, spec = _tree.flatten(output)
-    if output is None or not leaves:
-        raise RuntimeError(
-            f"{name}: Expected f to be a function that has non-empty output (got output = {output})"
-        )
-    for x in leaves:
-        if not isinstance(x, Tensor):
-            raise RuntimeError(
-                f"{name}: expected f(*primals) to return only tensors, but its result holds "
-                f"{type(x).__name__}: {x!r}"
-            )
-    return leaves, spec
 
 
 def named(wrapper: Callable[..., Any], func: Callable[..., Any]) -> Callable[..., Any]:

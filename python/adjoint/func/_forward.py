@@ -11,36 +11,48 @@ from adjoint._transforming import transforming
 from adjoint.autograd import forward_ad
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._arguments import Variables, output_tensors, released, split_aux
-from ._reverse import grad_and_value, vjp
+from ._arguments import Variables, places_of_primals, released, split_aux
+from ._places import Places, places_of_outputs
+from ._reverse import gradient_of, pulled_back
 
 _JVP = "jvp(f, primals, tangents)"
 
 
-def _directions(primals: Any, tangents: Any, name: str) -> tuple[list[Any], list[Any], _tree.Spec]:
-    """The leaves of both, which must be built alike."""
+def _places(primals: Any, name: str) -> Places:
+    """The tensors of the primals."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
             f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
         )
-    values, spec = _tree.flatten(primals)
+    for i, x in enumerate(primals):
+        if not isinstance(x, Tensor) and not _tree.is_structure(x):
+            raise RuntimeError(
+                f"{name}: Expected primals to only contain Tensors, got {type(x).__name__}: {x!r} "
+                f"for primals[{i}].\n  fix: pass a tensor, or a lambda that holds this argument"
+            )
+    places = places_of_primals(primals, name)
+    if not places.tensors:
+        raise RuntimeError(f"{name}: Expected primals to hold at least one Tensor, got {primals}")
+    return places
+
+
+def _directions(places: Places, tangents: Any, name: str) -> list[Tensor]:
+    """The tangents of the tensors, which must be built as the primals are."""
     directions, other = _tree.flatten(tangents)
-    if spec != other:
+    if places.spec != other:
         raise RuntimeError(
             f"{name}: Expected primals and tangents to have the same python structure. For "
             "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals "
-            f"with structure {spec} and tangents with structure {other}"
+            f"with structure {places.spec} and tangents with structure {other}"
         )
-    if not values:
-        raise RuntimeError(f"{name}: Expected primals to hold at least one Tensor, got {primals}")
-    for what, leaves in (("primals", values), ("tangents", directions)):
-        for x in leaves:
-            if not isinstance(x, Tensor):
-                raise RuntimeError(
-                    f"{name}: Expected {what} to only contain Tensors, got "
-                    f"{type(x).__name__}: {x!r}"
-                )
-    return values, directions, spec
+    found = places.like(directions, f"{name}: tangents")
+    for i, x in enumerate(found):
+        if not isinstance(x, Tensor):
+            raise RuntimeError(
+                f"{name}: Expected tangents to only contain Tensors, got {type(x).__name__}: {x!r} "
+                f"for {places.paths()[i]}.\n  fix: use zeros for what does not move"
+            )
+    return found
 
 
 def jvp(
@@ -76,7 +88,19 @@ def jvp(
     >>> ad.func.jvp(lambda x: x * x, (x,), (ad.tensor([1.0, 0.0]),))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
-    values, directions, spec = _directions(primals, tangents, _JVP)
+    places = _places(primals, _JVP)
+    return pushed(func, places, _directions(places, tangents, _JVP), strict, has_aux, _JVP)
+
+
+def pushed(
+    func: Callable[..., Any],
+    places: Places,
+    directions: list[Tensor],
+    strict: bool,
+    has_aux: bool,
+    name: str,
+) -> tuple[Any, ...]:
+    """`jvp` at the tensors of a tuple of arguments, with ``name`` for what messages call it."""
     # Also where forward mode is off: inside the forward of a custom function, for example.
     with forward_ad.set_fwd_grad_enabled(True), forward_ad.dual_level(nested=True) as level:
 
@@ -84,22 +108,23 @@ def jvp(
             return forward_ad.unpack_dual(x, level=level)
 
         duals = [
-            forward_ad.make_dual(x, t, level=level) for x, t in zip(values, directions, strict=True)
+            forward_ad.make_dual(x, t, level=level)
+            for x, t in zip(places.tensors, directions, strict=True)
         ]
         with transforming():
-            output, aux = split_aux(func(*_tree.unflatten(spec, duals)), has_aux, _JVP)
-        outputs, out_spec = output_tensors(output, _JVP)
-        pairs = [unpacked(y) for y in outputs]
+            output, aux = split_aux(func(*places.filled(duals)), has_aux, name)
+        results = places_of_outputs(output, name)
+        pairs = [unpacked(y) for y in results.tensors]
         if strict and any(t is None for _, t in pairs):
             raise RuntimeError(
-                f"{_JVP}: The output of f is independent of the inputs. This is not allowed with "
+                f"{name}: The output of f is independent of the inputs. This is not allowed with "
                 "strict=True."
             )
         leaves, aux_spec = _tree.flatten(aux)
         kept = [unpacked(x).primal if isinstance(x, Tensor) else x for x in leaves]
-    value = _tree.unflatten(out_spec, [p for p, _ in pairs])
+    value = results.filled([p for p, _ in pairs])
     moved = [_core.zeros_like(p) if t is None else t for p, t in pairs]
-    result = (value, _tree.unflatten(out_spec, moved))
+    result = (value, results.filled(moved))
     return (*result, _tree.unflatten(aux_spec, kept)) if has_aux else result
 
 
@@ -128,11 +153,14 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> push(ad.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
-    variables = Variables(tuple(primals), "linearize(f, *primals)")
+    name = "linearize(f, *primals)"
+    places = places_of_primals(tuple(primals), name)
+    variables = Variables(places)
     with enable_grad():
         with transforming():
             output = func(*variables.tree)
-        outputs, spec = output_tensors(output, "linearize(f, *primals)")
+        results = places_of_outputs(output, name)
+        outputs: list[Tensor] = results.tensors
         record = variables.must_record(outputs)
         cotangents = [_core._variable(_core.zeros_like(y), False) for y in outputs]
         pulled = variables.gradients(outputs, cotangents, True, True)
@@ -140,7 +168,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def jvp_fn(*tangents: Any) -> Any:
         from adjoint.autograd import grad
 
-        _, directions, _ = _directions(tuple(primals), tangents, "linearize")
+        directions = _directions(places, tangents, name)
         used = [(g, t) for g, t in zip(pulled, directions, strict=True) if g.requires_grad]
         moved: Any = (None,) * len(outputs)
         if used:
@@ -152,9 +180,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         zeros = [
             _core.zeros_like(y) if t is None else t for y, t in zip(outputs, moved, strict=True)
         ]
-        return _tree.unflatten(spec, zeros)
+        return results.filled(zeros)
 
-    return released(_tree.unflatten(spec, outputs), record), jvp_fn
+    return released(results.filled(outputs), record), jvp_fn
 
 
 def hvp(
@@ -183,8 +211,11 @@ def hvp(
     >>> ad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
     (tensor(9.), (tensor([6., 0.]),))
     """
-    both = grad_and_value(func, tuple(range(len(primals))))
-    _, product, value = jvp(both, primals, tangents, has_aux=True)
+    name = "hvp(f, primals, tangents)"
+    places = _places(primals, name)
+    both = gradient_of(func, tuple(range(len(primals))), False, name)
+    directions = _directions(places, tangents, name)
+    _, product, value = pushed(both, places, directions, False, True, name)
     return value, product
 
 
@@ -202,6 +233,8 @@ def vhp(
     >>> ad.func.vhp(lambda x: (x**3).sum(), (x,), (v,))
     (tensor(9.), (tensor([6., 0.]),))
     """
-    both = grad_and_value(func, tuple(range(len(primals))))
-    _, pull, value = vjp(both, *primals, has_aux=True)
+    name = "vhp(f, primals, cotangents)"
+    places = _places(primals, name)
+    both = gradient_of(func, tuple(range(len(primals))), False, name)
+    _, pull, value = pulled_back(both, tuple(primals), True, name, places)
     return value, pull(cotangents)

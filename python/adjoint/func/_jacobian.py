@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adjoint import _core, _tree
+from adjoint import _core
 from adjoint._core import Tensor
 
-from ._arguments import Argnums, chosen, named, output_tensors, replaced, split_aux
-from ._forward import jvp
-from ._reverse import vjp
+from ._arguments import Argnums, named, places_of_args, replaced, split_aux
+from ._forward import pushed
+from ._places import Places, places_of_inputs, places_of_outputs
+from ._reverse import pulled_back
 from ._vmap import mapped, vmap
 
 
@@ -33,13 +34,15 @@ def _split(t: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [p.reshape((*x.shape, *t.shape[1:])) for p, x in zip(parts, tensors, strict=True)]
 
 
-def _check_real(name: str, what: str, tensors: Sequence[Any]) -> None:
+def _check_real(name: str, what: str, places: Places) -> None:
     """Refuse complex tensors: what one number per pair of elements would mean is not settled."""
-    for i, x in enumerate(tensors):
-        if isinstance(x, Tensor) and x.is_complex():
+    for i, x in enumerate(places.tensors):
+        if x.is_complex():
+            do = "differentiate by" if what == "input" else "return"
             raise RuntimeError(
                 f"{name}: Expected all {what}s to be real but received complex tensor at "
-                f"flattened {what} idx: {i}"
+                f"flattened {what} idx: {i} ({places.paths()[i]}).\n"
+                f"  fix: {do} its view_as_real()"
             )
 
 
@@ -84,35 +87,40 @@ def jacrev(
     if chunk_size is not None and chunk_size < 1:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    return rows_by(func, argnums, has_aux, chunk_size, "jacrev")
+
+
+def rows_by(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, chunk_size: int | None, name: str
+) -> Callable[..., Any]:
+    """`jacrev`, with ``name`` for what messages call it."""
+    by_vjp = f"{name}(f)(*args), by vjp(f, *primals)"
+
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        picked = chosen(args, argnums)
-        inputs, in_spec = _tree.flatten(picked)
-        _check_real("jacrev", "input", inputs)
+        inputs = places_of_args(args, argnums, f"{name}(f)(*args)")
+        _check_real(name, "input", inputs)
 
-        def of_picked(x: Any) -> Any:
-            return func(*replaced(args, argnums, x), **kwargs)
+        def of_picked(*tensors: Tensor) -> Any:
+            return func(*replaced(args, argnums, inputs.filled(tensors)), **kwargs)
 
-        result = vjp(of_picked, picked, has_aux=has_aux)
+        result = pulled_back(of_picked, tuple(inputs.tensors), has_aux, by_vjp)
         output, pull = result[0], result[1]
-        outputs, out_spec = output_tensors(output, "jacrev(f, argnums=0)")
-        _check_real("jacrev", "output", outputs)
+        outputs = places_of_outputs(output, by_vjp)
+        _check_real(name, "output", outputs)
+        tensors: list[Tensor] = outputs.tensors
 
         def rows_of(*cotangents: Tensor) -> tuple[Tensor, ...]:
-            (grads,) = pull(_tree.unflatten(out_spec, list(cotangents)))
-            return tuple(_tree.flatten(grads)[0])
+            rows: tuple[Tensor, ...] = pull(outputs.filled(cotangents))
+            return rows
 
         if chunk_size == 1:  # without vmap, so that what it cannot batch works as well
-            each = [rows_of(*row) for row in zip(*_basis(outputs), strict=True)]
+            each = [rows_of(*row) for row in zip(*_basis(tensors), strict=True)]
             rows = tuple(_core.stack(list(column)) for column in zip(*each, strict=True))
         else:
-            rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(outputs))
-        blocks = [_split(r, outputs) for r in rows]  # blocks[i][o]
-        tree = _tree.unflatten(
-            out_spec,
-            [
-                _tree.unflatten(in_spec, [blocks[i][o] for i in range(len(inputs))])
-                for o in range(len(outputs))
-            ],
+            rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(tensors))
+        blocks = [_split(r, tensors) for r in rows]  # blocks[i][o]
+        tree = outputs.filled(
+            [inputs.gradient([block[o] for block in blocks]) for o in range(len(tensors))]
         )
         return (tree, result[2]) if has_aux else tree
 
@@ -150,42 +158,43 @@ def jacfwd(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    return columns_by(func, argnums, has_aux, randomness, "jacfwd")
+
+
+def columns_by(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, randomness: str, name: str
+) -> Callable[..., Any]:
+    """`jacfwd`, with ``name`` for what messages call it."""
+    by_jvp = f"{name}(f)(*args), by jvp(f, primals, tangents)"
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        picked = chosen(args, argnums)
-        inputs, in_spec = _tree.flatten(picked)
-        for x in inputs:
-            if not isinstance(x, Tensor):
-                raise RuntimeError(f"jacfwd: expected tensors, but got {type(x).__name__}: {x!r}")
-        _check_real("jacfwd", "input", inputs)
-        kept: list[Any] = []
+        inputs = places_of_args(args, argnums, name)
+        _check_real(name, "input", inputs)
+        at: list[Tensor] = inputs.tensors
+        primals = places_of_inputs(tuple(at), name, [""] * len(at), several=True)
+        kept: list[Places] = []
 
-        def of_picked(x: Any) -> Any:
-            output, aux = split_aux(
-                func(*replaced(args, argnums, x), **kwargs), has_aux, "jacfwd(f)(*args)"
-            )
-            return output, aux
+        def of_picked(*tensors: Tensor) -> Any:
+            result = func(*replaced(args, argnums, inputs.filled(tensors)), **kwargs)
+            return split_aux(result, has_aux, f"{name}(f)(*args)")
 
         def along(*directions: Tensor) -> Any:
-            tangent = _tree.unflatten(in_spec, list(directions))
-            output, moved, aux = jvp(of_picked, (picked,), (tangent,), has_aux=True)
-            outputs, out_spec = _tree.flatten(output)
-            _check_real("jacfwd", "output", outputs)
-            kept[:] = [out_spec]
-            return tuple(output_tensors(moved, "jacfwd(f)(*args)")[0]), aux
+            output, moved, aux = pushed(of_picked, primals, list(directions), False, True, by_jvp)
+            outputs = places_of_outputs(output, by_jvp)
+            _check_real(name, "output", outputs)
+            kept[:] = [outputs]
+            return tuple(places_of_outputs(moved, by_jvp).tensors), aux
 
-        columns, aux = mapped(along, 0, (-1, None), randomness, None, directions=True)(
-            *_basis(inputs)
-        )
-        counts = [x.numel() for x in inputs]
+        columns, aux = mapped(along, 0, (-1, None), randomness, None, directions=True)(*_basis(at))
+        counts = [x.numel() for x in at]
         blocks = [
             [
                 p.reshape((*c.shape[:-1], *x.shape))
-                for p, x in zip(c.split(counts, -1), inputs, strict=True)
+                for p, x in zip(c.split(counts, -1), at, strict=True)
             ]
             for c in columns
         ]
-        tree = _tree.unflatten(kept[0], [_tree.unflatten(in_spec, row) for row in blocks])
+        tree = kept[0].filled([inputs.gradient(row) for row in blocks])
         return (tree, aux) if has_aux else tree
 
     return named(wrapper, func)
@@ -232,4 +241,5 @@ def hessian(
         from ._sparse import sparse_hessian
 
         return sparse_hessian(func, argnums, sparsity, chunk_size, verify)
-    return jacfwd(jacrev(func, argnums), argnums)
+    inner = rows_by(func, argnums, False, None, "hessian")
+    return columns_by(inner, argnums, False, "error", "hessian")

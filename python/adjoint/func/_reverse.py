@@ -9,21 +9,25 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._transforming import transforming
 from adjoint.autograd.grad_mode import enable_grad
+from adjoint.composite._functions import can_have_gradient
 
 from ._arguments import (
     Argnums,
     Variables,
-    chosen,
     named,
-    output_tensors,
+    places_of_args,
+    places_of_primals,
     released,
     replaced,
     split_aux,
 )
+from ._places import Places, places_of_outputs
+
+_BOTH = "grad_and_value(f)(*args)"
+_VJP = "vjp(f, *primals)"
 
 
-def _check_scalar(output: Any) -> None:
-    name = "grad_and_value(f)(*args)"
+def _check_scalar(output: Any, name: str) -> None:
     if not isinstance(output, Tensor):
         raise RuntimeError(
             f"{name}: Expected f(*args) to return a tensor, got {type(output).__name__}"
@@ -62,17 +66,26 @@ def grad_and_value(
     >>> ad.func.grad_and_value(lambda x: (x**3).sum())(ad.tensor([1.0, 2.0]))
     (tensor([ 3., 12.]), tensor(9.))
     """
+    return gradient_of(func, argnums, has_aux, _BOTH)
+
+
+def gradient_of(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, name: str
+) -> Callable[..., Any]:
+    """`grad_and_value`, with ``name`` for what messages call it."""
+    # PyTorch's name stays in the message that programs may look for.
+    aux_name = name if name == _BOTH else f"{name}, by {_BOTH}"
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        variables = Variables(chosen(args, argnums), "grad_and_value(f)(*args)")
+        variables = Variables(places_of_args(args, argnums, name))
         with enable_grad():
             with transforming():
                 result = func(*replaced(args, argnums, variables.tree), **kwargs)
-            output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
-            _check_scalar(output)
+            output, aux = split_aux(result, has_aux, aux_name)
+            _check_scalar(output, name)
             record = variables.must_record((output,))
             grads = variables.gradients((output,), None, record, record)
-        gradient = _tree.unflatten(variables.spec, grads)
+        gradient = variables.places.gradient(grads)
         if has_aux:
             return gradient, (released(output, record), released(aux, record))
         return gradient, released(output, record)
@@ -93,7 +106,7 @@ def value_and_grad(
     >>> ad.func.value_and_grad(lambda x: x * x)(ad.tensor(3.0))
     (tensor(9.), tensor(6.))
     """
-    both = grad_and_value(func, argnums, has_aux)
+    both = gradient_of(func, argnums, has_aux, "value_and_grad(f)(*args)")
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         gradient, value = both(*args, **kwargs)
@@ -125,7 +138,7 @@ def grad(
     >>> ad.func.grad(ad.func.grad(lambda x: x**3))(ad.tensor(2.0))
     tensor(12.)
     """
-    both = grad_and_value(func, argnums, has_aux)
+    both = gradient_of(func, argnums, has_aux, "grad(f)(*args)")
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         gradient, value = both(*args, **kwargs)
@@ -134,18 +147,26 @@ def grad(
     return named(wrapper, func)
 
 
-def _cotangents_like(spec: _tree.Spec, outputs: list[Tensor], given: Any) -> list[Tensor]:
+def _cotangents_like(places: Places, given: Any, name: str) -> list[Tensor | None]:
     leaves, structure = _tree.flatten(given)
-    if structure != spec:
+    if structure != places.spec:
         raise RuntimeError(
             "Expected pytree structure of cotangents to be the same as pytree structure of "
-            f"outputs to the function. cotangents: {structure}, primal output: {spec}"
+            f"outputs to the function. cotangents: {structure}, primal output: {places.spec}"
         )
-    for path, y, c in zip(_tree.paths(spec, "cotangents"), outputs, leaves, strict=True):
+    found: list[Tensor | None] = []
+    for i, (y, c) in enumerate(
+        zip(places.tensors, places.like(leaves, f"{name}: cotangents"), strict=True)
+    ):
         if not isinstance(c, Tensor) or c.shape != y.shape:
-            got = list(c.shape) if isinstance(c, Tensor) else type(c).__name__
-            raise RuntimeError(f"{path}: expected shape {list(y.shape)}, got {got}")
-    return leaves
+            if c is None and not can_have_gradient(y):
+                found.append(None)
+                continue
+            got = list(c.shape) if isinstance(c, Tensor) else _tree.kind_of(c)
+            path = places.paths("cotangents")[i]
+            raise RuntimeError(f"{name}: {path}: expected shape {list(y.shape)}, got {got}")
+        found.append(c)
+    return found
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -174,21 +195,33 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     >>> vjp_fn(ad.tensor([1.0, 2.0]))
     (tensor([1., 2.]),)
     """
-    variables = Variables(tuple(primals), "vjp(f, *primals)")
+    return pulled_back(func, tuple(primals), has_aux, _VJP)
+
+
+def pulled_back(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    has_aux: bool,
+    name: str,
+    places: Places | None = None,
+) -> tuple[Any, ...]:
+    """`vjp`, with ``name`` for what messages call it, and ``places`` if they are known."""
+    variables = Variables(places_of_primals(primals, name) if places is None else places)
     with enable_grad(), transforming():
-        output, aux = split_aux(func(*variables.tree), has_aux, "vjp(f, *primals)")
-    outputs, spec = output_tensors(output, "vjp(f, *primals)")
+        output, aux = split_aux(func(*variables.tree), has_aux, name)
+    results = places_of_outputs(output, name)
+    outputs: list[Tensor] = results.tensors
     further = variables.leads_further(outputs)
 
     def vjp_fn(
         cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
     ) -> tuple[Any, ...]:
-        given = _cotangents_like(spec, outputs, cotangents)
+        given = _cotangents_like(results, cotangents, name)
         if create_graph is None:
-            follows = any(c.requires_grad for c in given)
+            follows = any(c is not None and c.requires_grad for c in given)
             create_graph = _core.is_grad_enabled() and (further or follows)
         grads = variables.gradients(outputs, given, retain_graph, create_graph)
-        return tuple(_tree.unflatten(variables.spec, grads))
+        return tuple(variables.places.gradient(grads))
 
     record = variables.outer and further
     value = released(output, record)

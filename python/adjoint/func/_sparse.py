@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import _core, _tree
+from adjoint import _core
 from adjoint._colouring import Pattern
 from adjoint._core import Tensor
 from adjoint._creation import from_numpy
 from adjoint._typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._arguments import Argnums, Variables, chosen, named, output_tensors, replaced
+from ._arguments import Argnums, Variables, named, places_of_args, places_of_primals, replaced
 from ._dependencies import dependencies
 from ._forward import jvp
-from ._reverse import grad, vjp
+from ._places import places_of_outputs
+from ._reverse import gradient_of, vjp
 from ._vmap import mapped
 
 __all__ = ["SparseDerivative", "jacobian", "sparse_hessian", "sparsity"]
@@ -51,28 +52,29 @@ class _Call:
     ) -> None:
         self.func, self.argnums, self.args, self.kwargs = func, argnums, args, kwargs
         self.name = name
-        picked = chosen(args, argnums)
-        leaves, self.spec = _tree.flatten(picked)
-        for x, path in zip(leaves, _tree.paths(self.spec, "input"), strict=True):
-            if not isinstance(x, Tensor):
-                raise RuntimeError(f"{name}: expected tensors, but got {type(x).__name__}: {x!r}")
+        self.places = places_of_args(args, argnums, f"{name}(f)(*args)", "input")
+        self.input_paths = self.places.paths()
+        for x, path in zip(self.places.tensors, self.input_paths, strict=True):
             if not x.is_floating_point():
-                raise TypeError(f"{name}: {path} has dtype {x.dtype}; it must be a real float")
-        self.inputs: list[Tensor] = [x.detach() for x in leaves]
+                raise TypeError(
+                    f"{name}: {path} has dtype {x.dtype}; it must be a real float.\n"
+                    "  fix: convert it first, or differentiate by its view_as_real()"
+                )
+        self.inputs: list[Tensor] = [x.detach() for x in self.places.tensors]
         self.sizes = [x.numel() for x in self.inputs]
         self.n = sum(self.sizes)
         dtypes = {x.dtype for x in self.inputs}
         self.coarsest = max(dtypes, key=lambda d: finfo(d).eps, default=_core.float64)
-        self.input_paths = _tree.paths(self.spec, "input")
         self.output_paths: list[str] = []
         self.output_shapes: list[tuple[int, ...]] = []
         self.m = -1  # known once the function ran
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        picked = _tree.unflatten(self.spec, list(inputs))
+        picked = self.places.filled(inputs)
         output = self.func(*replaced(self.args, self.argnums, picked), **self.kwargs)
-        tensors, spec = output_tensors(output, self.name)
-        self.output_paths = _tree.paths(spec, "output")
+        places = places_of_outputs(output, f"{self.name}(f)(*args)")
+        tensors: list[Tensor] = places.tensors
+        self.output_paths = places.paths()
         self.output_shapes = [tuple(y.shape) for y in tensors]
         self.m = sum(y.numel() for y in tensors)
         for y, path in zip(tensors, self.output_paths, strict=True):
@@ -82,7 +84,7 @@ class _Call:
 
     def detect(self) -> Pattern:
         """The pattern, from the graph of the function at this point."""
-        variables = Variables(tuple(self.inputs), self.name)
+        variables = Variables(places_of_primals(tuple(self.inputs), self.name))
         with enable_grad():
             outputs = self(*variables.tensors)
             matrix = dependencies(outputs, variables.tensors)
@@ -221,7 +223,7 @@ class SparseDerivative:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The matrix at these arguments."""
         sparse = scipy_sparse()
-        func = grad(self._func, self._argnums) if self._symmetric else self._func
+        func = _gradient(self._func, self._argnums) if self._symmetric else self._func
         call = _Call(func, self._argnums, args, kwargs, self._name)
         pattern = self._pattern_at(call)
         if self._symmetric:
@@ -295,6 +297,11 @@ class SparseDerivative:
             chunk = self._chunk_of(call.n)
             _check(call, pattern, values, call.push, seeds[-1], products[-1], True, chunk)
         return values
+
+
+def _gradient(func: Callable[..., Any], argnums: Argnums) -> Callable[..., Any]:
+    both = gradient_of(func, argnums, False, "hessian(f)(*args)")
+    return lambda *args, **kwargs: both(*args, **kwargs)[0]
 
 
 def _cheaper(pattern: Pattern) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._transforming import transforming
+from adjoint.composite._structure import same
 
 from ._arguments import named
 
@@ -47,36 +48,58 @@ def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", repr(func))
 
 
+class Spread:
+    """A dim that was given for a whole structure; what is no tensor in it has none."""
+
+    __slots__ = ("dim",)
+
+    def __init__(self, dim: Any) -> None:
+        self.dim = dim
+
+
 def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
     """One dim per leaf of ``tree``, which need not be an int yet; None if the structures differ."""
+    found = spread_dims(dims, tree)
+    return None if found is None else [d.dim if isinstance(d, Spread) else d for d in found]
+
+
+def spread_dims(dims: Dims, tree: Any) -> list[Any] | None:
+    """The same, with `Spread` for dims that were given for a structure."""
     parts = _one_level(dims)
-    if parts is None:
-        return [dims] * len(_tree.flatten(tree)[0])
-    if not _tree.is_structure(tree):
-        return None
     children = _one_level(tree)
-    if children is None or parts[1] != children[1]:
+    if parts is None:
+        return [dims] if children is None else [Spread(dims)] * len(_tree.flatten(tree)[0])
+    if children is None or parts[0] != children[0] or parts[1].keys() != children[1].keys():
         return None
     found: list[Any] = []
-    for d, child in zip(parts[0], children[0], strict=True):
-        below = broadcast_dims(d, child)
+    for entry, child in children[1].items():
+        below = spread_dims(parts[1][entry], child)
         if below is None:
             return None
         found += below
     return found
 
 
-def _one_level(tree: Any) -> tuple[list[Any], Any] | None:
-    """The children of a structure, and what kind it is."""
-    if isinstance(tree, dict):
-        keys = sorted(tree, key=repr)
-        return [tree[k] for k in keys], ("dict", tuple(keys))
-    if isinstance(tree, list | tuple):
-        return list(tree), ("list" if isinstance(tree, list) else "tuple", len(tree))
-    if hasattr(tree, "__dataclass_fields__"):
-        names = list(tree.__dataclass_fields__)
-        return [getattr(tree, n) for n in names], ("dataclass", tuple(names))
-    return None
+def _one_level(tree: Any) -> tuple[str, dict[Any, Any]] | None:
+    """What kind of structure it is, and its children by what they are called there."""
+    if not _tree.is_structure(tree):
+        return None
+    parts, entries = _tree.children(tree)
+    kinds = ((dict, "dict"), (list, "list"), (tuple, "tuple"))
+    kind = next((name for cls, name in kinds if isinstance(tree, cls)), "object")
+    return kind, dict(zip(entries, parts, strict=True))
+
+
+def _by_part(dims: Dims, tree: Any) -> Dims:
+    """``dims`` with one entry for each part of ``tree``: arguments are no structure together."""
+    return dims if _tree.is_structure(dims) else type(tree)([dims] * len(tree))
+
+
+def _dim_of(dim: Any, x: Any) -> Any:
+    """The dim of a leaf; None for what is no tensor in a structure that is mapped over."""
+    if isinstance(dim, Spread):
+        return dim.dim if isinstance(x, Tensor) else None
+    return dim
 
 
 def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> list[Any]:
@@ -91,7 +114,7 @@ def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> 
             f"{call}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
             "over a function with no inputs. The latter is unsupported."
         )
-    found = broadcast_dims(in_dims, args)
+    found = spread_dims(_by_part(in_dims, args), args)
     if found is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has "
@@ -99,7 +122,8 @@ def _in_dims(func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> 
             f"{_tree.flatten(args)[1]}."
         )
     checked: list[int | None] = []
-    for x, d in zip(_tree.flatten(args)[0], found, strict=True):
+    for x, given in zip(_tree.flatten(args)[0], found, strict=True):
+        d = _dim_of(given, x)
         if d is None:
             checked.append(None)
             continue
@@ -144,7 +168,8 @@ def _unwrapped(
     leaves, spec = _tree.flatten(output)
     if isinstance(output, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    dims = broadcast_dims(out_dims, output)
+    several = type(output) in (tuple, list)  # results, each of which must be mapped over
+    dims = spread_dims(_by_part(out_dims, output) if several else out_dims, output)
     if dims is None:
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the "
@@ -152,7 +177,8 @@ def _unwrapped(
             f"outputs has structure {spec}."
         )
     return _tree.unflatten(
-        spec, [_removed(func, x, d, place, level) for x, d in zip(leaves, dims, strict=True)]
+        spec,
+        [_removed(func, x, _dim_of(d, x), place, level) for x, d in zip(leaves, dims, strict=True)],
     )
 
 
@@ -311,10 +337,24 @@ def _in_chunks(
     at = broadcast_dims(out_dims[0] if single else out_dims, results[0])
     assert at is not None  # checked by the first chunk
     joined = [
-        parts[0] if d is None else _core.cat(list(parts), d)
-        for parts, d in zip(zip(*columns, strict=True), at, strict=True)
+        _core.cat(list(parts), d)
+        if d is not None and isinstance(parts[0], Tensor)
+        else _in_common(parts, i, specs[0])
+        for i, (parts, d) in enumerate(zip(zip(*columns, strict=True), at, strict=True))
     ]
     return _tree.unflatten(specs[0], joined)
+
+
+def _in_common(parts: tuple[Any, ...], i: int, spec: _tree.Spec) -> Any:
+    """What is no tensor in the results of all chunks, which has to be the same."""
+    for part in parts[1:]:
+        if not isinstance(part, Tensor) and not same(parts[0], part):
+            raise ValueError(
+                f"vmap(..., chunk_size=...): {_tree.paths(spec, 'output')[i]} is no tensor and "
+                f"differs between chunks: {_tree.kind_of(parts[0])} and {_tree.kind_of(part)}.\n"
+                "  fix: return a tensor there"
+            )
+    return parts[0]
 
 
 def old_vmap(
