@@ -224,7 +224,7 @@ def test_a_function_that_writes_into_its_argument_is_told_how() -> None:
 
     with pytest.raises(ValueError, match="read-only") as caught:
         ad.external(f)(leaf(1.0, 2.0))
-    assert "writable=True" in "".join(caught.value.__notes__)
+    assert "writable=True" in str(caught.value)
     x = leaf(1.0, 2.0)
     ad.external(f, writable=True)(x).backward()
     close(x, [1.0, 2.0])
@@ -678,3 +678,21 @@ def test_elementwise_slopes_that_are_not_finite_are_told() -> None:
     limit = 0.9
     with pytest.raises(ad.external.EvaluationError, match="nan"):
         e(x).sum().backward()
+
+
+def test_a_hidden_tensor_is_told_in_the_words_of_its_user() -> None:
+    w, x = leaf(1.0, 2.0), leaf(1.0, 2.0)
+
+    def model(x: Any) -> Any:
+        return x * w
+
+    f = ad.external(model, arrays="tensor")
+    with pytest.raises(
+        RuntimeError, match=r"^model computes with w \(a variable of model"
+    ) as caught:
+        f(x.detach())
+    assert "apply" not in str(caught.value)
+    assert "ExternalFunction" not in str(caught.value)
+    y = f(x).sum()
+    with pytest.raises(RuntimeError, match=r"w \(a variable of model.*model is an external: pass"):
+        y.backward()

@@ -275,3 +275,32 @@ def test_a_ufunc_is_elementwise_by_itself() -> None:
     f(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 1 / (1 + x.detach().numpy() ** 2), rtol=1e-8)
     assert math.isfinite(x.grad.sum().item())
+
+
+def test_a_relative_program_is_that_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "a {folder} of models"
+    home.mkdir()
+    script = home / "model"
+    script.write_text("#!/bin/sh\ncp $1 $2\n")
+    script.chmod(0o755)
+    monkeypatch.chdir(home)
+    plain = ad.command(["./model", "{input}", "{output}"])
+    inside = ad.command(["./model", "{input}", "{output}"], cwd=".")
+    missing = ad.command(["./modle"])
+    unknown = ad.command(["model"])
+    nowhere = ad.command(["./model"], cwd="nowhere")
+    monkeypatch.chdir(tmp_path)  # what counts is where it was made
+    x = leaf([1.0, 2.0])
+    for made in (plain, inside):
+        ad.external(made, workers=2)(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2.0, rtol=1e-9)
+    for made, message in (
+        (missing, f"there is no modle in {home}"),
+        (unknown, f"no model in the folders of PATH\n  fix: './model' is the one in {home}"),
+        (nowhere, f"there is no folder {home / 'nowhere'}"),
+    ):
+        with pytest.raises(ad.external.CommandError) as caught:
+            made(np.ones(2))
+        assert message in str(caught.value)

@@ -22,12 +22,17 @@ _DEPTH = 5
 _COUNT = 1000  # things looked at, so that a large object costs little
 
 
-def describe(roots: list[tuple[str, Any]], forward: Any, tensors: list[Tensor]) -> list[str]:
-    """Each tensor as a message says it: ``net.0.weight (argument 'net', float32 [3, 2])``."""
+def describe(
+    roots: list[tuple[str, Any]], forward: Any, tensors: list[Tensor], name: str = "forward"
+) -> list[str]:
+    """Each tensor as a message says it: ``net.0.weight (argument 'net', float32 [3, 2])``.
+
+    ``name`` is what messages call ``forward``.
+    """
     wanted = {id(tensor) for tensor in tensors}
     found: dict[int, tuple[str, str]] = {}
     row = [(name, f"argument '{name}'", value) for name, value in roots]
-    row.append(("forward", "", forward))
+    row.append((name, "", forward))
     seen = {id(value) for _, _, value in row}
     keep = []  # what is made on the way must not lend its id to something else
     for _ in range(_DEPTH):

@@ -196,6 +196,10 @@ def name_reads(cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor]
     """What to call tensors that forward read although they are no arguments."""
     from ._reads import describe
 
+    own = getattr(cls, "_name_reads", None)  # of functions that stand for a function of the user
+    if own is not None:
+        named: list[str] = own(args, tensors)
+        return named
     roots = list(zip(argument_names(cls, len(args)), args, strict=True))
     return describe(roots, cls.forward, tensors)
 

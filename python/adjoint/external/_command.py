@@ -99,9 +99,12 @@ class Command:
         self.format: str = options["format"]
         self.inputs: list[str] | None = options["inputs"]
         self.outputs: list[str] | None = options["outputs"]
-        self.options = options
+        # Where relative paths start: programs run in a scratch folder, perhaps in another process.
+        self.home = os.path.abspath(options["cwd"] or os.getcwd())
+        self.options = {**options, "cwd": options["cwd"] and self.home}
         self.label = self.__name__ = Path(self.arguments[0]).name if self.arguments else "command"
         self._check()
+        self.arguments[0] = self._program()
         kind = inspect.Parameter.POSITIONAL_ONLY
         names = self.inputs or ["input"]
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
@@ -128,6 +131,15 @@ class Command:
         binary = self.format == "npy"
         if binary and self.stdout and self.outputs and len(self.outputs) > 1:
             raise ValueError("several outputs in npy format need files: {output_name} for each")
+
+    def _program(self) -> str:
+        """The program; a path, as opposed to a name that is looked up, made absolute."""
+        program = self.arguments[0]
+        if not os.path.dirname(program) or any(f for _, f, _, _ in Formatter().parse(program)):
+            return program
+        # Braces of the folder are no fields of the template.
+        home = self.home.replace("{", "{{").replace("}", "}}")
+        return str(Path(home, program))
 
     def _fields(self) -> set[str]:
         return {f for a in self.arguments for _, f, _, _ in Formatter().parse(a) if f}
@@ -194,7 +206,8 @@ class Command:
                 start_new_session=True,
             )
         except OSError as error:
-            raise CommandError(f"{self.label} could not be started: {error}") from error
+            why = self._not_found(arguments[0]) if isinstance(error, FileNotFoundError) else ""
+            raise CommandError(f"{self.label} could not be started: {why or error}") from error
         try:
             _note(str(folder), process.pid)
             out, err = process.communicate(text, timeout=options["timeout"])
@@ -211,6 +224,18 @@ class Command:
         if process.returncode != 0:
             raise self._failed(process.returncode, arguments, err.decode(errors="replace"))
         return out
+
+    def _not_found(self, program: str) -> str:
+        """Why there is no such program, with where it was looked for; empty if it is there."""
+        cwd = self.options["cwd"]
+        if cwd is not None and not os.path.isdir(cwd):
+            return f"there is no folder {cwd}, which cwd= names"
+        folder, name = os.path.split(program)
+        if folder:
+            return "" if os.path.lexists(program) else f"there is no {name} in {folder}"
+        here = os.path.join(self.home, name)
+        fix = f"\n  fix: './{name}' is the one in {self.home}" if os.path.isfile(here) else ""
+        return f"there is no {name} in the folders of PATH{fix}"
 
     def _failed(self, code: int, arguments: list[str], err: str) -> CommandError:
         how = (
@@ -276,10 +301,12 @@ def command(
     Parameters
     ----------
     arguments
-        The program and its arguments. ``{input}`` and ``{output}`` stand for files (``{input_x}``
-        and ``{output_y}`` for those named in ``inputs`` and ``outputs``), ``{x}`` for the value
-        itself, ``{folder}`` for the scratch folder. Without ``{input}`` the input goes to standard
-        input, without ``{output}`` the output is read from standard output.
+        The program and its arguments. A relative path of the program (``./model``) starts at the
+        folder of the caller, or at ``cwd``; other arguments are handed on as they are.
+        ``{input}`` and ``{output}`` stand for files (``{input_x}`` and ``{output_y}`` for those
+        named in ``inputs`` and ``outputs``), ``{x}`` for the value itself, ``{folder}`` for the
+        scratch folder. Without ``{input}`` the input goes to standard input, without ``{output}``
+        the output is read from standard output.
     format
         ``"npy"``, ``"json"`` (nested lists), ``"csv"`` or ``"text"`` (numbers between blanks). All
         are written with every digit; tell `external` with ``noise=`` how many the program writes.

@@ -123,10 +123,14 @@ class Evaluator:
                 f"{self.name} failed at {where}: {type(error).__name__}: {error}", where
             ) from error
         if "read-only" in str(error):
-            error.add_note(
+            told = (
                 f"{self.name} changes its argument, which is the memory of a tensor.\n"
                 "  fix: external(..., writable=True) hands it copies that it may change"
             )
+            if type(error) in (ValueError, TypeError, RuntimeError):  # plain: a message, no more
+                error.args = (f"{error}: {told}",)
+            else:
+                error.add_note(told)
         raise error
 
 

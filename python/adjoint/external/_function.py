@@ -18,9 +18,10 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint.autograd._reads import describe
 from adjoint.autograd.function import Function
 
-__all__ = ["ExternalFunction"]
+__all__ = ["ExternalFunction", "in_the_users_words"]
 
 
 def _zeros_for(values: Any, like: list[Tensor]) -> list[Tensor]:
@@ -78,6 +79,33 @@ class ExternalFunction(Function):
     def vmap(info: Any, in_dims: Any, call: Any, *inputs: Tensor) -> Any:
         """A batch: one call for a function that takes batches, else a loop over the workers."""
         return call.batch(info.batch_size, in_dims[1:], inputs)
+
+    @staticmethod
+    def _name_reads(args: tuple[Any, ...], tensors: list[Tensor]) -> list[str]:
+        """What messages call tensors that the function read although they are no arguments."""
+        external = args[0].external
+        named = describe([], external.function, tensors, external.name)
+        return [text[:-1] + _advice(external.name) + ")" for text in named]
+
+
+def _advice(name: str) -> str:
+    return (
+        f"; {name} is an external: pass it the tensor as an argument, or let it use the tensor's "
+        "detach()"
+    )
+
+
+def in_the_users_words(error: RuntimeError, name: str) -> None:
+    """Change the message about a tensor that an external reads: its user has no Function."""
+    start = f"{ExternalFunction.__name__}.apply: forward "
+    text = str(error)
+    if text.startswith(start):
+        text = text[len(start) :].replace("no argument of apply does", "none of its arguments does")
+        text = text.partition("\n  fix:")[0].replace(_advice(name), "")
+        error.args = (
+            f"{name} {text}\n  fix: pass it as an argument; use its detach() in {name}, or call "
+            f"{name} under no_grad(), if no gradient is wanted",
+        )
 
 
 class Pull(Function):
