@@ -197,12 +197,19 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Use tensor.detach().clone() for a copy of the values."
         )
-    storage = ("adjoint storage", _core._storage(self)[0])
-    if storage not in memo:
-        memo[storage] = _core._whole(self.detach()).clone()
-    plain = _core._on_storage(
-        memo[storage], self.dtype, tuple(self.shape), tuple(self.stride()), self.storage_offset()
-    )
+    if _core._batch_level((self,)) > 0:  # its memory holds the other samples of a vmap as well
+        plain = self.detach().clone()
+    else:
+        storage = ("adjoint storage", _core._storage(self)[0])
+        if storage not in memo:
+            memo[storage] = _core._whole(self.detach()).clone()
+        plain = _core._on_storage(
+            memo[storage],
+            self.dtype,
+            tuple(self.shape),
+            tuple(self.stride()),
+            self.storage_offset(),
+        )
     copied = _dressed(plain, type(self), self.requires_grad, {})
     memo[id(self)] = copied
     if self.grad is not None:

@@ -696,3 +696,15 @@ def test_a_hidden_tensor_is_told_in_the_words_of_its_user() -> None:
     y = f(x).sum()
     with pytest.raises(RuntimeError, match=r"w \(a variable of model.*model is an external: pass"):
         y.backward()
+
+
+@pytest.mark.parametrize("derivative", ["forward", "central", "complex-step", "richardson"])
+def test_inputs_in_any_memory_order(derivative: str) -> None:
+    rows = ad.arange(6.0, dtype=ad.float64).reshape(2, 3) + 0.5
+    sine = ad.external(lambda x: np.sin(x), derivative=derivative)
+    for x in (rows.t(), rows.t().clone(), rows[:, ::2]):
+        assert not x.is_contiguous()
+        u = x.detach().requires_grad_()
+        sine(u).sum().backward()
+        close(u.grad, ad.cos(x), 1e-6)
+        close(ad.func.jvp(sine, (x,), (x,))[1], ad.cos(x) * x, 1e-6)

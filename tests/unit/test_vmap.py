@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import subprocess
 import sys
 import warnings
 import weakref
+from collections import OrderedDict
+from typing import Any
 
 import pytest
 
@@ -29,8 +32,29 @@ def test_structures_and_keywords() -> None:
         tree, 2.0
     )
     assert ad.equal(got["s"], tree["a"] * tree["b"][0].t() * 2.0)
+
+
+def test_keywords_are_the_same_for_all_samples() -> None:
+    x, w = ad.randn(3, 2), ad.randn(3, 2)
+    assert ad.equal(vmap(lambda x, *, w: x * w)(x, w=w), x.unsqueeze(1) * w)
+    assert ad.equal(vmap(lambda x, *, w: x * w, chunk_size=2)(x, w=w), x.unsqueeze(1) * w)
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+@pytest.mark.parametrize("keys", [(10, 2), ("b", "a"), ("a", "b")])
+def test_dims_go_by_key_in_dicts_of_any_order(kind: Any, keys: tuple[Any, Any]) -> None:
+    first, second = keys
     x = ad.randn(3, 2)
-    assert ad.equal(vmap(lambda x, *, w: x * w)(x, w=x), x * x)
+    tree = kind([(first, x), (second, ad.randn(5))])
+    got = vmap(lambda t: t[first].sum() * t[second], in_dims=({second: None, first: 1},))(tree)
+    assert ad.allclose(got, x.sum(0).unsqueeze(1) * tree[second])
+    out = vmap(lambda t: kind([(first, t), (second, t)]), out_dims={second: 0, first: 1})(x)
+    assert out[first].shape == (2, 3) and out[second].shape == (3, 2)
+
+
+def test_deep_copies_hold_every_sample() -> None:
+    x = ad.arange(6.0).reshape(3, 2)
+    assert ad.equal(vmap(lambda t: copy.deepcopy(t) * 2)(x), x * 2)
 
 
 def test_inside_a_sample_has_its_own_shape() -> None:

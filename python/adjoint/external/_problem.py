@@ -78,7 +78,8 @@ class Problem:
     def at_coordinate(self, index: int, value: Any) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with one coordinate of the inputs changed; complex for complex steps."""
         k = self.inputs.owner(index)
-        leaf = np.array(self.leaves[self.wanted[k]])
+        # In C order, or reshape(-1) would write to a copy.
+        leaf = np.array(self.leaves[self.wanted[k]], order="C")
         if np.iscomplexobj(value):
             leaf = leaf.astype(np.result_type(leaf.dtype, np.complex64))
             leaf.reshape(-1)[index - self.inputs.offsets[k]] = value

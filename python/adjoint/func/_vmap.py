@@ -247,7 +247,7 @@ def vmap(
     Returns
     -------
     callable
-        Of batches; keyword arguments are mapped over their first axis.
+        Of batches; keyword arguments are handed on as they are, to all samples.
 
     Examples
     --------
@@ -281,9 +281,6 @@ def mapped(
         _check_out_dims(func, out_dims)
         dims = _in_dims(func, in_dims, args)
         leaves, spec = _tree.flatten(args)
-        named_leaves, named_spec = _tree.flatten(kwargs)
-        dims = dims + [0 if isinstance(x, Tensor) else None for x in named_leaves]
-        leaves = leaves + named_leaves
         size = _batch_size(func, leaves, dims, in_dims)
 
         def run(part: list[Any], count: int) -> Any:
@@ -294,12 +291,8 @@ def mapped(
                 ]
                 level = _core._batch_level(tuple(samples))
                 _randomness[level] = randomness
-                n = spec.num_leaves
                 try:
-                    output = func(
-                        *_tree.unflatten(spec, samples[:n]),
-                        **_tree.unflatten(named_spec, samples[n:]),
-                    )
+                    output = func(*_tree.unflatten(spec, samples), **kwargs)
                 finally:
                     del _randomness[level]
                 return _unwrapped(func, out_dims, output, place, level)
