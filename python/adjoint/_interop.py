@@ -45,6 +45,14 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
                 "instead."
             )
         self = self.detach()
+    if _core._has_tangent(self):
+        if not force:
+            raise RuntimeError(
+                "Can't call numpy() on a Tensor with a tangent: NumPy would lose it, and the "
+                "derivative with it. Use tensor.detach().numpy() for the value alone, or "
+                "ad.external to differentiate the NumPy code."
+            )
+        self = self.detach()
     _note_numpy(self)
     if self.dtype == _core.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16; use tensor.float().numpy()")

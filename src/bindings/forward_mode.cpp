@@ -133,6 +133,14 @@ PyObject* unpack_dual(PyObject*, PyObject* args) {
   });
 }
 
+// _has_tangent(tensor): at any level that this thread sees.
+PyObject* has_tangent(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    Tensor t = tensor_of(o, "the argument");
+    return PyBool_FromLong(g_transformed && may_have_tangent(t.get()) && tangent_levels(t));
+  });
+}
+
 PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(t_tangent_limit > 0); }
 PyObject* set_enabled(PyObject*, PyObject* on) {
   int v = PyObject_IsTrue(on);
@@ -147,6 +155,7 @@ PyMethodDef functions[] = {
     {"_current_dual_level", current, METH_NOARGS, "The innermost level of forward mode, or -1."},
     {"_make_dual", make_dual, METH_VARARGS, "A tensor with a tangent at a level."},
     {"_unpack_dual", unpack_dual, METH_VARARGS, "The value and the tangent at a level, or None."},
+    {"_has_tangent", has_tangent, METH_O, "Whether a tensor has a tangent at any open level."},
     {"_is_fwd_grad_enabled", is_enabled, METH_NOARGS, "Whether this thread computes tangents."},
     {"_set_fwd_grad_enabled", set_enabled, METH_O, "Turns tangents on or off in this thread."},
     {nullptr}};

@@ -322,3 +322,15 @@ def test_a_saved_result_that_hooks_would_pack_without_its_tangent_is_refused():
         with pytest.raises(RuntimeError, match="would lose the tangent"):
             (dual * 1).exp_()
         assert fw.unpack_dual(ad.sin(dual)).tangent is not None  # saves its operand
+
+
+def test_numpy_refuses_a_tensor_with_a_tangent() -> None:
+    with fw.dual_level():
+        x = fw.make_dual(ad.ones(2), ad.ones(2))
+        for read in (lambda: x.numpy(), lambda: (x * 2).__array__()):
+            with pytest.raises(RuntimeError, match=r"a tangent: NumPy would lose it.*ad\.external"):
+                read()
+        assert x.detach().numpy().tolist() == x.numpy(force=True).tolist() == [1, 1]
+        assert ad.ones(2).numpy().tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="a tangent"):
+        ad.func.jacfwd(lambda t: ad.tensor(t.numpy()).sum())(ad.ones(2))
