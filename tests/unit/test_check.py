@@ -489,3 +489,45 @@ def test_nothing_to_check_is_an_error():
         ad.check(ad.sin, point(), tolerance=2.0)
     with pytest.raises(ZeroDivisionError):
         ad.check(lambda x: 1 / 0, point())
+
+
+# --- rules that are compared with themselves ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"vjp": lambda g, x: 1.5 * g * np.cos(x)}, "the jvp is derived from the vjp (wave)"),
+        ({"jvp": lambda t, x: 1.5 * t * np.cos(x)}, "the vjp is derived from the jvp (wave)"),
+        ({"jacobian": lambda x: 1.5 * np.diag(np.cos(x))}, "derived from the jacobian (wave)"),
+        ({"elementwise": True}, "derived from the same differences (wave)"),
+    ],
+)
+def test_a_rule_that_is_derived_from_the_other_is_not_compared_with_it(options, said):
+    wave = ad.external(lambda x: np.sin(x), name="wave", **options)
+    for f in (wave, lambda x: (2 * wave(x)).sum()):
+        first = ad.check(f, point(), order=1).first
+        assert first.dot is None and first.dot_note.startswith("not made: ")
+        assert said in first.dot_note
+
+
+def test_two_rules_of_an_external_are_compared():
+    both = ad.external(np.sin, vjp=lambda g, x: g * np.cos(x), jvp=lambda t, x: t * np.cos(x))
+    assert ad.check(both, point(), order=1).first.dot.status == "right"
+    assert ad.check(ad.external(np.sin), point(), order=1).first.dot.status == "approximate"
+
+
+def test_a_wrong_jvp_is_found_beside_one_that_is_derived():
+    wave = ad.external(np.sin, vjp=lambda g, x: g * np.cos(x))
+    wrong = cube(jvp_factor=lambda x: 1.5)
+    report = ad.check(lambda x: wrong(wave(x)), point(), order=1)
+    assert report.first.dot.status == "wrong" and "the jvp is wrong" in report.first.dot.note
+
+
+def test_a_noisy_gradient_is_told_readably_with_what_to_do():
+    rough = ad.external(np.sin, vjp=lambda g, x: g * (np.cos(x) + 1e-6 * np.sin(1e9 * x)))
+    report = ad.check(rough, point())
+    (note,) = report.second.notes
+    assert note.startswith("the gradient is noisy: its values scatter by ")
+    assert "of their size" in note and "order=1 checks the first derivative alone" in note
+    assert ad.check(rough, point(), order=1).verdict == "right"

@@ -10,11 +10,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector, to_tensor, to_vector
 from adjoint.autograd._gradcheck.projection import draw
+from adjoint.external._call import Call
 
 from ._results import DotProduct, Element
 from ._search import SURE, Search
@@ -44,7 +46,27 @@ def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, s
         return None, f"not made: forward mode is not available ({type(error).__name__}: {first})"
     results = [_test(search, w, direction, pushed) for w in range(len(search.weights))]
     rank = {"wrong": 2, "approximate": 1, "right": 0}
-    return max(results, key=lambda r: (rank[r.status], r.relative)), ""
+    worst = max(results, key=lambda r: (rank[r.status], r.relative))
+    derived = "" if worst.status == "wrong" else _derived(subject)
+    # That a rule agrees with itself is no test; what else there is in the function passed.
+    return (None, f"not made: {derived}") if derived else (worst, "")
+
+
+def _derived(subject: Subject) -> str:
+    """Which external in the function has one rule for both modes, and why; or an empty string."""
+    nodes = [tensor.grad_fn for tensor in subject.fresh_outputs()]
+    seen: set[Any] = set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        call: Any = getattr(node, "call", None)
+        why = call.external.one_rule() if isinstance(call, Call) else ""
+        if why:
+            return f"{why} ({call.external.name})"
+        nodes += [following for following, _ in node.next_functions]
+    return ""
 
 
 def _rounded(subject: Subject, direction: Vector) -> Vector:

@@ -20,7 +20,7 @@ def notes(
     found = _of_elements(search, elements)
     if on_kink:
         found.append("the inputs lie on a kink: the slope depends on the side")
-    found += _of_line(search, line, w)
+    found += _of_line(search, line, w, part)
     return found + _of_subject(search.subject, part)
 
 
@@ -50,7 +50,7 @@ def _of_elements(search: Search, elements: Sequence[Element]) -> list[str]:
     return found
 
 
-def _of_line(search: Search, line: Line, w: int) -> list[str]:
+def _of_line(search: Search, line: Line, w: int, part: Part) -> list[str]:
     shape = line.shape(w)
     flat = all(s.plus[w] == 0 == s.minus[w] for s in line.sweep()[-8:])
     moves = any(s.plus[w] != 0 or s.minus[w] != 0 for s in line.sweep())
@@ -60,12 +60,25 @@ def _of_line(search: Search, line: Line, w: int) -> list[str]:
             "derivative of zero is right, and says nothing of the trend"
         ]
     if shape.kind == "noisy":
-        rounding = search.subject.unit * line.weights[w].size
-        times = f"{shape.amount / rounding:.1g} times" if rounding else "beyond"
+        size = line.weights[w].size
+        share = shape.amount / size if size else math.inf
+        much = (
+            "by more than half of their size"
+            if share > 0.5
+            else f"by {_share(share)} of their size"
+        )
         steps = "; it is constant near by and changes in steps" if flat else ""
+        what, advice = "function", ""
+        if part.order == 2:
+            what = "gradient"
+            if part.verdict != "right":
+                advice = (
+                    ": perhaps too much for its derivative, which is the second one. order=1 "
+                    "checks the first derivative alone"
+                )
         return [
-            f"the function is noisy: its values are uncertain by {shape.amount:.2g}, {times} the "
-            f"rounding of {_plain(search.subject.dtype)}{steps}"
+            f"the {what} is noisy: its values scatter {much}, rounding of "
+            f"{_plain(search.subject.dtype)} by {_share(search.subject.unit)}{steps}{advice}"
         ]
     if shape.near is not None:
         return [
@@ -92,6 +105,10 @@ def _of_subject(subject: Subject, part: Part) -> list[str]:
             "dtype=adjoint.float64 looks closer"
         )
     return found
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.01 else f"{value:.0e}"
 
 
 def _plain(dtype: object) -> str:

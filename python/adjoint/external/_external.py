@@ -216,6 +216,24 @@ class External:
         pattern: ColouredPattern = self._pattern[1]
         return pattern
 
+    def one_rule(self) -> str:
+        """Why forward and backward mode cannot disagree: they are one rule; or an empty string."""
+        given = [
+            k
+            for k, f in (("jacobian", self.jacobian_given), ("vjp", self.vjp), ("jvp", self.jvp))
+            if f is not None
+        ]
+        if len(given) > 1:
+            return ""
+        if given:
+            return {
+                "jacobian": "the jvp and the vjp are derived from the jacobian",
+                "vjp": "the jvp is derived from the vjp",
+                "jvp": "the vjp is derived from the jvp",
+            }[given[0]]
+        alone = self.derivative in ("central", "richardson") and not self.elementwise
+        return "" if alone else "the jvp and the vjp are derived from the same differences"
+
     # --- questions ------------------------------------------------------------------------------
 
     def jacobian(self, *args: Any, **kwargs: Any) -> Any:
