@@ -73,8 +73,33 @@ def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
         return source.clone() if dtype is None else source.to(dtype, copy=True)
     if _is_array(data):
         return _copied(_shared(_as_native(data)), dtype)
-    made = _core._tensor(data, dtype)
-    return _from_sequence(data, dtype) if made is None else made
+    made: Tensor | None = _core._tensor(data, dtype)
+    out = _from_sequence(data, dtype) if made is None else made
+    recorded = _recorded_in(data)
+    if recorded is not None:
+        _core._share_cut(out, _core._tensor_source(recorded))  # explain_grad asks
+    return out
+
+
+_SEARCHED = 64  # items of a list among which a recorded tensor is looked for
+
+
+def _recorded_in(data: Any) -> Tensor | None:
+    """A tensor that requires grad in nested lists, whose history ends here; not a long search."""
+    if type(data) not in (list, tuple):
+        return None
+    data = data[:_SEARCHED]
+    kinds = set(map(type, data))
+    if Tensor in kinds:
+        found = [t for t in data if type(t) is Tensor and t.requires_grad]
+        # A cut leads to one tensor. Of several, a view is taken that is gone at once: the question
+        # for any of them then has the answer that it may have been behind the cut.
+        if len(found) > 1 and _core.is_grad_enabled():
+            return found[0].view_as(found[0])
+        return found[0] if found else None
+    if list in kinds or tuple in kinds:
+        return next((t for t in map(_recorded_in, data) if t is not None), None)
+    return None
 
 
 def _is_array(data: Any) -> bool:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
+from typing import NoReturn as _NoReturn
 
 from adjoint._core import Generator, Tensor, default_generator
+from adjoint._missing import missing as _missing
 
 __all__ = [
     "default_generator",
@@ -79,3 +82,9 @@ def fork_rng(
         yield
     finally:
         set_rng_state(state)
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

@@ -242,7 +242,7 @@ def test_a_way_through_numpy_is_named() -> None:
     assert found.status == "unused"
     assert "Perhaps through NumPy: x was read as an array here   test_explain.py:" in found.text
     assert "ad.from_numpy(x.detach().numpy() * 2)" in found.text
-    assert "wrap the NumPy code in an autograd.Function" in found.text
+    assert "wrap the NumPy code with adjoint.external" in found.text
 
 
 @pytest.mark.parametrize("make", [ad.from_numpy, ad.as_tensor, ad.tensor, ad.asarray])
@@ -433,6 +433,61 @@ def test_the_first_node_of_a_nan_is_named() -> None:
     inf = ad.explain_grad(x.sqrt().sum(), x)
     assert inf.status == "nan"
     assert "holds 1 Inf" in inf.text
+
+
+def test_a_nan_made_of_an_infinity_names_both_and_agrees_with_detect_anomaly() -> None:
+    x = leaf(1.0, 2.0)
+    loss = ((x - x) ** 2).sum().sqrt()
+    found = ad.explain_grad(loss, x)
+    assert [n.op for n in found.nodes] == ["pow", "sqrt"]
+    assert "The first node that made it so is PowBackward0, from a gradient that was inf" in str(
+        found
+    )
+    assert "The first infinity on the way was made by SqrtBackward0" in found.text
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(RuntimeError, match="'PowBackward0' returned"),
+        ad.autograd.detect_anomaly(),
+    ):
+        ((x - x) ** 2).sum().sqrt().backward()
+
+
+def test_strong_zeros_are_advised_only_where_they_help() -> None:
+    x = leaf(0.0, 4.0)
+    for loss, helps in (
+        (((x - x) ** 2).sum().sqrt(), False),
+        (x.sqrt().sum(), False),
+        (ad.where(x > 0, x.log(), 0.0).sum(), True),
+    ):
+        assert ("strong_zeros" in ad.explain_grad(loss, x).text) == helps
+        with ad.autograd.strong_zeros():
+            (g,) = ad.autograd.grad(loss, x)
+        assert bool(g.isfinite().all()) == helps
+
+
+def test_a_stored_gradient_is_said_to_be_a_sum() -> None:
+    a = leaf(3.0, 4.0)
+    (a * 1).sum().backward()
+    loss = (a**2).sum()
+    loss.backward()
+    text = ad.explain_grad(loss, a).text
+    assert "a.grad is there: shape [2], largest absolute value 9" in text
+    assert "a.grad is the sum over all backward passes since it was last zeroed" in text
+    assert "the gradient of loss with respect to a is there" not in text
+
+
+def test_a_list_of_tensors_made_into_one_is_a_break() -> None:
+    x, y = leaf(1.0, 2.0), leaf(3.0)
+    parts = [x[0] * 2, x[1]]
+    for loss in (ad.tensor(parts).sum(), ad.tensor([[0.0, *parts]][0]).sum(), ad.tensor([parts])):
+        found = ad.explain_grad(loss.sum(), x)
+        assert "tensor(...) copied the value" in found.text
+        assert "ad.tensor(" in found.text
+        assert "fix: use the tensor itself" in found.text and "adjoint.stack([...])" in found.text
+    found = ad.explain_grad(ad.tensor([y[0]]).sum() + x.sum() * 0, y)
+    assert "tensor(...) copied the value" in found.text
+    with ad.no_grad():
+        assert not ad.tensor(parts).requires_grad
 
 
 def test_a_freed_graph_is_still_described() -> None:

@@ -16,6 +16,13 @@ import adjoint as ad
         (ad.nn, "LSTM", "nn.LSTM"),
         (ad.nn.functional, "grid_sample", "nn.functional.grid_sample"),
         (ad.func, "debug_unwrap", "func.debug_unwrap"),
+        (ad.optim, "LBFGS", "optim.LBFGS"),
+        (ad.optim.lr_scheduler, "CyclicLR", "optim.lr_scheduler.CyclicLR"),
+        (ad.nn.init, "sparse_", "nn.init.sparse_"),
+        (ad.nn.utils, "spectral_norm", "nn.utils.spectral_norm"),
+        (ad.autograd, "profiler", "autograd.profiler"),
+        (ad.autograd.functional, "lop", "autograd.functional.lop"),
+        (ad.utils, "tensorboard", "utils.tensorboard"),
     ],
 )
 def test_a_missing_name_points_to_the_limits(module: object, name: str, whole: str) -> None:
@@ -25,6 +32,20 @@ def test_a_missing_name_points_to_the_limits(module: object, name: str, whole: s
     assert f"has no attribute '{name}': adjoint has no {whole} (docs/limits.md" in text
     assert not hasattr(module, name)
     assert pickle.loads(pickle.dumps(error.value)).args == (text,)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "meant"),
+    [(ad, "sinn", "sin"), (ad, "zeroes", "zeros"), (ad.func, "jacref", "jacrev")],
+)
+def test_a_slip_is_told_what_it_may_mean(module: object, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=rf"\. Did you mean (.* or )?{meant}\b.*\?$"):
+        getattr(module, name)
+
+
+def test_nothing_is_suggested_where_nothing_is_near() -> None:
+    with pytest.raises(AttributeError, match=r"is not there\)$"):
+        _ = ad.xyzzyplugh  # type: ignore[attr-defined]
 
 
 def test_private_names_and_imports_fail_as_ever() -> None:

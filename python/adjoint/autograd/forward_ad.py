@@ -26,7 +26,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "_current_level":  # the number of the innermost level; -1 outside
         return _core._current_dual_level()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from adjoint._missing import missing
+
+    raise missing(__name__, name)
 
 
 class UnpackedDualTensor(NamedTuple):

@@ -7,10 +7,13 @@ unless ``create_graph`` asks for their history. `adjoint.func` has the composabl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
+from typing import NoReturn as _NoReturn
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._missing import missing as _missing
 from adjoint._transforming import depth_of_now, refuse_functional
 
 from . import forward_ad
@@ -576,3 +579,9 @@ def _point(inputs: Any, v: Any, create_graph: bool, name: str) -> tuple[bool, Tu
             "Tensor with a single element."
         )
     return several, xs, (_core.ones_like(given[0]),)
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

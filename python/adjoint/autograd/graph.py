@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any, Literal, NamedTuple
+from typing import NoReturn as _NoReturn
 
 from adjoint import _core
 from adjoint._core import Node as Node
 from adjoint._core import Tensor
+from adjoint._missing import missing as _missing
 from adjoint.utils.hooks import RemovableHandle
 
 from ._backward import is_composite
@@ -191,3 +194,9 @@ def _watch_any(tensors: tuple[Tensor, ...], fn: Callable[..., None]) -> list[Rem
         fn(grad)
 
     return [t.register_hook(hook) for t in tensors]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

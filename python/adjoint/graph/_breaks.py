@@ -53,7 +53,10 @@ class Break:
     def fix(self) -> str:
         """What to change, if the gradient is wanted."""
         if self.reason == "detach" and self.op:
-            return f"use the tensor itself, or its clone(), instead of {self.op}(...) of it"
+            fix = f"use the tensor itself, or its clone(), instead of {self.op}(...) of it"
+            if self.op == "tensor":
+                fix += "; adjoint.stack([...]) instead of tensor([...]) of several"
+            return fix
         return {
             "detach": "use the tensor itself instead of its detach()",
             "data": "use the tensor itself instead of its .data",

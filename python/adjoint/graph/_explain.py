@@ -16,7 +16,7 @@ from adjoint._interop import READ_AS_ARRAYS
 
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search
-from ._probe import Probe, at, probe, why_zero
+from ._probe import Probe, at, helped_by_strong_zeros, probe, why_zero
 from ._view import Graph, GraphNode, build, no_collection
 
 _MOST = 5  # breaks and nodes that are listed
@@ -179,7 +179,8 @@ class _Case:
                 f"  Perhaps through NumPy: {what} was read as an array here   "
                 f"{_lines.described(left[1])}\n"
                 f"    If {self.loss_name} was computed from that array: what NumPy computes is not "
-                "recorded; use adjoint's ops, or wrap the NumPy code in an autograd.Function"
+                "recorded; use adjoint's ops, or wrap the NumPy code with adjoint.external (or in "
+                "an autograd.Function)"
             )
         if others:
             lines.append(
@@ -237,25 +238,72 @@ class _Case:
                 [f"{what} is None: a path leads there, but no gradient came along it.", *names],
             )
         if not bool(seen.grad.isfinite().all()):
-            return "nan", seen.poisoned[:1], [f"{what} {_bad(seen.grad)}.", *_first_bad(seen)]
+            to_blame, lines = self.first_bad(seen, seen.grad)
+            return "nan", to_blame, [f"{what} {_bad(seen.grad)}.", *lines]
         if seen.grad.numel() and not bool((seen.grad != 0).any()):
             return "zero", seen.zeroed, [f"{what} is exactly 0.", *_zero_lines(seen)]
         return "flows", [], [f"{what} is there: {_summary(seen.grad)}."]
+
+    def first_bad(self, seen: Probe, grad: Tensor) -> tuple[list[GraphNode], list[str]]:
+        """The node that made a gradient NaN or infinite, and what to do about it."""
+        # The first NaN is what detect_anomaly stops at; what made it may be an earlier infinity.
+        found = seen.made_nan if seen.made_nan and bool(grad.isnan().any()) else seen.poisoned
+        if not found:
+            return [], [
+                "  It was not finite from the start: the loss itself, or a sum of gradients."
+            ]
+        first, nodes = found[0], found[:1]
+        finite_before = not seen.poisoned or any(n is first for n in seen.poisoned)
+        source = first if finite_before else seen.poisoned[0]
+        if source is first:
+            lines = [
+                f"  The first node that made it so is {first.name}, from a gradient that was "
+                "finite:",
+                at(first),
+            ]
+        else:
+            nodes = [first, source]
+            lines = [
+                f"  The first node that made it so is {first.name}, from a gradient that was "
+                "infinite:",
+                at(first),
+                f"  The first infinity on the way was made by {source.name}:",
+                at(source),
+                f"  fix: keep the input of `{source.op}` away from the values where its "
+                "derivative is infinite (add a small number, or clamp it)",
+            ]
+        lines.append(
+            "  `with autograd.detect_anomaly():` around forward and backward shows its inputs."
+        )
+        if helped_by_strong_zeros(self.loss, self.x):
+            lines.append(
+                "  fix: `with autograd.strong_zeros():` around backward, which keeps 0 * inf at 0: "
+                "it makes this gradient finite"
+            )
+        return nodes, lines
 
     def stored_verdict(self, what: str) -> tuple[str, list[GraphNode], list[str]]:
         # A result that does not keep its gradient would warn that it is asked for.
         grad = self.x.grad if self.x.is_leaf or self.x.retains_grad else None
         if grad is None:
             return "flows", [], [f"{what} can be computed: a path leads there."]
+        head = (
+            f"{what} can't be looked at any more: a path leads there, but the graph was freed. "
+            f"{self.x_code}.grad"
+        )
+        summed = (
+            f"  {self.x_code}.grad is the sum over all backward passes since it was last zeroed: "
+            f"that of {self.loss_name} alone only if there was no other."
+        )
         gone = (
             "  The graph was freed, so the node that made it so can't be found: call explain_grad "
             "before backward(), or after backward(retain_graph=True)."
         )
         if not bool(grad.isfinite().all()):
-            return "nan", [], [f"{what} {_bad(grad)}.", gone]
+            return "nan", [], [f"{head} {_bad(grad)}.", summed, gone]
         if grad.numel() and not bool((grad != 0).any()):
-            return "zero", [], [f"{what} is exactly 0.", gone]
-        return "flows", [], [f"{what} is there: {_summary(grad)}."]
+            return "zero", [], [f"{head} is exactly 0.", summed, gone]
+        return "flows", [], [f"{head} is there: {_summary(grad)}.", summed]
 
     def grad_lines(self, freed: list[GraphNode]) -> list[str]:
         """What ``x.grad`` holds, where that needs a word."""
@@ -315,18 +363,6 @@ def _bad(grad: Tensor) -> str:
     nan, inf = int(grad.isnan().sum()), int(grad.isinf().sum())
     kinds = " and ".join(f"{n} {kind}" for n, kind in ((nan, "NaN"), (inf, "Inf")) if n)
     return f"holds {kinds} (of {grad.numel()} elements)"
-
-
-def _first_bad(seen: Probe) -> list[str]:
-    if not seen.poisoned:
-        return ["  It was not finite from the start: the loss itself, or a sum of gradients."]
-    first = seen.poisoned[0]
-    return [
-        f"  The first node that made it so is {first.name}, from a gradient that was finite:",
-        at(first),
-        "  `with autograd.detect_anomaly():` around forward and backward shows its inputs; "
-        "`with autograd.strong_zeros():` around backward keeps 0 * inf at 0.",
-    ]
 
 
 def _zero_lines(seen: Probe) -> list[str]:

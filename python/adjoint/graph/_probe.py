@@ -11,6 +11,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint.autograd._strong_zeros import strong_zeros
 
 from . import _lines
 from ._view import Graph, GraphNode
@@ -27,6 +28,8 @@ class Probe:
     zeroed, poisoned, withheld : list of GraphNode
         Nodes that got a gradient and passed on zeros only, NaN or infinity, or nothing; in the
         order in which they ran.
+    made_nan : list of GraphNode
+        Nodes that got no NaN and passed on some: those that `detect_anomaly` stops at.
     largest : dict
         The largest absolute value of the gradient that such a node got.
     """
@@ -35,6 +38,7 @@ class Probe:
     zeroed: list[GraphNode] = field(default_factory=list)
     poisoned: list[GraphNode] = field(default_factory=list)
     withheld: list[GraphNode] = field(default_factory=list)
+    made_nan: list[GraphNode] = field(default_factory=list)
     largest: dict[int, float] = field(default_factory=dict)
 
 
@@ -52,6 +56,14 @@ def probe(loss: Tensor, x: Tensor, between: Graph) -> Probe:
     return result
 
 
+def helped_by_strong_zeros(loss: Tensor, x: Tensor) -> bool:
+    """Whether the gradient is finite where zeros stay zeros."""
+    start = None if loss.numel() == 1 else _core.ones_like(loss)
+    with strong_zeros():
+        (grad,) = _core._run_backward((loss,), (start,), True, False, (x,), True, False)
+    return grad is not None and bool(grad.isfinite().all())
+
+
 def _watch(node: GraphNode, inside: set[int], result: Probe) -> Callable[..., None]:
     # The edges that lead on to the tensor.
     slots = [i for i, (c, _) in enumerate(node.children) if c is not None and id(c) in inside]
@@ -61,6 +73,8 @@ def _watch(node: GraphNode, inside: set[int], result: Probe) -> Callable[..., No
         if not arrived or not slots:
             return
         sent = [passed[i].detach() for i in slots if i < len(passed) and passed[i] is not None]
+        if _any_nan(sent) and not _any_nan(arrived):
+            result.made_nan.append(node)
         if not sent:
             result.withheld.append(node)
         elif _finite(arrived) and not _finite(sent):
@@ -74,6 +88,10 @@ def _watch(node: GraphNode, inside: set[int], result: Probe) -> Callable[..., No
 
 def _finite(tensors: list[Tensor]) -> bool:
     return all(bool(t.isfinite().all()) for t in tensors)
+
+
+def _any_nan(tensors: list[Tensor]) -> bool:
+    return any(bool(t.isnan().any()) for t in tensors)
 
 
 def _any_nonzero(tensors: list[Tensor]) -> bool:

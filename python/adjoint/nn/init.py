@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
+from typing import NoReturn as _NoReturn
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._missing import missing as _missing
 
 __all__ = [
     "calculate_gain",
@@ -206,3 +209,9 @@ def kaiming_normal_(
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
+from typing import NoReturn as _NoReturn
 
+from adjoint._missing import missing as _missing
 from adjoint.optim.optimizer import Optimizer
 
 __all__ = [
@@ -286,3 +289,9 @@ class ReduceLROnPlateau:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` returned."""
         self.__dict__.update(state_dict)
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

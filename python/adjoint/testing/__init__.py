@@ -6,8 +6,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from adjoint._missing import missing as _missing
+
 from ._comparison import assert_allclose as assert_allclose
 from ._comparison import assert_close as assert_close
 from ._creation import make_tensor as make_tensor
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)

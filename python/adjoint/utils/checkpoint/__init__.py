@@ -11,6 +11,11 @@ once more for the values it needs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import NoReturn as _NoReturn
+
+from adjoint._missing import missing as _missing
+
 from ._call import checkpoint as checkpoint
 from ._call import checkpoint_sequential as checkpoint_sequential
 from ._frame import CheckpointError as CheckpointError
@@ -36,3 +41,9 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be there
+
+    def __getattr__(name: str) -> _NoReturn:
+        raise _missing(__name__, name)
