@@ -145,7 +145,7 @@ def hook_without_inputs() -> None:
     (
         lambda: func.jacobian(lambda a: a, sparsity="detect")(3),
         RuntimeError,
-        "jacobian: expected tensors, but got int: 3",
+        "jacobian(f)(*args): expected tensors, but got int: 3",
     ),
     (
         lambda: func.jacobian(lambda a: a, sparsity=np.ones((3, 2)), mode="forward")(x),
