@@ -201,3 +201,11 @@ def test_a_tensor_in_two_places_accumulates_once() -> None:
 def test_complex_leaves() -> None:
     z = ad.tensor(1 + 2j, requires_grad=True)
     assert grad((z * z.conj()).real, {"z": z})["z"].item() == 2 + 4j
+
+
+def test_values_beside_the_tensors_of_cotangents_must_agree() -> None:
+    x = ad.ones(2, requires_grad=True)
+    out = {"y": x * 2, "name": "a"}
+    assert ad.equal(ad.autograd.grad(out, x, {"y": ad.ones(2), "name": "a"})[0], 2 * ad.ones(2))
+    with pytest.raises(RuntimeError, match=r"\['name'\]: expected 'a', got 'b'"):
+        ad.autograd.grad(out, x, {"y": ad.ones(2), "name": "b"})

@@ -15,7 +15,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._functions import can_have_gradient
-from ._structure import distinct, put_together, take_apart
+from ._structure import distinct, put_together, same, take_apart
 
 __all__ = ["flat_hook", "flat_outputs", "grad", "wanted_inputs"]
 
@@ -43,6 +43,14 @@ def flat_outputs(outputs: Any, cotangents: Any, function: str, name: str, batche
     except ValueError as error:
         raise RuntimeError(f"{name} is not built like the outputs: {error}") from None
     given = every if structure.places is None else [every[i] for i in structure.places]
+    if structure.places is not None and structure.leaves is not None and cotangents is not None:
+        tensor_places = set(structure.places)
+        for i, (ours, theirs) in enumerate(zip(structure.leaves, every, strict=True)):
+            if i not in tensor_places and theirs is not None and not same(ours, theirs):
+                where = _tree.paths(structure.spec, structure.root)[i]
+                raise RuntimeError(
+                    f"{name} does not fit: {where}: expected {ours!r}, got {theirs!r}"
+                )
     for i in chosen:
         tensor, cotangent = tensors[i], given[i]
         if cotangent is None:
