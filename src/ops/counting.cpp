@@ -276,7 +276,6 @@ static const Op& isin_ =
         "Whether each element is among the test elements.")
         .forward([](Call& c) -> Value {
           Tensor a = c.tensor(0), b = c.tensor(1);
-          if (!a && !b) type_error("isin(): one of the arguments must be a tensor");
           if (!a) a = scalar_tensor(c[0], promote_types(scalar_dtype(c[0]), b.dtype()));
           if (!b) b = scalar_tensor(c[1], promote_types(scalar_dtype(c[1]), a.dtype()));
           DType d = promote_types(a.dtype(), b.dtype());

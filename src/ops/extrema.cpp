@@ -215,7 +215,7 @@ static const Op& scatter_along_ =
           else if (d == DType::Complex128)
             add_along<complex128_t>(out, g, index, axis);
           else
-            not_implemented("_scatter_along for dtype ", d);
+            throw std::logic_error("_scatter_along is for gradients");
           return cast(out, c.tensor(0).dtype());
         })
         .grad(0, input(1),

@@ -47,7 +47,6 @@ void check_class_shapes(const char* name, Span x, Span target) {
 
 Classes check_classes(const char* name, Span x, DType dtype, const Tensor& target,
                       const Value& weight, int64_t ignored) {
-  if (x.n == 0) runtime_error(name, ": input tensor should be 1D or 2D");
   check_class_shapes(name, x, target.shape());
   if (target.dtype() != DType::Int64 && target.dtype() != DType::UInt8) {
     runtime_error("expected target dtype to be Long or Byte, but got ", target.dtype(),

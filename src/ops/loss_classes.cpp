@@ -78,7 +78,7 @@ Value nll_tangent(C c, const Tensor* t) {
 Tensor gradient_of_losses(T g, Reduce how, int64_t count, DType d) {
   Tensor dense = contiguous(cast(g, d));
   if (dense.numel() != (how == Reduce::None ? count : 1)) {
-    runtime_error("the gradient of a loss of ", count, " targets has shape ", g.shape());
+    throw std::logic_error("the gradient of a loss is shaped otherwise than the loss");
   }
   return dense;
 }

@@ -21,8 +21,7 @@ template <bool Log>
 Value softmax_backward(Call& c) {
   Tensor inputs[2] = {c.tensor(0), c.tensor(1)};
   if (!(inputs[0].shape() == inputs[1].shape())) {
-    runtime_error("softmax_backward: the gradient has shape ", inputs[0].shape(),
-                  " and the result has shape ", inputs[1].shape());
+    throw std::logic_error("softmax_backward: the gradient is shaped otherwise than the result");
   }
   return map_rows(Log ? "log_softmax_row_grad" : "softmax_row_grad",
                   Log ? "log_softmax_columns_grad" : "softmax_columns_grad", inputs, 2,
