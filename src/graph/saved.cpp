@@ -1,6 +1,7 @@
 // Packing and unpacking. Read saved.h first.
 #include "saved.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "../ops/op.h"
@@ -153,7 +154,10 @@ Tensors unpack_list(Node* n, const Saved& s, const Edge* edges) {
     for (const Tensor& t : ts) {
       if (t && (!worst || t.version() > worst->version())) worst = &t;
     }
-    changed_in_place(n, *worst, worst->version() - (version_of(ts) - s.version));
+    // One tensor may be there several times, and others may have changed too.
+    uint32_t same = 0, newer = version_of(ts) - s.version;
+    for (const Tensor& t : ts) same += t && t->storage == (*worst)->storage;
+    changed_in_place(n, *worst, worst->version() - std::min(newer / same, worst->version()));
   }
   return ts;
 }

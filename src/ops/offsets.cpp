@@ -137,6 +137,11 @@ Offsets all_offsets(Span shape, Span strides) {
 Tensor broadcast_dense(T t, Span shape) {
   Dims strides(shape.n, 0);
   int lead = shape.n - t.ndim();
+  if (lead < 0) {
+    runtime_error("The number of sizes provided (", shape.n,
+                  ") must be greater or equal to the number of dimensions in the tensor (",
+                  t.ndim(), ").  Target sizes: ", shape, ".  Tensor sizes: ", t.shape());
+  }
   for (int i = 0; i < t.ndim(); ++i) {
     if (t.size(i) == shape[lead + i]) {
       strides[lead + i] = t.stride(i);

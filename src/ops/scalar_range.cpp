@@ -46,6 +46,9 @@ void require_fits(const Value& number, DType dtype) {
   if (number.kind() == Value::Int)
     runtime_error("value cannot be converted to type ", dtype,
                   " without overflow: ", number.integer());
+  if (number.kind() != Value::Complex)
+    runtime_error("value cannot be converted to type ", dtype,
+                  " without overflow: ", number.real());
   runtime_error("value cannot be converted to type ", dtype,
                 " without overflow: ", number.complex());
 }

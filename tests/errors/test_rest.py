@@ -39,6 +39,13 @@ def change_an_index() -> None:
     y.sum().backward()
 
 
+def change_an_index_used_twice() -> None:
+    diagonal = ad.tensor([0, 1])
+    y = leaf(3, 3)[diagonal, diagonal]
+    diagonal.add_(1)
+    y.sum().backward()
+
+
 def lose(t: Any, name: str) -> None:
     delattr(t, name)
 
@@ -97,7 +104,13 @@ def give(t: Any, name: str, value: Any) -> None:
         "0-dimension value tensor but got tensor w",
     ),
     (lambda: ad.full((2,), 1e300, dtype=ad.int64), RuntimeError, "int64 without overflow: 1e+300"),
-    (lambda: f.char().fill_(1e300), RuntimeError, "converted to type int8 without overflow: "),
+    (lambda: f.char().fill_(1e300), RuntimeError, "to type int8 without overflow: 1e+300"),
+    (lambda: f.char().fill_(1j), RuntimeError, "converted to type int8 without overflow: "),
+    (
+        lambda: f.clone().masked_scatter_(ad.ones(1, 4).bool(), f),
+        RuntimeError,
+        "(1) must be greater or equal to the number of dimensions in the tensor (2)",
+    ),
     (lambda: give(z, "real", "a"), TypeError, "expected a tensor or a number"),
     (lambda: lose(z, "real"), TypeError, "this attribute cannot be deleted"),
 )
@@ -222,6 +235,7 @@ def test_rarer_shapes(row: Row) -> None:
         "Function backward returned an invalid gradient at index 0 - got [3] but expected shape "
         "compatible with [2]",
     ),
+    (change_an_index_used_twice, RuntimeError, "(int64 [2], version 0)"),
     (change_an_index, RuntimeError, "a value needed for the gradient of `index` was changed in p"),
     (
         lambda: dual(lambda x: x.scatter(0, i[0], x, reduce="add")),
