@@ -130,7 +130,10 @@ Value pack_kept(Value v) {
 
 Tensor unpack(Node* n, const Saved& s, const Edge& e) {
   if (s.value.is_none()) return {};
-  if (s.value.kind() == Value::Object) return unpack_with_edge(s.value, e);
+  if (s.value.kind() == Value::Object) {
+    Value held = s.value;  // the hook may run a pass that frees the node
+    return unpack_with_edge(held, e);
+  }
   Tensor t = s.value.tensor();
   if (t.version() != s.version) changed_in_place(n, t, s.version);
   return with_edge(t, e);
@@ -139,7 +142,8 @@ Tensor unpack(Node* n, const Saved& s, const Edge& e) {
 Tensors unpack_list(Node* n, const Saved& s, const Edge* edges) {
   Tensors ts;
   if (s.value.kind() == Value::List) {
-    for (const Value& v : s.value.list()) {
+    Value held = s.value;
+    for (const Value& v : held.list()) {
       size_t k = ts.size();
       Edge e = edges ? edges[k] : Edge{};
       bool packed = v.kind() == Value::Object;  // otherwise a neighbour of one with own hooks

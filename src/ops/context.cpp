@@ -20,8 +20,9 @@ Value Context::in(int i) {
       changed_in_place(node_, s.value.tensor(), s.version);
     return s.value;
   }
+  // The hook that unpacked another value ran a pass that freed this node.
+  if (is_packed(s) && s.value.is_none()) fail_freed(node_);
   if (s.version == kNotSaved && s.value.is_none()) {
-    if (node_->released) fail_freed(node_);
     throw std::logic_error("the derivative of " + node_->op->full_name + " reads argument " +
                            std::to_string(i) + " but its block does not say so");
   }
@@ -36,6 +37,7 @@ Value Context::in(int i) {
 Tensor Context::out(int k) {
   if (call_) return result_->is_tensor() ? result_->tensor() : result_->tensors()[k];
   const Saved& s = node_->output;
+  if (is_packed(s) && s.value.is_none()) fail_freed(node_);
   if (s.value.is_none()) {
     throw std::logic_error("the derivative of " + node_->op->full_name +
                            " reads its output but its block does not say so");

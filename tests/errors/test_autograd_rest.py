@@ -52,6 +52,20 @@ def after_backward() -> Any:
     return y.grad_fn._saved_other
 
 
+def freed_while_unpacking() -> Any:
+    ran = []
+
+    def unpack(t: Any) -> Any:
+        if not ran:
+            ran.append(True)
+            y.backward(ad.ones(2))
+        return t
+
+    with ad.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        y = leaf(2) * leaf(2)
+    return y.grad_fn(ad.ones(2))
+
+
 def asked_while_grad_runs() -> None:
     x = leaf(2)
     accumulator = x.view_as(x).grad_fn.next_functions[0][0]
@@ -109,6 +123,7 @@ class Early(nn.Module):
     ),
     (lambda: misused("dirty").apply(view_without_recording()), RuntimeError, "a view of a leaf"),
     (after_backward, RuntimeError, "freed"),
+    (freed_while_unpacking, RuntimeError, "freed"),
     (asked_while_grad_runs, RuntimeError, "This is currently not supported."),
     (levels_left_in_the_wrong_order, RuntimeError, "that was not the last one that was created"),
     (two_zeros_twice, RuntimeError, "fix: compute the products with prod() over an axis"),
