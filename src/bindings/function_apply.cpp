@@ -297,6 +297,16 @@ Object view_of_itself(PyObject* o) {
   return checked(to_python(make_view(t, t.shape(), t.strides(), t.offset())));
 }
 
+// Whether a result depends on what forward read besides its inputs (../graph/hidden.h).
+bool reach_outputs(const ForwardReads& reads, Arguments in, const std::vector<Object>& items) {
+  for (const Object& item : items) {
+    if (!is_tensor(item.get())) continue;
+    bool is_input = std::find(in.items, in.items + in.count, item.get()) != in.items + in.count;
+    if (reads.reach(as_tensor(item.get()), is_input)) return true;
+  }
+  return false;
+}
+
 class Outputs {
  public:
   Outputs(FunctionNode* n, Arguments in, bool recording, bool split)
@@ -320,7 +330,10 @@ class Outputs {
 void Outputs::set_without_history(Object& item, bool is_input, bool changed) {
   TensorObject* t = as_tensor(item.get());
   if (!needs_grad(t)) {
-    if (is_input && !changed) item = view_of_itself(item.get());
+    if (is_input && !changed) {
+      item = view_of_itself(item.get());
+      if (t->cut) pass_cut(as_tensor(item.get()), t->cut);
+    }
     return;
   }
   if (is_input && !changed) {
@@ -567,6 +580,7 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   {
     GradMode off(false);
     items = output_items(node.get(), raw.get());
+    if (!reads.empty() && !reach_outputs(reads, in, items)) reads.forget();
     Outputs(node.get(), in, recording, split).finish(items);
   }
   if (!reads.empty()) [[unlikely]]

@@ -4,6 +4,10 @@
 // A hook on each of them, there while backward runs, sees the passes that backward runs itself; a
 // `.grad` that changed tells that it was written by hand. What got neither is lost, and that is an
 // error, if the gradient was asked for at all.
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
 #include "../engine/engine.h"
 #include "../graph/hidden.h"
 #include "function_node.h"
@@ -42,6 +46,33 @@ void name_reads(FunctionNode* n, PyObject* args, std::vector<HiddenRead>& reads)
       from_structures("name_reads"), forward_class(n), args, tensors.get(), nullptr));
   for (size_t i = 0; i < reads.size(); ++i)
     reads[i].what = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
+}
+
+// Whether a node hands gradients on as they are, in another shape or order: an argument such as
+// `cat([p.view(-1) for p in params])` stands for what it was put together from.
+bool only_moves(const Node* n) {
+  static constexpr std::string_view names[] = {
+      "AliasBackward0",   "CatBackward0",        "CloneBackward0",     "PermuteBackward0",
+      "ReshapeBackward0", "StackBackward0",      "TBackward0",         "TransposeBackward0",
+      "ViewBackward0",    "UnsafeViewBackward0", "UnsqueezeBackward0", "ReshapeAliasBackward0"};
+  return std::find(std::begin(names), std::end(names), std::string_view(n->name)) !=
+         std::end(names);
+}
+
+// Whether an argument is the hidden tensor in another shape, so that backward gave it a gradient.
+bool was_given(const FunctionNode* function, const Node* hidden) {
+  std::vector<const Node*> open{function};
+  std::unordered_set<const Node*> seen;
+  while (!open.empty()) {
+    const Node* n = open.back();
+    open.pop_back();
+    for (int i = 0; i < n->edge_count; ++i) {
+      const Node* next = n->edges[i].node;
+      if (next == hidden) return true;
+      if (next && only_moves(next) && seen.insert(next).second) open.push_back(next);
+    }
+  }
+  return false;
 }
 
 [[noreturn]] void refuse_call(FunctionNode* n, const HiddenRead& r) {
@@ -120,7 +151,7 @@ HiddenWatch::~HiddenWatch() {
 
 void HiddenWatch::check() {
   for (const Place& p : places_) {
-    if (p.delivered() || !current_run_wants(p.at())) continue;
+    if (p.delivered() || !current_run_wants(p.at()) || was_given(n_, p.at())) continue;
     runtime_error(
         "the gradient of ", p.read->what, " is lost: ", function_name(n_),
         ".forward computes with it although it is no argument of apply, and ", function_name(n_),

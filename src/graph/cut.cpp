@@ -39,6 +39,16 @@ void pass_cut(TensorObject* to, Cut* c) {
   to->cut = c;
 }
 
+void set_hidden(TensorObject* t, bool hidden) {
+  if (t->cut->hidden == hidden) return;
+  auto* c = new Cut(*t->cut);  // others may share it
+  c->references = 1;
+  c->hidden = hidden;
+  Py_XINCREF(c->from);
+  drop_cut(t);
+  t->cut = c;
+}
+
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op) {
   auto* c = new Cut{.reason = reason, .in_forward = t_in_function_forward, .op = op};
   SourceLine::capture(&c->line);

@@ -18,6 +18,7 @@ struct Cut {
   uint32_t references = 1;
   CutReason reason;
   bool in_forward = false;   // in the forward of a custom function (intermediate.h)
+  bool hidden = false;       // computed from what that forward was not given (hidden.h)
   const char* op = nullptr;  // the name of the op, where one did it
   SourceLine line;
   PyObject* from = nullptr;  // a weak reference to the node that was cut off, or null
@@ -47,6 +48,8 @@ class CutRef {
 // `to` was made from `from`, which needs a gradient, without a history; or passes on from's cut.
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op);
 void pass_cut(TensorObject* to, Cut* c);
+// Whether a tensor that has a cut depends on a hidden read.
+void set_hidden(TensorObject* t, bool hidden);
 void drop_cut(TensorObject* t) noexcept;
 
 }  // namespace adjoint

@@ -6,6 +6,10 @@
 // runs: its reads are noted here, where unrecorded ops note their cuts, and backward is held to
 // account for them (../bindings/function_hidden.cpp). Ops that record, or whose operands need no
 // gradient, never come here.
+//
+// A read that no output was computed from (a statistic for a log, an assertion) loses nothing. The
+// cuts of results say whether they depend on one (Cut::hidden). Where that cannot be followed (a
+// change in place, which other views share; batches), every output is taken to.
 #pragma once
 #include <vector>
 
@@ -29,13 +33,20 @@ class ForwardReads {
   ~ForwardReads();
   ForwardReads(const ForwardReads&) = delete;
 
-  void note(TensorObject* t, const char* op);
+  // Whether `t` is such a tensor; what forward was given, or made itself, is not.
+  bool note(TensorObject* t, const char* op);
+  // Writes of dependent values were seen that cuts do not follow.
+  void lose_track() { everywhere_ = true; }
+  // Whether an output of forward depends on a read.
+  bool reach(const TensorObject* output, bool is_input) const;
   bool empty() const { return reads_.empty(); }
   std::vector<HiddenRead>& reads() { return reads_; }
+  void forget();
 
  private:
   const Node* function_;
   std::vector<HiddenRead> reads_;
+  bool everywhere_ = false;
 };
 
 extern thread_local ForwardReads* t_forward_reads;

@@ -3,6 +3,7 @@
 
 #include "../graph/hidden.h"
 #include "../graph/intermediate.h"
+#include "../graph/transformed.h"
 #include "operands.h"
 
 namespace adjoint {
@@ -16,15 +17,28 @@ CutReason reason_now(const Op& op, const TensorObject* out) {
   return op.differentiable() ? CutReason::NotDifferentiable : CutReason::NoDerivative;
 }
 
-// Operands that a custom forward computes with: their derivative would have been needed.
-void note_reads(const Op& op, const Value* args, const Value& out) {
-  if (grad_enabled() || !op.differentiable()) return;
-  if (out.is_tensor() && !is_differentiable(out.object()->dtype)) return;
+// Whether a custom forward computes `out` from what it was not given. Notes operands whose
+// derivative would have been needed.
+bool note_reads(const Op& op, const Value* args, const Value& out) {
+  if (!op.differentiable()) return false;
+  if (out.is_tensor() && !is_differentiable(out.object()->dtype)) return false;
+  bool reads = !grad_enabled(), hidden = false, changed = false;
   any_tensor(op, args, [&](TensorObject* t, int i) {
     bool written = out.is_tensor() && out.object() == t;
-    if (needs_grad(t) && !written && op.edge_of[i] >= 0) t_forward_reads->note(t, op.name.c_str());
+    changed |= written && t->storage->version;  // not a temporary whose memory is used again
+    if (op.edge_of[i] < 0) return false;
+    if (!needs_grad(t))
+      hidden |= t->cut && t->cut->hidden;
+    else if (reads && !written)
+      hidden |= t_forward_reads->note(t, op.name.c_str());
     return false;
   });
+  if (hidden && (changed || g_transformed || mode_on(kNoCuts))) t_forward_reads->lose_track();
+  return hidden;
+}
+
+bool is_operand(const Op& op, const Value* args, const TensorObject* out) {
+  return any_tensor(op, args, [&](TensorObject* t, int) { return t == out; });
 }
 
 }  // namespace
@@ -34,8 +48,9 @@ bool any_cut(const Op& op, const Value* args) {
 }
 
 void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
+  bool hidden = false;
   if (t_forward_reads) [[unlikely]]
-    note_reads(op, args, out);
+    hidden = note_reads(op, args, out);
   if (mode_on(kNoCuts)) return;
   TensorObject* source = nullptr;
   Cut* cut = nullptr;
@@ -47,8 +62,15 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
   if (!source && !cut) return;
   auto mark = [&](TensorObject* t) {
     if (t == source || needs_grad(t)) return;  // returned as it came, or changed in place
-    if (!source) return pass_cut(t, cut);
-    mark_cut(t, source, reason_now(op, t), op.name.c_str());
+    if (source)
+      mark_cut(t, source, reason_now(op, t), op.name.c_str());
+    else
+      pass_cut(t, cut);
+    if (t_forward_reads) [[unlikely]]
+      set_hidden(t, hidden && is_differentiable(t->dtype));
+    // A view that was written into: what is read next is likely its base.
+    if (t->base && !t->base->cut && !needs_grad(t->base) && is_operand(op, args, t))
+      pass_cut(t->base, t->cut);
   };
   if (out.is_tensor()) mark(out.object());
   if (out.is_tensors()) {

@@ -373,3 +373,64 @@ def test_a_result_without_a_gradient_loses_nothing():
     w = leaf(2.0)
     assert not Mask.apply(ad.ones(1)).requires_grad
     assert not Mask.apply(leaf(1.0)).requires_grad
+
+
+def test_reads_that_no_result_depends_on_lose_nothing():
+    net, w, x = nn.Linear(1, 1), leaf(2.0), leaf(5.0)
+    log = []
+
+    def run(t):
+        with ad.no_grad():
+            log.append(net(t).mean().item())
+        log.append(float((t * w).abs().sum()))
+        assert ad.allclose(w, w)
+        chosen = (t * w).argmax()
+        return t * 2 + chosen
+
+    Call.apply(run, x).backward()
+    assert x.grad.item() == 1
+    Call.apply(run, ad.ones(1))
+    assert len(log) == 4
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t, w: (t * w).clone().view(1)[0:1].detach(),
+        lambda t, w: ad.cat([t, (w * 2).exp()]),
+        lambda t, w: t.clone().mul_(w),
+        lambda t, w: write(ad.zeros(2), 0, w * t),
+        lambda t, w: ad.where(t > 0, w, t),
+        lambda t, w: Call.apply(lambda s: s, t * w),
+        lambda t, w: t * 2 + (w + t).unbind()[0],
+        lambda t, w: ad.add(t, w, out=ad.zeros(1)),
+    ],
+)
+def test_a_result_is_followed_back_to_what_was_read(use):
+    w, x = leaf(2.0), leaf(5.0)
+    y = Call.apply(lambda t: use(t, w), x)
+    with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
+        y.sum().backward()
+
+
+def write(to, index, value):
+    to[index] = value.reshape(())
+    return to * 2
+
+
+def test_an_argument_put_together_from_the_hidden_tensors_stands_for_them():
+    class Flat(Function):
+        @staticmethod
+        def forward(ctx, run, flat, x):
+            return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None, ad.cat([grad * 5, grad * 7]), grad * 2
+
+    w, v, x = leaf(2.0), leaf(3.0), leaf(5.0)
+    Flat.apply(lambda t: t * w + v, ad.cat([w.view(-1), v.view(-1)]), x).backward()
+    assert (w.grad.item(), v.grad.item(), x.grad.item()) == (5, 7, 2)
+    y = Flat.apply(lambda t: t * w + v, ad.cat([w, v]) * 2, x)  # computed from them: another value
+    with pytest.raises(RuntimeError, match="is lost"):
+        y.backward()
