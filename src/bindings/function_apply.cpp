@@ -297,12 +297,21 @@ Object view_of_itself(PyObject* o) {
   return checked(to_python(make_view(t, t.shape(), t.strides(), t.offset())));
 }
 
+// Somebody else's tensor that is returned as it is was read, too.
+void note_returned(FunctionNode* n, Arguments in, const std::vector<Object>& items,
+                   ForwardReads& reads) {
+  for (const Object& item : items) {
+    PyObject* o = item.get();
+    if (!is_tensor(o) || !needs_grad(as_tensor(o))) continue;
+    if (!contains(in, o) && !contains(n->non_differentiable, o)) reads.note(as_tensor(o), "return");
+  }
+}
+
 // Whether a result depends on what forward read besides its inputs (../graph/hidden.h).
 bool reach_outputs(const ForwardReads& reads, Arguments in, const std::vector<Object>& items) {
   for (const Object& item : items) {
     if (!is_tensor(item.get())) continue;
-    bool is_input = std::find(in.items, in.items + in.count, item.get()) != in.items + in.count;
-    if (reads.reach(as_tensor(item.get()), is_input)) return true;
+    if (reads.reach(as_tensor(item.get()), contains(in, item.get()))) return true;
   }
   return false;
 }
@@ -580,6 +589,7 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   {
     GradMode off(false);
     items = output_items(node.get(), raw.get());
+    if (recording) note_returned(node.get(), in, items, reads);
     if (!reads.empty() && !reach_outputs(reads, in, items)) reads.forget();
     Outputs(node.get(), in, recording, split).finish(items);
   }

@@ -39,14 +39,17 @@ void pass_cut(TensorObject* to, Cut* c) {
   to->cut = c;
 }
 
-void set_hidden(TensorObject* t, bool hidden) {
-  if (t->cut->hidden == hidden) return;
-  auto* c = new Cut(*t->cut);  // others may share it
-  c->references = 1;
-  c->hidden = hidden;
-  Py_XINCREF(c->from);
-  drop_cut(t);
-  t->cut = c;
+void set_forward_facts(TensorObject* t, bool in_forward, bool hidden) {
+  if (t->cut->in_forward == in_forward && t->cut->hidden == hidden) return;
+  if (t->cut->references > 1) {  // others share it
+    auto* c = new Cut(*t->cut);
+    c->references = 1;
+    Py_XINCREF(c->from);
+    drop_cut(t);
+    t->cut = c;
+  }
+  t->cut->in_forward = in_forward;
+  t->cut->hidden = hidden;
 }
 
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op) {

@@ -48,8 +48,8 @@ class CutRef {
 // `to` was made from `from`, which needs a gradient, without a history; or passes on from's cut.
 void mark_cut(TensorObject* to, TensorObject* from, CutReason reason, const char* op);
 void pass_cut(TensorObject* to, Cut* c);
-// Whether a tensor that has a cut depends on a hidden read.
-void set_hidden(TensorObject* t, bool hidden);
+// Sets what the cut of `t` says about the forward it was made in.
+void set_forward_facts(TensorObject* t, bool in_forward, bool hidden);
 void drop_cut(TensorObject* t) noexcept;
 
 }  // namespace adjoint

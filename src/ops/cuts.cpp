@@ -1,6 +1,9 @@
 // What ops owe to explanations. Read cuts.h first.
 #include "cuts.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "../graph/hidden.h"
 #include "../graph/intermediate.h"
 #include "../graph/transformed.h"
@@ -37,6 +40,12 @@ bool note_reads(const Op& op, const Value* args, const Value& out) {
   return hidden;
 }
 
+// A step function of its operands is a constant to derivatives, like a mask: as good as recorded.
+bool has_zero_derivative(const Op& op) {
+  static constexpr std::string_view names[] = {"ceil", "floor", "round", "sign", "trunc"};
+  return std::find(std::begin(names), std::end(names), op.name) != std::end(names);
+}
+
 bool is_operand(const Op& op, const Value* args, const TensorObject* out) {
   return any_tensor(op, args, [&](TensorObject* t, int) { return t == out; });
 }
@@ -56,7 +65,7 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
   Cut* cut = nullptr;
   any_tensor(op, args, [&](TensorObject* t, int) {
     if (needs_grad(t)) return source = t, true;
-    if (t->cut && !cut) cut = t->cut;
+    if (t->cut && (!cut || (t->cut->in_forward && !cut->in_forward))) cut = t->cut;
     return false;
   });
   if (!source && !cut) return;
@@ -66,8 +75,11 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
       mark_cut(t, source, reason_now(op, t), op.name.c_str());
     else
       pass_cut(t, cut);
-    if (t_forward_reads) [[unlikely]]
-      set_hidden(t, hidden && is_differentiable(t->dtype));
+    if (t_in_function_forward) [[unlikely]] {
+      bool smooth = is_differentiable(t->dtype) && op.differentiable();
+      set_forward_facts(t, t->cut->in_forward && smooth && !has_zero_derivative(op),
+                        hidden && smooth);
+    }
     // A view that was written into: what is read next is likely its base.
     if (t->base && !t->base->cut && !needs_grad(t->base) && is_operand(op, args, t))
       pass_cut(t->base, t->cut);

@@ -434,3 +434,10 @@ def test_an_argument_put_together_from_the_hidden_tensors_stands_for_them():
     y = Flat.apply(lambda t: t * w + v, ad.cat([w, v]) * 2, x)  # computed from them: another value
     with pytest.raises(RuntimeError, match="is lost"):
         y.backward()
+
+
+def test_somebody_elses_tensor_that_is_returned_is_missed():
+    w, x = leaf(2.0), leaf(5.0)
+    y = Call.apply(lambda t: w, x)
+    with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
+        y.backward()

@@ -195,3 +195,46 @@ def test_a_function_inside_the_backward_of_another():
 
     outer = make(lambda ctx, x: (ctx.save_for_backward(x), x**3)[1], backward)
     assert second_derivative(outer, leaf(2.0)).tolist() == [12.0]
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda x: (x > 0).float(),
+        lambda x: (x.sin() > 0).to(x.dtype),
+        lambda x: x.sign(),
+        lambda x: x.ceil() / x.ceil(),
+    ],
+)
+def test_masks_and_steps_are_constants_to_second_derivatives(mask):
+    class Masked(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mask = mask(x)
+            ctx.save_for_backward(x)
+            return x * x * ctx.mask
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad * ctx.mask * ctx.saved_tensors[0]
+
+    x = ad.tensor(0.5, requires_grad=True)
+    (first,) = ad.autograd.grad(Masked.apply(x), x, create_graph=True)
+    assert ad.autograd.grad(first, x)[0].item() == 2
+
+
+def test_a_mask_times_an_intermediate_is_one():
+    class Cut(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.slope = (x > 0).float() * x.cos()
+            return x.sin() * (x > 0)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.slope
+
+    x = ad.tensor(0.5, requires_grad=True)
+    (first,) = ad.autograd.grad(Cut.apply(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"passes through ctx\.slope"):
+        first.backward()
