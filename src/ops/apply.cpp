@@ -209,6 +209,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",
                result.is_tensors() ? result.tensors().size() : 0, " results");
   write_out(out, result.tensor(), op.name.c_str());
+  mark_written(op, args, out.get());
   if (watch) watch->finished(Value(out));
   return Value(out);
 }

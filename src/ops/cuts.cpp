@@ -46,6 +46,11 @@ bool has_zero_derivative(const Op& op) {
   return std::find(std::begin(names), std::end(names), op.name) != std::end(names);
 }
 
+// For a view that was written into: what is read next is likely its base.
+void mark_base(TensorObject* view) {
+  if (!view->base->cut && !needs_grad(view->base)) pass_cut(view->base, view->cut);
+}
+
 bool is_operand(const Op& op, const Value* args, const TensorObject* out) {
   return any_tensor(op, args, [&](TensorObject* t, int) { return t == out; });
 }
@@ -71,18 +76,18 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
   if (!source && !cut) return;
   auto mark = [&](TensorObject* t) {
     if (t == source || needs_grad(t)) return;  // returned as it came, or changed in place
+    // Ops without a rule may be made of others, which have marked the result.
+    bool was_hidden = t->cut && t->cut->hidden;
     if (source)
       mark_cut(t, source, reason_now(op, t), op.name.c_str());
     else
       pass_cut(t, cut);
     if (t_in_function_forward) [[unlikely]] {
-      bool smooth = is_differentiable(t->dtype) && op.differentiable();
+      bool smooth = is_differentiable(t->dtype);
       set_forward_facts(t, t->cut->in_forward && smooth && !has_zero_derivative(op),
-                        hidden && smooth);
+                        (hidden || was_hidden) && smooth);
     }
-    // A view that was written into: what is read next is likely its base.
-    if (t->base && !t->base->cut && !needs_grad(t->base) && is_operand(op, args, t))
-      pass_cut(t->base, t->cut);
+    if (t->base && is_operand(op, args, t)) mark_base(t);
   };
   if (out.is_tensor()) mark(out.object());
   if (out.is_tensors()) {
@@ -90,6 +95,13 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
       if (t) mark(t.get());
     }
   }
+}
+
+void mark_written(const Op& op, const Value* args, TensorObject* out) {
+  mark_unrecorded(op, args, Value(Tensor::borrow(out)));
+  if (!out->cut) return;
+  if (out->base) mark_base(out);
+  if (t_forward_reads && out->cut->hidden) t_forward_reads->lose_track();
 }
 
 void keep_cuts(Node* node, const Op& op, const Value* args) {

@@ -519,3 +519,15 @@ def test_a_long_graph_is_explained_without_recursion() -> None:
         h = h.sin()
     assert ad.explain_grad(h, x).status == "unused"
     assert ad.explain_grad(h, w).status == "flows"
+
+
+def test_writing_into_a_part_or_an_out_argument_without_recording_is_found() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    part, whole = ad.zeros(2), ad.zeros(2)
+    with ad.no_grad():
+        part[0] = x[0] * 2
+        ad.mul(x, 2, out=whole)
+    for buffer in (part, whole):
+        text = str(ad.explain_grad((buffer * w).sum(), x))
+        assert "broken here   test_explain.py" in text
+        assert "no_grad()" in text
