@@ -76,15 +76,18 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
   if (!source && !cut) return;
   auto mark = [&](TensorObject* t) {
     if (t == source || needs_grad(t)) return;  // returned as it came, or changed in place
-    // Ops without a rule may be made of others, which have marked the result.
+    // Ops without a rule may be made of others, which have marked the result; what they did not
+    // mark depends on no value (ones_like).
     bool was_hidden = t->cut && t->cut->hidden;
+    bool was_intermediate = t->cut && t->cut->in_forward;
     if (source)
       mark_cut(t, source, reason_now(op, t), op.name.c_str());
     else
       pass_cut(t, cut);
     if (t_in_function_forward) [[unlikely]] {
       bool smooth = is_differentiable(t->dtype);
-      set_forward_facts(t, t->cut->in_forward && smooth && !has_zero_derivative(op),
+      bool intermediate = op.differentiable() ? t->cut->in_forward : was_intermediate;
+      set_forward_facts(t, intermediate && smooth && !has_zero_derivative(op),
                         (hidden || was_hidden) && smooth);
     }
     if (t->base && is_operand(op, args, t)) mark_base(t);

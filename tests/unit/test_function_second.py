@@ -204,6 +204,10 @@ def test_a_function_inside_the_backward_of_another():
         lambda x: (x.sin() > 0).to(x.dtype),
         lambda x: x.sign(),
         lambda x: x.ceil() / x.ceil(),
+        lambda x: x > 0,
+        lambda x: ad.where(x > 0, 1.0, 0.1),
+        lambda x: ad.ones_like(x).masked_fill(x < 0, 0.0),
+        lambda x: ad.nn.functional.one_hot((x > 0).long(), 2)[1].to(x.dtype),
     ],
 )
 def test_masks_and_steps_are_constants_to_second_derivatives(mask):
@@ -238,3 +242,12 @@ def test_a_mask_times_an_intermediate_is_one():
     (first,) = ad.autograd.grad(Cut.apply(x), x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"passes through ctx\.slope"):
         first.backward()
+
+
+def test_a_gradient_that_is_only_a_mask_has_a_second_derivative():
+    cls = make(
+        lambda ctx, x: (setattr(ctx, "mask", x > 0), x.relu())[1], lambda ctx, g: g * ctx.mask
+    )
+    x = leaf(0.5, -1.0)
+    (first,) = ad.autograd.grad(cls.apply(x**3).sum(), x, create_graph=True)
+    assert ad.autograd.grad((first**2).sum(), x)[0].tolist() == [4.5, 0.0]
