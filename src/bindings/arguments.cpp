@@ -285,6 +285,15 @@ Object run(const Op& op, bool inplace, Parsed& p) {
   return result_object(op, apply(op, p.values));
 }
 
+// A number was wanted where a tensor that vmap maps over was given: no overload fits because it has
+// no single value, which says more than its type.
+void refuse_batched_number(PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    if (is_tensor(args[i]) && as_tensor(args[i])->ndim == 0 && batch_of(as_tensor(args[i])))
+      refuse_reading_batched("calling .item() on");
+  }
+}
+
 }  // namespace
 
 PyObject* call_ops(const std::vector<const Op*>& overloads, bool inplace, const char* name,
@@ -303,6 +312,7 @@ PyObject* call_ops(const std::vector<const Op*>& overloads, bool inplace, const 
       if (fit(*op, args, positional, keywords, p)) return run(*op, inplace, p).release();
       if (PyErr_Occurred()) throw PythonError{};
     }
+    refuse_batched_number(args, positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0));
     if (overloads.size() == 1) {
       Parsed p;
       p.explain = true;

@@ -1,5 +1,6 @@
 // Between Python objects and Values.
 #include "../kernels/convert.h"
+#include "../ops/batched.h"
 #include "python.h"
 
 namespace adjoint {
@@ -129,6 +130,7 @@ bool parse_int(PyObject* o, int64_t* out) {
   if (is_tensor(o)) {
     TensorObject* t = as_tensor(o);
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
+    if (batch_of(t)) return false;  // it has no single value
     return *out = load_int(t->dtype, t->data), true;
   }
   Value v;

@@ -1,5 +1,6 @@
 // Tensors from Python data: numbers and nested lists.
 #include "../kernels/convert.h"
+#include "../ops/batched.h"
 #include "../ops/options.h"
 #include "python.h"
 
@@ -109,6 +110,7 @@ struct Filler {
   void fill_tensor(TensorObject* t, int depth) {
     if (t->numel != 1 || depth < shape.n)
       value_error("only one element tensors can be converted to Python scalars");
+    if (batch_of(t)) refuse_reading_batched("calling .item() on");
     copy_run(at, static_cast<int64_t>(item_size(dtype)), dtype, t->data, 0, t->dtype, 1);
     at += item_size(dtype);
   }

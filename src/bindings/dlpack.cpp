@@ -3,6 +3,7 @@
 // The structs below are the layout of the DLPack specification (version 1.0).
 #include <memory>
 
+#include "../ops/batched.h"
 #include "python.h"
 
 namespace adjoint {
@@ -78,6 +79,7 @@ void release_exported(M* m) {
 
 template <class M>
 M* exported(const Tensor& t) {
+  if (is_batched(t)) refuse_reading_batched("reading the memory of");
   auto e = std::make_unique<Exported<M>>();
   DLTensor& d = e->managed.tensor;
   d.data = t->data;

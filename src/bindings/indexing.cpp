@@ -4,6 +4,7 @@
 #include "indexing.h"
 
 #include "../kernels/convert.h"
+#include "../ops/batched.h"
 #include "python.h"
 
 namespace adjoint {
@@ -118,7 +119,7 @@ int axes_of(PyObject* o) {
 
 class Reader {
  public:
-  explicit Reader(const Tensor& self) : self_(self), view_(self) {}
+  Reader(const Tensor& self, bool writing) : self_(self), view_(self), writing_(writing) {}
 
   void read(PyObject* key) {
     if (PyTuple_Check(key) || list_as_tuple(key)) {
@@ -151,6 +152,12 @@ class Reader {
     }
     rest_ = self_.ndim() - used;
     for (PyObject* o : all) read_item(o);
+    if (differs_ && !adjacent()) {
+      runtime_error(
+          "vmap: writing to an index that holds a position that is vmapped over, and other index "
+          "tensors apart from it, is not supported. fix: put them next to each other, or write in "
+          "two steps");
+    }
   }
 
   void read_item(PyObject* o) {
@@ -182,9 +189,41 @@ class Reader {
       }
       return add(t, is_mask(t.dtype()) ? t.ndim() : 1);
     }
+    if (is_batched(t)) return read_batched(t);
     int64_t value = load_int(t.dtype(), t->data);
     if (is_mask(t.dtype())) return add_truth(value != 0);
     view_ = select_axis(view_, dim_, value, axis_++);
+  }
+
+  // A position that differs between the samples of a vmap: no view stands for that. What is read is
+  // gathered at once, so that the order of axes is that of a position; what is written goes through
+  // index_put.
+  void read_batched(const Tensor& t) {
+    if (is_mask(t.dtype())) {
+      runtime_error(
+          "vmap: It looks like you're indexing by a mask that is vmapped over: the samples of the "
+          "result would differ in shape. Use torch.where instead.");
+    }
+    if (view_.ndim() == 0) index_error("invalid index of a 0-dim tensor.");
+    Tensor at = op<"_to_copy">(t, Value(DType::Int64));
+    if (writing_) {
+      differs_ = true;
+      return add(at, 1);
+    }
+    Tensors indices(static_cast<size_t>(dim_));
+    indices.push_back(op<"unsqueeze">(at, 0));
+    view_ = op<"squeeze.dim">(op<"index">(view_, Value(std::move(indices))).tensor(), dim_);
+    ++axis_;
+  }
+
+  // Whether the index tensors stand next to each other.
+  bool adjacent() const {
+    size_t first = 0;
+    while (first < indices_.size() && !indices_[first]) ++first;
+    for (size_t i = first; i < indices_.size(); ++i) {
+      if (!indices_[i]) return false;
+    }
+    return true;
   }
 
   void add_truth(bool on) {
@@ -203,6 +242,8 @@ class Reader {
 
   const Tensor& self_;
   Tensor view_;
+  bool writing_;
+  bool differs_ = false;  // a position in indices_ differs between the samples of a vmap
   Tensors indices_;
   int dim_ = 0;      // the next axis of view_
   int axis_ = 0;     // the same, counted in self_
@@ -255,7 +296,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
       return to_python(select_axis(t, 0, i, 0));
     }
     if (PySlice_Check(key)) return to_python(slice_axis(t, 0, key, true));
-    Reader r(t);
+    Reader r(t, false);
     r.read(key);
     if (r.has_tensors()) return to_python(op<"index">(r.view(), Value(std::move(r.indices()))));
     if (r.view().is(t)) return to_python(op<"_alias">(t));
@@ -269,7 +310,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     Tensor t = Tensor::borrow(as_tensor(self));
     Tensor v = value_tensor(t, value);
     if (key == Py_False) return 0;  // an axis of length zero
-    Reader r(t);
+    Reader r(t, true);
     r.read(key);
     if (r.has_tensors()) {
       v = without_leading_ones(v);
@@ -302,6 +343,7 @@ int contains(PyObject* self, PyObject* element) {
     }
     GradMode off(false);
     Tensor any = op<"any">(op<"eq">(Tensor::borrow(as_tensor(self)), v));
+    if (is_batched(any)) refuse_reading_batched("attempting data-dependent control flow on");
     return load_int(any.dtype(), any->data) != 0;
   });
 }
