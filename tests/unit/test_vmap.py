@@ -355,3 +355,50 @@ def test_batched_gradients_add_to_plain_ones() -> None:
     plain = x * 2
     rows = vmap(lambda v: ad.autograd.grad((plain, x**2), x, (ad.ones(3), v), retain_graph=True)[0])
     assert ad.allclose(rows(ad.eye(3)), 2 + ad.diag(2 * x.detach()))
+
+
+# --- integers that differ between samples -------------------------------------------------------
+def test_positions_that_differ_between_samples() -> None:
+    x, i = ad.arange(12.0).reshape(3, 2, 2), ad.tensor([0, 1, -1])
+    rows = list(zip(x, i.tolist(), strict=True))
+    assert ad.equal(vmap(lambda x, i: x[i])(x, i), ad.stack([r[k] for r, k in rows]))
+    assert ad.equal(vmap(lambda x, i: x[:, i])(x, i), ad.stack([r[:, k] for r, k in rows]))
+    assert ad.equal(vmap(lambda x, i: x[i, i])(x, i), ad.stack([r[k, k] for r, k in rows]))
+    assert ad.equal(
+        vmap(lambda x, i: x[i, None, [1, 0]])(x, i), ad.stack([r[k, None, [1, 0]] for r, k in rows])
+    )
+    one_hot = vmap(grad(lambda x, i: x[i].sum()))(x, i)
+    assert ad.equal(one_hot.sum(-1), 2 * ad.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+
+
+def test_writing_to_positions_that_differ_between_samples() -> None:
+    x, i = ad.arange(12.0).reshape(3, 2, 2), ad.tensor([0, 1, -1])
+
+    def write(x: Any, i: Any) -> Any:
+        y = x.clone()
+        y[:, i] = 7.0
+        y[i] += 1.0
+        return y
+
+    assert ad.equal(vmap(write)(x, i), ad.stack([write(r, k) for r, k in zip(x, i, strict=True)]))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x.select(0, i),
+        lambda x, i: x.narrow(0, i, 1),
+        lambda x, i: x.roll(i),
+        lambda x, i: x.sum(i),
+        lambda x, i: x.topk(i)[0],
+        lambda x, i: x.expand(i, 2, 2),
+        lambda x, i: ad.tensor([i, i]),
+        lambda x, i: x[[[i, i]]],
+        lambda x, i: ad.from_dlpack(x),
+        lambda x, i: x if 1.0 in x else -x,
+        lambda x, i: x[i > 0],
+    ],
+)
+def test_numbers_that_differ_between_samples_are_not_read(read: Any) -> None:
+    with pytest.raises((RuntimeError, TypeError)):
+        vmap(read)(ad.arange(12.0).reshape(3, 2, 2), ad.tensor([0, 1, 0]))
