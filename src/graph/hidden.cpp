@@ -27,7 +27,8 @@ bool ForwardReads::note(TensorObject* t, const char* op) {
   Py_DECREF(node);
   if (known) return !mine;
   if (!weak) throw PythonError{};
-  reads_.push_back({weak, e.slot, Tensor::borrow(t), op, SourceLine::here(), {}});
+  reads_.push_back(
+      {weak, static_cast<uint32_t>(e.slot), Tensor::borrow(t), op, SourceLine::here(), {}});
   return true;
 }
 

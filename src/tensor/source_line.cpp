@@ -82,7 +82,7 @@ Frame* current_frame() {
 }
 
 // A frame that stands for C code that called into Python (3.12 and later).
-bool is_shim(const Frame* f) {
+bool is_shim([[maybe_unused]] const Frame* f) {
 #if PY_VERSION_HEX < 0x030C0000
   return false;
 #else
