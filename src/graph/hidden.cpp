@@ -32,10 +32,11 @@ bool ForwardReads::note(TensorObject* t, const char* op) {
   return true;
 }
 
-// One with a history of its own was recorded inside, where nothing is noted.
+// One with a history of its own was recorded inside, where nothing is noted; one without a cut came
+// from outside (an array of NumPy's), where nothing is known.
 bool ForwardReads::reach(const TensorObject* output, bool is_input) const {
   if (everywhere_) return true;
-  return !is_input && (needs_grad(output) || (output->cut && output->cut->hidden));
+  return !is_input && (needs_grad(output) || !output->cut || output->cut->hidden);
 }
 
 }  // namespace adjoint

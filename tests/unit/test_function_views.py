@@ -51,7 +51,11 @@ def test_hooks_on_a_returned_input_see_its_own_gradient():
 def test_a_leaf_that_is_no_argument_stays_a_leaf():
     weight = leaf(5.0)
     x = leaf(1.0)
-    y = make(lambda ctx, x: weight, lambda ctx, g: g * 3).apply(x)
+    returns_it = make(lambda ctx, x: weight, lambda ctx, g: g * 3)
+    with pytest.raises(RuntimeError, match=r"the gradient of weight .* is lost"):
+        returns_it.apply(x).backward()
+    returns_it.allow_hidden_tensors = True
+    y = returns_it.apply(x)
     assert weight.is_leaf
     y.backward()
     assert x.grad.tolist() == [3.0]
