@@ -5,6 +5,7 @@
 
 #include "../kernels/convert.h"
 #include "../ops/batched.h"
+#include "../ops/scalar_range.h"
 #include "python.h"
 
 namespace adjoint {
@@ -262,6 +263,7 @@ Tensor value_tensor(const Tensor& self, PyObject* o) {
   if (v.kind() == Value::Complex && !is_complex(self.dtype())) {
     type_error("can't assign a complex number to a tensor of dtype ", self.dtype());
   }
+  require_fits(v, self.dtype());
   return scalar_tensor(v, self.dtype());
 }
 

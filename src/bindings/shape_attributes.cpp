@@ -1,5 +1,6 @@
 // The attributes T, mT, H, mH, and methods that give a tensor another shape in place: transpose_,
 // squeeze_ and their like.
+#include "../ops/batched.h"
 #include "../ops/tangents.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
@@ -88,6 +89,11 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
     Tensor t = self_of(o);
     Dims shape;
     if (!parse_ints(sizes, &shape)) type_error("resize_(): the size must be a tuple of ints");
+    if (is_batched(t)) {
+      runtime_error(
+          "resize_() is not supported inside vmap: all samples share one memory. (fix: use "
+          "reshape(), or nn.functional.pad() for a larger tensor)");
+    }
     char* start = static_cast<char*>(t->storage->data);
     size_t room = t->storage->bytes - (t->data - start);
     bool grows = static_cast<size_t>(checked_numel(shape, t.itemsize())) * t.itemsize() > room;

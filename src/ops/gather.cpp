@@ -1,6 +1,7 @@
 // gather, scatter and their like: one index per element along one axis.
 // Read offsets.h first.
 #include "offsets.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -49,6 +50,7 @@ void scatter_into(T to, int64_t dim_given, T index, T src, Reduce how, const cha
 void scatter_number(T to, int64_t dim_given, T index, const Value& value, Reduce how) {
   int dim = wrap_dim(dim_given, to.ndim());
   if (index.numel() == 0) return;
+  require_fits(value, to.dtype());
   write_places(to, scalar_tensor(value, to.dtype()), plan_gather(to, dim, index, "scatter"), how);
 }
 

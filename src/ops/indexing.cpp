@@ -1,6 +1,7 @@
 // Advanced indexing: index, index_put, and the ops that take rows along one axis.
 // Read next: offsets.h for how index tensors become places, ../bindings/indexing.cpp for x[...].
 #include "offsets.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -196,6 +197,7 @@ Value index_fill_forward(Call& c) {
   if (is_complex(c[3].is_tensor() ? value.dtype() : scalar_dtype(c[3])) && !is_complex(t.dtype())) {
     runtime_error("index_fill_(): Converting complex Scalar to non-complex type is not supported");
   }
+  if (!c[3].is_tensor()) require_fits(c[3], t.dtype());
   int dim = wrap_dim(c.integer(1), t.ndim());
   if (index.ndim() > 1) index_error("index_fill_(): Index has to be a vector/scalar");
   Tensor to = changeable(c), wrapped = empty(Dims{index.numel()}, DType::Int64);

@@ -2,6 +2,7 @@
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
 #include "offsets.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -36,6 +37,7 @@ Value masked_fill_forward(Call& c) {
     runtime_error("value cannot be converted to type ", t.dtype(), " without overflow: it is ",
                   given);
   }
+  if (!value) require_fits(c[2], t.dtype());
   value = value ? cast(value, t.dtype()) : scalar_tensor(c[2], t.dtype());
   Dims shape = broadcast_shapes(t.shape(), mask.shape());
   bool fits = c.out && Span(shape) == c.out.shape() && c.out.dtype() == t.dtype();

@@ -100,6 +100,26 @@ def test_axes(row: Row) -> None:
     (lambda: m.diff(prepend=v[None]), RuntimeError, "to match that of input except along the diff"),
     (lambda: none.mode(), IndexError, "mode(): Expected reduction dim 0 to have non-zero size"),
     (lambda: m.cfloat().mode(), NotImplementedError, '"mode" not implemented for'),
+    (
+        lambda: ad.zeros(3, dtype=ad.int8).masked_fill(ad.ones(3) > 0, 1e300),
+        RuntimeError,
+        "value cannot be converted to type int8 without overflow",
+    ),
+    (
+        lambda: ad.zeros(3, dtype=ad.int8).index_fill(0, ad.tensor([0]), 300),
+        RuntimeError,
+        "value cannot be converted to type int8 without overflow: 300",
+    ),
+    (
+        lambda: ad.zeros(3, dtype=ad.int8).scatter(0, ad.tensor([0]), 300),
+        RuntimeError,
+        "value cannot be converted to type int8 without overflow: 300",
+    ),
+    (
+        lambda: ad.zeros(3).__setitem__(0, 1e300),
+        RuntimeError,
+        "value cannot be converted to type float32 without overflow",
+    ),
     (lambda: v.tensor_split(0), RuntimeError, "number of sections must be larger than 0, got 0"),
     (lambda: v.tensor_split(2**27), RuntimeError, "parts can be kept, got 134217728"),
     (

@@ -402,3 +402,8 @@ def test_writing_to_positions_that_differ_between_samples() -> None:
 def test_numbers_that_differ_between_samples_are_not_read(read: Any) -> None:
     with pytest.raises((RuntimeError, TypeError)):
         vmap(read)(ad.arange(12.0).reshape(3, 2, 2), ad.tensor([0, 1, 0]))
+
+
+def test_samples_are_not_resized() -> None:
+    with pytest.raises(RuntimeError, match=r"resize_\(\) is not supported inside vmap.*reshape"):
+        ad.func.vmap(lambda x: x.clone().resize_(7))(ad.ones(2, 3))
