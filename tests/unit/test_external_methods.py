@@ -218,3 +218,9 @@ def test_a_fresh_result_is_not_copied() -> None:
 
     y = ad.external(f)(ad.rand(1000, dtype=ad.float64))
     assert y.data_ptr() == kept[0]
+
+
+def test_magnitudes_whose_squares_overflow() -> None:
+    x = ad.tensor([1e200, 1e-200, 0.0], dtype=ad.float64, requires_grad=True)
+    ad.external(lambda x: 3 * x)(x).sum().backward()
+    assert x.grad is not None and ad.allclose(x.grad, ad.full((3,), 3.0, dtype=ad.float64))

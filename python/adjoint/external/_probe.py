@@ -14,7 +14,7 @@ import numpy as np
 
 from ._errors import EvaluationError
 from ._problem import Problem
-from ._steps import Steps
+from ._steps import Steps, root_mean_square
 
 if TYPE_CHECKING:
     from ._external import External
@@ -62,7 +62,7 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | 
         if a is None or b is None or not (a.any() or b.any()):
             return float("inf")
         size = np.hypot(problem.y, np.maximum(np.abs(a), np.abs(b)))
-        size += 1e-2 * np.sqrt(np.mean(size**2)) + 1e-300
+        size += 1e-2 * root_mean_square(size) + 1e-300
         with np.errstate(invalid="ignore", over="ignore"):
             return float(np.sqrt(np.nanmean(((a - b) / size) ** 2)))
 

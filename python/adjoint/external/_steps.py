@@ -60,6 +60,14 @@ def spread(problem: Problem, option: Any, what: str, default: float) -> Any:
     return vector
 
 
+def root_mean_square(values: Any) -> float:
+    """Of positive magnitudes whose squares may be too large for floats."""
+    largest = float(np.max(values))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.sqrt(np.mean((values / largest) ** 2)))
+
+
 class Steps:
     """The steps of every coordinate of one problem."""
 
@@ -110,7 +118,7 @@ class Steps:
             part = problem.inputs.part(k)
             inside = size[part]
             used = inside[(inside > 0) & np.isfinite(inside)]
-            typical = float(np.sqrt(np.mean(used**2))) if used.size else 1.0
+            typical = root_mean_square(used) if used.size else 1.0
             # A width between bounds says more about a zero than nothing does.
             width = np.minimum(self.high[part] - self.low[part], typical if used.size else 1.0)
             inside[inside == 0] = width[inside == 0]
@@ -174,6 +182,6 @@ def slope(x: Any, first: Any, second: Any) -> tuple[Any, Any, Any]:
     a, b = first - x, second - x
     across = (a > 0) != (b > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        wa = np.where(across, 1 / (a - b), -b / (a * (a - b)))
-        wb = np.where(across, -1 / (a - b), a / (b * (a - b)))
+        wa = np.where(across, 1 / (a - b), -b / a / (a - b))
+        wb = np.where(across, -1 / (a - b), a / b / (a - b))
     return wa, wb, np.where(across, 0.0, -(wa + wb))
