@@ -130,7 +130,8 @@ class _AliasLoader(Loader):
         # from create_module instead would overwrite its __spec__.
         name = module.__name__
         found = importlib.import_module(self.ours)
-        found.__dict__["__getattr__"] = _explain_missing(name, found.__dict__.get("__getattr__"))
+        if "__getattr__" not in found.__dict__:
+            found.__dict__["__getattr__"] = _explain_missing(name)
         sys.modules[name] = found
         # What is loaded below it gets its second name too: a later import would put the module in
         # place of a name of the package, such as the function `autograd.gradcheck`.
@@ -139,15 +140,8 @@ class _AliasLoader(Loader):
                 sys.modules.setdefault(name + ours.removeprefix(self.ours), module)
 
 
-def _explain_missing(module: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
-    """The `__getattr__` of a module under its second name; ``own`` is that of the module."""
-
+def _explain_missing(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
-        if own is not None:
-            try:
-                return own(name)
-            except AttributeError:
-                pass
         if name.startswith("__"):
             raise AttributeError(f"module '{module}' has no attribute '{name}'")
         raise AttributeError(_lacking(module, name))
