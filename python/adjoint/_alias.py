@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import adjoint
+from adjoint import _missing
 
 __all__ = ["install_as_torch"]
 
@@ -52,6 +53,7 @@ def install_as_torch() -> None:
             "  fix: call adjoint.install_as_torch() before anything imports torch, or start the "
             "script with `adjoint run`"
         )
+    _missing.second_name = _lacking
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

@@ -6,13 +6,20 @@ Modules raise it from their ``__getattr__``. Read next: docs/limits.md, what is 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
+
+# Set while adjoint answers to the name torch: the text for a name that `torch.…` lacks.
+second_name: Callable[[str, str], str] | None = None
 
 
 def missing(module: str, name: str) -> AttributeError:
     """What ``module.name`` raises."""
-    text = f"module '{module}' has no attribute '{name}'"
-    if not name.startswith("_"):
+    shown = module if second_name is None else "torch" + module.removeprefix("adjoint")
+    text = f"module '{shown}' has no attribute '{name}'"
+    if second_name is not None and not name.startswith("__"):
+        text = second_name(shown, name)
+    elif not name.startswith("_"):
         whole = ".".join([*module.split(".")[1:], name])
         text += f": adjoint has no {whole} (docs/limits.md lists what is not there)"
         text += _similar(module, name)
