@@ -108,14 +108,31 @@ def in_the_users_words(error: RuntimeError, name: str) -> None:
         )
 
 
+def _keep(ctx: Any, problem: Any, count: int, given: tuple[Tensor, ...]) -> None:
+    """What the rules of Pull and Push read: the ``count`` tensors of x, and the others."""
+    ctx.problem, ctx.count = problem, count
+    ctx.save_for_backward(*given)
+    ctx.save_for_forward(*given)
+
+
+def _backward(ctx: Any, u: Any, v: Any, other: type[Function], into: Any) -> tuple[Any, ...]:
+    """The gradients of u'J(x)v: by x, and by what was given, which is ``other`` of ``into``."""
+    x, needs = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad
+    by_x: Any = [None] * ctx.count
+    if any(needs[2 : 2 + ctx.count]):
+        by_x = _second(Bend, ctx.problem, u, v, x)
+    by_given: Any = [None] * (len(needs) - 2 - ctx.count)
+    if any(needs[2 + ctx.count :]):
+        by_given = other.apply(ctx.problem, ctx.count, *x, *into)
+    return (None, None, *by_x, *by_given)
+
+
 class Pull(Function):
     """J(x)'u."""
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        ctx.problem, ctx.count = problem, count
-        ctx.save_for_backward(*given)
-        ctx.save_for_forward(*given)
+        _keep(ctx, problem, count, given)
         return tuple(problem(given[count:]))
 
     @staticmethod
@@ -124,15 +141,7 @@ class Pull(Function):
 
     @staticmethod
     def backward(ctx: Any, *w: Any) -> Any:
-        problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
-        x = ctx.saved_tensors[: ctx.count]
-        needs = ctx.needs_input_grad
-        no_x: list[Any] = [None] * ctx.count
-        by_x = _second(Bend, problem, u, w, x) if any(needs[2 : 2 + ctx.count]) else no_x
-        by_u: Any = [None] * len(u)
-        if any(needs[2 + ctx.count :]):
-            by_u = Push.apply(problem, ctx.count, *x, *w)
-        return (None, None, *by_x, *by_u)
+        return _backward(ctx, ctx.saved_tensors[ctx.count :], w, Push, w)
 
     @staticmethod
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
@@ -149,9 +158,7 @@ class Push(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        ctx.problem, ctx.count = problem, count
-        ctx.save_for_backward(*given)
-        ctx.save_for_forward(*given)
+        _keep(ctx, problem, count, given)
         return tuple(problem.push(given[count:]))
 
     @staticmethod
@@ -160,15 +167,7 @@ class Push(Function):
 
     @staticmethod
     def backward(ctx: Any, *u: Any) -> Any:
-        problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
-        needs = ctx.needs_input_grad
-        x = ctx.saved_tensors[: ctx.count]
-        no_x: list[Any] = [None] * ctx.count
-        by_x = _second(Bend, problem, u, v, x) if any(needs[2 : 2 + ctx.count]) else no_x
-        by_v: Any = [None] * len(v)
-        if any(needs[2 + ctx.count :]):
-            by_v = Pull.apply(problem, ctx.count, *x, *u)
-        return (None, None, *by_x, *by_v)
+        return _backward(ctx, u, ctx.saved_tensors[ctx.count :], Pull, u)
 
     @staticmethod
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
