@@ -78,6 +78,16 @@ if _TYPE_CHECKING:
     from ._contraction import einsum as einsum
     from ._contraction import tensordot as tensordot
     from ._gradient import gradient as gradient
+    from ._layer_names import alpha_dropout as alpha_dropout
+    from ._layer_names import alpha_dropout_ as alpha_dropout_
+    from ._layer_names import batch_norm as batch_norm
+    from ._layer_names import celu_ as celu_
+    from ._layer_names import feature_alpha_dropout as feature_alpha_dropout
+    from ._layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
+    from ._layer_names import group_norm as group_norm
+    from ._layer_names import instance_norm as instance_norm
+    from ._layer_names import kl_div as kl_div
+    from ._layer_names import selu_ as selu_
     from ._serialization import load as load
     from ._serialization import save as save
     from .autograd.anomaly_mode import (
@@ -104,6 +114,15 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .nn.functional import bilinear as bilinear
+    from .nn.functional import conv1d as conv1d
+    from .nn.functional import conv2d as conv2d
+    from .nn.functional import conv3d as conv3d
+    from .nn.functional import cosine_similarity as cosine_similarity
+    from .nn.functional import max_pool1d as max_pool1d
+    from .nn.functional import max_pool2d as max_pool2d
+    from .nn.functional import max_pool3d as max_pool3d
+    from .nn.functional import prelu as prelu
 
 __version__ = "0.1.0"
 
@@ -175,6 +194,35 @@ _LAZY_NAMES = {
             "view_copy",
         ),
         "_view_copies",
+    ),
+    **dict.fromkeys(
+        (
+            "bilinear",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "cosine_similarity",
+            "max_pool1d",
+            "max_pool2d",
+            "max_pool3d",
+            "prelu",
+        ),
+        "nn.functional",
+    ),
+    **dict.fromkeys(
+        (
+            "alpha_dropout",
+            "alpha_dropout_",
+            "batch_norm",
+            "celu_",
+            "feature_alpha_dropout",
+            "feature_alpha_dropout_",
+            "group_norm",
+            "instance_norm",
+            "kl_div",
+            "selu_",
+        ),
+        "_layer_names",
     ),
     **dict.fromkeys(
         (

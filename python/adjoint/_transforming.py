@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 
+from adjoint import _core
+
 
 class _Depth(threading.local):
     transforms = 0
@@ -24,6 +26,22 @@ class transforming:
 
     def __exit__(self, *exc: object) -> None:
         _depth.transforms -= 1
+
+
+class differentiating(transforming):
+    """The same for a function that is differentiated.
+
+    A tensor that is older than the block may not be changed in place by what the function computes
+    from its arguments (``Storage::born``): it would keep the history of variables that end here.
+    """
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        _core._enter_derivative()
+
+    def __exit__(self, *exc: object) -> None:
+        _core._exit_derivative()
+        super().__exit__(*exc)
 
 
 class depth_of_now:

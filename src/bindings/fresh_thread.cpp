@@ -25,6 +25,7 @@ struct Job {
   void (*body)(void*);
   void* argument;
   uint32_t modes;
+  uint16_t depth;  // of transforms
   PyObject* context = nullptr;
   std::vector<void*> carried;
 
@@ -46,6 +47,7 @@ void* work(void* p) {
   PyGILState_STATE state = PyGILState_Ensure();
   t_job = &job;
   t_modes = job.modes;
+  t_transform_depth = job.depth;
   job.thread = PyThread_get_thread_ident();
   try {
     checked(PyContext_Enter(job.context));
@@ -150,7 +152,7 @@ bool interrupted() {
 
 void run_on_fresh_thread(void (*body)(void*), void* argument) {
   Object context = checked(PyContext_CopyCurrent());
-  Job job{body, argument, t_modes, context.get()};
+  Job job{body, argument, t_modes, t_transform_depth, context.get()};
   for (Carried& c : carried_state()) job.carried.push_back(c.capture());
   pthread_t thread;
   start(&thread, &job);

@@ -363,6 +363,7 @@ void Outputs::set_changed(const Tensor& t, int slot, bool is_input) {
     runtime_error("a leaf Variable that requires grad has been used in an in-place operation: ",
                   function_name(n_), ".forward marked it dirty");
   }
+  refuse_captured(t, text(function_name(n_), ".forward").c_str());
   if (t.is_view() && n_->output_count > 1) {
     runtime_error(
         "If your Function modifies inplace an input that is a view of another Tensor, your "

@@ -88,6 +88,17 @@ PyObject* reaches_others(PyObject*, PyObject* args) {
   });
 }
 
+// --- functions that are differentiated: what they must not change is older than the call
+// -----------------------------------------------------------------------------------------
+PyObject* enter_derivative(PyObject*, PyObject*) {
+  ++t_transform_depth;
+  Py_RETURN_NONE;
+}
+PyObject* exit_derivative(PyObject*, PyObject*) {
+  --t_transform_depth;
+  Py_RETURN_NONE;
+}
+
 // --- vmap
 // -----------------------------------------------------------------------------------------
 Level batch_level_at(int place) {
@@ -188,6 +199,9 @@ PyMethodDef functions[] = {
     {"_variable", variable, METH_VARARGS, "What a transform differentiates by."},
     {"_reaches_others", reaches_others, METH_VARARGS,
      "Whether a graph leads to leaves other than through given tensors."},
+    {"_enter_derivative", enter_derivative, METH_NOARGS,
+     "A transform calls a function to differentiate it."},
+    {"_exit_derivative", exit_derivative, METH_NOARGS, "The function has returned."},
     {"_enter_vmap", enter_vmap, METH_VARARGS, "Opens a level of vmap; returns its place."},
     {"_exit_vmap", exit_vmap, METH_O, "Closes the newest level."},
     {"_add_batch", add_batch, METH_VARARGS, "A tensor that stands for one sample of a batch."},

@@ -229,8 +229,21 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
 
 }  // namespace
 
+void refuse_captured(const Tensor& t, const char* what) {
+  if (t->storage->born >= t_transform_depth) [[likely]]
+    return;
+  runtime_error(
+      "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call "
+      "in-place operation (",
+      what, ") that would mutate a captured Tensor (of shape ", t.shape(),
+      "): it was made outside the function, and would keep a history that ends with the "
+      "transform.\n  fix: hand the tensor to the function and return the new one, or change a "
+      "clone() made inside");
+}
+
 void check_inplace(const Tensor& t, bool recording, const char* what) {
   refuse_unwritable(t, what);
+  if (recording) refuse_captured(t, what);
   if (grad_enabled()) refuse_unrecordable(t, recording, what);
   if (t_watch_changes) saved_hooks.before_change(t);
 }

@@ -24,6 +24,9 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
 void check_inplace(const Tensor& t, bool recording, const char* what);
 // The same for a change of shape and strides alone (transpose_, unsqueeze_): no element is written.
 void check_new_geometry(const Tensor& t, bool recording, const char* what);
+// Refuses to write what depends on the variables of a transform (grad, vjp, jvp) into memory that
+// is older than the transform.
+void refuse_captured(const Tensor& t, const char* what);
 // Counts the change and remembers the line.
 void bump_version(const Tensor& t);
 // `node` computed the new value of `t`, in place: makes it the history of t, and of its base.

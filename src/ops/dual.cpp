@@ -243,6 +243,7 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
                   self.dtype());
   }
   uint64_t levels = tangent_levels(self) | levels_of(op, args);
+  if (levels & ~tangent_levels(self)) refuse_captured(self, name.c_str());
   each_level(tangent_levels(self),
              [&](Level level) { check_inplace(tangent_of(self, level), false, name.c_str()); });
   Tensor old = copy_before_change(self);

@@ -2,6 +2,8 @@
 
 namespace adjoint {
 
+constinit thread_local uint16_t t_transform_depth = 0;
+
 Storage* foreign_storage(void* data, size_t bytes, void (*release)(void*), void* owner) {
   auto* s = new (memory::allocate(sizeof(Storage))) Storage;
   s->data = data;

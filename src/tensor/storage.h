@@ -9,6 +9,10 @@
 
 namespace adjoint {
 
+// How many transforms that differentiate (grad, vjp, jvp) call a function in this thread, each
+// inside the last: memory made before the innermost began is not that function's to change.
+extern constinit thread_local uint16_t t_transform_depth;
+
 struct alignas(64) Storage {
   int64_t references = 1;
   void* data = nullptr;
@@ -16,6 +20,7 @@ struct alignas(64) Storage {
   uint32_t version = 0;
   bool own = true;  // data follows this header in one block
   bool read_only = false;
+  uint16_t born = t_transform_depth;       // the depth it was made at
   void (*release)(void* owner) = nullptr;  // for foreign memory
   void* owner = nullptr;
   SourceLine changed;  // where the last in-place change happened

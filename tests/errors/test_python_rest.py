@@ -144,7 +144,7 @@ def hook_without_inputs() -> None:
     (lambda: cli._guessed(no_inputs, ad.float64), cli.Usage, "no inputs: the function has no argu"),
     (
         lambda: func.jacobian(lambda a: a, sparsity="detect")(3),
-        RuntimeError,
+        ValueError,
         "jacobian(f)(*args): expected tensors, but got int: 3",
     ),
     (

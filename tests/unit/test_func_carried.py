@@ -187,7 +187,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
 @pytest.mark.parametrize(("call", "name"), CALLS)
 def test_refusals_name_the_call_the_place_and_the_fix(call: Callable[[], Any], name: str) -> None:
     pytest.importorskip("scipy")
-    with pytest.raises(RuntimeError, match=name) as info:
+    with pytest.raises((ValueError, RuntimeError), match=name) as info:
         call()
     assert "float: 2.0 for " in str(info.value) and (
         "[0]" in str(info.value) or "for input" in str(info.value)
@@ -197,7 +197,7 @@ def test_refusals_name_the_call_the_place_and_the_fix(call: Callable[[], Any], n
 
 def test_refusals_name_the_leaf() -> None:
     x = ad.ones(2)
-    with pytest.raises(RuntimeError, match=r"^grad\(f\).*none of.*state\.position \(1\.5\)"):
+    with pytest.raises(ValueError, match=r"^grad\(f\).*none of.*state\.position \(1\.5\)"):
         func.grad(energy)(State(1.5))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"^hessian\(f\).*f\(\*primals\) to return only tensors"):
         func.hessian(lambda x: 3.0)(x)

@@ -7,9 +7,10 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._transforming import transforming
+from adjoint._transforming import differentiating
 from adjoint.autograd import forward_ad
 from adjoint.autograd.grad_mode import enable_grad
+from adjoint.composite._functions import can_have_gradient
 
 from ._arguments import Variables, places_of_primals, released, split_aux
 from ._places import Places, places_of_outputs
@@ -111,7 +112,7 @@ def pushed(
             forward_ad.make_dual(x, t, level=level)
             for x, t in zip(places.tensors, directions, strict=True)
         ]
-        with transforming():
+        with differentiating():
             output, aux = split_aux(func(*places.filled(duals)), has_aux, name)
         results = places_of_outputs(output, name)
         pairs = [unpacked(y) for y in results.tensors]
@@ -157,12 +158,16 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     places = places_of_primals(tuple(primals), name)
     variables = Variables(places)
     with enable_grad():
-        with transforming():
+        with differentiating():
             output = func(*variables.tree)
         results = places_of_outputs(output, name)
         outputs: list[Tensor] = results.tensors
         record = variables.must_record(outputs)
-        cotangents = [_core._variable(_core.zeros_like(y), False) for y in outputs]
+        # Integers do not move: their place is never reached, and zeros stand there.
+        cotangents = [
+            _core._variable(zeros if can_have_gradient(y) else zeros.to(_core.float64), False)
+            for y, zeros in ((y, _core.zeros_like(y)) for y in outputs)
+        ]
         pulled = variables.gradients(outputs, cotangents, True, True)
 
     def jvp_fn(*tangents: Any) -> Any:

@@ -10,9 +10,9 @@ from adjoint._core import Tensor
 
 from ._arguments import Argnums, named, places_of_args, replaced, split_aux
 from ._forward import pushed
-from ._places import Places, places_of_inputs, places_of_outputs
+from ._places import Places, differentiable_outputs, places_of_inputs, places_of_outputs
 from ._reverse import pulled_back
-from ._vmap import mapped, vmap
+from ._vmap import check_randomness, mapped, vmap
 
 
 def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -105,7 +105,7 @@ def rows_by(
 
         result = pulled_back(of_picked, tuple(inputs.tensors), has_aux, by_vjp)
         output, pull = result[0], result[1]
-        outputs = places_of_outputs(output, by_vjp)
+        outputs = differentiable_outputs(output, by_vjp)
         _check_real(name, "output", outputs)
         tensors: list[Tensor] = outputs.tensors
 
@@ -119,7 +119,7 @@ def rows_by(
         else:
             rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(tensors))
         blocks = [_split(r, tensors) for r in rows]  # blocks[i][o]
-        tree = outputs.filled(
+        tree = outputs.gradient(
             [inputs.gradient([block[o] for block in blocks]) for o in range(len(tensors))]
         )
         return (tree, result[2]) if has_aux else tree
@@ -158,6 +158,7 @@ def jacfwd(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    check_randomness(randomness)
     return columns_by(func, argnums, has_aux, randomness, "jacfwd")
 
 

@@ -16,7 +16,7 @@ from adjoint._core import Tensor
 from adjoint.composite._functions import can_have_gradient
 from adjoint.composite._structure import Structure, _refuse_hidden, hides_tensors, same
 
-__all__ = ["Places", "places_of_inputs", "places_of_outputs"]
+__all__ = ["Places", "differentiable_outputs", "places_of_inputs", "places_of_outputs"]
 
 
 class Places:
@@ -110,7 +110,7 @@ def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: boo
 
     Raises
     ------
-    RuntimeError
+    ValueError
         An argument is no tensor and no structure, or there is no tensor to differentiate by.
     TypeError
         A tensor that requires grad is hidden in an object that is no structure.
@@ -130,7 +130,7 @@ def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: boo
     places = Places(spec, leaves, at, roots)
     for i, x in enumerate(leaves):
         if bare[i] and not isinstance(x, Tensor):
-            raise RuntimeError(
+            raise ValueError(
                 f"{name}: expected tensors, but got {type(x).__name__}: {x!r} for "
                 f"{places._every_path()[i]}.\n  fix: {_fix(x)}"
             )
@@ -142,7 +142,7 @@ def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: boo
             f"{path} ({_tree.kind_of(x) if not isinstance(x, Tensor) else x.dtype})"
             for path, x in list(zip(places._every_path(), leaves, strict=True))[:5]
         )
-        raise RuntimeError(
+        raise ValueError(
             f"{name}: expected tensors, but there is none of floating point or complex dtype to "
             f"differentiate by: {listed}.\n"
             "  fix: make what you differentiate by a tensor: adjoint.tensor(...)"
@@ -189,3 +189,32 @@ def places_of_outputs(output: Any, name: str) -> Places:
                 "has_aux=True"
             )
     return places
+
+
+def differentiable_outputs(output: Any, name: str) -> Places:
+    """The tensors of a result that cotangents can be given for.
+
+    An integer or boolean tensor that is a result by itself is refused, as in PyTorch: zeros for its
+    derivative would hide that it has none. Inside a structure it is carried along.
+
+    Raises
+    ------
+    RuntimeError
+        As `places_of_outputs`, or there is a result, or nothing but results, of such a dtype.
+    """
+    places = places_of_outputs(output, name)
+    tensors = places.tensors
+    if all(map(can_have_gradient, tensors)):
+        return places
+    bare = _bare(places.spec, type(output) in (tuple, list))
+    at = range(len(places._every)) if places._at is None else places._at
+    kept = [i for i in at if can_have_gradient(places._every[i])]
+    for i, path in zip(at, places.paths(), strict=True):
+        x = places._every[i]
+        if not can_have_gradient(x) and (bare[i] or not kept):
+            raise RuntimeError(
+                f"{name}: All outputs of f must be floating-point or complex Tensors, got Tensor "
+                f"with dtype {x.dtype} ({path}): it has no derivative.\n"
+                "  fix: return it as aux, with has_aux=True, or compute it in a floating dtype"
+            )
+    return Places(places.spec, places._every, kept, places._roots)

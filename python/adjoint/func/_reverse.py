@@ -7,9 +7,8 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._transforming import transforming
+from adjoint._transforming import differentiating
 from adjoint.autograd.grad_mode import enable_grad
-from adjoint.composite._functions import can_have_gradient
 
 from ._arguments import (
     Argnums,
@@ -21,7 +20,7 @@ from ._arguments import (
     replaced,
     split_aux,
 )
-from ._places import Places, places_of_outputs
+from ._places import Places, differentiable_outputs
 
 _BOTH = "grad_and_value(f)(*args)"
 _VJP = "vjp(f, *primals)"
@@ -79,7 +78,7 @@ def gradient_of(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         variables = Variables(places_of_args(args, argnums, name))
         with enable_grad():
-            with transforming():
+            with differentiating():
                 result = func(*replaced(args, argnums, variables.tree), **kwargs)
             output, aux = split_aux(result, has_aux, aux_name)
             _check_scalar(output, name)
@@ -147,25 +146,21 @@ def grad(
     return named(wrapper, func)
 
 
-def _cotangents_like(places: Places, given: Any, name: str) -> list[Tensor | None]:
+def _cotangents_like(places: Places, given: Any, name: str) -> list[Tensor]:
     leaves, structure = _tree.flatten(given)
     if structure != places.spec:
         raise RuntimeError(
             "Expected pytree structure of cotangents to be the same as pytree structure of "
             f"outputs to the function. cotangents: {structure}, primal output: {places.spec}"
         )
-    found: list[Tensor | None] = []
-    for i, (y, c) in enumerate(
-        zip(places.tensors, places.like(leaves, f"{name}: cotangents"), strict=True)
-    ):
-        if not isinstance(c, Tensor) or c.shape != y.shape:
-            if c is None and not can_have_gradient(y):
-                found.append(None)
-                continue
-            got = list(c.shape) if isinstance(c, Tensor) else _tree.kind_of(c)
-            path = places.paths("cotangents")[i]
-            raise RuntimeError(f"{name}: {path}: expected shape {list(y.shape)}, got {got}")
-        found.append(c)
+    found: list[Tensor] = places.like(leaves, f"{name}: cotangents")
+    for i, (y, c) in enumerate(zip(places.tensors, found, strict=True)):
+        if isinstance(c, Tensor) and c.shape == y.shape:
+            continue
+        path = places.paths("cotangents")[i]
+        got = list(c.shape) if isinstance(c, Tensor) else _tree.kind_of(c)
+        message = f"{name}: {path}: expected shape {list(y.shape)}, got {got}"
+        raise (RuntimeError if c is None or isinstance(c, Tensor) else TypeError)(message)
     return found
 
 
@@ -207,9 +202,9 @@ def pulled_back(
 ) -> tuple[Any, ...]:
     """`vjp`, with ``name`` for what messages call it, and ``places`` if they are known."""
     variables = Variables(places_of_primals(primals, name) if places is None else places)
-    with enable_grad(), transforming():
+    with enable_grad(), differentiating():
         output, aux = split_aux(func(*variables.tree), has_aux, name)
-    results = places_of_outputs(output, name)
+    results = differentiable_outputs(output, name)
     outputs: list[Tensor] = results.tensors
     further = variables.leads_further(outputs)
 
@@ -218,7 +213,7 @@ def pulled_back(
     ) -> tuple[Any, ...]:
         given = _cotangents_like(results, cotangents, name)
         if create_graph is None:
-            follows = any(c is not None and c.requires_grad for c in given)
+            follows = any(c.requires_grad for c in given)
             create_graph = _core.is_grad_enabled() and (further or follows)
         grads = variables.gradients(outputs, given, retain_graph, create_graph)
         return tuple(variables.places.gradient(grads))

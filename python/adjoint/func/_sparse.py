@@ -17,6 +17,7 @@ from adjoint import _core
 from adjoint._colouring import Pattern
 from adjoint._core import Tensor
 from adjoint._creation import from_numpy
+from adjoint._transforming import differentiating
 from adjoint._typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
@@ -86,7 +87,8 @@ class _Call:
         """The pattern, from the graph of the function at this point."""
         variables = Variables(places_of_primals(tuple(self.inputs), self.name))
         with enable_grad():
-            outputs = self(*variables.tensors)
+            with differentiating():
+                outputs = self(*variables.tensors)
             matrix = dependencies(outputs, variables.tensors)
         return Pattern(matrix.indptr, matrix.indices, (self.m, self.n))
 

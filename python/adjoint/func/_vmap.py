@@ -219,6 +219,15 @@ def _check_chunk_size(chunk_size: int | None) -> None:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
 
+def check_randomness(randomness: str) -> None:
+    """Refuse what no random operation could follow."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+
+
 def vmap(
     func: Callable[..., Any],
     in_dims: Dims = 0,
@@ -258,11 +267,7 @@ def vmap(
     tensor([[2., 4.],
             [6., 8.]])
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-            f"{randomness}"
-        )
+    check_randomness(randomness)
     _check_chunk_size(chunk_size)
     return mapped(func, in_dims, out_dims, randomness, chunk_size)
 

@@ -126,6 +126,7 @@ def normalize(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between x1 and x2 along `dim`."""
+    x1, x2 = ad.broadcast_tensors(x1, x2)
     norm1 = ad.norm(x1, 2, dim, keepdim=True).clamp(min=eps)
     norm2 = ad.norm(x2, 2, dim, keepdim=True).clamp(min=eps)
     return ((x1 / norm1) * (x2 / norm2)).sum(dim)
