@@ -59,9 +59,9 @@ def group_norm(
 
 
 def kl_div(
-    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
-    """``nn.functional.kl_div``, with 0, 1, 2 for no reduction, the mean and the sum."""
+    """``nn.functional.kl_div``, with 0, 1, 2 for no reduction (the default), mean and sum."""
     if isinstance(reduction, bool) or reduction not in (0, 1, 2):
         raise ValueError(
             f"kl_div(): reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction!r}.\n"

@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "kl_div, no reduction": lambda t: t.kl_div(
         numbers(t, 3, 2), numbers(t, 3, 2), 0, log_target=True
     ),
+    "kl_div, mean": lambda t: t.kl_div(numbers(t, 3, 2), numbers(t, 3, 2).abs(), 1),
     "kl_div, summed": lambda t: t.kl_div(numbers(t, 3, 2), numbers(t, 3, 2).abs(), reduction=2),
     "alpha_dropout": lambda t: t.alpha_dropout(numbers(t, 3, 2), 0.5, False),
     "alpha_dropout_": lambda t: t.alpha_dropout_(numbers(t, 3, 2), 0.5, False),
