@@ -7,6 +7,7 @@
 #include "../ops/batched.h"
 #include <memory>
 
+#include "../tensor/adopted.h"
 #include "python.h"
 
 namespace adjoint {
@@ -152,12 +153,6 @@ DType dtype_of_format(const char* format, Py_ssize_t size) {
              "int64, int32, int16, int8, uint8, and bool.");
 }
 
-void release_foreign(void* owner) {
-  auto* view = static_cast<Py_buffer*>(owner);
-  PyBuffer_Release(view);
-  delete view;
-}
-
 // A Py_buffer that is released unless a storage takes it over.
 class View {
  public:
@@ -174,7 +169,7 @@ class View {
   View(const View&) = delete;
   Py_buffer* operator->() { return view_.get(); }
   Storage* storage(char* data, size_t bytes) {
-    Storage* s = foreign_storage(data, bytes, release_foreign, view_.get());
+    Storage* s = foreign_storage(data, bytes, release_shared, view_.get());
     s->read_only = view_->readonly;
     view_.release();
     held_ = false;
@@ -222,6 +217,15 @@ namespace {
 // _from_buffer(object)
 PyObject* from_buffer(PyObject*, PyObject* o) {
   return guard([&] { return to_python(tensor_on_buffer(o)); });
+}
+
+// _adopt_buffer(array): of an array that the caller holds alone, owns and lets go of.
+PyObject* adopt_buffer(PyObject*, PyObject* o) {
+  return guard([&] {
+    Tensor t = tensor_on_buffer(o);
+    if (!t->storage->read_only) t->storage->release = release_adopted;
+    return to_python(t);
+  });
 }
 
 // _frombuffer(buffer, dtype, count, offset)
@@ -326,6 +330,7 @@ PyObject* seen_as(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"_from_buffer", from_buffer, METH_O, "The memory of an array, shared."},
+    {"_adopt_buffer", adopt_buffer, METH_O, "The memory of an array that nobody else holds."},
     {"_frombuffer", from_bytes, METH_VARARGS, "Bytes seen as a row of elements, shared."},
     {"_to_bytes", to_bytes, METH_O, "The elements in row-major order."},
     {"_storage", storage_of, METH_O, "Address and length of the memory behind a tensor."},

@@ -11,6 +11,7 @@
 #include "../kernels/elementwise.h"
 #include "../ops/elementwise_forward.h"
 #include "../ops/op.h"
+#include "../tensor/adopted.h"
 #include "../tensor/gil.h"
 #include "engine.h"
 
@@ -57,6 +58,13 @@ class AccumulateLock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
+// Whether nobody else can see the memory of a gradient.
+bool is_free(const Tensor& grad) {
+  return grad.unique() ||
+         (is_adopted(grad->storage) && Py_REFCNT(grad.get()) == 1 &&
+          grad->storage->references == 1 && !grad->base && !grad->extra && !grad->weakrefs);
+}
+
 bool lies_like(const Tensor& grad, const TensorObject* leaf) {
   if (grad.contiguous() && (leaf->flags & kContiguous)) return true;
   Span shape{leaf->shape, leaf->ndim}, strides{leaf->strides, leaf->ndim};
@@ -89,7 +97,7 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
     Tensor sum;
     if (held) {
       sum = held + grad;
-    } else if (grad.unique() && lies_like(grad, leaf)) {
+    } else if (is_free(grad) && lies_like(grad, leaf)) {
       sum = grad;
     } else {
       sum = own_copy(grad, leaf);

@@ -654,6 +654,58 @@ def test_results_of_a_vjp_are_not_shared() -> None:
     assert kept.tolist() == [1.0, 1.0]
 
 
+def test_a_new_result_of_a_vjp_becomes_the_gradient_without_a_copy() -> None:
+    places: list[int] = []
+
+    def vjp(u: Any, x: Any) -> Any:
+        made = u * 2
+        places.append(made.ctypes.data)
+        return made
+
+    x = leaf(1.0, 2.0)
+    e = ad.external(lambda x: x * 2, vjp=vjp)
+    e(x).sum().backward()
+    assert x.grad.data_ptr() == places[0]
+    e(x).sum().backward()
+    close(x.grad, [4.0, 4.0])
+
+
+@pytest.mark.parametrize("how", ["weak", "view", "twice", "reads"])
+def test_a_result_of_a_vjp_that_can_still_be_reached_is_copied(how: str) -> None:
+    seen: list[Any] = []
+
+    def vjp(u: Any, x: Any, y: Any) -> Any:
+        made = u * 2
+        if how == "weak":
+            seen.append(weakref.ref(made))
+        elif how == "view":
+            seen.append(made)
+            made = made[:]
+        elif how == "reads":
+            return u, u
+        return made, made
+
+    x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    out = ad.external(lambda x, y: 2 * x + 2 * y, vjp=vjp)(x, y)
+    given = ad.ones(2, dtype=ad.float64)
+    out.backward(given)
+    assert x.grad.data_ptr() != y.grad.data_ptr()
+    x.grad.zero_()
+    held = [r() if how == "weak" else r for r in seen]
+    assert all(array is None or array.tolist() == [2.0, 2.0] for array in held)
+    assert y.grad.tolist() == ([1.0, 1.0] if how == "reads" else [2.0, 2.0])
+    assert given.tolist() == [1.0, 1.0]
+
+
+def test_a_gradient_that_a_hook_keeps_is_copied() -> None:
+    kept: list[Any] = []
+    x = leaf(1.0, 2.0)
+    x.register_hook(kept.append)
+    ad.external(lambda x: x * 2, vjp=lambda u, x: u * 2)(x).sum().backward()
+    x.grad.zero_()
+    close(kept[0], [2.0, 2.0])
+
+
 @pytest.mark.parametrize("dtype", [ad.float64, ad.float32])
 def test_elementwise_slopes_of_a_large_array(dtype: Any) -> None:
     data = np.arange(-10000, 10001) * 3e-4

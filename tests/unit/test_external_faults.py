@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.external import _journal
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(ad.__file__).parents[1])}
 
@@ -57,7 +58,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     before = workers()
     yield folder
     assert eventually(lambda: workers() <= before)
-    assert eventually(lambda: not list(folder.iterdir())), list(folder.iterdir())
+    assert eventually(lambda: not list(folder.iterdir())), list(folder.rglob("*"))
 
 
 # A program that returns its numbers; above 1 it notes its own id and goes wrong.
@@ -147,6 +148,57 @@ def test_a_pool_is_there_again_after_a_fault(temporary: Path, tmp_path: Path) ->
     f(x).backward()
     assert x.grad is not None and abs(x.grad.item() - 1) < 1e-9
     f.close()
+
+
+def test_a_worker_killed_before_it_could_note_what_it_started(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, parent = tmp_path / "pids", os.getpid()
+
+    def killed(*_: Any) -> None:
+        """What a worker does once its program runs."""
+        if os.getpid() != parent:
+            assert eventually(mark.exists, 60)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    f = model("hang", mark, temporary, workers=1)
+    y = f(ad.tensor(1.0, dtype=ad.float64, requires_grad=True))
+    monkeypatch.setattr(_journal.Note, "group", killed)
+    with pytest.raises(ad.external.EvaluationError, match="a worker process died"):
+        y.backward()
+    f.close()
+    pids = [int(line) for line in mark.read_text().split()]
+    assert pids and eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+ABANDONED = """
+import adjoint as ad, os, sys
+command = ad.command(sys.argv[2:], format="text")
+parent = os.getpid()
+
+def f(x):
+    if os.getpid() != parent:
+        with open(sys.argv[1], "a") as mark:
+            mark.write(f"{os.getpid()}\\n")
+    return command(x)
+
+x = ad.ones(4, dtype=ad.float64, requires_grad=True)
+ad.external(f, workers=2, step=1e-3, noise=1e-9)(x).sum().backward()  # no evaluation here
+"""
+
+
+def test_workers_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
+    mark, others, folder = tmp_path / "pids", tmp_path / "workers", tmp_path / "temporary"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", ABANDONED, str(others), *program("hang", mark)],
+        env=ENVIRONMENT | {"TMPDIR": str(folder)},
+    ) as process:
+        assert eventually(lambda: mark.exists() and mark.read_text().count("\n") >= 2, 60)
+        process.kill()
+    pids = [int(line) for file in (mark, others) for line in file.read_text().split()]
+    assert len(pids) >= 4 and eventually(lambda: not any(alive(pid) for pid in pids), 60)
+    assert eventually(lambda: not list(folder.iterdir())), list(folder.rglob("*"))
 
 
 # --- a full disk ----------------------------------------------------------------------------------

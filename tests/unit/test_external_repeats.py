@@ -36,6 +36,8 @@ def leaf(*values: float, dtype: Any = ad.float64) -> Any:
         {"batched": True},
         {"workers": "threads"},
         {"workers": 2},
+        {"workers": 2, "probe": False},
+        {"workers": "threads", "step": 1e-3},
     ],
     ids=str,
 )

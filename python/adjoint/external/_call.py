@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from adjoint._core import Tensor
 
 from ._arguments import Arguments, as_array
 from ._derivatives import Derivatives
-from ._outputs import Outputs, owned, tensor_dtype
+from ._outputs import PLAIN, Outputs, owned, tensor_dtype
 
 if TYPE_CHECKING:
     from ._external import External
@@ -180,7 +181,6 @@ class Call:
         return made
 
 
-_PLAIN = (np.dtype(np.float64), np.dtype(np.float32))  # NumPy has one object of each
 _NONE: list[Any] = []
 _NUMBERS = (float, np.float64, np.float32)
 
@@ -208,11 +208,12 @@ class TensorCall(Call):
             made = self.keep([self.ready.pop()], tensors)
             return made, self.fixed(made)
         raw = external.evaluator.direct([_given(tensor) for tensor in tensors])
-        if type(raw) is np.ndarray and raw.dtype in _PLAIN and raw.ndim:
+        if type(raw) is np.ndarray and raw.dtype in PLAIN and raw.ndim:
             # Asked first: .flags holds the array too. See _outputs.owned.
             alone = sys.getrefcount(raw) == 2
             flags = raw.flags
-            raw = raw if alone and flags.owndata and flags.writeable else raw.copy()
+            new = alone and flags.owndata and flags.writeable and not getweakrefcount(raw)
+            raw = raw if new else raw.copy()
             return [_core._from_buffer(raw)], ()
         if type(raw) in _NUMBERS:
             self.outputs = raw
@@ -247,4 +248,4 @@ def _given(tensor: Tensor) -> Any:
 
 
 def _is_plain(item: Any) -> bool:
-    return type(item) is np.ndarray and item.dtype in _PLAIN and item.ndim > 0
+    return type(item) is np.ndarray and item.dtype in PLAIN and item.ndim > 0

@@ -9,11 +9,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
@@ -23,53 +20,11 @@ import numpy as np
 
 from ._errors import ExternalError
 from ._formats import FORMATS
+from ._journal import Note
 
 __all__ = ["Command", "CommandError", "command"]
 
 _TAIL = 2000  # characters of stderr in an error
-
-# Note [The journal of a pool]. A worker that is killed cleans nothing up, so it notes what there
-# would be: in a folder of its pool, each running program has a file with its scratch folder and its
-# process group. Who takes the pool down reads them. None outside of worker processes.
-_journal: Path | None = None
-
-
-def keep_journal(folder: str) -> None:
-    """Note the programs that this process runs in a folder."""
-    global _journal
-    _journal = Path(folder)
-
-
-def clean_up(journal: str) -> None:
-    """End the programs that killed workers left running, and remove their files and the journal."""
-    for note in Path(journal).glob("adjoint-*"):
-        with contextlib.suppress(OSError, ValueError):
-            scratch, _, group = note.read_text().partition("\n")
-            if Path(scratch).name == note.name:  # else it was not written to its end
-                if group:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.killpg(int(group), signal.SIGKILL)
-                _remove(scratch)
-    shutil.rmtree(journal, ignore_errors=True)
-
-
-def _note(folder: str, group: int | None = None) -> Path | None:
-    """Note a scratch folder, then the group of the program that runs in it."""
-    if _journal is None:
-        return None
-    note = _journal / Path(folder).name
-    with note.open("a") as file:  # never empty in between
-        file.write(f"{folder}\n" if group is None else str(group))
-    return note
-
-
-def _remove(folder: str) -> None:
-    """Remove a scratch folder, which a program that is being ended may still write to."""
-    for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.exists(folder):
-            return
-        time.sleep(0.01)
 
 
 class CommandError(ExternalError):
@@ -146,28 +101,24 @@ class Command:
 
     def __call__(self, *args: Any) -> Any:
         """Run the program once on arrays."""
-        folder = self._scratch()
-        note = None
+        note = self._scratch()
         try:
-            note = _note(folder)
-            return self._run(Path(folder), args)
+            return self._run(Path(note.folder), args, note)
         except OSError as error:
             raise CommandError(
-                f"{self.label}: the scratch folder {folder} could not be used: {error}\n"
+                f"{self.label}: the scratch folder {note.folder} could not be used: {error}\n"
                 "  fix: free space, or choose another folder with scratch="
             ) from error
         finally:
-            _remove(folder)
-            if note is not None:
-                note.unlink(missing_ok=True)
+            note.close()
 
-    def _scratch(self) -> str:
+    def _scratch(self) -> Note:
         try:
-            return tempfile.mkdtemp(prefix="adjoint-", dir=self.options["scratch"])
+            return Note(self.options["scratch"])
         except OSError as error:
             raise CommandError(f"{self.label}: no scratch folder could be made: {error}") from error
 
-    def _run(self, folder: Path, args: Sequence[Any]) -> Any:
+    def _run(self, folder: Path, args: Sequence[Any], note: Note) -> Any:
         names = self.inputs or ["input"]
         if len(args) != len(names):
             raise TypeError(
@@ -189,41 +140,48 @@ class Command:
                 text += data
             else:
                 path.write_bytes(data)
-        done = self._execute([a.format_map(values) for a in self.arguments], folder, text)
+        done = self._execute([a.format_map(values) for a in self.arguments], folder, text, note)
         return self._read(folder, values, done)
 
-    def _execute(self, arguments: list[str], folder: Path, text: bytes) -> bytes:
-        options = self.options
+    def _execute(self, arguments: list[str], folder: Path, text: bytes, note: Note) -> bytes:
+        process, timeout = None, self.options["timeout"]
         try:
-            # A session of its own, so that its children can be ended with it.
-            process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=options["cwd"] or folder,
-                env=None if options["env"] is None else {**os.environ, **options["env"]},
-                start_new_session=True,
-            )
-        except OSError as error:
-            why = self._not_found(arguments[0]) if isinstance(error, FileNotFoundError) else ""
-            raise CommandError(f"{self.label} could not be started: {why or error}") from error
-        try:
-            _note(str(folder), process.pid)
-            out, err = process.communicate(text, timeout=options["timeout"])
+            with note.starting():
+                process = self._started(arguments, folder, note)
+                note.group(process.pid)
+            out, err = process.communicate(text, timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(process)
             raise CommandError(
-                f"{self.label} did not end within timeout={options['timeout']} s and was stopped: "
+                f"{self.label} did not end within timeout={timeout} s and was stopped: "
                 f"{' '.join(arguments)}"
             ) from None
         except BaseException:
-            _end(process)
+            if process is not None:
+                _end(process)
             raise
         _end(process)  # whatever it left running
         if process.returncode != 0:
             raise self._failed(process.returncode, arguments, err.decode(errors="replace"))
         return out
+
+    def _started(self, arguments: list[str], folder: Path, note: Note) -> subprocess.Popen[bytes]:
+        env = self.options["env"]
+        try:
+            # A session of its own, so that its children can be ended with it.
+            return subprocess.Popen(
+                arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.options["cwd"] or folder,
+                env=None if env is None else {**os.environ, **env},
+                start_new_session=True,
+                pass_fds=note.inherited,
+            )
+        except OSError as error:
+            why = self._not_found(arguments[0]) if isinstance(error, FileNotFoundError) else ""
+            raise CommandError(f"{self.label} could not be started: {why or error}") from error
 
     def _not_found(self, program: str) -> str:
         """Why there is no such program, with where it was looked for; empty if it is there."""

@@ -22,7 +22,7 @@ from ._elementwise import quick_slopes
 from ._errors import ExternalError
 from ._jacobian import Dense, Jacobian, from_user
 from ._methods import jacobian_error, numerical_jacobian
-from ._outputs import Outputs, owned
+from ._outputs import PLAIN, Outputs, owned
 from ._problem import Problem
 from ._repeats import verify_repeats
 from ._steps import Steps, slope
@@ -106,7 +106,7 @@ class Derivatives:
             given = [as_array(t) for t in u]
             # Owned: a vjp may return its argument, or an array that it keeps.
             arrays = owned(self._vjp_arrays(given))
-            return [_tensor(a, *t) for a, t in zip(arrays, self.tensors, strict=True)]
+            return [_adopted(a, *t) for a, t in zip(arrays, self.tensors, strict=True)]
         slopes = self._elementwise_slopes()
         if slopes is not None:
             # In memory of a tensor, which a leaf takes as its gradient without a copy.
@@ -316,6 +316,14 @@ class Derivatives:
         other._point = other._steps = other._jacobian = other._slopes = None
         other._lock = threading.RLock()
         return other
+
+
+def _adopted(array: Any, dtype: Any, shape: Any) -> Tensor:
+    """An array that was found to be owned: a leaf takes it as its gradient without a copy."""
+    if type(array) is np.ndarray and array.dtype in PLAIN and array.flags.c_contiguous:
+        made = _core._adopt_buffer(array)
+        return made if made.dtype == dtype and array.ndim else made.to(dtype).reshape(shape)
+    return _tensor(array, dtype, shape)
 
 
 def _tensor(array: Any, dtype: Any, shape: Any) -> Tensor:

@@ -87,17 +87,26 @@ class Evaluator:
             self._explain(error, "")
 
     def many(
-        self, points: Iterable[Point], total: int, extra: str = ""
+        self,
+        points: Iterable[Point],
+        total: int,
+        extra: str = "",
+        meanwhile: Callable[[], None] | None = None,
     ) -> Generator[Any, None, None]:
-        """Evaluate at many points; the results come in order."""
+        """Evaluate at many points; the results come in order.
+
+        ``meanwhile`` is called once: before, or here while workers make the first evaluations.
+        """
         mode = self.mode + extra
         with Progress(self.name, total, self.progress) as progress:
             if self.workers.serial:
+                if meanwhile is not None:
+                    meanwhile()
                 yield from progress.each(self._serial(points, mode))
             else:
                 self.count += total
                 results = self.workers.stream(
-                    self.function, points, mode, self.retries, self.name, total
+                    self.function, points, mode, self.retries, self.name, meanwhile
                 )
                 yield from progress.each(results)
 

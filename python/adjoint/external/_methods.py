@@ -5,6 +5,7 @@ Read next: the file of each method; docs/externals.md explains when to choose wh
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,12 +51,17 @@ def jacobian_error(external: External, noise: float) -> float:
 def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
     """The Jacobian of a problem by the external's method."""
     rng = np.random.default_rng(external.seed)
-    verify_repeats(external, problem, steps)
+    kind = external.derivative
+    settled = not external.probes or not np.isnan(steps.given).any()
+    if kind in ("forward", "central") and settled:
+        # Nothing else is found out first: workers need not wait for it.
+        problem.meanwhile = functools.partial(verify_repeats, external, problem, steps)
+    else:
+        verify_repeats(external, problem, steps)
     if external.elementwise:
         return _elementwise(external, problem, steps, rng)
     if external.sparsity is not None:
         return _sparse(external, problem, steps, rng)
-    kind = external.derivative
     if kind == "complex-step":
         found = complex_step(problem, steps)
         if "analytic" not in external.verified:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from adjoint._core import Tensor
 from ._arguments import as_array
 from ._errors import EvaluationError
 
-__all__ = ["Outputs", "owned", "plain_leaves"]
+__all__ = ["PLAIN", "Outputs", "owned", "plain_leaves"]
 
 
 _ZERO = bytes(32)
+PLAIN = (np.dtype(np.float64), np.dtype(np.float32))  # NumPy has one object of each
 
 
 def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
@@ -49,7 +51,7 @@ def owned(leaves: list[Any]) -> list[Any]:
             continue
         alone = sys.getrefcount(leaves[k]) == 2  # asked first: .flags holds the array too
         flags = leaves[k].flags
-        new = alone and flags.owndata and flags.writeable
+        new = alone and flags.owndata and flags.writeable and not getweakrefcount(leaves[k])
         del flags
         if not new:
             leaves[k] = leaves[k].copy()

@@ -45,6 +45,7 @@ class Problem:
         self.x = self.inputs.pack([leaves[k] for k in wanted])
         self.y = self.outputs.pack([outputs.leaves[k] for k in found])
         self.finite = np.isfinite(self.y)
+        self.meanwhile: Callable[[], None] | None = None  # to be done during the next evaluations
 
     @property
     def name(self) -> str:
@@ -115,8 +116,9 @@ class Problem:
                 kept.append(point[2])
                 yield point
 
+        meanwhile, self.meanwhile = self.meanwhile, None
         # Closed at once on an error: a traceback would keep evaluations waiting on their workers.
-        with contextlib.closing(self.evaluator.many(noted(), total)) as stream:
+        with contextlib.closing(self.evaluator.many(noted(), total, "", meanwhile)) as stream:
             for i, raw in enumerate(stream):
                 yield self.vector(raw, kept[i])
 

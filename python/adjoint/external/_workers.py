@@ -11,6 +11,7 @@ import collections
 import concurrent.futures as cf
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import tempfile
@@ -18,11 +19,11 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ._command import clean_up, keep_journal
 from ._errors import EvaluationError
+from ._journal import clean_up, end_all, keep_journal
 
 __all__ = ["Workers"]
 
@@ -36,6 +37,23 @@ def _install(function: Any, journal: str) -> None:
     keep_journal(journal)
     # Ctrl-C reaches the whole group; only the parent acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(journal,), daemon=True).start()
+
+
+def _end_with_parent(journal: str) -> None:
+    """End this worker, and what the pool runs, once the process that made the pool is gone.
+
+    A parent that was killed takes nothing down, and its workers would wait for work forever.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    while os.getppid() == parent.pid:
+        # Other workers may hold the other end of the sentinel: it alone is not enough.
+        if multiprocessing.connection.wait([parent.sentinel], timeout=2.0):
+            time.sleep(0.05)
+    end_all()
+    clean_up(journal)  # of workers that were killed
+    os._exit(1)
 
 
 def _run(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str, retries: int) -> Any:
@@ -125,9 +143,12 @@ class Workers:
         mode: str,
         retries: int,
         name: str,
-        total: int,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Iterator[Any]:
-        """Submit all points; yield the results in order."""
+        """Submit all points; yield the results in order.
+
+        ``meanwhile`` is called here while the first evaluations run.
+        """
         executor = self._executor(function)
         ours = executor is self._pool and isinstance(self.choice, int)
         sent = None if ours else function
@@ -136,6 +157,8 @@ class Workers:
         finished = False
         try:
             self._submit(executor, sent, source, waiting, mode, retries)
+            if meanwhile is not None:
+                meanwhile()
             while waiting:
                 future, where = waiting[0]
                 yield self._result(future, where, name)
