@@ -66,8 +66,8 @@ class TensorSearch {
     return false;
   }
 
-  // Objects of Python classes: dataclasses are structures, tensors in others would be lost. What
-  // can be called (functions, modules) is judged by what it does (../graph/hidden.h).
+  // Objects of Python classes: dataclasses are structures, tensors in others are watched. What
+  // can be called (functions, modules) is judged by what it computes alone (../graph/hidden.h).
   bool in_object(PyObject* o, int depth) {
     static PyObject* slots = interned("__slots__");
     PyTypeObject* type = Py_TYPE(o);
@@ -106,11 +106,13 @@ bool is_nested(Arguments a) {
 }
 
 // The leaves of nested arguments, which `leaves` keeps; the arguments themselves if there is
-// nothing in them to differentiate.
-Arguments take_apart(PyObject* cls, Arguments a, Object* structure, Object* leaves) {
+// nothing in them to differentiate. `others`: tensors in objects that are no structures.
+Arguments take_apart(PyObject* cls, Arguments a, Object* structure, Object* leaves,
+                     Object* others) {
   Object all = as_tuple(a);
-  *structure = checked(
-      PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls, all.get(), nullptr));
+  *others = checked(PyList_New(0));
+  *structure = checked(PyObject_CallFunctionObjArgs(from_structures("input_structure"), cls,
+                                                    all.get(), others->get(), nullptr));
   if (structure->get() == Py_None) return a;
   *leaves = checked(PyObject_GetAttrString(structure->get(), "leaves"));
   checked(PyObject_SetAttrString(structure->get(), "leaves", Py_None));
@@ -185,13 +187,12 @@ FunctionNode* begin(PyTypeObject* type, Arguments in) {
 // another that is not recorded reads for that one.
 class ForwardMode {
  public:
-  explicit ForwardMode(ForwardReads* reads)
+  explicit ForwardMode(ForwardReads& reads)
       : before_(std::exchange(t_in_function_forward, true)),
         reads_before_(t_forward_reads),
         no_cuts_(mode_on(kNoCuts)) {
-    if (!reads) return;
-    t_forward_reads = reads;
-    set_mode(kNoCuts, false);  // a backward pass may record forwards of its own
+    if (reads.recording() || reads.limit() > 0) t_forward_reads = &reads;
+    if (reads.recording()) set_mode(kNoCuts, false);  // a backward pass may record forwards
   }
   ~ForwardMode() {
     t_in_function_forward = before_;
@@ -297,6 +298,15 @@ Object view_of_itself(PyObject* o) {
   return checked(to_python(make_view(t, t.shape(), t.strides(), t.offset())));
 }
 
+// What reads are compared with, besides the node's edges.
+void expect_reads(ForwardReads& reads, Arguments in, PyObject* others) {
+  for (Py_ssize_t i = 0; reads.limit() > 0 && i < in.count; ++i) {
+    if (is_tensor(in.items[i])) reads.give(as_tensor(in.items[i])->storage);
+  }
+  for (Py_ssize_t i = 0; others && i < PyList_GET_SIZE(others); ++i)
+    reads.watch(as_tensor(PyList_GET_ITEM(others, i)));
+}
+
 // Somebody else's tensor that is returned as it is was read, too.
 void note_returned(FunctionNode* n, Arguments in, const std::vector<Object>& items,
                    ForwardReads& reads) {
@@ -307,11 +317,15 @@ void note_returned(FunctionNode* n, Arguments in, const std::vector<Object>& ite
   }
 }
 
-// Whether a result depends on what forward read besides its inputs (../graph/hidden.h).
-bool reach_outputs(const ForwardReads& reads, Arguments in, const std::vector<Object>& items) {
+// Whether a result with a gradient depends on what forward read besides its inputs
+// (../graph/hidden.h).
+bool reach_outputs(FunctionNode* n, const ForwardReads& reads, Arguments in,
+                   const std::vector<Object>& items) {
   for (const Object& item : items) {
-    if (!is_tensor(item.get())) continue;
-    if (reads.reach(as_tensor(item.get()), contains(in, item.get()))) return true;
+    PyObject* o = item.get();
+    if (!is_tensor(o) || !is_differentiable(as_tensor(o)->dtype)) continue;
+    if (contains(n->non_differentiable, o)) continue;
+    if (reads.reach(as_tensor(o), contains(in, o))) return true;
   }
   return false;
 }
@@ -571,17 +585,19 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
   bool recording = grad_enabled();
   if (g_check && recording) [[unlikely]]
     checked(PyObject_CallFunctionObjArgs(g_check, cls, as_tuple(a).get(), nullptr));
-  Object structure, leaves;
+  Object structure, leaves, others;
   Arguments in = a;
   if ((recording || g_transformed) && is_nested(a)) [[unlikely]]
-    in = take_apart(cls, a, &structure, &leaves);
+    in = take_apart(cls, a, &structure, &leaves, &others);
   NodeHolder node(begin(reinterpret_cast<PyTypeObject*>(backward_class), in));
   if (leaves) node->in_structure = structure.release();
   Object raw;
   Versions versions(node.get(), in);
-  ForwardReads reads(node.get());
+  ForwardReads reads(node.get(), recording, g_transformed ? t_tangent_limit : 0);
+  if (others || reads.limit() > 0) [[unlikely]]
+    expect_reads(reads, in, others.get());
   {
-    ForwardMode off(recording ? &reads : nullptr);
+    ForwardMode off(reads);
     raw = split ? call_split(cls, forward.get(), node.get(), a)
                 : call_forward(forward.get(), node.get(), a);
   }
@@ -591,11 +607,12 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
     GradMode off(false);
     items = output_items(node.get(), raw.get());
     if (recording) note_returned(node.get(), in, items, reads);
-    if (!reads.empty() && !reach_outputs(reads, in, items)) reads.forget();
+    if (!reads.tangents().empty()) [[unlikely]]
+      refuse_hidden_tangents(node.get(), as_tuple(a).get(), reads);
+    if (!reads.empty() && reach_outputs(node.get(), reads, in, items)) [[unlikely]]
+      keep_hidden(node.get(), as_tuple(a).get(), reads);
     Outputs(node.get(), in, recording, split).finish(items);
   }
-  if (!reads.empty()) [[unlikely]]
-    keep_hidden(node.get(), as_tuple(a).get(), reads);
   std::vector<PyObject*> seen;
   for (Object& item : items) seen.push_back(item.get());
   if (g_transformed && any_tangents(in.items, in.count)) [[unlikely]]

@@ -1,7 +1,8 @@
 // Tensors that a custom function's forward read although they are no arguments: backward is held to
 // account for their gradients. Read ../graph/hidden.h first.
 //
-// A hook on each of them, there while backward runs, sees the passes that backward runs itself; a
+// The result requires grad because of them, whatever the arguments do, as that of an op would. A
+// hook on each of them, there while backward runs, sees the passes that backward runs itself; a
 // `.grad` that changed tells that it was written by hand. What got neither is lost, and that is an
 // error, if the gradient was asked for at all.
 #include <algorithm>
@@ -15,9 +16,6 @@
 namespace adjoint {
 namespace {
 
-constexpr const char* kAllow =
-    "if backward sees to its gradient in another way, set allow_hidden_tensors = True in the class";
-
 // Called with a gradient that arrived; `self` is a list that must not stay empty.
 PyObject* arrived(PyObject* self, PyObject* grad) {
   if (grad != Py_None && PyList_Append(self, Py_None) < 0) return nullptr;
@@ -25,27 +23,30 @@ PyObject* arrived(PyObject* self, PyObject* grad) {
 }
 PyMethodDef arrived_method = {"arrived", arrived, METH_O, nullptr};
 
-Node* node_of(const HiddenRead& r) {
-  PyObject* o = PyWeakref_GetObject(r.node);
-  return o == Py_None ? nullptr : reinterpret_cast<Node*>(o);
-}
-
-bool has_lossy_output(FunctionNode* n) {
-  for (uint32_t k = 0; k < n->output_count; ++k) {
-    if (n->outputs()[k] == kNoGradOutput && is_differentiable(n->meta_of(k).dtype)) return true;
-  }
-  return false;
-}
-
-// What messages call each of them: "net.0.weight (argument 'net', float32 [3, 2])".
-void name_reads(FunctionNode* n, PyObject* args, std::vector<HiddenRead>& reads) {
+// What messages call each of them ("net.0.weight (argument 'net', float32 [3, 2])"), and what they
+// say about all.
+void put_into_words(FunctionNode* n, PyObject* args, ForwardReads& all,
+                    std::vector<HiddenRead>& reads, bool tangents) {
   Object tensors = checked(PyList_New(static_cast<Py_ssize_t>(reads.size())));
   for (size_t i = 0; i < reads.size(); ++i)
     PyList_SET_ITEM(tensors.get(), static_cast<Py_ssize_t>(i), to_python(reads[i].tensor));
-  Object names = checked(PyObject_CallFunctionObjArgs(
-      from_structures("name_reads"), forward_class(n), args, tensors.get(), nullptr));
-  for (size_t i = 0; i < reads.size(); ++i)
-    reads[i].what = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i)));
+  Object words = checked(PyObject_CallFunctionObjArgs(from_structures("describe_reads"),
+                                                      forward_class(n), args, tensors.get(),
+                                                      tangents ? Py_True : Py_False, nullptr));
+  PyObject* names = PyTuple_GET_ITEM(words.get(), 0);
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].tensor)
+      reads[i].what = PyUnicode_AsUTF8(PyList_GET_ITEM(names, static_cast<Py_ssize_t>(i)));
+  }
+  all.cause = PyUnicode_AsUTF8(PyTuple_GET_ITEM(words.get(), 1));
+  all.fix = PyUnicode_AsUTF8(PyTuple_GET_ITEM(words.get(), 2));
+}
+
+[[noreturn]] void refuse(FunctionNode* n, const char* what, const ForwardReads& all,
+                         const HiddenRead& r) {
+  runtime_error("the ", what, " of ", r.what, " is lost: ", all.cause, ".\n  read here     ",
+                r.line.describe(), "          (by `", r.op, "`)\n  called here   ",
+                n->line.describe(), "\n  fix: ", all.fix);
 }
 
 // Whether a node hands gradients on as they are, in another shape or order: an argument such as
@@ -75,33 +76,49 @@ bool was_given(const FunctionNode* function, const Node* hidden) {
   return false;
 }
 
-[[noreturn]] void refuse_call(FunctionNode* n, const HiddenRead& r) {
-  runtime_error(
-      function_name(n), ".apply: forward computes with ", r.what,
-      ", a tensor that requires grad, but no argument of apply does: the result has no "
-      "history, and that tensor would silently get no gradient.\n  read here     ",
-      r.line.describe(), "          (by `", r.op,
-      "`)\n  fix: pass it to apply as an argument of its own and return its gradient from "
-      "backward; call apply under no_grad() if no gradient is wanted; or, ",
-      kAllow);
+PyObject* allow_name() {
+  static PyObject* name = interned("allow_hidden_tensors");
+  return name;
+}
+
+const ForwardReads* reads_of(const Node* n) {
+  return is_function_node(n) ? static_cast<const FunctionNode*>(n)->hidden : nullptr;
 }
 
 }  // namespace
 
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads) {
-  static PyObject* allow = interned("allow_hidden_tensors");
-  if (class_says(n, allow) || (!n->executable && !has_lossy_output(n))) return;
-  name_reads(n, args, reads.reads());
-  // What forward made for itself and dropped has nobody to miss its gradient.
+  if (class_says(n, allow_name())) return;
+  put_into_words(n, args, reads, reads.reads(), false);
+  // What forward dropped has nobody to miss its gradient.
+  bool missed = false;
   for (HiddenRead& r : reads.reads()) r.tensor = Tensor();
-  for (const HiddenRead& r : reads.reads()) {
-    if (!n->executable && node_of(r)) refuse_call(n, r);
-  }
-  n->hidden = new ForwardReads(n);
+  for (const HiddenRead& r : reads.reads()) missed |= node_of(r) != nullptr;
+  if (!missed) return;
+  n->executable = true;
+  n->hidden = new ForwardReads(n, true, 0);
   n->hidden->reads().swap(reads.reads());
+  n->hidden->cause.swap(reads.cause);
+  n->hidden->fix.swap(reads.fix);
+  hidden_of = reads_of;
+  ++g_accountable;
 }
 
-void drop_hidden(FunctionNode* n) noexcept { delete std::exchange(n->hidden, nullptr); }
+void drop_hidden(FunctionNode* n) noexcept {
+  delete std::exchange(n->hidden, nullptr);
+  --g_accountable;
+}
+
+// A jvp of its own may see to them, if the class says that something does.
+void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads) {
+  static PyObject* jvp = interned("jvp");
+  static PyObject* base_jvp =
+      _PyType_Lookup(reinterpret_cast<PyTypeObject*>(from_function_module("Function")), jvp);
+  auto* type = reinterpret_cast<PyTypeObject*>(forward_class(n));
+  if (class_says(n, allow_name()) && _PyType_Lookup(type, jvp) != base_jvp) return;
+  put_into_words(n, args, reads, reads.tangents(), true);
+  refuse(n, "tangent", reads, reads.tangents().front());
+}
 
 struct HiddenWatch::Place {
   const HiddenRead* read;
@@ -152,14 +169,7 @@ HiddenWatch::~HiddenWatch() {
 void HiddenWatch::check() {
   for (const Place& p : places_) {
     if (p.delivered() || !current_run_wants(p.at()) || was_given(n_, p.at())) continue;
-    runtime_error(
-        "the gradient of ", p.read->what, " is lost: ", function_name(n_),
-        ".forward computes with it although it is no argument of apply, and ", function_name(n_),
-        ".backward gave it no gradient.\n  read here     ", p.read->line.describe(),
-        "          (by `", p.read->op, "`)\n  called here   ", n_->line.describe(),
-        "\n  fix: pass it to apply as an argument of its own and return its gradient from "
-        "backward; use its detach() in forward if it needs none; or, ",
-        kAllow);
+    refuse(n_, "gradient", *n_->hidden, *p.read);
   }
 }
 

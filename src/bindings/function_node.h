@@ -99,9 +99,10 @@ void run_jvp(FunctionNode* n, PyObject* const* inputs, PyObject* const* outputs,
 
 void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 
-// Hidden reads (../graph/hidden.h). What forward read is kept with the node if a gradient might be
-// lost, and refused if no backward will ever run.
+// Hidden reads (../graph/hidden.h). What forward read is kept with the node, which becomes part of
+// the graph because of it. Before the outputs get their history.
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads);
+void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads);
 void drop_hidden(FunctionNode* n) noexcept;
 // While backward runs: sees which of the hidden tensors get a gradient from it, by whatever way.
 class HiddenWatch {

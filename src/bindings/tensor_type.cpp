@@ -1,5 +1,6 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
+#include "../graph/hidden.h"
 #include "../ops/batched.h"
 #include "../ops/memory_format.h"
 #include "../graph/view.h"
@@ -118,6 +119,7 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
           "the "
           "graph. fix: use func.grad, func.vjp or func.jacrev there, or call it outside");
     }
+    if (on && !needs_grad(t.get())) note_own_leaf(t.get());
     if (!t->grad_fn) t.set(kRequiresGrad, on);
     return 0;
   });
@@ -194,6 +196,12 @@ PyObject* get_retains_grad(PyObject* o, void*) {
   return PyBool_FromLong(as_tensor(o)->flags & kRetainsGrad);
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+// `cut` is `t` without its history.
+void mark_detached(TensorObject* cut, TensorObject* t, CutReason reason) {
+  bool hidden = t_forward_reads && t_forward_reads->note_detached(t);
+  mark_cut(cut, t, reason, nullptr);
+  if (hidden) set_forward_facts(cut, cut->cut->in_forward, true);
+}
 // The same memory without history, which remembers where it lost it.
 Tensor cut_off(const Tensor& t, CutReason reason) {
   if (Transformed* x = batch_of(t.get())) {
@@ -202,7 +210,7 @@ Tensor cut_off(const Tensor& t, CutReason reason) {
   }
   Tensor cut = alias(t);
   if (needs_grad(t.get())) {
-    mark_cut(cut.get(), t.get(), reason, nullptr);
+    mark_detached(cut.get(), t.get(), reason);
   } else if (t->cut) {
     pass_cut(cut.get(), t->cut);
   }
@@ -369,7 +377,7 @@ PyObject* detach_inplace(PyObject* o, PyObject*) {
     if (t.is_view()) {
       runtime_error("Can't detach views in-place. Use detach() instead.");
     }
-    if (needs_grad(t.get())) mark_cut(t.get(), t.get(), CutReason::Detach, nullptr);
+    if (needs_grad(t.get())) mark_detached(t.get(), t.get(), CutReason::Detach);
     Py_CLEAR(t->grad_fn);
     t.set(kRequiresGrad, false);
     drop_transformed(t.get());

@@ -1,6 +1,7 @@
 // What adjoint.func needs of the graph: variables of its own, results without their history.
 #include <unordered_set>
 
+#include "../graph/hidden.h"
 #include "../ops/batched.h"
 #include "../ops/tangents.h"
 #include "python.h"
@@ -43,6 +44,7 @@ PyObject* variable(PyObject*, PyObject* args) {
       if (keep && needs_grad(inside.get())) return op<"_alias">(inside);
       Tensor leaf = detached(inside);
       leaf.set(kRequiresGrad);
+      note_own_leaf(leaf.get());
       return leaf;
     }));
   });

@@ -3,8 +3,22 @@
 
 #include <algorithm>
 
+#include "../graph/hidden.h"
+
 namespace adjoint {
 namespace {
+
+// Below a node are those its edges lead to, and what it has to account for: a custom function is
+// executed, too, if its forward read an input in secret, so that it can say so.
+const ForwardReads* hidden_reads(const Node* n) { return g_accountable ? hidden_of(n) : nullptr; }
+int below_count(const Node* n) {
+  const ForwardReads* hidden = hidden_reads(n);
+  return n->edge_count + (hidden ? static_cast<int>(hidden->reads().size()) : 0);
+}
+Node* below(const Node* n, int i) {
+  return i < n->edge_count ? n->edges[i].node
+                           : node_of(hidden_reads(n)->reads()[i - n->edge_count]);
+}
 
 // Depth first, without recursion: enter(node) says whether to go into it, leave(node) comes after
 // all nodes below it.
@@ -15,8 +29,8 @@ void walk(std::span<const Root> roots, Enter&& enter, Leave&& leave) {
     if (r.edge.node && enter(r.edge.node)) stack.push_back({r.edge.node, 0});
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
-      if (next < node->edge_count) {
-        Node* child = node->edges[next++].node;
+      if (next < below_count(node)) {
+        Node* child = below(node, next++);
         if (child && enter(child)) stack.push_back({child, 0});
         continue;
       }
@@ -47,9 +61,11 @@ void Plan::make(std::span<const Root> roots, const BackwardOptions& options) {
     if (options.accumulate) part.execute = true;
     next_capture_[i] = std::exchange(part.first_capture, static_cast<int>(i));
   }
+  if (g_accountable) oldest = 0;  // what a function read in secret may be younger than it
   auto leads_on = [&](const Node* n) {
-    for (int i = 0; i < n->edge_count; ++i) {
-      if (n->edges[i].node && find(n->edges[i].node)) return true;
+    for (int i = 0, count = below_count(n); i < count; ++i) {
+      Node* next = below(n, i);
+      if (next && find(next)) return true;
     }
     return false;
   };

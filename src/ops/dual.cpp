@@ -1,6 +1,7 @@
 // From an op's derivative to the tangent of its result. Read dual.h first.
 #include "dual.h"
 
+#include "../graph/hidden.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "cuts.h"
@@ -175,10 +176,27 @@ void attach_all(const Op& op, const Value* args, const Value& kept, const Value&
   for (size_t k = 0; k < results.size(); ++k) share_with_saved(results[k], k);
 }
 
+// A custom forward sees no tangents, and its jvp knows those of its inputs alone.
+void note_hidden_tangents(const Op& op, const Value* args, ForwardReads& reads) {
+  for (int i = 0; i < op.argument_count; ++i) {
+    if (!has_rule(op, i)) continue;
+    each_tensor(args[i], [&](const Tensor& t) {
+      Level none = std::exchange(t_tangent_limit, reads.limit());
+      bool any = tangent_levels(t);
+      t_tangent_limit = none;
+      if (any) reads.note_tangent(t.get(), op.name.c_str());
+    });
+  }
+}
+
 }  // namespace
 
 bool any_tangent(const Op& op, const Value* args) {
-  if (t_tangent_limit <= 0) return false;
+  if (t_tangent_limit <= 0) {
+    if (t_forward_reads && t_forward_reads->limit() > 0) [[unlikely]]
+      note_hidden_tangents(op, args, *t_forward_reads);
+    return false;
+  }
   bool any = false;
   each_tensor(op, args, [&](const Tensor& t) { any |= may_have_tangent(t.get()); });
   return any;

@@ -1,6 +1,7 @@
 // The keyword arguments that all functions that make tensors share: dtype, layout, device,
 // requires_grad, pin_memory. Read next: creation.cpp.
 #pragma once
+#include "../graph/hidden.h"
 #include "memory_format.h"
 #include "op.h"
 
@@ -44,6 +45,7 @@ class Options {
           t.dtype());
     }
     t.set(kRequiresGrad);
+    note_own_leaf(t.get());
     return t;
   }
 

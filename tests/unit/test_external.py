@@ -739,15 +739,20 @@ def test_a_hidden_tensor_is_told_in_the_words_of_its_user() -> None:
         return x * w
 
     f = ad.external(model, arrays="tensor")
-    with pytest.raises(
-        RuntimeError, match=r"^model computes with w \(a variable of model"
-    ) as caught:
-        f(x.detach())
-    assert "apply" not in str(caught.value)
-    assert "ExternalFunction" not in str(caught.value)
-    y = f(x).sum()
-    with pytest.raises(RuntimeError, match=r"w \(a variable of model.*model is an external: pass"):
-        y.backward()
+    for argument in (x, x.detach()):
+        y = f(argument).sum()
+        with pytest.raises(
+            RuntimeError,
+            match=r"^the gradient of w \(a variable of model, float64 \[2\]\) is lost: model comp",
+        ) as caught:
+            y.backward()
+        assert "fix: pass it to model as an argument; use its detach() in" in str(caught.value)
+        assert "apply" not in str(caught.value)
+        assert "ExternalFunction" not in str(caught.value)
+    with pytest.raises(RuntimeError, match=r"^the tangent of w .* is lost: model computes"):
+        ad.func.jvp(
+            lambda w: ad.external(lambda x: x * w, arrays="tensor", name="model")(x), (w,), (w,)
+        )
 
 
 @pytest.mark.parametrize("derivative", ["forward", "central", "complex-step", "richardson"])

@@ -234,20 +234,57 @@ def test_what_no_gradient_was_asked_for_is_not_missed():
         ad.autograd.grad(out + y, [x, y])
 
 
-def test_without_a_recorded_argument_the_call_is_refused():
+def test_without_a_recorded_argument_the_result_requires_grad_all_the_same():
     w = leaf(2.0)
-    with pytest.raises(RuntimeError) as e:
-        Call.apply(lambda t: t * w, ad.ones(1))
-    text = str(e.value)
-    assert text.startswith(
-        "Call.apply: forward computes with w (a variable of run, float32 [1]), a tensor that "
-        "requires grad, but no argument of apply does"
-    )
-    assert "no_grad()" in text
-    assert "test_function_hidden.py" in text
+    y = Call.apply(lambda t: t * w, ad.ones(1))
+    assert y.requires_grad
+    assert y.item() == 2
+    with pytest.raises(
+        RuntimeError, match=r"the gradient of w \(a variable of run, float32 \[1\]\)"
+    ):
+        y.backward()
     with ad.no_grad():
-        Call.apply(lambda t: t * w, ad.ones(1))
-    Call.apply(lambda t: t * w.detach(), ad.ones(1))
+        assert not Call.apply(lambda t: t * w, ad.ones(1)).requires_grad
+    assert not Call.apply(lambda t: t * w.detach(), ad.ones(1)).requires_grad
+    w.requires_grad_(False)
+    assert not Call.apply(lambda t: t * w, ad.ones(1)).requires_grad
+
+
+def test_without_a_recorded_argument_backward_can_give_the_gradient():
+    w = leaf(2.0)
+    y = Checkpoint.apply(lambda t: t * w, ad.tensor([5.0]))
+    (y * 3).backward()
+    assert w.grad.item() == 15
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda y, w: ad.autograd.grad(y, w, allow_unused=True),
+        lambda y, w: ad.autograd.grad(y, w),
+        lambda y, w: y.backward(inputs=[w]),
+    ],
+)
+def test_a_gradient_asked_of_the_hidden_tensor_alone_is_missed(ask):
+    w, x = leaf(2.0), leaf(5.0)
+    for argument in (x, x.detach()):
+        y = Call.apply(lambda t: t * w, argument) * 3
+        with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
+            ask(y, w)
+    h = w * 2
+    y = Call.apply(lambda t: t * h, x) * 3
+    with pytest.raises(RuntimeError, match=r"the gradient of h .* is lost"):
+        ask(y, w)
+
+
+def test_transforms_miss_what_they_differentiate_by():
+    def f(w):
+        return Call.apply(lambda t: t * w, ad.ones(1)).sum()
+
+    with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
+        ad.func.grad(f)(ad.ones(1))
+    with pytest.raises(RuntimeError, match=r"the tangent of w .* is lost"):
+        ad.func.jvp(f, (ad.ones(1),), (ad.ones(1),))
 
 
 def test_reads_that_lose_nothing_are_none():
@@ -441,3 +478,205 @@ def test_somebody_elses_tensor_that_is_returned_is_missed():
     y = Call.apply(lambda t: w, x)
     with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
         y.backward()
+
+
+# --- recorded inside
+
+
+def detached(run):
+    def inside(t):
+        with ad.enable_grad():
+            return run(t).detach()
+
+    return inside
+
+
+def kept_data(run):
+    def inside(t):
+        with ad.enable_grad():
+            y = run(t)
+        return y.data
+
+    return inside
+
+
+def in_place(run):
+    def inside(t):
+        with ad.enable_grad():
+            y = run(t)
+        return y.detach_()
+
+    return inside
+
+
+def as_it_is(run):
+    def inside(t):
+        with ad.enable_grad():
+            return run(t)
+
+    return inside
+
+
+def computed_with(run):
+    def inside(t):
+        with ad.enable_grad():
+            y = run(t)
+        return y * 2
+
+    return inside
+
+
+@pytest.mark.parametrize("leave", [detached, kept_data, in_place, as_it_is, computed_with])
+def test_what_forward_records_itself_is_missed_where_it_leaves_that_graph(leave):
+    net, x = nn.Linear(1, 1), leaf(5.0)
+    y = Call.apply(leave(net), x)
+    with pytest.raises(
+        RuntimeError, match=r"the gradient of .*(weight|bias) \(a variable of .*is lost: Call"
+    ):
+        y.sum().backward()
+    h = leaf(2.0) * 2
+    y = Call.apply(leave(lambda t: t * h), x)
+    with pytest.raises(RuntimeError, match=r"the gradient of a tensor \(float32 \[1\]\) is lost"):
+        y.sum().backward()
+    Call.apply(leave(lambda t: t.detach() * 2), x).sum().backward()
+
+
+def test_a_graph_recorded_in_forward_and_differentiated_in_backward_is_right():
+    class Inside(Function):
+        @staticmethod
+        def forward(ctx, run, x):
+            with ad.enable_grad():
+                ctx.x = x.detach().requires_grad_()
+                ctx.y = run(ctx.x)
+            return ctx.y.detach()
+
+        @staticmethod
+        def backward(ctx, grad):
+            ctx.y.backward(grad)
+            return None, ctx.x.grad
+
+    w, x = leaf(2.0), leaf(5.0)
+    Inside.apply(lambda t: t * w, x).backward()
+    assert (w.grad.item(), x.grad.item()) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.detach().requires_grad_(),
+        lambda x: ad.full((1,), x.item(), requires_grad=True),
+        lambda x: ad.tensor(x.tolist(), requires_grad=True),
+        lambda x: nn.Parameter(x.detach().clone()),
+    ],
+)
+def test_a_leaf_that_forward_makes_and_keeps_is_not_hidden(make):
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.p = make(x)
+            with ad.enable_grad():
+                y = ctx.p * 2
+            return ctx.p * ctx.p + y.detach() - y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2 * ctx.p.detach()
+
+    x = leaf(3.0)
+    Inner.apply(x).backward()
+    assert x.grad.item() == 6
+    assert not Inner.apply(ad.ones(1)).requires_grad
+
+
+def test_a_long_graph_recorded_in_forward_is_gone_through_once():
+    w, x = leaf(1.0), leaf(5.0)
+
+    def run(t):
+        with ad.enable_grad():
+            for _ in range(3000):  # each step leaves the graph
+                t = t * w
+                log.append(t.detach())
+        return t.detach()
+
+    log = []
+    y = Call.apply(run, x)
+    with pytest.raises(RuntimeError, match=r"the gradient of w .* is lost"):
+        y.backward()
+
+
+# --- tangents
+
+
+def dual(value=2.0):
+    return ad.autograd.forward_ad.make_dual(ad.tensor([value]), ad.ones(1))
+
+
+class Forward(Call):
+    @staticmethod
+    def jvp(ctx, _, tangent):
+        return tangent
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_hidden_tangent_is_refused_at_the_call(recorded):
+    with ad.autograd.forward_ad.dual_level(), ad.set_grad_enabled(recorded):
+        w = dual()
+        for x in (ad.ones(1), dual(3.0)):
+            with pytest.raises(RuntimeError) as e:
+                Forward.apply(lambda t: t * w, x)
+            text = str(e.value)
+            assert text.startswith(
+                "the tangent of w (a variable of run, float32 [1]) is lost: Forward.forward "
+                "computes with it although it is no argument of apply, and Forward.jvp is told of "
+                "its arguments alone"
+            )
+            assert text.count("test_function_hidden.py") == 2
+            assert "use its tangent in jvp" in text
+    assert Forward.apply(lambda t: t * w, ad.ones(1)).item() == 2  # the level is over
+
+
+def test_a_view_of_a_dual_tensor_and_a_modules_parameter_are_found():
+    net = nn.Linear(1, 1)
+    with ad.autograd.forward_ad.dual_level():
+        w = dual()
+        with pytest.raises(RuntimeError, match=r"the tangent of .* is lost"):
+            Forward.apply(lambda t: t * w[0:1], ad.ones(1))
+        tangents = {name: ad.ones_like(p) for name, p in net.named_parameters()}
+        duals = {
+            name: ad.autograd.forward_ad.make_dual(p.detach(), tangents[name])
+            for name, p in net.named_parameters()
+        }
+        with pytest.raises(RuntimeError, match=r"the tangent of .* is lost"):
+            Forward.apply(lambda t: ad.func.functional_call(net, duals, (t,)), dual())
+
+
+def test_tangents_of_arguments_are_not_hidden():
+    with ad.autograd.forward_ad.dual_level():
+        x = dual()
+        for run in (
+            lambda t: t.view(1, 1).sum(0) * 2,
+            lambda t: x * 2,
+            lambda t: t.detach() * 2,
+            lambda t: (t > 0) * 2.0,
+        ):
+            y = Forward.apply(run, x)
+            assert ad.autograd.forward_ad.unpack_dual(y).tangent.item() == 1
+        w = dual()
+        Forward.apply(lambda t: t * (w > 0), x)  # no derivative
+
+
+def test_a_class_may_see_to_hidden_tangents_itself():
+    class Allowed(Call):
+        allow_hidden_tensors = True
+
+    class Seen(Allowed):
+        @staticmethod
+        def jvp(ctx, _, tangent):
+            return tangent * 7
+
+    with ad.autograd.forward_ad.dual_level():
+        w = dual()
+        with pytest.raises(RuntimeError, match=r"the tangent of w .* is lost"):
+            Allowed.apply(lambda t: t * w, ad.ones(1))  # without a jvp nothing can
+        y = Seen.apply(lambda t: t * w, dual())
+        assert ad.autograd.forward_ad.unpack_dual(y).tangent.item() == 7

@@ -1,8 +1,8 @@
-"""Looks for tensors inside of objects that are no structures, where they would get no gradient.
+"""Looks for tensors inside of arguments that are no structures, where they would get no gradient.
 
-The search goes through containers, attributes and slots. What can be called (functions, modules)
-is judged by what it does, since its gradients may be seen to in other ways
-(``src/graph/hidden.h``); ``_reads.py`` finds names for what it reads.
+The search goes through containers, attributes and slots. What it finds is watched while forward
+runs (``src/graph/hidden.h``); ``_reads.py`` finds names for what was read. Not searched is what can
+be called (functions, modules): that is judged by what it computes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from adjoint._core import Tensor
 
-__all__ = ["INNOCENT", "attributes", "hidden_tensor", "items"]
+__all__ = ["INNOCENT", "attributes", "hidden_tensors", "items"]
 
 INNOCENT = frozenset({type(None), bool, int, float, complex, str, bytes, type})
 _DEPTH = 4
@@ -22,33 +22,35 @@ _COUNT = 1000  # things looked at, so that a large object costs little
 _UNORDERED: Any = (set, frozenset, type({}.values()), type({}.items()))
 
 
-def hidden_tensor(leaf: Any) -> str | None:
-    """Where ``leaf`` hides a tensor that requires grad: a path with ``{}`` for ``leaf`` itself."""
-    row: list[tuple[str, Any]] = [("{}", leaf)]
+def hidden_tensors(leaf: Any) -> list[Tensor]:
+    """The tensors that require grad inside of ``leaf``."""
+    found: list[Tensor] = []
+    row = [leaf]
     seen = {id(leaf)}
     keep = []  # what is made on the way must not lend its id to something else
     for _ in range(_DEPTH):
         below = []
-        for path, holder in row:
-            for inner, value in _entries(path, holder):
-                if isinstance(value, Tensor):
-                    if value.requires_grad:
-                        return inner
-                elif type(value) not in INNOCENT and id(value) not in seen:
-                    if len(seen) == _COUNT:
-                        return None
-                    seen.add(id(value))
-                    keep.append(value)
-                    below.append((inner, value))
+        for holder in row:
+            for value in _entries(holder):
+                if type(value) in INNOCENT or id(value) in seen:
+                    continue
+                if len(seen) == _COUNT:
+                    return found
+                seen.add(id(value))
+                keep.append(value)
+                if not isinstance(value, Tensor):
+                    below.append(value)
+                elif value.requires_grad:
+                    found.append(value)
         row = below
-    return None
+    return found
 
 
-def _entries(path: str, holder: Any) -> Iterator[tuple[str, Any]]:
+def _entries(holder: Any) -> Iterator[Any]:
     if callable(holder) or isinstance(holder, types.ModuleType):
         return
-    yield from items(path, holder)
-    yield from attributes(path, holder)
+    for _, value in (*items("", holder), *attributes("", holder)):
+        yield value
 
 
 def items(path: str, holder: Any) -> Iterator[tuple[str, Any]]:

@@ -23,13 +23,13 @@ _COUNT = 1000  # things looked at, so that a large object costs little
 
 
 def describe(
-    roots: list[tuple[str, Any]], forward: Any, tensors: list[Tensor], name: str = "forward"
+    roots: list[tuple[str, Any]], forward: Any, tensors: list[Tensor | None], name: str = "forward"
 ) -> list[str]:
     """Each tensor as a message says it: ``net.0.weight (argument 'net', float32 [3, 2])``.
 
-    ``name`` is what messages call ``forward``.
+    ``name`` is what messages call ``forward``. None stands for one that is not known.
     """
-    wanted = {id(tensor) for tensor in tensors}
+    wanted = {id(tensor) for tensor in tensors if tensor is not None}
     found: dict[int, tuple[str, str]] = {}
     row = [(name, f"argument '{name}'", value) for name, value in roots]
     row.append((name, "", forward))
@@ -52,7 +52,9 @@ def describe(
     return [_text(tensor, *found.get(id(tensor), ("a tensor", ""))) for tensor in tensors]
 
 
-def _text(tensor: Tensor, path: str, where: str) -> str:
+def _text(tensor: Tensor | None, path: str, where: str) -> str:
+    if tensor is None:
+        return path
     kind = f"{str(tensor.dtype).rpartition('.')[2]} {list(tensor.shape)}"
     return f"{path} ({where}, {kind})" if where else f"{path} ({kind})"
 

@@ -14,7 +14,7 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 from . import forward_ad
-from ._hidden import INNOCENT, hidden_tensor
+from ._hidden import INNOCENT, hidden_tensors
 
 if TYPE_CHECKING:
     from .function import Function
@@ -132,22 +132,27 @@ class OutputStructure:
             ) from None
 
 
-def input_structure(cls: type[Function], args: tuple[Any, ...]) -> InputStructure | None:
-    """Take arguments apart that hold tensors which need a gradient; None if there are none."""
+def input_structure(
+    cls: type[Function], args: tuple[Any, ...], others: list[Tensor]
+) -> InputStructure | None:
+    """Take arguments apart that hold tensors which need a gradient; None if there are none.
+
+    Tensors inside of objects that are no structures are added to ``others``.
+    """
     leaves: list[Any] = []
     specs: list[Any] = []
-    for i, arg in enumerate(args):
+    for arg in args:
         if isinstance(arg, Tensor):
             leaves.append(arg)
             specs.append(None)
             continue
         found, spec = _tree.flatten(arg)
         wanted = False
-        for k, leaf in enumerate(found):
+        for leaf in found:
             if isinstance(leaf, Tensor):
                 wanted = wanted or leaf.requires_grad or _has_tangent(leaf)
-            else:
-                _refuse_hidden(cls, i, spec, k, leaf)
+            elif type(leaf) not in INNOCENT:
+                others += hidden_tensors(leaf)
         if wanted:
             leaves += found
             specs.append(spec)
@@ -171,37 +176,36 @@ def _has_tangent(tensor: Tensor) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
-def _refuse_hidden(cls: type[Function], argument: int, spec: Any, k: int, leaf: Any) -> None:
-    """A tensor inside an object that is no structure would silently get no gradient."""
-    if type(leaf) in INNOCENT or cls.allow_hidden_tensors:
-        return
-    found = hidden_tensor(leaf)
-    if found is None:
-        return
-    root = _tree.paths(spec, argument_names(cls, argument + 1)[argument])[k]
-    where = found.format(root)
-    kind = type(leaf).__name__
-    what = where.rpartition(".")[2] if where.startswith(f"{root}.") else where
-    remedy = f"make {kind} a dataclass" if hasattr(leaf, "__dict__") else "pass a list of tensors"
-    raise RuntimeError(
-        f"{cls.__name__}.apply: {where}, a tensor that requires grad, is hidden in an "
-        f"object of class {kind}, where it would silently get no gradient.\n"
-        f"  fix: pass {what} as an argument of its own, {remedy}, or pass "
-        f"{what}.detach() if it needs no gradient; if forward does not read it, or backward sees "
-        "to its gradient in another way, set allow_hidden_tensors = True in the class"
-    )
+def describe_reads(
+    cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor | None], tangents: bool
+) -> tuple[list[str], str, str]:
+    """What messages say of tensors that forward read although they are no arguments.
 
-
-def name_reads(cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor]) -> list[str]:
-    """What to call tensors that forward read although they are no arguments."""
+    Names for them, how their gradient (or their tangent) is lost, and what to do about it.
+    """
     from ._reads import describe
 
-    own = getattr(cls, "_name_reads", None)  # of functions that stand for a function of the user
+    own = getattr(cls, "_describe_reads", None)  # of functions that stand for one of the user's
     if own is not None:
-        named: list[str] = own(args, tensors)
-        return named
+        words: tuple[list[str], str, str] = own(args, tensors, tangents)
+        return words
     roots = list(zip(argument_names(cls, len(args)), args, strict=True))
-    return describe(roots, cls.forward, tensors)
+    names = describe(roots, cls.forward, tensors)
+    name = cls.__name__
+    cause = f"{name}.forward computes with it although it is no argument of apply, and "
+    fix = "pass it to apply as an argument of its own and "
+    if tangents:
+        cause += f"{name}.jvp is told of its arguments alone"
+        fix += "use its tangent in jvp"
+    else:
+        cause += f"{name}.backward gave it no gradient"
+        fix += (
+            "return its gradient from backward; use its detach() in forward, or call apply under "
+            "no_grad(), if none is wanted"
+        )
+    rule = "jvp sees to its tangent" if tangents else "backward sees to its gradient"
+    fix += f"; or, if {rule} in another way, set allow_hidden_tensors = True in the class"
+    return names, cause, fix
 
 
 def argument_names(cls: type[Function], count: int) -> list[str]:

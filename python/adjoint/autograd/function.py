@@ -158,8 +158,8 @@ class Function(metaclass=FunctionMeta):
     generate_vmap_rule = False
     boxed_grads_call = False
     clear_saved_tensors_on_access = False
-    # Whether forward may compute with tensors that are no arguments, although backward gives them
-    # no gradient. An error otherwise.
+    # Whether forward may compute with tensors that are no arguments, although backward is not seen
+    # to give them a gradient (jvp: a tangent). An error otherwise.
     allow_hidden_tensors = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -19,7 +19,7 @@ from ._arguments import Arguments, Static, name_of
 from ._call import Call, TensorCall
 from ._colouring import ColouredPattern
 from ._evaluate import Evaluator
-from ._function import ExternalFunction, in_the_users_words
+from ._function import ExternalFunction
 from ._methods import NAMES, evaluations
 from ._outputs import tensor_dtype
 from ._probe import PAIRS, ROUGH
@@ -123,13 +123,6 @@ class External:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function on tensors, arrays, numbers and composites of them."""
-        try:
-            return self._call(args, kwargs)
-        except RuntimeError as error:
-            in_the_users_words(error, self.name)
-            raise
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._direct and args and not kwargs:
             for value in args:
                 if not isinstance(value, Tensor) or not value.is_floating_point():

@@ -21,7 +21,7 @@ from adjoint._core import Tensor
 from adjoint.autograd._reads import describe
 from adjoint.autograd.function import Function
 
-__all__ = ["ExternalFunction", "in_the_users_words"]
+__all__ = ["ExternalFunction"]
 
 
 def _zeros_for(values: Any, like: list[Tensor]) -> list[Tensor]:
@@ -51,6 +51,8 @@ class ExternalFunction(Function):
         saved = ctx.saved_tensors
         wanted = ctx.needs_input_grad[1:]
         count = len(wanted)
+        if not any(wanted):  # recorded for the sake of what the function read in secret
+            return (None,) * (count + 1)
         if _core.is_grad_enabled():
             user = call.recorded_vjp(saved, grads)
             if user is not None:
@@ -81,31 +83,26 @@ class ExternalFunction(Function):
         return call.batch(info.batch_size, in_dims[1:], inputs)
 
     @staticmethod
-    def _name_reads(args: tuple[Any, ...], tensors: list[Tensor]) -> list[str]:
-        """What messages call tensors that the function read although they are no arguments."""
-        external = args[0].external
-        named = describe([], external.function, tensors, external.name)
-        return [text[:-1] + _advice(external.name) + ")" for text in named]
+    def _describe_reads(
+        args: tuple[Any, ...], tensors: list[Tensor | None], tangents: bool
+    ) -> tuple[list[str], str, str]:
+        """What messages say of tensors that the function read although they are no arguments.
 
-
-def _advice(name: str) -> str:
-    return (
-        f"; {name} is an external: pass it the tensor as an argument, or let it use the tensor's "
-        "detach()"
-    )
-
-
-def in_the_users_words(error: RuntimeError, name: str) -> None:
-    """Change the message about a tensor that an external reads: its user has no Function."""
-    start = f"{ExternalFunction.__name__}.apply: forward "
-    text = str(error)
-    if text.startswith(start):
-        text = text[len(start) :].replace("no argument of apply does", "none of its arguments does")
-        text = text.partition("\n  fix:")[0].replace(_advice(name), "")
-        error.args = (
-            f"{name} {text}\n  fix: pass it as an argument; use its detach() in {name}, or call "
-            f"{name} under no_grad(), if no gradient is wanted",
+        In words of the function's user, who wrote no Function.
+        """
+        name = args[0].external.name
+        named = describe([], args[0].external.function, tensors, name)
+        cause = (
+            f"{name} computes with it although it is none of its arguments, and an external is "
+            "differentiated by its arguments alone"
         )
+        fix = f"pass it to {name} as an argument"
+        if not tangents:
+            fix += (
+                f"; use its detach() in {name}, or call {name} under no_grad(), if no gradient is "
+                "wanted"
+            )
+        return named, cause, fix
 
 
 def _keep(ctx: Any, problem: Any, count: int, given: tuple[Tensor, ...]) -> None:
