@@ -66,10 +66,12 @@ const Op& op_of(Operator o) {
   return *g_op[o];
 }
 
+bool is_array(PyObject* o) { return std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") == 0; }
+
 bool parse_operand(PyObject* o, Value* v) {
   if (is_tensor(o)) return *v = Value(Tensor::borrow(as_tensor(o))), true;
   if (parse_number(o, v)) return true;
-  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0) return false;
+  if (!is_array(o)) return false;
   return *v = Value(tensor_on_buffer(o)), true;  // an array counts as a tensor, as in PyTorch
 }
 
@@ -78,6 +80,20 @@ const char* const kMethodNames[kOperators] = {
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
     "and", "or",  "xor", "lshift",  "rshift",   "neg", "abs", "invert",
     "lt",  "le",  "eq",  "ne",      "gt",       "ge",  "pos"};
+
+const char* const kSymbols[kOperators] = {"+", "-",  "*",  "/",  "//", "%",  "**",  "@",
+                                          "&", "|",  "^",  "<<", ">>", "-",  "abs", "~",
+                                          "<", "<=", "==", "!=", ">",  ">=", "+"};
+
+// An array on the left is NumPy's operator, whose result would be an array without a history: as in
+// PyTorch, the user says which of the two is meant.
+[[noreturn]] void refuse_array_on_the_left(Operator o) {
+  type_error("unsupported operand type(s) for ", kSymbols[o],
+             ": 'numpy.ndarray' and 'Tensor' (an array on the left of a tensor). fix: "
+             "adjoint.from_numpy(array) ",
+             kSymbols[o], " tensor, or array ", kSymbols[o],
+             " tensor.detach().numpy() for a result in NumPy");
+}
 
 // The operator by way of __torch_function__, if a class of an operand wants to be asked.
 bool overridden(Operator o, const char* prefix, PyObject* a, PyObject* b, PyObject** result) {
@@ -136,6 +152,7 @@ PyObject* binary(PyObject* a, PyObject* b) {
     PyObject* result;
     if (g_subclasses && overridden(O, "", a, b, &result)) return result;
     if (TensorObject* out = short_way(op_of(O), a, b)) return reinterpret_cast<PyObject*>(out);
+    if (is_array(a)) refuse_array_on_the_left(O);
     Operands operands;
     if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);

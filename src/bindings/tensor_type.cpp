@@ -5,7 +5,7 @@
 #include "../ops/memory_format.h"
 #include "../graph/view.h"
 #include "../kernels/convert.h"
-#include "../tensor/gc_list.h"
+#include "../tensor/fresh.h"
 #include "indexing.h"
 #include "subclass.h"
 
@@ -67,7 +67,7 @@ void dealloc(PyObject* o) {
   Py_CLEAR(t->dict);
   clear_tensor_object(t);
   free_tensor_memory(t);
-  recycle_tensor_object(t);
+  recycle_header(t);
 }
 
 // --- attributes

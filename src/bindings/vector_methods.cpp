@@ -175,8 +175,8 @@ class Walk {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(names.get());
     if (PyDict_GET_SIZE(from.get()) != n) throw GiveUp{};
     if (b && PyDict_GET_SIZE(other.get()) != n) throw GiveUp{};
-    Object made = builds() ? empty_object(type) : Object();
-    Object into = builds() ? dict_of(made.get()) : Object();
+    // A copy has the names in place: what it costs is paid once for all of them.
+    Object into = builds() ? checked(PyDict_Copy(from.get())) : Object();
     Items ours(from.get()), theirs(other.get());
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* name = PySequence_Fast_GET_ITEM(names.get(), i);
@@ -184,6 +184,9 @@ class Walk {
       Object z = part(x.get(), y.get(), depth + 1);
       if (builds()) checked(PyDict_SetItem(into.get(), name, z.get()));
     }
+    if (!builds()) return {};
+    Object made = empty_object(type);
+    checked(PyObject_GenericSetDict(made.get(), into.get(), nullptr));
     return made;
   }
   // Items of a dict, mostly asked for in the order they were put in: then nothing is looked up.

@@ -1,5 +1,9 @@
 // Nodes that hold gradients and wait for their turn: newest first, since only nodes made later send
 // gradients to a node (Note [Order of nodes] in ../graph/node.h).
+//
+// Nodes mostly become ready in one of two orders, which need no heap: a chain, whose next node is
+// newer than all that wait (a stack), and many chains side by side, whose next nodes are older than
+// all that wait (a queue). The heap takes what fits neither.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -20,26 +24,53 @@ class Ready {
   }
   // Hands the reference to the caller; null when none is left.
   Node* pop() {
-    if (!heap_.empty()) return pop_newest();
+    if (more_) return pop_newest();
     return std::exchange(next_, nullptr);
   }
 
  private:
   [[gnu::noinline]] void push_second(Node* n) {
-    if (older(next_, n)) std::swap(next_, n);
-    heap_.push_back(n);
-    std::push_heap(heap_.begin(), heap_.end(), older);
+    more_ = true;
+    if (older(next_, n)) {
+      stack_.push_back(std::exchange(next_, n));
+    } else if (head_ == queue_.size() || older(n, queue_.back())) {
+      queue_.push_back(n);
+    } else {
+      heap_.push_back(n);
+      std::push_heap(heap_.begin(), heap_.end(), older);
+    }
   }
+
   [[gnu::noinline]] Node* pop_newest() {
-    if (next_ && older(heap_.front(), next_)) return std::exchange(next_, nullptr);
-    std::pop_heap(heap_.begin(), heap_.end(), older);
-    Node* n = heap_.back();
-    heap_.pop_back();
+    Node* in_queue = head_ < queue_.size() ? queue_[head_] : nullptr;
+    Node* in_heap = heap_.empty() ? nullptr : heap_.front();
+    Node* n = next_;
+    if (in_queue && (!n || older(n, in_queue))) n = in_queue;
+    if (in_heap && (!n || older(n, in_heap))) n = in_heap;
+    if (n == next_) {
+      next_ = nullptr;
+      if (!stack_.empty()) {
+        next_ = stack_.back();
+        stack_.pop_back();
+      }
+    } else if (n == in_queue) {
+      if (++head_ == queue_.size()) {
+        queue_.clear();
+        head_ = 0;
+      }
+    } else {
+      std::pop_heap(heap_.begin(), heap_.end(), older);
+      heap_.pop_back();
+    }
+    more_ = !(stack_.empty() && queue_.empty() && heap_.empty());
     return n;
   }
 
-  // The chain y = f(y) has one node ready at a time: it never touches the heap.
-  Node* next_ = nullptr;
+  Node* next_ = nullptr;      // the newest of the stack; null only when the stack is empty
+  bool more_ = false;         // there is something beside next_
+  std::vector<Node*> stack_;  // oldest first
+  std::vector<Node*> queue_;  // newest first, from head_ on
+  size_t head_ = 0;
   std::vector<Node*> heap_;
 };
 

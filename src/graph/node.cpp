@@ -1,10 +1,10 @@
 // Making, traversing and freeing nodes. Read node.h first.
 #include "node.h"
 
-#include "../tensor/gc_list.h"
 #include "../tensor/zero.h"
 #include "accumulator.h"
 #include "foreign_node.h"
+#include "fresh_node.h"
 #include "view.h"
 
 namespace adjoint {
@@ -13,12 +13,9 @@ PyTypeObject* node_type = nullptr;
 uint64_t last_sequence = 0;
 BackwardFn function_backward = nullptr;
 void (*free_function_node)(Node* n) noexcept = nullptr;
+FreeNodes free_nodes;
 
 namespace {
-
-constexpr int kFreeList = 4096;
-Node* g_free[kFreeList];
-int g_free_count = 0;
 
 void free_extra(NodeExtra* extra) {
   for (Meta& m : extra->more_meta) m.clear();
@@ -34,41 +31,69 @@ void free_extra(NodeExtra* extra) {
 std::vector<Node*> g_dead;
 bool g_reaping = false;
 
+// Lists, strings and objects, which few nodes keep: out of line, so that the rest needs no stack.
+[[gnu::noinline]] void reset_rare(Value& v) noexcept { v.reset(); }
+
+[[gnu::always_inline]] inline void drop_value(Value& v) noexcept {
+  if (v.is_tensor()) {
+    TensorObject* t = v.release_object();
+    Py_DECREF(t);
+  } else if (v.kind() >= Value::String) [[unlikely]] {
+    reset_rare(v);
+  } else {
+    v.forget();
+  }
+}
+
 [[gnu::always_inline]] inline void drop_edges_and_saved(Node* n) noexcept {
   for (Edge *e = n->edges, *end = e + n->edge_count; e != end; ++e) {
     Node* next = std::exchange(e->node, nullptr);
     Py_XDECREF(next);
   }
-  for (Saved *s = n->saved, *end = s + n->saved_count; s != end; ++s) s->value.reset();
-  n->output.value.reset();
-  n->kept.reset();
+  for (Saved *s = n->saved, *end = s + n->saved_count; s != end; ++s) drop_value(s->value);
+  drop_value(n->output.value);
+  drop_value(n->kept);
 }
 
-void take_apart(Node* n) noexcept {
-  gc::untrack(n);
+// What most nodes have none of.
+[[gnu::noinline]] void drop_rare(Node* n) noexcept {
   if (n->weakrefs) {
     PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(n));
     n->weakrefs = nullptr;
   }
   if (n->dict || n->extra || n->variable || n->pending) clear_node(n);
+  if (n->edges != n->inline_edges || n->saved != n->inline_saved) {
+    drop_edges_and_saved(n);
+    if (n->edges != n->inline_edges) delete[] n->edges;
+    if (n->saved != n->inline_saved) delete[] n->saved;
+    n->edge_count = n->saved_count = 0;
+  }
+  n->meta.clear();
+}
+
+[[gnu::noinline]] void free_memory(Node* n) noexcept {
+  if (is_function_node(n) && n->backward) return free_function_node(n);
+  PyTypeObject* type = Py_TYPE(n);
+  PyObject_GC_Del(n);
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+}
+
+void take_apart(Node* n) noexcept {
+  gc::untrack(n);
+  auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
+  bool outside = n->edges != n->inline_edges || n->saved != n->inline_saved;
+  if (bits(n->weakrefs) | bits(n->dict) | bits(n->extra) | bits(n->variable) |
+      bits(n->pending.get()) | bits(n->meta.heap) | outside)
+    drop_rare(n);
   drop_edges_and_saved(n);
-  if (n->edges != n->inline_edges) [[unlikely]]
-    delete[] n->edges;
-  if (n->saved != n->inline_saved) [[unlikely]]
-    delete[] n->saved;
   n->line.clear();
   n->freed_by.clear();
-  n->meta.clear();
-  PyTypeObject* type = Py_TYPE(n);
-  if (g_free_count < kFreeList && type == node_type) {
+  if (free_nodes.count < FreeNodes::kRoom && Py_TYPE(n) == node_type) [[likely]] {
     n->variable = nullptr;
     n->run = nullptr;
-    g_free[g_free_count++] = n;
-  } else if (is_function_node(n) && n->backward) {
-    free_function_node(n);
+    free_nodes.items[free_nodes.count++] = n;
   } else {
-    PyObject_GC_Del(n);
-    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+    free_memory(n);
   }
 }
 
@@ -76,37 +101,19 @@ void take_apart(Node* n) noexcept {
 
 constinit thread_local uint32_t t_modes = 0;
 
-// A node on the free list was taken apart: its owning fields are empty, so that the next life sets
-// the others alone.
+Node* allocate_node() {
+  Node* n = PyObject_GC_New(Node, node_type);
+  if (!n) throw PythonError{};
+  zero_bytes<sizeof(Node) - offsetof(Node, dict)>(&n->dict);
+  return n;
+}
+
 Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
-  Node* n;
-  if (g_free_count) [[likely]] {
-    n = g_free[--g_free_count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(n), 1);
-  } else {
-    n = PyObject_GC_New(Node, node_type);
-    if (!n) throw PythonError{};
-    zero_bytes<sizeof(Node) - offsetof(Node, dict)>(&n->dict);
-  }
-  n->op = nullptr;
-  n->name = name;
-  n->backward = backward;
+  Node* n = fresh_node(nullptr, name, backward, edges, saved);
   n->sequence = ++last_sequence;
-  n->edge_count = static_cast<uint16_t>(edges);
-  n->saved_count = static_cast<uint16_t>(saved);
-  n->output_count = 1;
-  n->released = n->owns_variable = false;
   n->meta.ndim = 0;
   n->meta.dtype = DType{};
-  n->edges = n->inline_edges;
-  n->saved = n->inline_saved;
-  if (edges > kInlineEdges) [[unlikely]]
-    n->edges = new Edge[edges];
-  if (saved > kInlineSaved) [[unlikely]]
-    n->saved = new Saved[saved];
   for (Saved& s : n->inline_saved) s.version = 0;
-  SourceLine::capture(&n->line);
-  gc::track(n);
   return n;
 }
 

@@ -1,9 +1,10 @@
 // The short way. Read direct.h first.
 #include "direct.h"
 
+#include "../graph/fresh_node.h"
 #include "../graph/saved.h"
+#include "../tensor/fresh.h"
 #include "../tensor/gil.h"
-#include "../tensor/zero.h"
 #include "cuts.h"
 #include "reuse.h"
 
@@ -12,12 +13,16 @@ namespace {
 
 constexpr int64_t kMaxFilled = 64;  // elements a number is repeated to
 
-// One operand: a tensor, or a number that was repeated into `data`.
+// One operand: a tensor, or a number that was repeated into `data`; or none. Passed by value to
+// inlined functions, so that its parts are registers and what is null is known.
 struct Operand {
-  TensorObject* t;
-  const Value* number;
-  char* data;
+  TensorObject* t = nullptr;
+  const Value* number = nullptr;
+  char* data = nullptr;
+
+  explicit operator bool() const { return t || number; }
 };
+inline Operand operand(TensorObject* t) { return {t, nullptr, t->data}; }
 
 bool fits(const TensorObject* t) {
   return (t->flags & (kContiguous | kUnusual)) == kContiguous && t->numel < kReleaseGil &&
@@ -47,121 +52,146 @@ bool fill_number(const Value& v, const TensorObject* like, char* buffer) {
   return true;
 }
 
-template <int N>
-[[gnu::noinline]] const char* name_by_arguments(const Op& op, const Operand* x) {
-  Value args[kMaxArguments];
-  for (int i = 0; i < N; ++i) {
-    if (x[i].t)
-      args[i].fill(x[i].t);
-    else
-      args[i].fill(*x[i].number);
+// The operands as the general way has them.
+struct Arguments {
+  Value at[kMaxArguments];
+  Arguments(Operand x, Operand y) {
+    fill(&at[0], x);
+    fill(&at[1], y);
   }
-  return op.name_of(args);
+  static void fill(Value* v, Operand x) {
+    if (x.t)
+      v->fill(x.t);
+    else if (x.number)
+      v->fill(*x.number);
+  }
+};
+
+[[gnu::noinline]] const char* name_by_arguments(const Op& op, Operand x, Operand y) {
+  return op.name_of(Arguments(x, y).at);
 }
 
-template <int N>
-inline const char* name_of(const Op& op, const Operand* x) {
+inline const char* name_of(const Op& op, Operand x, Operand y) {
   if (op.name_of) [[unlikely]]
-    return name_by_arguments<N>(op, x);
+    return name_by_arguments(op, x, y);
   return op.node_name.c_str();
 }
 
-// Gives up the node when one of its edges cannot be made.
-struct Unfinished {
-  Node* node;
-  ~Unfinished() { Py_XDECREF(node); }
-};
+// Where gradients for `t` go, made if need be: leaves get their accumulators, views are brought up
+// to date. The tensor holds it.
+[[gnu::noinline]] Node* make_target(TensorObject* t) {
+  Edge e = make_gradient_edge(t);
+  Py_DECREF(e.node);
+  return e.node;
+}
+[[gnu::always_inline]] inline Node* target_of(TensorObject* t) {
+  Node* n = t->grad_fn ? t->grad_fn : t->accumulator;
+  if (!n || t->base || !(t->flags & kRequiresGrad)) [[unlikely]]
+    return make_target(t);
+  return n;
+}
+
+// gradient_edge for a target that is there.
+[[gnu::always_inline]] inline void link(Edge& e, Node* target, const TensorObject* t) {
+  if (target == t->grad_fn) {
+    e.slot = t->output_nr;
+  } else {
+    if (Py_REFCNT(target) == 1) target->sequence = ++last_sequence;  // see accumulator_of
+    e.slot = 0;
+  }
+  Py_INCREF(target);
+  e.node = target;
+}
+
+[[gnu::always_inline]] inline void save_operand(Saved& s, Operand x, bool used) {
+  if (!x.t) {
+    s.value.fill(*x.number);
+    s.version = 0;
+  } else if (used) [[likely]] {
+    s.value.fill(x.t);
+    s.version = x.t->storage->version;
+  } else {
+    s.version = kNotSaved;
+  }
+}
+
+[[gnu::noinline]] void save_output(Node* node, TensorObject* out) {
+  node->output.value.fill(alias_contiguous(out).get());
+  node->output.version = out->storage->version;
+}
 
 // `needs`: a bit per operand that a gradient goes to.
-template <int N>
-[[gnu::always_inline]] inline void record(const Op& op, const Operand* x, unsigned needs,
+[[gnu::always_inline]] inline void record(const Op& op, Operand x, Operand y, unsigned needs,
                                           TensorObject* out) {
-  Node* node = new_node(name_of<N>(op, x), op_backward, N, N);
-  node->op = &op;
-  Unfinished unfinished{node};
-#pragma GCC unroll 2
-  for (int i = 0; i < N; ++i) {
-    if (needs >> i & 1) [[likely]]
-      node->inline_edges[i] = gradient_edge(x[i].t);
-  }
-  unfinished.node = nullptr;
+  Node* to_x = needs & 1 ? target_of(x.t) : nullptr;  // before a node is made: this may fail
+  Node* to_y = needs & 2 ? target_of(y.t) : nullptr;
+  const int count = y ? 2 : 1;
+  Node* node = fresh_node(&op, name_of(op, x, y), op_backward, count, count);
+  if (to_x) [[likely]]
+    link(node->inline_edges[0], to_x, x.t);
+  if (to_y) [[likely]]
+    link(node->inline_edges[1], to_y, y.t);
   node->sequence = ++last_sequence;  // younger than a leaf's accumulator made with the edges
   const Uses& uses = op.direct_uses[needs];
-#pragma GCC unroll 2
-  for (int i = 0; i < N; ++i) {
-    Saved& s = node->inline_saved[i];
-    if (!x[i].t) {
-      s.value.fill(*x[i].number);
-    } else if (uses.inputs >> i & 1) [[likely]] {
-      s.value.fill(x[i].t);
-      s.version = x[i].t->storage->version;
-    } else {
-      s.version = kNotSaved;
-    }
-  }
-  if (uses.outputs) [[unlikely]] {
-    node->output.value.fill(alias_contiguous(out).get());
-    node->output.version = out->storage->version;
-  }
+  save_operand(node->inline_saved[0], x, uses.inputs & 1);
+  if (y) save_operand(node->inline_saved[1], y, uses.inputs & 2);
+  node->inline_saved[2].version = 0;
   node->meta.ndim = out->ndim;
   node->meta.dtype = out->dtype;
   copy_bytes<sizeof(node->meta.inline_shape)>(node->meta.inline_shape, out->dims);
   out->grad_fn = node;
   out->flags |= kRequiresGrad;
+  if (uses.outputs) [[unlikely]]
+    save_output(node, out);
 }
 
-template <int N>
-[[gnu::noinline]] void note_cuts(const Op& op, const Operand* x, bool recorded, const Tensor& out) {
-  Value args[kMaxArguments];
-  for (int i = 0; i < N; ++i) {
-    if (x[i].t) args[i].fill(x[i].t);
-  }
+[[gnu::noinline]] void note_cuts(const Op& op, Operand x, Operand y, bool recorded,
+                                 TensorObject* out) {
+  Arguments args(x, y);
   if (recorded)
-    keep_cuts(out->grad_fn, op, args);
+    keep_cuts(out->grad_fn, op, args.at);
   else
-    mark_unrecorded(op, args, Value(out));
+    mark_unrecorded(op, args.at, Value(Tensor::borrow(out)));
 }
 
-template <int N>
-[[gnu::noinline]] Tensor reused(const Operand* x) {
-  for (int i = 0; i < N; ++i) {
-    if (take_for_reuse(x[i].t)) return Tensor::borrow(x[i].t);
+[[gnu::noinline]] TensorObject* reused(Operand x, Operand y) {
+  for (TensorObject* t : {x.t, y.t}) {
+    if (!t || !take_for_reuse(t)) continue;
+    Py_INCREF(t);
+    return t;
   }
-  return {};
+  return nullptr;
 }
 
-// Inlined with its loops unrolled: which operands are tensors is then known, and they stay in
-// registers.
-template <int N>
-[[gnu::always_inline]] inline TensorObject* run(const Op& op, Loop loop, const Operand* x,
+[[gnu::always_inline]] inline TensorObject* run(const Op& op, Loop loop, Operand x, Operand y,
                                                 const TensorObject* like) {
   unsigned needs = 0;
   bool cut = false;
-#pragma GCC unroll 2
-  for (int i = 0; i < N; ++i) {
-    if (!x[i].t) continue;
-    if (needs_grad(x[i].t)) [[likely]]
-      needs |= 1u << i;
+  auto look_at = [&](const TensorObject* t, unsigned bit) {
+    if (!t) return;
+    if (needs_grad(t)) [[likely]]
+      needs |= bit;
     else
-      cut |= x[i].t->cut != nullptr;
-  }
-  Tensor out;
-  if (t_reuse) [[unlikely]]
-    out = reused<N>(x);
-  if (!out) [[likely]]
-    out = empty_contiguous_like(like, like->dtype);
-  char* data[3] = {out->data, x[0].data, N == 2 ? x[N - 1].data : nullptr};
+      cut |= t->cut != nullptr;
+  };
+  look_at(x.t, 1);
+  look_at(y.t, 2);
+  TensorObject* made = t_reuse ? reused(x, y) : nullptr;
+  if (!made) [[likely]]
+    made = fresh_like(like, like->dtype);
+  Tensor out = Tensor::steal(made);
+  char* data[3] = {made->data, x.data, y.data};
   loop(data, like->numel);
   bool recorded = false;
   if (needs) [[likely]] {
     unsigned ruled = needs & op.direct_rules;
     recorded = ruled && grad_enabled();
     if (recorded) [[likely]]
-      record<N>(op, x, ruled, out.get());
+      record(op, x, y, ruled, made);
     cut |= !recorded;
   }
   if (cut && !mode_on(kNoCuts)) [[unlikely]]
-    note_cuts<N>(op, x, recorded, out);
+    note_cuts(op, x, y, recorded, made);
   return out.release();
 }
 
@@ -180,8 +210,7 @@ TensorObject* direct_single(const Op& op, TensorObject* a) {
   if ((t_modes & kSlowModes) || !fits(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  Operand x[1] = {{a, nullptr, a->data}};
-  return run<1>(op, loop, x, a);
+  return run(op, loop, operand(a), {}, a);
 }
 
 TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
@@ -189,8 +218,7 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
-  Operand x[2] = {{a, nullptr, a->data}, {b, nullptr, b->data}};
-  return run<2>(op, loop, x, a);
+  return run(op, loop, operand(a), operand(b), a);
 }
 
 TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k) {
@@ -198,10 +226,8 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
   Loop loop = op.direct[static_cast<int>(t->dtype)];
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
-  Operand x[2];
-  x[k] = {t, nullptr, t->data};
-  x[1 - k] = {nullptr, &number, repeated};
-  return run<2>(op, loop, x, t);
+  Operand filled{nullptr, &number, repeated};
+  return k == 0 ? run(op, loop, operand(t), filled, t) : run(op, loop, filled, operand(t), t);
 }
 
 bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread) {

@@ -29,14 +29,20 @@ bool has_package_prefix(PyCodeObject* code) {
 // Asked once per recorded op, so the answer is kept in a small direct-mapped table. A code object
 // that died and whose address is used again could be answered for wrongly: then a line is
 // reported one frame off, nothing else.
-bool is_package_code(PyCodeObject* code) {
-  struct Entry {
-    PyCodeObject* code;
-    bool package;
-  };
-  static Entry table[256];
-  Entry& e = table[(reinterpret_cast<uintptr_t>(code) >> 5) & 255];
-  if (e.code != code) e = {code, has_package_prefix(code)};
+struct Entry {
+  PyCodeObject* code;
+  bool package;
+};
+Entry g_entries[256];
+
+[[gnu::noinline]] void look_up(Entry& e, PyCodeObject* code) {
+  e = {code, has_package_prefix(code)};
+}
+
+inline bool is_package_code(PyCodeObject* code) {
+  Entry& e = g_entries[(reinterpret_cast<uintptr_t>(code) >> 5) & 255];
+  if (e.code != code) [[unlikely]]
+    look_up(e, code);
   return e.package;
 }
 
@@ -90,19 +96,27 @@ bool is_shim([[maybe_unused]] const Frame* f) {
 #endif
 }
 
-bool is_skipped(const Frame* f) {
+inline bool is_skipped(const Frame* f) {
   return is_shim(f) || is_package_code(reinterpret_cast<PyCodeObject*>(f->code));
+}
+
+// Where adjoint's own Python code runs: the user's frame below it, or the innermost if there is
+// none.
+[[gnu::noinline]] Frame* users_frame(Frame* frame) {
+  while (frame && is_shim(frame)) frame = frame->previous;
+  Frame* innermost = frame;
+  while (frame && is_skipped(frame)) frame = frame->previous;
+  return frame ? frame : innermost;
 }
 
 }  // namespace
 
 void SourceLine::capture(SourceLine* into) {
   Frame* frame = current_frame();
-  while (frame && is_shim(frame)) frame = frame->previous;
-  Frame* innermost = frame;
-  while (frame && is_skipped(frame)) frame = frame->previous;
-  if (!frame) frame = innermost;
-  if (!frame) return;
+  if (!frame || is_skipped(frame)) [[unlikely]] {
+    frame = users_frame(frame);
+    if (!frame) return;
+  }
   into->code_ = frame->code;
   Py_INCREF(into->code_);
   auto* code = reinterpret_cast<PyCodeObject*>(frame->code);

@@ -1,8 +1,7 @@
 // Making and freeing tensor headers, and the arithmetic of shapes and strides.
 #include "tensor.h"
 
-#include "gc_list.h"
-#include "zero.h"
+#include "fresh.h"
 
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
 #include "../graph/transformed.h"
@@ -10,14 +9,9 @@
 namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
+FreeHeaders free_headers;
 
 namespace {
-
-// Headers of dead tensors, kept for the next op: an allocation by CPython costs three times the
-// rest of a small op. Guarded by the GIL.
-constexpr int kFreeList = 4096;
-TensorObject* g_free[kFreeList];
-int g_free_count = 0;
 
 void set_dims(TensorObject* t, int ndim) {
   t->ndim = static_cast<uint8_t>(ndim);
@@ -45,44 +39,13 @@ std::string to_string(Span s) {
   return out + "]";
 }
 
-namespace {
-
-// Inlined into what makes the results of small ops.
-[[gnu::always_inline]] inline TensorObject* fresh_header() {
-  TensorObject* t;
-  if (g_free_count) [[likely]] {
-    t = g_free[--g_free_count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(t), 1);
-  } else {
-    t = PyObject_GC_New(TensorObject, tensor_type);
-    if (!t) throw PythonError{};
-  }
-  zero_bytes<offsetof(TensorObject, dims) - offsetof(TensorObject, dict)>(&t->dict);
-  t->shape = t->dims;
-  t->strides = t->dims + kInlineDims;
-  gc::track(t);
+TensorObject* allocate_header() {
+  TensorObject* t = PyObject_GC_New(TensorObject, tensor_type);
+  if (!t) throw PythonError{};
   return t;
 }
 
-}  // namespace
-
 TensorObject* new_tensor_object() { return fresh_header(); }
-
-void recycle_tensor_object(TensorObject* t) noexcept {
-  if (g_free_count < kFreeList && Py_TYPE(t) == tensor_type) [[likely]] {
-    g_free[g_free_count++] = t;
-  } else {
-    PyObject_GC_Del(t);
-  }
-}
-
-Node* free_result(TensorObject* t) noexcept {
-  gc::untrack(t);
-  Node* history = t->grad_fn;
-  if (Storage* s = t->storage) drop(s);
-  recycle_tensor_object(t);
-  return history;
-}
 
 void clear_tensor_object(TensorObject* t) noexcept {
   if (t->flags & kTransformed) drop_transformed(t);
@@ -199,32 +162,14 @@ Tensor zeros(Span shape, DType dtype) {
   return t;
 }
 
-namespace {
-
-// A header with the geometry of a contiguous tensor of at most six axes.
-[[gnu::always_inline]] inline TensorObject* header_like(const TensorObject* like, DType dtype) {
-  TensorObject* t = fresh_header();
-  t->ndim = like->ndim;
-  t->dtype = dtype;
-  t->flags = kContiguous;
-  t->numel = like->numel;
-  copy_bytes<sizeof(t->dims)>(t->dims, like->dims);
-  return t;
-}
-
-}  // namespace
-
 Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
   if (like->ndim > kInlineDims) [[unlikely]]
     return empty({like->shape, like->ndim}, dtype);
-  Tensor t = Tensor::steal(header_like(like, dtype));
-  t->storage = new_storage(like->numel * item_size(dtype));
-  t->data = static_cast<char*>(t->storage->data);
-  return t;
+  return Tensor::steal(fresh_like(like, dtype));
 }
 
 Tensor alias_contiguous(const TensorObject* from) {
-  TensorObject* t = header_like(from, from->dtype);
+  TensorObject* t = fresh_header_like(from, from->dtype);
   t->storage = from->storage;
   retain(t->storage);
   t->data = from->data;

@@ -74,11 +74,6 @@ TensorObject* new_tensor_object();
 void clear_tensor_object(TensorObject* t) noexcept;
 // Lets go of the storage and of shapes on the heap; the header is then empty.
 void free_tensor_memory(TensorObject* t) noexcept;
-// Gives an emptied header back to the free list or to Python.
-void recycle_tensor_object(TensorObject* t) noexcept;
-// Frees a tensor that holds nothing but memory and a history, as most results do; the history is
-// the caller's to drop.
-Node* free_result(TensorObject* t) noexcept;
 
 class Tensor {
  public:

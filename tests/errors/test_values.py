@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import adjoint as ad
@@ -13,6 +14,7 @@ flags = f > 1
 z = ad.ones(2, dtype=ad.complex64)
 h = ad.ones(2).half()
 none = ad.ones(0)
+array = np.ones((2, 3))
 F = ad.nn.functional
 
 
@@ -41,6 +43,8 @@ F = ad.nn.functional
         "expected dtype float32 for `weight` but got",
     ),
     (lambda: ad.lerp(i, i, 0.5), NotImplementedError, '"lerp" not implemented for dtype int64'),
+    (lambda: array + f, TypeError, "fix: adjoint.from_numpy(array) + tensor"),
+    (lambda: array @ f, TypeError, "for @: 'numpy.ndarray' and 'Tensor'"),
     (lambda: i // 0, RuntimeError, "ZeroDivisionError"),
     (lambda: i % 0, RuntimeError, "ZeroDivisionError"),
     (lambda: f.div(f, rounding_mode="up"), RuntimeError, "'trunc', or 'floor' but found 'up'"),
