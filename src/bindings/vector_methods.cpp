@@ -333,18 +333,28 @@ PyObject* vector_pairs(PyObject*, PyObject* args) {
   });
 }
 
-// _set_vector_class(cls, names or None, in_dict)
-PyObject* set_vector_class(PyObject*, PyObject* args) {
-  PyObject *type, *names;
-  int in_dict;
-  if (!PyArg_ParseTuple(args, "O!Op:_set_vector_class", &PyType_Type, &type, &names, &in_dict))
-    return nullptr;
-  if (names == Py_None ? !in_dict : !PyTuple_Check(names)) {
-    PyErr_SetString(PyExc_TypeError, "_set_vector_class(): expected a tuple of names");
-    return nullptr;
+// Attributes are stored under interned names: then the same name is the same object.
+Object interned(PyObject* names) {
+  Object out = checked(PyTuple_New(PyTuple_GET_SIZE(names)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* name = Py_NewRef(PyTuple_GET_ITEM(names, i));
+    PyUnicode_InternInPlace(&name);
+    PyTuple_SET_ITEM(out.get(), i, name);
   }
+  return out;
+}
+
+bool are_names(PyObject* o) {
+  if (!PyTuple_Check(o)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
+    if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(o, i))) return false;
+  }
+  return true;
+}
+
+PyObject* remember_class(PyObject* type, PyObject* names, bool in_dict) {
   auto* key = reinterpret_cast<PyTypeObject*>(type);
-  Recipe recipe{names == Py_None ? nullptr : Py_NewRef(names), in_dict != 0};
+  Recipe recipe{names == Py_None ? nullptr : interned(names).release(), in_dict};
   auto [at, fresh] = recipes().insert({key, recipe});
   if (fresh) {
     Py_INCREF(type);
@@ -353,6 +363,19 @@ PyObject* set_vector_class(PyObject*, PyObject* args) {
     at->second = recipe;
   }
   Py_RETURN_NONE;
+}
+
+// _set_vector_class(cls, names or None, in_dict)
+PyObject* set_vector_class(PyObject*, PyObject* args) {
+  PyObject *type, *names;
+  int in_dict;
+  if (!PyArg_ParseTuple(args, "O!Op:_set_vector_class", &PyType_Type, &type, &names, &in_dict))
+    return nullptr;
+  if (names == Py_None ? !in_dict : !are_names(names)) {
+    PyErr_SetString(PyExc_TypeError, "_set_vector_class(): expected a tuple of names");
+    return nullptr;
+  }
+  return guard([&]() -> PyObject* { return remember_class(type, names, in_dict); });
 }
 
 PyMethodDef functions[] = {{"_set_vector_class", set_vector_class, METH_VARARGS,

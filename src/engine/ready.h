@@ -1,9 +1,9 @@
 // Nodes that hold gradients and wait for their turn: newest first, since only nodes made later send
 // gradients to a node (Note [Order of nodes] in ../graph/node.h).
 //
-// Nodes mostly become ready in one of two orders, which need no heap: a chain, whose next node is
-// newer than all that wait (a stack), and many chains side by side, whose next nodes are older than
-// all that wait (a queue). The heap takes what fits neither.
+// Nodes mostly become ready in orders that need no heap. The next node of a chain is newer than all
+// that wait: a stack. Chains side by side, as the fields of a state make them, send gradients to
+// nodes that are older and older: a queue for each kind of node. The heap takes what fits nowhere.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -29,48 +29,59 @@ class Ready {
   }
 
  private:
-  [[gnu::noinline]] void push_second(Node* n) {
-    more_ = true;
-    if (older(next_, n)) {
-      stack_.push_back(std::exchange(next_, n));
-    } else if (head_ == queue_.size() || older(n, queue_.back())) {
-      queue_.push_back(n);
-    } else {
-      heap_.push_back(n);
-      std::push_heap(heap_.begin(), heap_.end(), older);
+  // Newest first, from head on.
+  struct Queue {
+    std::vector<Node*> nodes;
+    size_t head = 0;
+
+    Node* first() const { return head < nodes.size() ? nodes[head] : nullptr; }
+    bool takes(const Node* n) const { return nodes.empty() || older(n, nodes.back()); }
+    void drop_first() {
+      if (++head < nodes.size()) return;
+      nodes.clear();
+      head = 0;
     }
+  };
+
+  [[gnu::noinline]] void push_second(Node* n) {
+    ++more_;
+    if (older(next_, n)) return stack_.push_back(std::exchange(next_, n));
+    for (Queue& q : queues_) {
+      if (q.takes(n)) return q.nodes.push_back(n);
+    }
+    heap_.push_back(n);
+    std::push_heap(heap_.begin(), heap_.end(), older);
   }
 
   [[gnu::noinline]] Node* pop_newest() {
-    Node* in_queue = head_ < queue_.size() ? queue_[head_] : nullptr;
-    Node* in_heap = heap_.empty() ? nullptr : heap_.front();
     Node* n = next_;
-    if (in_queue && (!n || older(n, in_queue))) n = in_queue;
-    if (in_heap && (!n || older(n, in_heap))) n = in_heap;
-    if (n == next_) {
-      next_ = nullptr;
-      if (!stack_.empty()) {
-        next_ = stack_.back();
-        stack_.pop_back();
-      }
-    } else if (n == in_queue) {
-      if (++head_ == queue_.size()) {
-        queue_.clear();
-        head_ = 0;
-      }
-    } else {
+    Queue* from = nullptr;
+    for (Queue& q : queues_) {
+      Node* first = q.first();
+      if (!first || (n && older(first, n))) continue;
+      n = first;
+      from = &q;
+    }
+    if (!heap_.empty() && (!n || older(n, heap_.front()))) {
+      n = heap_.front();
       std::pop_heap(heap_.begin(), heap_.end(), older);
       heap_.pop_back();
+    } else if (from) {
+      from->drop_first();
+    } else {
+      next_ = nullptr;
+      if (stack_.empty()) return n;  // the others are as many as they were
+      next_ = stack_.back();
+      stack_.pop_back();
     }
-    more_ = !(stack_.empty() && queue_.empty() && heap_.empty());
+    --more_;
     return n;
   }
 
   Node* next_ = nullptr;      // the newest of the stack; null only when the stack is empty
-  bool more_ = false;         // there is something beside next_
+  size_t more_ = 0;           // how many there are beside next_
   std::vector<Node*> stack_;  // oldest first
-  std::vector<Node*> queue_;  // newest first, from head_ on
-  size_t head_ = 0;
+  Queue queues_[3];
   std::vector<Node*> heap_;
 };
 
