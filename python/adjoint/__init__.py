@@ -67,14 +67,29 @@ from .random import seed as seed  # noqa: E402
 from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
+    from . import backends as backends
     from . import cuda as cuda
     from . import func as func
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
+    from . import special as special
     from . import testing as testing
     from . import utils as utils
     from ._alias import install_as_torch as install_as_torch
+    from ._choices import (
+        are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    )
+    from ._choices import get_default_device as get_default_device
+    from ._choices import get_deterministic_debug_mode as get_deterministic_debug_mode
+    from ._choices import get_float32_matmul_precision as get_float32_matmul_precision
+    from ._choices import (
+        is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,  # noqa: E501
+    )
+    from ._choices import set_default_device as set_default_device
+    from ._choices import set_deterministic_debug_mode as set_deterministic_debug_mode
+    from ._choices import set_float32_matmul_precision as set_float32_matmul_precision
+    from ._choices import use_deterministic_algorithms as use_deterministic_algorithms
     from ._contraction import einsum as einsum
     from ._contraction import tensordot as tensordot
     from ._gradient import gradient as gradient
@@ -136,6 +151,7 @@ _LAZY_MODULES = frozenset(
         "_functorch",
         "_utils",
         "_vmap_internals",
+        "backends",
         "check",
         "cli",
         "composite",
@@ -148,6 +164,7 @@ _LAZY_MODULES = frozenset(
         "optim",
         "parallel",
         "return_types",
+        "special",
         "testing",
         "utils",
     }
@@ -170,6 +187,20 @@ _LAZY_NAMES = {
     "TypedStorage": "_storage",
     "UntypedStorage": "_storage",
     "vmap": "func",
+    **dict.fromkeys(
+        (
+            "are_deterministic_algorithms_enabled",
+            "get_default_device",
+            "get_deterministic_debug_mode",
+            "get_float32_matmul_precision",
+            "is_deterministic_algorithms_warn_only_enabled",
+            "set_default_device",
+            "set_deterministic_debug_mode",
+            "set_float32_matmul_precision",
+            "use_deterministic_algorithms",
+        ),
+        "_choices",
+    ),
     **dict.fromkeys(
         (
             "as_strided_copy",

@@ -154,7 +154,7 @@ def _type_name(array: npt.NDArray[Any]) -> str:
 def _from_sequence(data: Any, dtype: _core.dtype | None) -> Tensor:
     """A tensor from sequences that are not all lists, tuples and numbers."""
     found: list[_core.dtype] = []
-    plain = _plain(data, found, [], top=True)
+    plain = _plain(data, found, [], dtype, top=True)
     if dtype is None and found:
         numbers = _core._tensor(plain, None)
         dtype = found[0]
@@ -166,7 +166,23 @@ def _from_sequence(data: Any, dtype: _core.dtype | None) -> Tensor:
     return made
 
 
-def _plain(data: Any, found: list[_core.dtype], parents: list[int], *, top: bool = False) -> Any:
+def _no_number(kind: str, wanted: _core.dtype | None) -> Exception:
+    """What something that is no number raises; PyTorch's class depends on whether it looks."""
+    if wanted is None:
+        return RuntimeError(f"Could not infer dtype of {kind}")
+    if wanted.is_floating_point or wanted.is_complex:
+        return TypeError(f"must be real number, not {kind}")
+    return TypeError(f"'{kind}' object cannot be interpreted as an integer")
+
+
+def _plain(
+    data: Any,
+    found: list[_core.dtype],
+    parents: list[int],
+    wanted: _core.dtype | None,
+    *,
+    top: bool = False,
+) -> Any:
     """``data`` as nested lists of Python numbers; the dtypes of arrays in it go to ``found``."""
     if isinstance(data, Tensor) or (
         isinstance(data, bool | int | float | complex) and type(data).__module__ != "numpy"
@@ -187,11 +203,11 @@ def _plain(data: Any, found: list[_core.dtype], parents: list[int], *, top: bool
         found.append(array.dtype)
         return array.tolist()
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or isinstance(data, dict):
-        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+        raise _no_number(type(data).__name__, wanted)
     if id(data) in parents or len(parents) > 64:
         raise ValueError("a sequence that contains itself cannot be made into a tensor")
     parents.append(id(data))
-    items = [_plain(data[i], found, parents) for i in range(len(data))]
+    items = [_plain(data[i], found, parents, wanted) for i in range(len(data))]
     parents.pop()
     return items
 

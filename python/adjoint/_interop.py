@@ -239,6 +239,11 @@ def format_(self: Tensor, spec: str) -> str:
 
 def complex_(self: Tensor) -> complex:
     """The only element as a complex number."""
+    if self.numel() != 1:
+        raise ValueError(
+            "only one element tensors can be converted to Python scalars, but this one has "
+            f"{self.numel()} elements"
+        )
     return complex(self.item())
 
 

@@ -11,6 +11,12 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._core import dtype as DType
 from adjoint._creation import _copied
+from adjoint._device import device as _device
+
+
+def _is_size(value: Any) -> bool:
+    """Whether it is one whole number, NumPy's included."""
+    return hasattr(type(value), "__index__") and not hasattr(type(value), "__len__")
 
 
 class _OfDtype(type):
@@ -32,11 +38,14 @@ class _OfDtype(type):
         if not args:
             empty: Tensor = _core.empty(0, dtype=cls.dtype, device=device)
             return empty
-        if len(args) == 1 and not isinstance(args[0], int | _core.Size):
+        if len(args) == 1 and not isinstance(args[0], _core.Size) and not _is_size(args[0]):
             if isinstance(args[0], str | bytes):
                 raise TypeError(f"new(): invalid data type '{type(args[0]).__name__}'")
-            if not hasattr(args[0], "__len__") or not hasattr(args[0], "__getitem__"):
+            sequence = hasattr(args[0], "__len__") and hasattr(args[0], "__getitem__")
+            if not sequence or isinstance(args[0], dict):
                 raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+            if device is not None:
+                _device(device)
             return _copied(args[0], cls.dtype)
         sized: Tensor = _core.empty(*args, dtype=cls.dtype, device=device)
         return sized

@@ -2,6 +2,7 @@
 // real and imag. The work is done by the op _to_copy.
 #include "../ops/memory_format.h"
 #include "python.h"
+#include "subclass.h"
 
 namespace adjoint {
 namespace {
@@ -97,6 +98,7 @@ void take_keyword(const std::string& name, PyObject* o, Wanted& w) {
 }
 
 PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  if (any_overriding(&self, 1)) return call_overriding_method("to", self, args, n, keywords);
   return guard([&]() -> PyObject* {
     Wanted w{as_tensor(self)->dtype};
     Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
@@ -120,8 +122,17 @@ void check_keywords(const char* method, PyObject* keywords,
   }
 }
 
+// The method that casts to a dtype.
+constexpr const char* cast_name(DType d) {
+  constexpr const char* names[] = {"bool", "byte",     "char",  "short",  "int",    "long",
+                                   "half", "bfloat16", "float", "double", "cfloat", "cdouble"};
+  return names[static_cast<int>(d)];
+}
+
 template <DType D>
 PyObject* named_cast(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  if (any_overriding(&self, 1))
+    return call_overriding_method(cast_name(D), self, args, n, keywords);
   return guard([&]() -> PyObject* {
     if (n) type_error(name_of(D), "() takes no positional arguments; use .to(dtype)");
     check_keywords(name_of(D), keywords, {"memory_format"});

@@ -71,6 +71,13 @@ PyObject* to_python(const Value& v) {
 
 namespace {
 
+[[noreturn]] void too_large(PyObject* number, ErrorClass kind, const char* what) {
+  Object shown = Object::steal(PyObject_Str(number));
+  PyErr_Clear();  // thousands of digits have no text
+  const char* digits = shown ? PyUnicode_AsUTF8(shown.get()) : "the integer";
+  fail(kind, what, ": ", digits, " does not fit into 64 bits");
+}
+
 // NumPy's scalars are not subclasses of int or float (but for float64); they have __index__ or
 // __float__.
 bool parse_foreign_number(PyObject* o, Value* out) {
@@ -105,9 +112,7 @@ bool parse_number(PyObject* o, Value* out) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow)
-      fail(ErrorClass::Runtime,
-           "Overflow when unpacking long: the integer does not fit into 64 bits");
+    if (overflow) too_large(o, ErrorClass::Overflow, "int too big to convert");
     return *out = Value(i), true;
   }
   if (PyComplex_Check(o)) {
@@ -122,9 +127,7 @@ bool parse_int(PyObject* o, int64_t* out) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     *out = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow)
-      fail(ErrorClass::Runtime,
-           "Overflow when unpacking long: the integer does not fit into 64 bits");
+    if (overflow) too_large(o, ErrorClass::Value, "Overflow when unpacking long long");
     return true;
   }
   if (is_tensor(o)) {
@@ -144,7 +147,11 @@ bool parse_ints(PyObject* o, Dims* out) {
   if (n > 4096) return false;
   out->resize(static_cast<int>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!parse_int(PySequence_Fast_GET_ITEM(o, i), &(*out)[static_cast<int>(i)])) return false;
+    try {
+      if (!parse_int(PySequence_Fast_GET_ITEM(o, i), &(*out)[static_cast<int>(i)])) return false;
+    } catch (const Error& e) {
+      type_error("failed to unpack the object at pos ", i + 1, " with error \"", e.what(), "\"");
+    }
   }
   return true;
 }

@@ -63,17 +63,13 @@ bool is_sequence(PyObject* o) {
 // An integer, or an object that stands for one. Sequences and tensors are not asked.
 bool parse_position(PyObject* o, int64_t* out) {
   if (PyLong_Check(o) && !PyBool_Check(o)) {
-    *out = PyLong_AsLongLong(o);
-    if (*out == -1 && PyErr_Occurred()) throw PythonError{};
-    return true;
+    return parse_int(o, out);
   }
   if (is_tensor(o) || PyFloat_Check(o) || is_truth(o) || is_sequence(o) || !PyIndex_Check(o)) {
     return false;
   }
   Object i = checked(PyNumber_Index(o));
-  *out = PyLong_AsLongLong(i.get());
-  if (*out == -1 && PyErr_Occurred()) throw PythonError{};
-  return true;
+  return parse_int(i.get(), out);
 }
 
 [[noreturn]] void invalid_index(PyObject* o) {
@@ -293,8 +289,8 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   return guard([&]() -> PyObject* {
     Tensor t = Tensor::borrow(as_tensor(self));
     if (PyLong_CheckExact(key)) {
-      int64_t i = PyLong_AsLongLong(key);
-      if (i == -1 && PyErr_Occurred()) throw PythonError{};
+      int64_t i;
+      parse_int(key, &i);
       return to_python(select_axis(t, 0, i, 0));
     }
     if (PySlice_Check(key)) return to_python(slice_axis(t, 0, key, true));

@@ -200,12 +200,17 @@ PyObject* one_item(PyObject* self, const char* what) {
     });
   }
   if (t->numel != 1) {
-    PyErr_Format(PyExc_RuntimeError,
-                 t->numel == 0 && what[0] == 'B'
-                     ? "Boolean value of Tensor with no values is ambiguous"
-                 : what[0] == 'B' ? "Boolean value of Tensor with more than one value is ambiguous"
-                                  : "a Tensor with %lld elements cannot be converted to Scalar",
-                 static_cast<long long>(t->numel));
+    if (what[0] == 'B') {
+      PyErr_SetString(PyExc_RuntimeError,
+                      t->numel == 0
+                          ? "Boolean value of Tensor with no values is ambiguous"
+                          : "Boolean value of Tensor with more than one value is ambiguous");
+    } else {
+      PyErr_Format(PyExc_ValueError,
+                   "only one element tensors can be converted to Python scalars, but this one has "
+                   "%lld elements",
+                   static_cast<long long>(t->numel));
+    }
     return nullptr;
   }
   return item_of(t->data, t->dtype);
@@ -214,18 +219,23 @@ int truth(PyObject* self) {
   Object o = Object::steal(one_item(self, "B"));
   return o ? PyObject_IsTrue(o.get()) : -1;
 }
-PyObject* to_float(PyObject* self) {
-  Object o = Object::steal(one_item(self, "F"));
-  if (!o) return nullptr;
-  if (!PyComplex_Check(o.get())) return PyNumber_Float(o.get());
+// The one element, a complex one without its imaginary part, which must be zero.
+Object real_item(PyObject* self, const char* what) {
+  Object o = Object::steal(one_item(self, what));
+  if (!o || !PyComplex_Check(o.get())) return o;
   if (PyComplex_ImagAsDouble(o.get()) == 0)
-    return PyFloat_FromDouble(PyComplex_RealAsDouble(o.get()));
-  PyErr_SetString(PyExc_RuntimeError,
-                  "value cannot be converted to type double without overflow: it is complex");
-  return nullptr;
+    return Object::steal(PyFloat_FromDouble(PyComplex_RealAsDouble(o.get())));
+  PyErr_Format(PyExc_RuntimeError,
+               "value cannot be converted to type %s without overflow: it is complex",
+               what[0] == 'I' ? "int64_t" : "double");
+  return Object();
+}
+PyObject* to_float(PyObject* self) {
+  Object o = real_item(self, "F");
+  return o ? PyNumber_Float(o.get()) : nullptr;
 }
 PyObject* to_int(PyObject* self) {
-  Object o = Object::steal(one_item(self, "I"));
+  Object o = real_item(self, "I");
   return o ? PyNumber_Long(o.get()) : nullptr;
 }
 PyObject* to_index(PyObject* self) {

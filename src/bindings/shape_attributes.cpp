@@ -5,6 +5,7 @@
 #include "../graph/view.h"
 #include "../ops/record.h"
 #include "python.h"
+#include "subclass.h"
 
 namespace adjoint {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 Tensor self_of(PyObject* o) { return Tensor::borrow(as_tensor(o)); }
 
 PyObject* get_T(PyObject* o, void*) {
+  if (any_overriding(&o, 1)) return get_overriding("T", o);
   return guard([&] {
     Tensor t = self_of(o);
     Dims order(t.ndim());
@@ -28,6 +30,7 @@ Tensor matrix_transpose(const Tensor& t, const char* name) {
   return t.ndim() == 0 ? t : op<"transpose">(t, -2, -1).tensor();
 }
 PyObject* get_mT(PyObject* o, void*) {
+  if (any_overriding(&o, 1)) return get_overriding("mT", o);
   return guard([&] { return to_python(matrix_transpose(self_of(o), "mT")); });
 }
 PyObject* get_mH(PyObject* o, void*) {

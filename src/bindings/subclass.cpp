@@ -6,6 +6,8 @@
 // such subclasses pay one test of a flag per call.
 #include "subclass.h"
 
+#include "../ops/options.h"
+
 #include "../graph/view.h"
 
 namespace adjoint {
@@ -204,8 +206,8 @@ Tensor from_one(PyObject* data) {
   if (!PySequence_Check(data))
     type_error("new(): data must be a sequence (got ", Py_TYPE(data)->tp_name, ")");
   Object module = checked(PyImport_ImportModule("adjoint._creation"));
-  Object made = checked(PyObject_CallMethod(module.get(), "_from_sequence", "OO", data,
-                                            dtype_object(default_dtype())));
+  Object made = checked(
+      PyObject_CallMethod(module.get(), "_copied", "OO", data, dtype_object(default_dtype())));
   return Tensor::borrow(as_tensor(made.get()));
 }
 
@@ -218,6 +220,7 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* keywords) {
       PyObject* device = PyDict_GetItemString(keywords, "device");
       if (!device || PyDict_Size(keywords) > 1)
         type_error("Tensor(): only the keyword 'device' is known; use tensor(data, dtype=...)");
+      if (device != Py_None) check_placement(Value(), Value::object(device), Value());
     }
     Tensor t;
     if (n == 0) {
@@ -267,6 +270,26 @@ PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t 
     Object name = checked(PyObject_Str(function));
     type_error("no implementation found for '", PyUnicode_AsUTF8(name.get()),
                "' on types that implement __torch_function__");
+  });
+}
+
+PyObject* call_overriding_method(const char* name, PyObject* self, PyObject* const* args,
+                                 Py_ssize_t positional, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Object method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+    Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), args, args + positional + named);
+    return call_overriding(method.get(), all.data(), positional + 1, keywords);
+  });
+}
+
+PyObject* get_overriding(const char* name, PyObject* self) {
+  return guard([&]() -> PyObject* {
+    Object attribute =
+        checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+    Object getter = checked(PyObject_GetAttrString(attribute.get(), "__get__"));
+    return call_overriding(getter.get(), &self, 1, nullptr);
   });
 }
 

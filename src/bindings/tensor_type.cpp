@@ -217,6 +217,7 @@ Tensor cut_off(const Tensor& t, CutReason reason) {
   return cut;
 }
 PyObject* get_data(PyObject* o, void*) {
+  if (any_overriding(&o, 1)) return get_overriding("data", o);
   return guard([&] {
     if (batch_of(as_tensor(o)))
       runtime_error("accessing `data` under vmap transform is not allowed; fix: use detach()");
@@ -369,6 +370,7 @@ PyObject* tolist(PyObject* o, PyObject*) {
 }
 
 PyObject* detach(PyObject* o, PyObject*) {
+  if (any_overriding(&o, 1)) return call_overriding_method("detach", o, nullptr, 0, nullptr);
   return guard([&] { return to_python(cut_off(self_of(o), CutReason::Detach)); });
 }
 PyObject* detach_inplace(PyObject* o, PyObject*) {

@@ -21,10 +21,11 @@ enum Kind : uint8_t {
   Min,
   SumAbs,
   SumSquare,
-  SumCentredSquare,  // of x - centre
+  SumCentred,        // of x - centre
+  SumCentredSquare,  // of its square
   NanSum,            // NaN counts as zero
 };
-inline constexpr int kKinds = 8;
+inline constexpr int kKinds = 9;
 
 // Reduces n contiguous elements.
 using Row = void (*)(const void* x, int64_t n, void* result, const void* centre);

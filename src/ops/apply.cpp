@@ -146,9 +146,19 @@ Tensor apply_inplace(const Op& op, Value* args) {
 namespace {
 
 // neg, floor and their like do not convert into out=, as in PyTorch, where square is a power.
-bool keeps_dtype(const Op& op) {
+bool keeps_dtype(const Op& op, const Value* args) {
+  if (op.name == "abs") return !is_complex(args[0].object()->dtype);
+  if (op.name == "sgn" || op.name == "round" || op.name == "nan_to_num") return true;
   return op.is_elementwise && op.argument_count == 1 && op.promotion == Common &&
          op.kernel->result == Result::Same && op.name != "square";
+}
+// They answer yes or no, which PyTorch writes into bool alone.
+bool answers(const Op& op) {
+  return op.name == "signbit" || op.name == "isposinf" || op.name == "isneginf";
+}
+// They draw in the order in which the memory of `out` lies.
+bool draws_into_out(const Op& op) {
+  return op.name == "rand" || op.name == "randn" || op.name == "randint";
 }
 
 // Their results are positions, which PyTorch writes into int64 alone.
@@ -181,9 +191,13 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     }
     refuse_out_of_dual(op, args, out);
   }
-  if (keeps_dtype(op) && args[0].object()->dtype != out.dtype()) {
+  if (keeps_dtype(op, args) && args[0].object()->dtype != out.dtype()) {
     runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
                   op.name, "() writes only into a tensor of its input's dtype");
+  }
+  if (answers(op) && out.dtype() != DType::Bool) {
+    runtime_error(op.name, " does not support non-boolean outputs, but out has dtype ",
+                  out.dtype());
   }
   if (finds_positions(op) && out.dtype() != DType::Int64) {
     runtime_error(op.name, "(): Expected out tensor to have scalar type Long but got ",
@@ -194,7 +208,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, true);
   Call c{op, args};
-  bool fits = false;
+  bool fits = draws_into_out(op);
   if (op.is_elementwise) {
     Dims shape;
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) {

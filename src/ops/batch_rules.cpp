@@ -703,7 +703,7 @@ const Entry kTable[] = {
     {"nanmedian", nanmedian_rule},
     {"prod", prod_rule},
     {"argmax argmin aminmax", one_or_all},
-    {"view _unsafe_view", view_rule},
+    {"view _unsafe_view _unsafe_squeeze", view_rule},
     {"expand", expand_rule},
     {"repeat", repeat_rule},
     {"sum_to_size", sum_to_size_rule},

@@ -122,7 +122,8 @@ static const Op& real_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"_to_copy">(g, c.dtype(0)); })
         .linear()
         .view()
-        .function_only();
+        .function_only()
+        .node("SelectBackward0");
 
 static const Op& imag_ =
     def("imag(input)", "The imaginary part: a view; refused for real tensors.")
@@ -136,7 +137,8 @@ static const Op& imag_ =
         .grad(0, nothing, [](T g, C c) { return times_i(op<"_to_copy">(g, c.dtype(0))); })
         .linear()
         .view()
-        .function_only();
+        .function_only()
+        .node("SelectBackward0");
 
 static const Op& view_as_real_ =
     def("view_as_real(input)", "A complex tensor as a real one with a last axis of length two.")

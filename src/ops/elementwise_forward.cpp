@@ -156,15 +156,18 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
   Loop loop = kernel.loop[static_cast<int>(compute)];
   if (!loop) no_loop(op_name, b.common);
   DType result = result_dtype(kernel, b.common);
+  if (out) check_destination(out, b, result, op_name);
+  if (out && is_half(result) && out.dtype() != result) {
+    // Rounded before it is widened: the value is that of the call without `out`.
+    copy_into(out, run_kernel(kernel, v, count, p, Tensor(), op_name));
+    return out;
+  }
   Tensor to = out;
   if (t_reuse && !to && Span{t_reuse->shape, t_reuse->ndim} == Span(b.shape) &&
       t_reuse->dtype == result) {
     to = reused(v, count);
   }
-  if (out)
-    check_destination(to, b, result, op_name);
-  else if (!to)
-    to = new_result(kernel, v, count, b, result);
+  if (!to) to = new_result(kernel, v, count, b, result);
 
   Operand operand[kMaxOperands];
   DType wanted[kMaxOperands];

@@ -39,7 +39,8 @@ static const Op& log1p_ =
     def("log1p(input)", "log(1 + input), accurate near zero.")
         .elementwise("log1p", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g / (c.tensor(0) + 1.0); })
-        .inplace();
+        .inplace()
+        .node("Log1PBackward0");
 
 static const Op& log2_ = def("log2(input)", "The logarithm to base 2, elementwise.")
                              .elementwise("log2", ToFloat)
@@ -68,6 +69,16 @@ static const Op& logaddexp2_ =
                  [](T g, C c) { return g * op<"sigmoid">((c.tensor(0) - c.in(1)) * ln2); })
         .partial(1, input(0) | input(1),
                  [](T g, C c) { return g * op<"sigmoid">((c.tensor(1) - c.in(0)) * ln2); });
+
+static const Op& ldexp_ =
+    def("ldexp(input, other)", "`input * 2**other`, elementwise; of whole numbers too a float.")
+        .forward([](Call& c) -> Value {
+          GradMode off(false);
+          return op<"mul">(c[0], op<"pow">(2.0, c[1]));
+        })
+        .partial(0, input(1), [](T g, C c) { return g * op<"pow">(2.0, c.in(1)); })
+        .partial(1, output(), [](T g, C c) { return mul_scaled(g, c.out(), ln2); })
+        .inplace();
 
 static const Op& xlogy_ =
     def("xlogy(input: Operand, other: Operand)",

@@ -35,6 +35,14 @@ Reduce reduce_named(const std::string& name) {
   runtime_error("reduce argument must be one of sum, prod, mean, amax, amin, got ", name);
 }
 
+// What the scatters change: the input itself in place, else a copy, row-major as PyTorch's.
+Tensor row_major(Call& c) {
+  if (c.out) return changeable(c);
+  Tensor to = empty(c.tensor(0).shape(), c.tensor(0).dtype());
+  copy_into(to, c.tensor(0));
+  return to;
+}
+
 void scatter_into(T to, int64_t dim_given, T index, T src, Reduce how, const char* name) {
   int dim = wrap_dim(dim_given, to.ndim());
   if (index.numel() == 0) return;
@@ -105,7 +113,7 @@ static const Op& scatter_reduce_word_ =
         "A copy of `input` in which `src` is added to, or multiplied with, the places of `index`.")
         .forward([](Call& c) -> Value {
           Reduce how = old_reduce(c[4].str());
-          Tensor to = changeable(c);
+          Tensor to = row_major(c);
           scatter_into(to, c.integer(1), c.tensor(2), c.tensor(3), how, "scatter");
           return to;
         })
@@ -118,7 +126,7 @@ static const Op& scatter_value_reduce_ =
         "The same with one number.")
         .forward([](Call& c) -> Value {
           Reduce how = old_reduce(c[4].str());
-          Tensor to = changeable(c);
+          Tensor to = row_major(c);
           scatter_number(to, c.integer(1), c.tensor(2), c[3], how);
           return to;
         })
@@ -129,7 +137,7 @@ static const Op& scatter_ =
     def("scatter(input, dim: int, index, src)",
         "A copy of `input` in which out[index[i][j]][j] = src[i][j] for dim = 0, and so on.")
         .forward([](Call& c) -> Value {
-          Tensor to = changeable(c);
+          Tensor to = row_major(c);
           scatter_into(to, c.integer(1), c.tensor(2), c.tensor(3), Reduce::Replace, "scatter");
           return to;
         })
@@ -141,7 +149,7 @@ static const Op& scatter_ =
 static const Op& scatter_value_ =
     def("scatter.value(input, dim: int, index, value: Scalar)", "The same with one number.")
         .forward([](Call& c) -> Value {
-          Tensor to = changeable(c);
+          Tensor to = row_major(c);
           scatter_number(to, c.integer(1), c.tensor(2), c[3], Reduce::Replace);
           return to;
         })
@@ -154,7 +162,7 @@ static const Op& scatter_add_ =
     def("scatter_add(input, dim: int, index, src)",
         "A copy of `input` with out[index[i][j]][j] += src[i][j] for dim = 0, and so on.")
         .forward([](Call& c) -> Value {
-          Tensor to = changeable(c);
+          Tensor to = row_major(c);
           scatter_into(to, c.integer(1), c.tensor(2), c.tensor(3), Reduce::Add, "scatter_add");
           return to;
         })
@@ -203,7 +211,7 @@ Value scatter_reduce_forward(Call& c) {
     runtime_error("scatter_reduce(): ", reduce, " is not defined for complex tensors");
   }
   int dim = wrap_dim(c.integer(1), t.ndim());
-  Tensor to = changeable(c);
+  Tensor to = row_major(c);
   if (index.numel() == 0) return to;
   if (src.dtype() != t.dtype()) {
     runtime_error("scatter_reduce(): Expected self.dtype to be equal to src.dtype, got ", t.dtype(),
@@ -369,6 +377,16 @@ static const Op& index_reduce_ =
         .jvp(scatter_reduce_tangent<true>)
         .inplace();
 
+namespace {
+
+// Positions that count from the end, counted from the start; those that lie outside stay outside.
+Value from_the_start(T index, int64_t n) {
+  Value wraps = op<"logical_and">(op<"lt">(index, 0), op<"ge">(index, -n));
+  return op<"where">(wraps, op<"add">(index, n), index);
+}
+
+}  // namespace
+
 static const Op& take_along_dim_ =
     def("take_along_dim(input, indices, dim: int? = None)",
         "gather with broadcasting over the other axes; flat without `dim`.")
@@ -389,13 +407,14 @@ static const Op& take_along_dim_ =
           }
           int dim = wrap_dim(c.integer(2), t.ndim());
           Dims a(t.shape()), b(index.shape());
-          if (t.ndim() == 0) return op<"gather">(t, 0, index);
+          if (t.ndim() == 0)
+            index_error("Dimension specified as ", c.integer(2), " but tensor has no dimensions");
           a[dim] = b[dim] = 1;
           Dims both = broadcast_shapes(a, b);
           both[dim] = t.size(dim);
           Tensor wide = op<"expand">(t, both);
           both[dim] = index.size(dim);
-          return op<"gather">(wide, dim, op<"expand">(index, both));
+          return op<"gather">(wide, dim, op<"expand">(from_the_start(index, t.size(dim)), both));
         });
 
 }  // namespace adjoint

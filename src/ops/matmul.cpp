@@ -169,7 +169,7 @@ Tensor batched(T a, T b) {
   Tensor out = op<"bmm">(flat(a), flat(b));
   lead.push_back(a.size(-2));
   lead.push_back(b.size(-1));
-  return op<"reshape">(out, lead);
+  return op<"_unsafe_view">(out, lead);
 }
 
 Tensor matmul(T a, T b) {
@@ -180,18 +180,23 @@ Tensor matmul(T a, T b) {
   if (a.ndim() == 1 && b.ndim() == 1) return op<"dot">(a, b);
   if (a.ndim() == 2 && b.ndim() == 1) return op<"mv">(a, b);
   if (a.ndim() == 2 && b.ndim() == 2) return op<"mm">(a, b);
-  if (a.ndim() == 1)
-    return op<"squeeze.dim">(matmul(op<"unsqueeze">(a, 0), b), b.ndim() == 2 ? 0 : -2);
+  if (a.ndim() == 1 && b.ndim() == 2)
+    return op<"_unsafe_squeeze">(op<"mm">(op<"unsqueeze">(a, 0), b), Dims{b.size(1)});
+  if (a.ndim() == 1) {
+    Dims shape(b.shape());
+    shape.erase(b.ndim() - 2);
+    return op<"_unsafe_view">(matmul(op<"unsqueeze">(a, 0), b), shape);
+  }
   if (b.ndim() == 1) {
     if (a.size(-1) != b.size(0)) bad_shapes("matmul", a, b);
-    return op<"reshape">(op<"mv">(fold(a), b), Span{a->shape, a.ndim() - 1});
+    return op<"_unsafe_view">(op<"mv">(fold(a), b), Dims(Span{a->shape, a.ndim() - 1}));
   }
   if (a.size(-1) != b.size(-2)) bad_shapes("matmul", a, b);
   check_dtypes("matmul", a, b);
   if (b.ndim() == 2) {  // one matrix for all rows of a
     Dims shape(a.shape());
     shape.back() = b.size(1);
-    return op<"reshape">(op<"mm">(fold(a), b), shape);
+    return op<"_unsafe_view">(op<"mm">(fold(a), b), shape);
   }
   return batched(a, b);
 }
@@ -424,13 +429,23 @@ Value linear_tangent(C c, const Tensor* t) {
 
 }  // namespace
 
+namespace {
+
+// What PyTorch ends with: the product itself for a matrix, else the step that restores the shape.
+const char* product_name(const Value* v) {
+  int ndim = v[0].object()->ndim;
+  return ndim == 2 ? "MmBackward0" : ndim == 1 ? "SqueezeBackward4" : "UnsafeViewBackward0";
+}
+
+}  // namespace
+
 static const Op& linear_plain_ = def("_linear(input, weight)", "`input @ weight.T`.")
                                      .forward(linear_forward<false>)
                                      .grad(0, input(1), linear_input_grad)
                                      .grad(1, input(0), linear_weight_grad)
                                      .jvp(linear_tangent<false>)
                                      .internal()
-                                     .node("MmBackward0");
+                                     .node(product_name);
 
 static const Op& linear_bias_ =
     def("_linear_bias(input, weight, bias)", "`input @ weight.T + bias`.")
@@ -440,7 +455,9 @@ static const Op& linear_bias_ =
         .grad(2, nothing, [](T g, C) { return g; })
         .jvp(linear_tangent<true>)
         .internal()
-        .node("AddmmBackward0");
+        .node([](const Value* v) {
+          return v[0].object()->ndim == 2 ? "AddmmBackward0" : "ViewBackward0";
+        });
 
 static const Op& linear_ =
     def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")

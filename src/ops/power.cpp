@@ -117,6 +117,10 @@ Value float_power_forward(Call& c) {
   return run_kernel(k, v, 2, Common, c.out, "float_power");
 }
 
+const char* power_name(const Value* v) {
+  return !v[0].is_tensor() ? "PowBackward2" : v[1].is_tensor() ? "PowBackward1" : "PowBackward0";
+}
+
 }  // namespace
 
 static const Op& pow_ =
@@ -128,11 +132,7 @@ static const Op& pow_ =
                  [](T g, C c) { return exponent_slope(g, c.in(0), c.in(1), c.out()); })
         .reads_grad_once()
         .inplace()
-        .node([](const Value* v) {
-          return !v[0].is_tensor()  ? "PowBackward2"
-                 : v[1].is_tensor() ? "PowBackward1"
-                                    : "PowBackward0";
-        });
+        .node(power_name);
 
 static const Op& float_power_ =
     def("float_power(input: Operand, exponent: Operand)",
@@ -148,7 +148,7 @@ static const Op& float_power_ =
                                          widened(c.in(1), g.dtype()), c.out());
                  })
         .inplace()
-        .node("PowBackward0");
+        .node(power_name);
 
 static const Op& square_ =
     def("square(input)", "`input * input`, elementwise.")

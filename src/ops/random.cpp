@@ -109,6 +109,12 @@ Tensor bernoulli(Generator& g, const Tensor& t, const Tensor& p) {
                        void* out, int64_t n, bool) { random::bernoulli(g, d, out, n, pd, q); });
 }
 
+// Where rand and randn draw: in the memory of `out=` where it fits, in its order, as PyTorch does.
+Tensor destination(Call& c, const Dims& shape, DType dtype) {
+  bool fits = c.out && c.out.dtype() == dtype && Span(shape) == c.out.shape();
+  return fits ? c.out : empty(shape, dtype);
+}
+
 }  // namespace
 
 #define RANDOM_OPTIONS "*, generator: any? = None, " RANDOM_TAIL
@@ -123,7 +129,7 @@ static const Op& rand_ =
     def("rand(size: int[*], " RANDOM_OPTIONS, "Numbers drawn uniformly from [0, 1).")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
-          Tensor t = empty(c.ints(0), options.dtype(default_dtype()));
+          Tensor t = destination(c, c.ints(0), options.dtype(default_dtype()));
           return options.finish(uniform(generator_of(c[1]), t, 0, 1));
         })
         .function_only();
@@ -132,7 +138,7 @@ static const Op& randn_ =
         "Numbers drawn from the normal distribution of mean 0 and variance 1.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
-          Tensor t = empty(c.ints(0), options.dtype(default_dtype()));
+          Tensor t = destination(c, c.ints(0), options.dtype(default_dtype()));
           return options.finish(normal(generator_of(c[1]), t, 0, 1));
         })
         .function_only();
@@ -142,7 +148,7 @@ static const Op& randint_ =
         "Integers drawn uniformly from [0, high).")
         .forward([](Call& c) -> Value {
           Options options(c, 3);
-          Tensor t = empty(c.ints(1), options.dtype(DType::Int64));
+          Tensor t = destination(c, c.ints(1), options.dtype(DType::Int64));
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(0)));
         })
         .function_only();
@@ -151,7 +157,7 @@ static const Op& randint_low_ =
         "Integers drawn uniformly from [low, high).")
         .forward([](Call& c) -> Value {
           Options options(c, 4);
-          Tensor t = empty(c.ints(2), options.dtype(DType::Int64));
+          Tensor t = destination(c, c.ints(2), options.dtype(DType::Int64));
           return options.finish(integers(generator_of(c[3]), t, c.integer(0), c.integer(1)));
         })
         .function_only();

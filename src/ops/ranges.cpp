@@ -3,6 +3,7 @@
 #include "../parallel/pool.h"
 #include "../tensor/gil.h"
 #include "options.h"
+#include "scalar_range.h"
 
 namespace adjoint {
 namespace {
@@ -122,6 +123,8 @@ DType spaced_dtype(const Options& o, const Value& a, const Value& b) {
 // f turns a spaced value into the one that is stored.
 template <class F>
 Tensor spaced_tensor(Call& c, DType d, int64_t steps, F f) {
+  require_fits(c[0], d);
+  require_fits(c[1], d);
   Tensor t = empty(Dims{steps}, d);
   double a = c[0].real(), b = c[1].real();
   if (is_complex(d)) {

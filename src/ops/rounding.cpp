@@ -68,7 +68,8 @@ static const Op& round_ =
         "The nearest multiple of 10**-decimals; halves go to the even neighbour.")
         .forward(round_forward)
         .partial(0, nothing, flat)
-        .inplace();
+        .inplace()
+        .node([](const Value* v) { return v[1].integer() ? "RoundBackward1" : "RoundBackward0"; });
 
 static const Op& sign_ = def("sign(input)", "-1, 0 or 1, elementwise.")
                              .elementwise("sign")
@@ -112,7 +113,10 @@ static const Op& copysign_ =
                    return g * flip;
                  })
         .partial(1, nothing, flat)
-        .inplace();
+        .inplace()
+        .node([](const Value* v) {
+          return v[1].is_tensor() ? "CopysignBackward0" : "CopysignBackward1";
+        });
 
 static const Op& heaviside_ =
     def("heaviside(input, values)", "0 below zero, 1 above, `values` at zero.")

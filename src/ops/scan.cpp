@@ -32,6 +32,14 @@ DType scan_dtype(T t, const Value& dtype) {
   return !dtype.is_none() ? dtype.dtype() : is_integral(t.dtype()) ? DType::Int64 : t.dtype();
 }
 
+// cumsum_ and cumprod_ cannot compute in another dtype than the one they write.
+void check_inplace_dtype(const Call& c) {
+  if (!c.out || c[2].is_none() || c[2].dtype() == c.out.dtype()) return;
+  runtime_error("Bad in-place call: input tensor dtype ", c.out.dtype(),
+                " and output tensor dtype ", c[2].dtype(),
+                " should match; fix: leave dtype out of ", c.op.name, "_()");
+}
+
 Tensor reversed_cumsum(T g, const Value& dim) {
   if (g.ndim() == 0) return g;
   Dims axis{dim.integer()};
@@ -185,6 +193,7 @@ static const Op& cumsum_ =
     def("cumsum(input, dim: int, *, dtype: dtype? = None)", "The running sum along an axis.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
+          check_inplace_dtype(c);
           return scanned(scan::Sum, t, c.integer(1), scan_dtype(t, c[2]));
         })
         .grad(0, nothing, [](T g, C c) { return reversed_cumsum(g, c.in(1)); })
@@ -195,6 +204,7 @@ static const Op& cumprod_ =
     def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
+          check_inplace_dtype(c);
           return scanned(scan::Prod, t, c.integer(1), scan_dtype(t, c[2]));
         })
         .grad(0, input(0) | output(), cumprod_grad)

@@ -14,12 +14,17 @@ const double kInfinity = __builtin_inf();
 // ---------------------------------------------------------------------------------------
 double correction_of(const Value& v) { return v.is_none() ? 1.0 : v.real(); }
 
-// The variance in the dtype it is computed in: the mean first, then the squares around it.
+// The variance in the dtype it is computed in: the mean first, then the squares around it. What the
+// mean was rounded by is added to it: equal elements have the variance 0, to the last bit.
 Tensor variance(T t, uint64_t mask, double correction, bool keepdim) {
   DType d = compute_dtype(t.dtype());
   Reduction mean{reduce::Sum, d, d};
   mean.mean = mean.memory_order = true;
   Tensor centre = reduce_tensor(mean, t, mask, keepdim);
+  Reduction rest{reduce::SumCentred, d, d};
+  rest.mean = rest.memory_order = true;
+  rest.centre = centre->data;
+  centre = centre + reduce_tensor(rest, t, mask, keepdim);
   Reduction squares{reduce::SumCentredSquare, d, d};
   squares.centre = centre->data;
   double freedom = static_cast<double>(reduced_count(t.shape(), mask)) - correction;

@@ -154,12 +154,14 @@ static const Op& deg2rad_ =
     def("deg2rad(input)", "Degrees as radians.")
         .forward(change_unit<true>)
         .partial(0, nothing, [](T g, C) { return g * (std::numbers::pi / 180); })
-        .inplace();
+        .inplace()
+        .node("Deg2RadBackward0");
 
 static const Op& rad2deg_ =
     def("rad2deg(input)", "Radians as degrees.")
         .forward(change_unit<false>)
         .partial(0, nothing, [](T g, C) { return g * (180 / std::numbers::pi); })
-        .inplace();
+        .inplace()
+        .node("Rad2DegBackward0");
 
 }  // namespace adjoint

@@ -101,6 +101,13 @@ Tensor as_input_shape(T g, C c) {
   return op<"reshape">(g, shape);
 }
 
+// Another shape of memory that belongs to no other tensor in sight. Samples of a vmap may not lie
+// in order.
+Tensor unseen(const Tensor& given, const Dims& shape) {
+  Tensor t = contiguous(given);
+  return on_storage(t->storage, shape, contiguous_strides(shape), t.offset(), t.dtype());
+}
+
 }  // namespace
 
 static const Op& view_ =
@@ -114,14 +121,18 @@ static const Op& view_ =
 // The copy that reshape makes where no view fits: nobody else can see it, so it is no view.
 static const Op& unsafe_view_ =
     def("_unsafe_view(input, shape: int[])", "Another shape for memory that nobody else sees.")
-        .forward([](Call& c) -> Value {
-          Tensor t = c.tensor(0);
-          const Dims& shape = c.ints(1);
-          return on_storage(t->storage, shape, contiguous_strides(shape), t.offset(), t.dtype());
-        })
+        .forward([](Call& c) -> Value { return unseen(c.tensor(0), c.ints(1)); })
         .grad(0, nothing, as_input_shape)
         .linear()
         .internal();
+// The same where a product loses the axis that a vector was given, under PyTorch's name for that.
+static const Op& unsafe_squeeze_ =
+    def("_unsafe_squeeze(input, shape: int[])", "A row of a matrix that nobody else sees.")
+        .forward([](Call& c) -> Value { return unseen(c.tensor(0), c.ints(1)); })
+        .grad(0, nothing, as_input_shape)
+        .linear()
+        .internal()
+        .node("SqueezeBackward4");
 
 static const Op& reshape_ =
     def("reshape(input, shape: int[*])",

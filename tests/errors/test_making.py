@@ -72,8 +72,20 @@ def nested(depth: int) -> Any:
     (lambda: ad.Tensor("ab"), TypeError, "new(): invalid data type 'str'"),
     (lambda: ad.Tensor(object()), TypeError, "data must be a sequence (got object)"),
     (lambda: f.as_subclass(int), TypeError, "cls must be a subclass of Tensor"),
-    (lambda: ad.zeros(2**70), RuntimeError, "does not fit into 64 bits"),
-    (lambda: f + 2**70, RuntimeError, "does not fit into 64 bits"),
+    (
+        lambda: ad.zeros(2**70),
+        ValueError,
+        "Overflow when unpacking long long: 1180591620717411303424 does",
+    ),
+    (lambda: ad.zeros((2, 2**70)), TypeError, "failed to unpack the object at pos 2 with error"),
+    (lambda: ad.zeros(10**5000), ValueError, "long long: the integer does not fit into 64 bits"),
+    (
+        lambda: f + 2**70,
+        OverflowError,
+        "int too big to convert: 1180591620717411303424 does not fit",
+    ),
+    (lambda: f[2**70], ValueError, "Overflow when unpacking long long"),
+    (lambda: f[..., -(2**70)], ValueError, "Overflow when unpacking long long"),
 )
 def test_from_data(row: Row) -> None:
     check(row)

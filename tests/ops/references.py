@@ -41,6 +41,29 @@ def scipy64(f: Callable[[Any], Any]) -> Reference:
     return lambda x: f(np.asarray(x, np.float64))
 
 
+def bessel(order: int, scaled: bool) -> Reference:
+    """The power series in long double, and far out SciPy's function times exp(-x)."""
+
+    def near(a: Any) -> Any:
+        term = total = (a / 2) ** order
+        for k in range(1, 90):
+            term = term * (a / 2) ** 2 / (k * (k + order))
+            total = total + term
+        return total * np.exp(-a) if scaled else total
+
+    def far(a: Any) -> Any:
+        shrunk = (special.i0e, special.i1e)[order](np.float64(a))
+        small = np.where(np.isinf(a), 0 if scaled else np.inf, shrunk)
+        return small if scaled else small * np.exp(a)
+
+    def reference(x: Any) -> Any:
+        a = np.abs(np.asarray(x, np.longdouble))
+        value = np.where(a < 30, near(np.where(a < 30, a, 0)), far(a))
+        return np.where(np.signbit(x), -value, value) if order else value
+
+    return reference
+
+
 def scaled(combine: Callable[[Any, Any], Any]) -> Reference:
     def reference(x: Any, y: Any, alpha: Any = 1) -> Any:
         return combine(x, y if alpha == 1 else np.multiply(y, alpha))
@@ -224,6 +247,8 @@ REFERENCES: dict[str, Reference] = {
     "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "xlogy": xlogy,
     "float_power": float_power, "sgn": sgn, "angle": angle, "sinc": sinc,
     "rsub": lambda x, y, alpha=1: y - np.multiply(x, alpha),
+    "i0": bessel(0, False), "special_i0e": bessel(0, True), "special_i1": bessel(1, False),
+    "special_i1e": bessel(1, True), "ldexp": lambda x, y: x * np.power(2.0, y),
     "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "polygamma": polygamma,
     "clamp_min": np.maximum, "clamp_max": np.minimum, "copysign": np.copysign,
     "heaviside": lambda x, y: np.where(x == 0, y, x > 0).astype(x.dtype),

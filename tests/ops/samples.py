@@ -212,6 +212,10 @@ OPS_LIST: list[Op] = [
     Op("angle", pointwise(off_zero), "fhc", "real", pointwise=True, ulps=4),
     binary("rsub", real, real, "ifhc", method=False, inplace=False,
            extra=[S(real(2, 3), real(3), alpha=2)]),
+    curve("i0", domain(-4, 4), "bifh", ulps=2),
+    *(curve("special_" + n, domain(-4, 4), "bifh", ulps=2, path="special." + n, method=False)
+      for n in ("i0e", "i1", "i1e")),
+    binary("ldexp", real, domain(-4, 4), "bifc", out="float", ulps=4, scalars=()),
     curve("sinc", off_zero, "bifh", ulps=16, terms=1),
     curve("deg2rad", real, "bifh", ulps=2), curve("rad2deg", real, "bifh", ulps=2),
     Op(

@@ -203,3 +203,35 @@ def test_python_values_come_back() -> None:
             (RuntimeError, ValueError, TypeError), match=r"(?i)element|ambiguous|one"
         ):
             call(ad.ones(2))
+
+
+def test_things_that_are_no_numbers_raise_by_whether_a_dtype_was_given() -> None:
+    for bad in (None, {1: 2}, object(), [None]):
+        with pytest.raises(RuntimeError, match="Could not infer dtype of"):
+            ad.tensor(bad)
+        with pytest.raises(TypeError, match="must be real number, not"):
+            ad.tensor(bad, dtype=ad.float32)
+        with pytest.raises(TypeError, match="object cannot be interpreted as an integer"):
+            ad.tensor(bad, dtype=ad.int64)
+
+
+def test_old_constructors_take_numpy_sizes_and_refuse_other_devices() -> None:
+    assert ad.FloatTensor(np.int8(3)).shape == (3,)
+    assert ad.Tensor(np.zeros((0, 3))).shape == (0, 3)
+    assert ad.Tensor(np.ones((2, 3)).T).stride() == (1, 3)
+    with pytest.raises(TypeError, match=r"data must be a sequence \(got dict\)"):
+        ad.FloatTensor({1: 2})
+    for call in (lambda d: ad.Tensor(2, device=d), lambda d: ad.FloatTensor([1.0], device=d)):
+        assert call("cpu").dtype == ad.float32
+        with pytest.raises(RuntimeError, match="computes on the CPU only"):
+            call("cuda")
+
+
+@pytest.mark.parametrize(
+    ("end", "dtype"),
+    [(300, ad.uint8), (1e30, ad.int32), (float("inf"), ad.int64), (1e6, ad.float16)],
+)
+def test_spaced_numbers_must_fit_their_dtype(end: float, dtype: ad.dtype) -> None:
+    for spaced in (ad.linspace, ad.logspace):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            spaced(0, end, 3, dtype=dtype)

@@ -443,3 +443,49 @@ def test_functions_are_mapped_over_elements() -> None:
 def test_reversed_turns_the_first_axis_only() -> None:
     assert reversed(ad.arange(4).view(2, 2)).tolist() == [[2, 3], [0, 1]]
     assert reversed(ad.tensor(3)).item() == 3
+
+
+def test_subclasses_stay_what_they_are_through_casts_and_views() -> None:
+    class Mine(ad.Tensor):
+        pass
+
+    x = ad.ones(2, 2).as_subclass(Mine)
+    made = {
+        "detach": x.detach(), "to": x.to(ad.float64), "double": x.double(), "half": x.half(),
+        "T": x.T, "mT": x.mT, "data": x.data,
+    }  # fmt: skip
+    assert {name: type(t) for name, t in made.items()} == dict.fromkeys(made, Mine)
+    assert made["double"].dtype == ad.float64 and made["half"].dtype == ad.float16
+    parameter = ad.nn.Parameter(ad.ones(2, 2))
+    assert type(parameter.detach()) is type(parameter.T) is type(parameter.data) is ad.Tensor
+
+
+def test_methods_ask_a_class_that_wants_to_be_asked() -> None:
+    asked = []
+
+    class Asking(ad.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            asked.append((func.__name__, len(args), sorted(kwargs or {})))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = ad.ones(2).as_subclass(Asking)
+    x.to(ad.float64, copy=True)
+    x.detach()
+    _ = x.T
+    assert asked == [("to", 2, ["copy"]), ("detach", 1, []), ("__get__", 1, [])]
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+def test_one_element_is_needed_for_a_python_number(convert: Any) -> None:
+    for size in (0, 2):
+        with pytest.raises(ValueError, match="only one element tensors can be converted"):
+            convert(ad.zeros(size))
+
+
+def test_complex_elements_without_imaginary_part_are_numbers() -> None:
+    assert int(ad.tensor(3 + 0j)) == 3 and float(ad.tensor(2.5 + 0j)) == 2.5
+    with pytest.raises(RuntimeError, match="to type int64_t without overflow: it is complex"):
+        int(ad.tensor(1 + 1j))

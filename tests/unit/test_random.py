@@ -296,3 +296,27 @@ def test_a_fork_leaves_the_stream_where_it_was() -> None:
     first = ad.rand(2).tolist()
     ad.manual_seed(2)
     assert ad.rand(2).tolist() == first
+
+
+LAYOUTS: dict[str, Callable[[Any, int], Any]] = {
+    "transposed": lambda m, n: m.zeros(n, 3).t(),
+    "in a wider matrix": lambda m, n: m.zeros(n, 5)[:, 1:4].t(),
+    "every other": lambda m, n: m.zeros(2 * n)[::2],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n", [3, 6, 17])
+def test_out_is_filled_in_the_order_of_its_memory(layout: str, n: int) -> None:
+    torch = pytest.importorskip("torch")
+
+    def drawn_into(m: Any) -> list[Any]:
+        m.manual_seed(4)
+        first, second, third = (LAYOUTS[layout](m, n) for _ in range(3))
+        m.rand(first.shape, out=first)
+        m.randn(second.shape, out=second)
+        m.randint(0, 9, third.shape, out=third)
+        return [first, second, third, m.rand(2)]
+
+    for got, want in zip(drawn_into(ad), drawn_into(torch), strict=True):
+        assert_two_ulp(got, want.numpy())

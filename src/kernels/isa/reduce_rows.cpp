@@ -81,6 +81,12 @@ struct Squared {
     return x * x;
   }
 };
+struct Centred {
+  template <class V, class S>
+  ADJOINT_INLINE V map(V x, S centre) {
+    return x - centre;
+  }
+};
 struct CentredSquare {
   template <class V, class S>
   ADJOINT_INLINE V map(V x, S centre) {
@@ -186,12 +192,16 @@ void row(const void* data, int64_t count, void* out, const void* centre_at) {
 template <class V, class Op, class Map, int Rows, class T>
 ADJOINT_INLINE void join_rows(const T* p, int64_t step, int64_t j, T* acc, const T* centre) {
   V c{}, total, x[Rows];
-  if constexpr (std::is_same_v<Map, CentredSquare>) std::memcpy(&c, centre + j, sizeof c);
+  constexpr bool square = std::is_same_v<Map, CentredSquare>;
+  constexpr bool centred = square || std::is_same_v<Map, Centred>;
+  if constexpr (centred) std::memcpy(&c, centre + j, sizeof c);
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
     std::memcpy(&x[r], p + r * step + j, sizeof(V));
-    if constexpr (std::is_same_v<Map, CentredSquare>)
+    if constexpr (square)
       x[r] = (x[r] - c) * (x[r] - c);
+    else if constexpr (centred)
+      x[r] = x[r] - c;
     else
       x[r] = Map::map(x[r], T(0));
   }
@@ -299,6 +309,7 @@ constexpr Table make_table() {
   auto mapped = [&]<class T>(DType d, T) {
     t.loop[SumAbs][at(d)] = all_three<T, Add, Magnitude>();
     t.loop[SumSquare][at(d)] = all_three<T, Add, Squared>();
+    t.loop[SumCentred][at(d)] = all_three<T, Add, Centred>();
     t.loop[SumCentredSquare][at(d)] = all_three<T, Add, CentredSquare>();
     t.loop[NanSum][at(d)] = all_three<T, Add, WithoutNan>();
   };

@@ -1,0 +1,9 @@
+"""What scripts ask about, and set on, backends that adjoint does not have: answered, and kept."""
+
+from __future__ import annotations
+
+from . import cuda as cuda
+from . import cudnn as cudnn
+from . import mps as mps
+
+__all__ = ["cuda", "cudnn", "mps"]

@@ -1,0 +1,70 @@
+"""`grad_fn` prints as in PyTorch: the name of the last node of every op and sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from tests.ops.samples import OPS
+from tests.ops.spec import Sample, outputs, to_library
+
+torch: Any = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+# Made of other steps here than in PyTorch: the last one has another name.
+OTHER_STEPS = {
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "broadcast_tensors", "celu"),
+    *("combinations", "conj_physical", "cross", "cross_entropy", "cumulative_trapezoid", "diag"),
+    *("diff", "dist", "einsum", "fill", "glu", "hardshrink", "inner", "kron", "nanquantile"),
+    *("nll_loss", "polar", "quantile", "renorm", "renorm_largest", "smooth_l1_loss", "softshrink"),
+    *("sort", "std_mean", "sum_to_size", "tensordot", "trapezoid", "vander", "var_mean", "vdot"),
+}
+# Without a derivative in PyTorch, or with one that is refused at backward.
+WITHOUT = {
+    *("floor_divide", "heaviside", "nextafter", "scatter_scalar"),
+    *("allclose", "equal", "unique", "unique_consecutive", "unique_rows"),
+}
+
+
+def names(library: Any, function: Any, sample: Sample, dtype: str) -> Any:
+    def leaf(value: Any) -> Any:
+        tensor = to_library(value, library, dtype)
+        real = isinstance(tensor, library.Tensor) and tensor.is_floating_point()
+        return tensor.requires_grad_() if real else tensor
+
+    given = sample.map(leaf)
+    found = [t.grad_fn for t in outputs(function(*given.args, **given.kwargs))]
+    return [node and node.name() for node in found]
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if n not in OTHER_STEPS | WITHOUT])
+def test_last_node_has_the_name_it_has_in_torch(name: str) -> None:
+    op = OPS[name]
+    if "f" not in op.dtypes:
+        pytest.skip("no gradients")
+    for sample in op.samples:
+        drawn = sample.draw("float32", name)
+        want, got = (names(m, op.function(m), drawn, "float32") for m in (torch, ad))
+        assert got == want, f"{name}({sample})"
+
+
+PRODUCTS = [
+    ((4,), (4,)), ((4,), (4, 5)), ((4,), (2, 4, 5)), ((3, 4), (4,)), ((3, 4), (4, 5)),
+    ((2, 3, 4), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((3, 1, 3, 4), (2, 4, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), PRODUCTS)
+def test_products_end_in_the_same_step(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    ends = [(m.rand(left, requires_grad=True) @ m.rand(right)).grad_fn.name() for m in (torch, ad)]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_layers_end_in_the_same_step(shape: tuple[int, ...], bias: bool) -> None:
+    ends = [m.nn.Linear(4, 5, bias=bias)(m.rand(shape)).grad_fn.name() for m in (torch, ad)]
+    assert ends[0] == ends[1]
