@@ -4,6 +4,7 @@
 #include "../ops/tangents.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
+#include "../tensor/geometry.h"
 #include "python.h"
 #include "subclass.h"
 
@@ -58,13 +59,8 @@ PyGetSetDef attributes[] = {
 // ---------------------------------------------------------------------------------
 // `seen`, a view of `t` with its history, becomes what `t` itself is.
 PyObject* become(const Tensor& t, const Tensor& seen) {
-  if (seen.ndim() > kInlineDims || t.ndim() > kInlineDims)
-    not_implemented("another shape in place for more than ", kInlineDims, " axes");
-  t->ndim = seen->ndim;
-  t->numel = seen->numel;
   t->data = seen->data;
-  std::copy_n(seen->dims, 2 * kInlineDims, t->dims);
-  t.set(kContiguous, seen.contiguous());
+  set_geometry(t.get(), seen.shape(), seen.strides());
   bool current = !stale_view(t.get());
   bump_version(t);
   if (seen->grad_fn) set_history(t, seen->grad_fn, seen->output_nr);

@@ -6,6 +6,7 @@
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/fresh.h"
+#include "../tensor/geometry.h"
 #include "indexing.h"
 #include "subclass.h"
 
@@ -244,18 +245,13 @@ int set_data(PyObject* o, PyObject* v, void*) {
           from.dtype());
     }
     Tensor fresh = alias(from);
-    if (fresh->shape != fresh->dims || t->shape != t->dims)
-      not_implemented("assigning .data with more than six axes");
     // Whoever saved this tensor has to notice, whatever the versions of the two memories are.
     fresh->storage->version = std::max(fresh->storage->version, t->storage->version) + 1;
     fresh->storage->changed = SourceLine::here();
     std::swap(t->storage, fresh->storage);
     std::swap(t->data, fresh->data);
-    t->ndim = fresh->ndim;
     t->dtype = fresh->dtype;
-    t->numel = fresh->numel;
-    std::copy_n(fresh->dims, 2 * kInlineDims, t->dims);
-    t.set(kContiguous, fresh.contiguous());
+    set_geometry(t.get(), fresh.shape(), fresh.strides());
     return 0;
   });
 }

@@ -4,6 +4,7 @@
 #include "../engine/anomaly.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "../tensor/geometry.h"
 #include "batched.h"
 #include "cuts.h"
 #include "direct.h"
@@ -234,7 +235,12 @@ void write_out(const Tensor& out, const Tensor& value, const char* op_name) {
     runtime_error("result type ", value.dtype(), " can't be cast to the desired output type ",
                   out.dtype(), " (in ", op_name, ")");
   }
-  if (!(value.shape() == out.shape())) resize(out, value.shape());
+  if (!(value.shape() == out.shape())) {
+    resize(out, value.shape());
+    // A new place for the result lies in memory as the result does.
+    if (!value.contiguous() && is_dense(value.shape(), value.strides()))
+      set_geometry(out.get(), value.shape(), value.strides());
+  }
   copy_into(out, value);
   bump_version(out);
 }

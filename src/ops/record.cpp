@@ -3,6 +3,7 @@
 
 #include "../graph/saved.h"
 #include "../graph/view.h"
+#include "../tensor/geometry.h"
 #include "cuts.h"
 
 namespace adjoint {
@@ -168,8 +169,6 @@ Tensor op_clone(const Tensor& t) {
 
 void resize(const Tensor& out, Span shape) {
   int64_t n = checked_numel(shape, out.itemsize());
-  if (shape.n > kInlineDims && shape.n > out.ndim())
-    not_implemented("resize to more than ", kInlineDims, " axes");
   size_t bytes = n * out.itemsize();
   size_t room = out->storage->bytes - (out->data - static_cast<char*>(out->storage->data));
   if (bytes > room) {
@@ -178,12 +177,7 @@ void resize(const Tensor& out, Span shape) {
     drop(std::exchange(out->storage, fresh));
     out->data = static_cast<char*>(fresh->data);
   }
-  out->ndim = static_cast<uint8_t>(shape.n);
-  Dims strides = contiguous_strides(shape);
-  std::copy_n(shape.p, shape.n, out->shape);
-  std::copy_n(strides.data(), shape.n, out->strides);
-  out->numel = n;
-  out.set(kContiguous);
+  set_geometry(out.get(), shape, contiguous_strides(shape));
 }
 
 }  // namespace adjoint
