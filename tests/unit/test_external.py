@@ -765,3 +765,19 @@ def test_inputs_in_any_memory_order(derivative: str) -> None:
         sine(u).sum().backward()
         close(u.grad, ad.cos(x), 1e-6)
         close(ad.func.jvp(sine, (x,), (x,))[1], ad.cos(x) * x, 1e-6)
+
+
+@pytest.mark.parametrize("v", [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)])
+def test_a_corner_of_the_bounds_has_derivatives_in_every_direction(v: Any) -> None:
+    def inside(x: Any) -> Any:
+        assert (x >= 0).all() and (x <= 1).all()
+        return np.exp(x) * x[::-1]
+
+    f, x, d = ad.external(inside, bounds=(0, 1)), leaf(0.0, 1.0).detach(), leaf(*v).detach()
+
+    def known(x: Any) -> Any:
+        return ad.exp(x) * x.flip(0)
+
+    close(ad.func.jvp(f, (x,), (d,))[1], ad.func.jvp(known, (x,), (d,))[1], 1e-8)
+    second = [ad.autograd.functional.hvp(lambda x, g=g: g(x).sum(), x, d)[1] for g in (f, known)]
+    close(*second, 2e-3)

@@ -16,7 +16,9 @@ from adjoint.autograd._gradcheck.projection import OUTPUT_SEED, draw
 from adjoint.autograd._structures import argument_names as forward_names
 from adjoint.autograd.function import Function
 from adjoint.external._arguments import Static, name_of
+from adjoint.external._external import External
 
+from ._bounds import keep_within
 from ._report import CheckError, CheckReport
 from ._run import examine
 from ._subject import Subject, second_subject, tensors_of
@@ -31,6 +33,7 @@ def check(
     tolerance: float | None = None,
     dtype: _core.dtype | None = None,
     seed: int = 0,
+    bounds: Any = None,
     plot: str | Path | None = None,
     name: str | None = None,
 ) -> CheckReport:
@@ -57,6 +60,10 @@ def check(
         Check copies of the inputs in this dtype, float64 for instance.
     seed
         Of the random directions. The random stream of the caller is left alone.
+    bounds
+        Where the function may be evaluated: (low, high), with None for no bound, or a dict of such
+        pairs by argument or path; at a bound differences are taken on the inner side. Default:
+        those of an external that is checked.
     plot
         A file for the plots (PNG).
     name
@@ -88,6 +95,7 @@ def check(
         raise ValueError(f"check(): tolerance= is a relative error, 0 to 1; got {tolerance!r}")
     function, arguments, names = _with_parameters(f, x)
     subject = Subject(function, _prepared(arguments, dtype), names)
+    keep_within(subject, f.bounds if bounds is None and isinstance(f, External) else bounds)
     subject.second = order == 2
     unit = subject.unit
     # Keyed to what differences can tell in this dtype, as gradcheck's are.

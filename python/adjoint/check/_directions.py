@@ -43,6 +43,8 @@ def combinations(subject: Subject, direction: Vector, seed: int) -> list[tuple[i
     _, left = subject.near(subject.at - t * direction)
     with np.errstate(all="ignore"):
         change = np.abs(right - left) / (2 * t)
+        one_sided = np.fmax(np.abs(right - subject.value), np.abs(left - subject.value)) / t
+        change = np.where(np.isnan(change), one_sided, change)
     for k in range(len(subject.outputs)):
         part = subject.y.part(k)
         plain = draw(subject.y.sizes[k], OUTPUT_SEED + 1000 * seed + k)

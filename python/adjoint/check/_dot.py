@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +36,9 @@ def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, s
     subject = search.subject
     if not subject.differentiable:
         return None, "not made: no output has a history"
-    if not subject.uses_arguments_only(subject.at + 2.0**-10 * direction):
+    points = (subject.at + 2.0**-level * direction for level in (10, 20, 30))
+    point = next((p for p in points if subject.inside(p)), subject.at)
+    if not subject.uses_arguments_only(point):
         return None, (
             "not made: the function reaches an input by another way than its arguments, where "
             "forward mode does not see it"
@@ -42,14 +47,32 @@ def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, s
     try:
         pushed = subject.push(direction)
     except Exception as error:  # whatever a function without a jvp raises
-        first = str(error).strip().partition("\n")[0]
-        return None, f"not made: forward mode is not available ({type(error).__name__}: {first})"
+        words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        if _in_a_jvp(error):
+            backward = dot(search.weights[0].gradient, direction)
+            note = f"the jvp fails: {words}"
+            return DotProduct(math.nan, backward, math.nan, "wrong", [], note), ""
+        return None, f"not made: forward mode is not available ({words})"
     results = [_test(search, w, direction, pushed) for w in range(len(search.weights))]
     rank = {"wrong": 2, "approximate": 1, "right": 0}
     worst = max(results, key=lambda r: (rank[r.status], r.relative))
     derived = "" if worst.status == "wrong" else _derived(subject)
     # That a rule agrees with itself is no test; what else there is in the function passed.
     return (None, f"not made: {derived}") if derived else (worst, "")
+
+
+def _in_a_jvp(error: Exception) -> bool:
+    """Whether a jvp that somebody wrote raised this, or returned what cannot be a tangent."""
+    if isinstance(error, NotImplementedError):
+        return False
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    written = any(code.co_name == "jvp" and not _is_ours(code.co_filename) for code in frames)
+    given = any(code.co_name == "_given_jvp" and _is_ours(code.co_filename) for code in frames)
+    return written or given or ".jvp returned a" in str(error)
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(Path(__file__).parents[1])
 
 
 def _derived(subject: Subject) -> str:

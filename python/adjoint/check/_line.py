@@ -215,6 +215,36 @@ class Line:
             level += -3 if here is not None and here.doubt < 4 * grain else 3
         return best
 
+    def unresolved(self, w: int, found: Estimate) -> bool:
+        """Whether what contradicts the derivative may be no slope of the function at all.
+
+        Values that scatter as much as they change at all may be noise, or a wave that is shorter
+        than the steps, and then differences say nothing; but a function that is constant near by
+        is neither. A wave is certain if the smallest steps agree with the derivative. And a small
+        error that the smallest steps see, where larger ones agreed, is the rounding of something
+        inside of the function.
+        """
+        samples, said, error = self.sweep(), abs(self._along[w]), abs(found.error)
+        if not any(s.plus[w] != 0 or s.minus[w] != 0 for s in samples[-3:]):
+            return False
+        if float(self.noise[w]) >= 0.1 * _spread(samples, w):
+            return True
+        side = self._side(w)
+        if error > 0.5 * said:
+            last = range(max(found.level, self.last - 2) + 1, self.last + 1)
+            return len(last) == 2 and self._agrees(last, w, side, 0.3 * said)
+        late = error <= 1e-2 * said and found.level > 0.8 * self.last
+        return late and self._agrees(range(LARGEST, found.level), w, side, 0.3 * error, 3)
+
+    def _agrees(self, levels: range, w: int, side: int, error: float, run: int = 2) -> bool:
+        """Whether so many steps in a row see no larger error."""
+        seen = 0
+        for level in levels:
+            seen = seen + 1 if abs(self.errors(level, w, side)) <= error else 0
+            if seen == run:
+                return True
+        return False
+
     # --- shape ----------------------------------------------------------------------------------
 
     def shape(self, w: int) -> Shape:

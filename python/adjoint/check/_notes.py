@@ -10,7 +10,12 @@ from ._results import Element, Part
 from ._search import SURE, Search
 from ._subject import Subject
 
-__all__ = ["jump_note", "notes"]
+__all__ = ["UNRESOLVED", "jump_note", "notes"]
+
+UNRESOLVED = (
+    "by its derivative the function changes faster than differences can follow: a wave shorter "
+    "than the steps, or noise. Check it in float64, or with inputs for which it varies less"
+)
 
 
 def notes(

@@ -12,11 +12,12 @@ import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector, unchanged
 
+from ._bounds import towards_the_inside
 from ._cause import likely_cause
 from ._directions import combinations, scales, signs
 from ._dot import dot_product, symmetry
 from ._line import Estimate, Line, Shape
-from ._notes import jump_note, notes
+from ._notes import UNRESOLVED, jump_note, notes
 from ._results import Element, InputResult, Part
 from ._search import FEW, SURE, Search
 from ._subject import Indices, Subject, dot
@@ -88,7 +89,7 @@ class _Examination:
         self.seed = seed
         self.elements: list[Element] = []
         scale = scales(subject)
-        self.signs = signs(subject, seed)
+        self.signs = towards_the_inside(subject, signs(subject, seed), scale[-1])
         weights = [
             subject.weight(k, v) for k, v in combinations(subject, self.signs * scale[0], seed)
         ]
@@ -229,12 +230,16 @@ class _Examination:
             states = [self._state(w, chosen, several) for w in range(len(self.search.weights))]
             item.relative = max((s[1] for s in states), default=0.0)
             item.doubt = max((s[2] for s in states), default=0.0)
+            hidden = any(s[0] == "unresolved" for s in states)
+            hidden |= any(inside.start <= i < inside.stop for i in self.search.unresolved)
+            if hidden:
+                self.part.notes.append(UNRESOLVED)
             if item.wrong or any(s[0] == "wrong" for s in states):
                 item.status = "wrong"
                 item.cause = likely_cause(self.subject, k, item, self._numbers(k))
             elif k not in self.subject.findings.reached and self._unused(chosen):
                 item.status = "unused"
-            elif self._undecided(states):
+            elif hidden or self._undecided(states):
                 item.status = "undecided"
 
     def _worst_of(self, inside: slice) -> list[Element]:
@@ -265,8 +270,10 @@ class _Examination:
             if nothing and abs(best.error) <= SURE * best.doubt:
                 size = norm = 0.0
             # Long steps may be too long for small elements: they do not overrule short ones.
-            if status != "right" and self._confirmed(direction, w, norm, best):
-                return "wrong", abs(best.error) / size, best.doubt / size
+            if status != "right" and self.search.wrong(best, w, norm):
+                judged = self._confirmed(direction, w, norm, best)
+                if judged:
+                    return judged, abs(best.error) / size, best.doubt / size
             shown = max(size, 1e-6 * largest)  # a tiny derivative beside large ones is no worry
             if size == 0 or best.doubt / shown < doubt:
                 relative, doubt = (
@@ -281,19 +288,21 @@ class _Examination:
         direction = self.search.signs * scale
         return max(self.search.size(weight, direction) for weight in self.search.weights)
 
-    def _confirmed(self, direction: Vector, w: int, norm: float, best: Estimate) -> bool:
-        """Whether a whole input is wrong, by all steps, and no kink or jump explains it."""
-        if not self.search.wrong(best, w, norm):
-            return False
+    def _confirmed(self, direction: Vector, w: int, norm: float, best: Estimate) -> str:
+        """Whether a whole input is "wrong", by all steps, and no kink or jump explains it.
+
+        "unresolved" if steps cannot tell; else an empty string.
+        """
         line = Line(self.subject, direction, [self.search.weights[w]])
         whole, shape = line.estimate(0) or best, line.shape(0)
         if not self.search.wrong(whole, w, norm):
-            return False
+            return ""
         if shape.kind == "jump":
             self.part.notes.append(jump_note(shape))
-            return False
-        kink = shape.kind == "kink"
-        return not (kink and abs(whole.error) <= 0.55 * shape.amount + SURE * whole.doubt)
+            return ""
+        if shape.kind == "kink" and abs(whole.error) <= 0.55 * shape.amount + SURE * whole.doubt:
+            return ""
+        return "unresolved" if line.unresolved(0, whole) else "wrong"
 
     def _unused(self, chosen: Indices) -> bool:
         return all(

@@ -47,6 +47,7 @@ class Search:
         self.signs = signs
         self.noise: Vector = np.zeros(len(weights))
         self.level = 12
+        self.unresolved: set[int] = set()  # elements whose derivative no step can show
 
     # --- measuring ------------------------------------------------------------------------------
 
@@ -144,6 +145,9 @@ class Search:
         elif shape.kind == "jump":
             kind, slopes = "jump", (shape.left, shape.right)
         elif not self.wrong(estimate, w, 0.0):
+            return None
+        elif line.unresolved(0, estimate):
+            self.unresolved.add(i)
             return None
         return Element(
             place=self.subject.x.label(i),

@@ -112,6 +112,8 @@ class Subject(Problem):
         names: Sequence[str],
         keep_all: bool = False,
     ) -> None:
+        self.low: Any
+        self.high: Any
         self.argument_names = list(names)
         self.keep_all = keep_all  # outputs without a history too: their derivative is zero
         self.evaluations = 0
@@ -128,6 +130,7 @@ class Subject(Problem):
         dtypes = [item.tensor.dtype for item in (*self.inputs, *self.outputs)]
         self.dtype = max(dtypes, key=lambda d: finfo(d).eps)
         self.unit = float(finfo(self.dtype).eps)
+        self.low, self.high = -np.inf, np.inf  # or vectors: see _bounds.py
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -205,9 +208,26 @@ class Subject(Problem):
         with no_grad():
             return self.y.join(self.values())
 
+    def inside(self, point: Vector) -> bool:
+        """Whether a point, as the dtypes hold it, is within the bounds."""
+        if isinstance(self.low, float):
+            return True
+        held = self.x.join(
+            [
+                to_vector(to_tensor(point[self.x.part(k)], item.tensor.detach()))
+                for k, item in enumerate(self.inputs)
+            ]
+        )
+        return bool(((held >= self.low) & (held <= self.high)).all())
+
     def near(self, point: Vector) -> tuple[Vector, Vector]:
-        """The point that the dtypes can hold, and the outputs there; NaN where it raises."""
+        """The point that the dtypes can hold, and the outputs there.
+
+        NaN where the function raises, and outside of the bounds, where it is not evaluated.
+        """
         reached = self.at.copy()
+        if not self.inside(point):
+            return reached, np.full(self.y.size, np.nan)
         self.evaluations += 1
         with contextlib.ExitStack() as stack, np.errstate(all="ignore"):
             for k, item in enumerate(self.inputs):
@@ -349,6 +369,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     result.outputs = [
         Named(item.tensor, names[n]) for item, n in zip(result.outputs, result.kept, strict=True)
     ]
+    result.low, result.high = subject.low, subject.high
     result.without_history = []
     result.y = Coordinates(result.outputs)
     return result

@@ -114,6 +114,9 @@ def _dot(text: Text, dot: DotProduct) -> None:
     word = {"right": "right", "wrong": "WRONG", "approximate": "right"}[dot.status]
     text.append(f"\n  {dot.title:<18} ")
     text.append(word, _STYLE["wrong" if dot.status == "wrong" else "right"])
+    if dot.forward != dot.forward and dot.note:  # there is no number to show
+        text.append(f": {dot.note}")
+        return
     names = ("u·Hv", "v·Hu") if dot.title.startswith("Hessian") else ("forward", "backward")
     text.append(
         f": {names[0]} {dot.forward:.10g}, {names[1]} {dot.reverse:.10g}, "

@@ -54,6 +54,12 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("--dtype", default="float64", help="of the inputs (default float64)")
     parser.add_argument("--order", type=int, choices=(1, 2), default=2, help="of the derivative")
     parser.add_argument("--tolerance", type=_fraction, help="the relative error that is wrong")
+    parser.add_argument(
+        "--bounds",
+        type=_pair,
+        metavar="LOW,HIGH",
+        help="never evaluate outside; one side may be left empty (--bounds=0, for none above)",
+    )
     parser.add_argument("--plot", metavar="FILE", help="write the plots into a PNG file")
     parser.add_argument("--no-plot", action="store_true", help="no plots in the terminal")
     parser.set_defaults(execute=execute)
@@ -64,6 +70,14 @@ def _fraction(text: str) -> float:
     if not 0 < number < 1:
         raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text}")
     return number
+
+
+def _pair(text: str) -> tuple[float | None, float | None]:
+    try:
+        low, high = (float(part) if part.strip() else None for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be LOW,HIGH such as 0,1; got {text!r}") from None
+    return low, high
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -85,7 +99,13 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
     name = a.function.rpartition(":")[2]
     try:
         report = adjoint.check(
-            function, *inputs, order=a.order, tolerance=a.tolerance, seed=a.seed, name=name
+            function,
+            *inputs,
+            order=a.order,
+            tolerance=a.tolerance,
+            seed=a.seed,
+            bounds=a.bounds,
+            name=name,
         )
     except KeyboardInterrupt:
         return 130

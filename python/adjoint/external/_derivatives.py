@@ -17,7 +17,7 @@ from adjoint._core import Tensor
 
 from ._arguments import Arguments, as_array
 from ._coordinates import Coordinates
-from ._differences import direction_steps, directional
+from ._differences import direction_steps, directional, with_room
 from ._elementwise import quick_slopes
 from ._errors import ExternalError
 from ._jacobian import Dense, Jacobian, from_user
@@ -295,10 +295,17 @@ class Derivatives:
         steps = Steps(self.point, external.step, external.scale, external.bounds, None)
         steps.noise = jacobian_error(external, self.steps().noise)
         steps.given[:] = np.nan  # the step of a first difference is too small for a second one
-        a, b = direction_steps(steps, direction, 2)
-        ends = [of(self.moved(direction, t, steps)) for t in (a, b)]
-        wa, wb, w0 = (float(x) for x in slope(np.float64(0), np.float64(a), np.float64(b)))
-        return wa * ends[0] + wb * ends[1] + (w0 * of(self) if w0 else 0.0)
+        found = np.zeros(size)
+        for part in with_room(steps, direction):
+            a, b = direction_steps(steps, part, 2)
+            if a == 0:
+                raise ValueError(
+                    f"the bounds of {external.name} leave no room to step along the direction"
+                )
+            ends = [of(self.moved(part, t, steps)) for t in (a, b)]
+            wa, wb, w0 = (float(x) for x in slope(np.float64(0), np.float64(a), np.float64(b)))
+            found = found + wa * ends[0] + wb * ends[1] + (w0 * of(self) if w0 else 0.0)
+        return found
 
     def moved(self, direction: Any, t: float, steps: Steps) -> Derivatives:
         """The derivatives at another input."""

@@ -16,7 +16,7 @@ from ._jacobian import Dense
 from ._problem import Problem
 from ._steps import Steps, slope
 
-__all__ = ["central", "direction_steps", "directional", "forward"]
+__all__ = ["central", "direction_steps", "directional", "forward", "with_room"]
 
 
 def forward(problem: Problem, steps: Steps) -> Dense:
@@ -50,21 +50,45 @@ def central(problem: Problem, steps: Steps) -> Dense:
     return Dense(matrix)
 
 
+def _room(steps: Steps, v: Any) -> tuple[Any, Any]:
+    """How far each coordinate can go along ``v`` and against it, in multiples of ``v``."""
+    x, length = steps.problem.x, np.abs(v)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up, down = (steps.high - x) / length, (x - steps.low) / length
+    return np.where(v > 0, up, down), np.where(v > 0, down, up)
+
+
+def _size(steps: Steps, v: Any, order: int) -> float:
+    used = v != 0
+    sizes = steps.sizes(order)[used] / np.abs(v[used])
+    # One input that happens to be near zero must not shorten the step of all.
+    return float(min(np.exp(np.mean(np.log(sizes))), 1e3 * np.min(sizes)))
+
+
+def with_room(steps: Steps, v: Any) -> list[Any]:
+    """Directions that add up to ``v``, each of which can be gone along, or against.
+
+    In a corner of the bounds ``v`` itself may lead outside both ways.
+    """
+    used = v != 0
+    if not used.any():
+        return []
+    ahead, back = _room(steps, v)
+    size = 0.3 * _size(steps, v, 2)
+    if max(np.min(ahead[used]), np.min(back[used])) >= 2 * size:
+        return [v]
+    forwards = ahead >= back
+    parts = [np.where(forwards, v, 0.0), np.where(forwards, 0.0, v)]
+    return [part for part in parts if part.any()]
+
+
 def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
     """How far to go along ``v`` forwards and backwards (negative); inside the bounds."""
     used = v != 0
     if not used.any():
         return 1.0, -1.0
-    sizes = steps.sizes(order)[used] / np.abs(v[used])
-    # One input that happens to be near zero must not shorten the step of all.
-    size = float(min(np.exp(np.mean(np.log(sizes))), 1e3 * np.min(sizes)))
-    x, high, low = steps.problem.x[used], steps.high[used], steps.low[used]
-    towards, away = (
-        np.where(v[used] > 0, high - x, x - low),
-        np.where(v[used] > 0, x - low, high - x),
-    )
-    ahead = float(np.min(towards / np.abs(v[used])))
-    back = float(np.min(away / np.abs(v[used])))
+    size = _size(steps, v, order)
+    ahead, back = (float(np.min(room[used])) for room in _room(steps, v))
     if min(ahead, back) >= size:
         return size, -size
     if min(ahead, back) > 0.3 * size:
@@ -76,9 +100,14 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
 
 
 def directional(problem: Problem, steps: Steps, v: Any) -> Any:
-    """The derivative along ``v`` by central differences: two evaluations."""
-    if not v.any():
-        return np.zeros(problem.outputs.size)
+    """The derivative along ``v`` by central differences: two evaluations, four in a corner."""
+    found = np.zeros(problem.outputs.size)
+    for part in with_room(steps, v):
+        found = found + _along(problem, steps, part)
+    return found
+
+
+def _along(problem: Problem, steps: Steps, v: Any) -> Any:
     a, b = direction_steps(steps, v, 2)
     if a == 0:
         raise ValueError(f"the bounds of {problem.name} leave no room to step along the direction")
