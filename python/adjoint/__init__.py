@@ -26,8 +26,10 @@ from ._constants import inf as inf  # noqa: E402
 from ._constants import nan as nan  # noqa: E402
 from ._constants import newaxis as newaxis  # noqa: E402
 from ._constants import pi as pi  # noqa: E402
+from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
+from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
 from ._creation import as_tensor as as_tensor  # noqa: E402
 from ._creation import asarray as asarray  # noqa: E402
 from ._creation import cartesian_prod as cartesian_prod  # noqa: E402

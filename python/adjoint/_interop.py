@@ -133,6 +133,7 @@ def _attributes(self: Tensor) -> dict[str, Any]:
 
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Pickle the values, not the history."""
+    self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
     plain = self.detach()
     arguments = (
         type(self),
@@ -276,6 +277,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory behind the tensor, as bytes."""
     from adjoint._storage import UntypedStorage
 
+    self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
     return UntypedStorage(self)
 
 
@@ -283,6 +285,7 @@ def storage(self: Tensor) -> TypedStorage:
     """The memory behind the tensor, as elements."""
     from adjoint._storage import TypedStorage
 
+    self.data_ptr()
     return TypedStorage(self)
 
 

@@ -313,6 +313,8 @@ PyObject* storage_offset(PyObject* o, PyObject*) {
   return PyLong_FromLongLong(self_of(o).offset());
 }
 PyObject* data_ptr(PyObject* o, PyObject*) {
+  if (batch_of(as_tensor(o)))
+    return guard([]() -> PyObject* { refuse_reading_batched("reading the memory of"); });
   return PyLong_FromVoidPtr(as_tensor(o)->numel ? as_tensor(o)->data : nullptr);
 }
 PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {

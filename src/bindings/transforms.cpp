@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "../graph/hidden.h"
+#include "../graph/view.h"
 #include "../ops/batched.h"
 #include "../ops/tangents.h"
 #include "python.h"
@@ -46,6 +47,21 @@ PyObject* variable(PyObject*, PyObject* args) {
       leaf.set(kRequiresGrad);
       note_own_leaf(leaf.get());
       return leaf;
+    }));
+  });
+}
+
+// _argument(tensor): what a transform hands to a function that is not differentiated by it: the
+// same memory under another name, so that a history the function writes into it ends there.
+PyObject* argument(PyObject*, PyObject* o) {
+  return guard([&] {
+    Tensor t = tensor_of(o);
+    if (t.has(kSubclass) || Py_TYPE(o) != tensor_type || needs_grad(innermost(t).get()))
+      return to_python(t);
+    return to_python(map_innermost(t, [](const Tensor& inside) {
+      Tensor own = detached(inside);
+      own.set(kArgument);
+      return own;
     }));
   });
 }
@@ -198,6 +214,7 @@ PyObject* size_at(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"_detached", detach, METH_O, "The same value and tangents without history."},
+    {"_argument", argument, METH_O, "What a function may change in place."},
     {"_variable", variable, METH_VARARGS, "What a transform differentiates by."},
     {"_reaches_others", reaches_others, METH_VARARGS,
      "Whether a graph leads to leaves other than through given tensors."},

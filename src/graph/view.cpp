@@ -232,6 +232,7 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
 void refuse_captured(const Tensor& t, const char* what) {
   if (t->storage->born >= t_transform_depth) [[likely]]
     return;
+  if ((t->base ? t->base : t.get())->flags & kArgument) return;
   runtime_error(
       "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call "
       "in-place operation (",

@@ -13,6 +13,8 @@ namespace adjoint {
 // A view of such a view inherits this. kMultiView, kNoGradView and kFunctionView are others.
 inline constexpr Flag kInferenceView = static_cast<Flag>(512);  // made in inference mode
 inline constexpr uint16_t kCreation = kMultiView | kNoGradView | kFunctionView | kInferenceView;
+// An argument of a function that is differentiated by others: the function may change it in place.
+inline constexpr Flag kArgument = static_cast<Flag>(1024);
 
 // A view of `t` with the given geometry (offset in elements from the start of the storage).
 Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);

@@ -590,9 +590,12 @@ Value view_as_complex_rule(Call& c, const int*) {
 
 // How many there are depends on the values, so the samples would not fit together.
 Value dynamic_rule(Call& c, const int*) {
-  runtime_error("vmap: Attempted to vmap over aten::", c.op.name,
-                ", whose shape depends on the values: operators with a dynamic shape are not "
-                "supported. fix: use a form of fixed shape, such as where(condition, x, y)");
+  runtime_error(
+      "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
+      "over aten::",
+      c.op.name,
+      ", whose shape depends on the values. fix: use a form of fixed shape, such as "
+      "where(condition, x, y), or call it outside vmap");
 }
 
 Value masked_fill_rule(Call& c, const int* axes) {

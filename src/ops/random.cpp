@@ -365,8 +365,10 @@ static const Op& multinomial_ =
 // --- by parameters of each element ---------------------------------------------------------------
 namespace {
 
-[[noreturn]] Tensor no_gradient(const char* name) {
-  not_implemented("the derivative of ", name, " by its parameter");
+// How much each part of a Dirichlet sample moves with its own parameter, the others following.
+Tensor dirichlet_partials(C c) {
+  Tensor alpha = c.tensor(0);
+  return op<"_dirichlet_grad">(c.out(), alpha, op<"sum">(alpha, Dims{-1}, true));
 }
 Tensor floating(T t, const char* name) {
   if (!is_floating(t.dtype()))
@@ -430,8 +432,11 @@ static const Op& standard_gamma_ =
           });
           return out;
         })
-        .grad(0, nothing, [](T, C) -> Tensor { no_gradient("_standard_gamma"); })
-        .jvp([](C, const Tensor*) -> Value { no_gradient("_standard_gamma"); })
+        .grad(0, input(0) | output(),
+              [](T g, C c) { return g * op<"_standard_gamma_grad">(c.in(0), c.out()).tensor(); })
+        .jvp([](C c, const Tensor* t) -> Value {
+          return t[0] * op<"_standard_gamma_grad">(c.in(0), c.out()).tensor();
+        })
         .function_only()
         .no_out();
 
@@ -448,8 +453,15 @@ static const Op& sample_dirichlet_ =
           double tiny = wide ? 0x1p-1022 : 0x1p-126, epsilon = wide ? 0x1p-52 : 0x1p-23;
           return cast(op<"clamp">(parts / whole, tiny, 1 - epsilon), alpha.dtype());
         })
-        .grad(0, nothing, [](T, C) -> Tensor { no_gradient("_sample_dirichlet"); })
-        .jvp([](C, const Tensor*) -> Value { no_gradient("_sample_dirichlet"); })
+        .grad(0, input(0) | output(),
+              [](T g, C c) {
+                Tensor along = op<"sum">(c.out() * g, Dims{-1}, true);
+                return dirichlet_partials(c) * (g - along);
+              })
+        .jvp([](C c, const Tensor* t) -> Value {
+          Tensor moved = dirichlet_partials(c) * t[0];
+          return moved - c.out() * op<"sum">(moved, Dims{-1}, true).tensor();
+        })
         .function_only()
         .no_out();
 

@@ -128,6 +128,29 @@ def test_a_tensor_of_the_outer_function_is_captured_by_the_inner_one() -> None:
     assert func.grad(changes_later)(x).tolist() == [2.0, 4.0, 6.0]
 
 
+@pytest.mark.parametrize("name", ["grad", "jacrev", "jacfwd", "sparse"])
+def test_an_argument_that_is_not_differentiated_by_may_be_changed(name: str) -> None:
+    buffer, other = ad.zeros(3), ad.zeros(3)
+
+    def f(a: Any, into: Any, more: Any) -> Any:
+        into[1:].copy_(a[1:])
+        more.add_(a)
+        return into * more
+
+    if name == "grad":
+        made = func.grad(lambda *args, **more: f(*args, **more).sum())(x, buffer, more=other)
+        assert made.tolist() == [0.0, 4.0, 6.0]
+    elif name == "sparse":
+        pytest.importorskip("scipy")
+        assert func.jacobian(f)(x, buffer, more=other).toarray().diagonal().tolist() != [0.0] * 3
+    else:
+        made = getattr(func, name)(f)(x, buffer, more=other)
+        assert made.diagonal().tolist() == [0.0, 4.0, 6.0]
+    assert buffer.tolist() == [0.0, 2.0, 3.0]  # and it is changed outside, without a history
+    assert not buffer.requires_grad and not other.requires_grad
+    assert buffer.grad_fn is None and other.grad_fn is None
+
+
 def test_an_argument_may_be_changed_in_forward_mode() -> None:
     at = x.clone()
     value, moved = func.jvp(lambda a: a.mul_(2) * a, (at,), (ad.ones(3),))

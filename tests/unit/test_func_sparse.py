@@ -172,6 +172,77 @@ def test_detected_patterns_have_no_more_than_what_is_there(f: Any, entries: int)
     assert pattern.nnz == entries
 
 
+F = ad.nn.functional
+INDEX = ad.tensor([[0, 1], [2, 0], [1, 1]])
+CLASSES = ad.tensor([0, 2, 1])
+
+
+def base(*shape: int) -> Any:
+    return ad.ones(shape, dtype=ad.float64)
+
+
+def pairs(x: Any) -> Any:
+    return ad.view_as_real(ad.complex(x, 2 * x) * 1j)
+
+
+@pytest.mark.filterwarnings("ignore:vmap. There is a performance drop")
+@pytest.mark.parametrize(
+    ("f", "shape", "entries"),
+    [
+        (lambda x: F.conv1d(x, base(1, 1, 3), padding=1), (1, 1, 12), 3 * 12 - 2),
+        (lambda x: F.conv2d(x, base(2, 1, 3, 3), groups=2), (1, 2, 4, 4), 2 * 4 * 9),
+        (lambda x: F.conv2d(base(1, 1, 4, 4), x), (1, 1, 3, 3), 4 * 9),
+        (lambda x: F.max_pool2d(x, 2), (1, 1, 4, 4), 16),
+        (lambda x: F.layer_norm(x, (4,), base(4), base(4)), (3, 4), 3 * 16),
+        (lambda w: F.layer_norm(base(3, 4).cumsum(1), (4,), w, w), (4,), 3 * 4),
+        (lambda x: base(3, 4).scatter(1, INDEX, x), (3, 2), 6),
+        (lambda x: x.scatter(1, INDEX, 2.0), (3, 4), 7),
+        (lambda x: base(3, 4).scatter_add(1, INDEX, x), (3, 2), 6),
+        (lambda x: base(3, 4).scatter_reduce(1, INDEX, x, "amax"), (3, 4), 6),
+        (lambda x: x.scatter_reduce(1, INDEX, base(3, 2), "prod"), (3, 4), 12),
+        (lambda x: base(5, 2).index_reduce(0, CLASSES, x, "prod"), (3, 2), 6),
+        (lambda x: F.cross_entropy(x, CLASSES, reduction="none"), (3, 4), 12),
+        (lambda x: F.nll_loss(x, CLASSES, reduction="none"), (3, 4), 3),
+        (func.grad(lambda x: F.cross_entropy(x, CLASSES)), (3, 4), 3 * 16),
+        (func.grad(lambda x: F.layer_norm(x, (4,)).pow(3).sum()), (3, 4), 3 * 16),
+        (pairs, (6,), 12),
+        (lambda x: ad.view_as_complex(x).abs(), (6, 2), 12),
+        (lambda x: ad.cdist(x, base(2, 3)), (4, 3), 4 * 2 * 3),
+        (lambda x: ad.cdist(x, x), (4, 3), 4 * 3 + 4 * 3 * 6),
+    ],
+)
+def test_ops_with_rules_of_their_own(f: Any, shape: tuple[int, ...], entries: int) -> None:
+    x = numbers(*shape)
+    assert func.sparsity(f)(x).nnz == entries
+    dense = func.jacrev(f)(x).reshape(-1, x.numel())
+    np.testing.assert_allclose(func.jacobian(f)(x).toarray(), dense.numpy(), atol=1e-12)
+
+
+class WithoutTangents(ad.autograd.Function):
+    """x * x, for reverse mode alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 2 * ctx.saved_tensors[0] * g
+
+
+def test_functions_without_tangents_go_in_reverse() -> None:
+    x = numbers(6)
+    J = func.jacobian(WithoutTangents.apply, sparsity=np.eye(6))
+    np.testing.assert_allclose(J(x).toarray(), np.diag(2 * x.numpy()))
+    assert (J.mode, J.passes) == ("reverse", 1)
+    H = func.hessian(lambda x: WithoutTangents.apply(x).sum(), sparsity=np.eye(6))
+    np.testing.assert_allclose(H(x).toarray(), 2 * np.eye(6))
+    assert (H.mode, H.passes) == ("reverse", 1)
+    with pytest.raises(NotImplementedError, match="jvp"):
+        func.jacobian(WithoutTangents.apply, sparsity=np.eye(6), mode="forward")(x)
+
+
 def test_in_place_changes_of_parts_are_followed() -> None:
     pattern = func.sparsity(in_place)(numbers(20)).toarray()
     assert pattern[1].tolist() == [i in (0, 2) for i in range(20)]
@@ -305,6 +376,7 @@ def test_nan_and_infinity_are_no_missing_entries() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"sparsity": np.ones((4, 4))}, r"has shape \[4, 4\]; the matrix has \[3, 3\]"),
         ({"sparsity": np.ones((3, 4))}, r"has shape \[3, 4\]; the matrix has \[3, 3\]"),
         ({"sparsity": np.ones((2, 3))}, r"has shape \[2, 3\]; the matrix has \[3, 3\]"),
         ({"sparsity": np.ones((2, 3)), "mode": "reverse"}, r"the matrix has \[3, 3\]"),
@@ -445,7 +517,8 @@ def test_ops_that_have_a_kind_are_there() -> None:
     assert set(names) <= {op["full_name"] for op in ad._core.op_table()}
     kinds = _dependencies._kinds()
     assert (kinds["max"], kinds["sum"], kinds["sin"]) == ("along", "moving", "pointwise")
-    assert "scatter" not in kinds  # with reduce= it multiplies
+    assert kinds["scatter"] == "moving"  # where it multiplies it has a rule of its own
+    assert set(_dependencies.OWN_RULES) <= {op["name"] for op in ad._core.op_table()}
 
 
 def test_parameters_that_the_function_holds_are_constants() -> None:

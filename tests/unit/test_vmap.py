@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
+import pickle
 import subprocess
 import sys
 import warnings
@@ -407,3 +409,30 @@ def test_numbers_that_differ_between_samples_are_not_read(read: Any) -> None:
 def test_samples_are_not_resized() -> None:
     with pytest.raises(RuntimeError, match=r"resize_\(\) is not supported inside vmap.*reshape"):
         ad.func.vmap(lambda x: x.clone().resize_(7))(ad.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.data_ptr(),
+        lambda x: x.untyped_storage(),
+        lambda x: x.storage(),
+        lambda x: pickle.dumps(x),
+        lambda x: ad.save(x, io.BytesIO()),
+        lambda x: x.numpy(),
+    ],
+)
+def test_a_sample_has_no_memory_to_read(read: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"vmap: It looks like you're reading the memory of"):
+        vmap(lambda x: (read(x), x)[1])(ad.ones(2, 3))
+
+
+@pytest.mark.parametrize("name", ["nonzero", "argwhere", "unique", "unique_consecutive"])
+def test_what_differs_in_shape_is_refused_by_name(name: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"dynamic shape.*aten::{name}.*fix: "):
+        vmap(getattr(ad, name))(ad.ones(2, 3))
+
+
+def test_one_hot_without_a_number_of_classes_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"vmap: one_hot.*fix: give num_classes"):
+        vmap(ad.nn.functional.one_hot)(ad.arange(3))

@@ -48,10 +48,25 @@ def chosen(args: Sequence[Any], argnums: Argnums) -> Any:
     return args[at[0]] if isinstance(argnums, int) else tuple(args[i] for i in at)
 
 
+def lent(thing: Any) -> Any:
+    """What a function is given that is not differentiated by it.
+
+    A tensor is the same memory under another name: the function may change it in place, and a
+    history it writes into it ends with the transform. Structures stay the objects they are, since
+    a function may well put something into them.
+    """
+    return _core._argument(thing) if isinstance(thing, Tensor) else thing
+
+
+def lent_by_name(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The same for keyword arguments."""
+    return {name: lent(x) for name, x in kwargs.items()} if kwargs else kwargs
+
+
 def replaced(args: Sequence[Any], argnums: Argnums, values: Any) -> tuple[Any, ...]:
-    """The arguments with other values in the chosen places."""
+    """The arguments with other values in the chosen places; the rest is lent."""
     at = positions(argnums, len(args))
-    changed = list(args)
+    changed = [x if i in at else lent(x) for i, x in enumerate(args)]
     for i, value in zip(at, (values,) if isinstance(argnums, int) else values, strict=True):
         changed[i] = value
     return tuple(changed)

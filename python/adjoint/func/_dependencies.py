@@ -9,9 +9,10 @@ values of its operands, so a zero that happens to be there hides nothing:
   which goes where is found by sending labels through the node, see `_moved`
 - along axes (softmax, sort, norm): everything that shares the element's place on the other axes
 - products of matrices: rows and columns; zeros of a constant matrix count as structure
+- a few that have a rule of their own (layer norm, scatters that reduce, losses by class)
 - anything else: every element of the result has everything. Never too little.
 
-Read next: ``_sparse.py``, which asks.
+Read next: ``sparse.py``, which asks.
 """
 
 from __future__ import annotations
@@ -28,11 +29,23 @@ from adjoint._creation import from_numpy
 from adjoint._typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
+from ._own_rules import OWN_RULES
+from ._rows import (
+    Rows,
+    Step,
+    broadcast,
+    broadcasts,
+    empty,
+    everything,
+    grouped,
+    joined,
+    put,
+    sparse,
+    taken,
+    unknown,
+)
+
 __all__ = ["dependencies"]
-
-Rows = Any  # a scipy.sparse.csr_array of bools: elements of a tensor by elements of the inputs
-
-_MOST = 200_000_000  # entries; a pattern beyond this is no sparse one
 
 _ALONG = (
     "softmax log_softmax _softmax_backward _log_softmax_backward sort topk kthvalue cumsum cumprod "
@@ -43,11 +56,14 @@ _ALONG = (
 _MOVING = (
     "cat stack block_diag copy fill index index_select take gather embedding masked_select "
     "_embedding_backward index_put put index_copy index_add index_fill index_fill.tensor scatter "
-    "scatter.value scatter_add select_scatter slice_scatter diagonal_scatter as_strided_scatter "
-    "masked_scatter"
+    "scatter.value scatter.reduce scatter.value_reduce scatter_add select_scatter slice_scatter "
+    "diagonal_scatter as_strided_scatter masked_scatter _nll_loss _nll_loss2d _nll_loss_backward"
 )
 _PRODUCTS = "mm bmm mv addmm baddbmm addmv _linear _linear_bias"
-_POINTWISE = "masked_fill masked_fill.tensor mse_loss smooth_l1_loss huber_loss dropout abs sgn"
+_POINTWISE = (
+    "masked_fill masked_fill.tensor mse_loss smooth_l1_loss huber_loss dropout abs sgn "
+    "complex real imag"
+)
 
 
 @cache
@@ -74,165 +90,40 @@ def _kinds() -> dict[str, str]:
     return {name: found.pop() for name, found in kinds.items() if len(found) == 1}
 
 
-class _Step:
-    """One node, with what its rule needs to know."""
-
-    def __init__(self, node: Node, inputs: list[Rows | None], shapes: list[Any], n: int) -> None:
-        self.node = node
-        self.inputs = inputs  # one per edge; None where nothing depends on the inputs
-        self.shapes = shapes  # of the tensors at the edges
-        self.n = n  # elements of all inputs
-        _, op, outputs, _, self.line, _, _ = _core._node_facts(node)
-        self.op: str = op or ""
-        self.outputs = [tuple(shape) for shape, _ in outputs]
-        self.dtypes = [dtype for _, dtype in outputs]
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.outputs[0], dtype=np.int64))
-
-    def saved(self, name: str) -> Any:
-        """An argument of the op, if the node knows it."""
-        return getattr(self.node, f"_saved_{name}", None)
-
-    def __str__(self) -> str:
-        where = f" (line {self.line[1]} of {self.line[0]})" if self.line else ""
-        return f"{self.op or type(self.node).__name__}{where}"
-
-
-# --- rows ---------------------------------------------------------------------------------------
-
-
-def _sparse() -> Any:
-    from scipy import sparse
-
-    return sparse
-
-
-def _empty(size: int, n: int) -> Rows:
-    return _sparse().csr_array((size, n), dtype=bool)
-
-
-def _refuse_dense(entries: int, step: _Step) -> None:
-    if entries > _MOST:
-        raise RuntimeError(
-            f"sparsity='detect': after {step} there are {entries:.3g} dependencies, which is not "
-            "sparse. fix: give the pattern if it is known to be sparse, or use jacrev or jacfwd"
-        )
-
-
-def _taken(rows: Rows, places: Any, step: _Step) -> Rows:
-    """Row ``places[i]`` as row i; nothing where it is -1."""
-    if len(places) == rows.shape[0] and np.array_equal(places, np.arange(len(places))):
-        return rows
-    there = places >= 0
-    _refuse_dense(int(np.diff(rows.indptr)[places[there]].sum()), step)
-    if there.all():
-        return rows[places]
-    start = np.concatenate([[0], np.cumsum(there)])
-    picked = places[there]
-    ones = np.ones(len(picked), dtype=bool)
-    return _sparse().csr_array((ones, picked, start), shape=(len(places), rows.shape[0])) @ rows
-
-
-def _put(rows: Rows, places: Any, size: int) -> Rows:
-    """All rows i with ``places[i] == k`` together as row k; -1 goes nowhere."""
-    there = np.flatnonzero(places >= 0)
-    ones = np.ones(len(there), dtype=bool)
-    matrix = _sparse().csr_array((ones, (places[there], there)), shape=(size, rows.shape[0]))
-    return matrix @ rows
-
-
-def _everything(rows: Rows, size: int, step: _Step) -> Rows:
-    """All of it in each of ``size`` rows."""
-    together = _put(rows, np.zeros(rows.shape[0], dtype=np.int64), 1)
-    return _taken(together, np.zeros(size, dtype=np.int64), step)
-
-
-def _joined(parts: Sequence[Rows | None], size: int, n: int) -> Rows:
-    found = [part for part in parts if part is not None]
-    total = found[0] if found else _empty(size, n)
-    for part in found[1:]:
-        total = total + part
-    return total
-
-
 # --- rules --------------------------------------------------------------------------------------
 
 
-def _unknown(step: _Step) -> list[Rows]:
-    found = []
-    for shape in step.outputs:
-        size = int(np.prod(shape, dtype=np.int64))
-        parts = [None if r is None else _everything(r, size, step) for r in step.inputs]
-        found.append(_joined(parts, size, step.n))
-    return found
-
-
-def _pointwise(step: _Step) -> list[Rows]:
+def _pointwise(step: Step) -> list[Rows]:
     out = step.outputs[0]
     if len(step.outputs) != 1 or any(
-        r is not None and not _broadcasts(s, out)
+        r is not None and not broadcasts(s, out)
         for r, s in zip(step.inputs, step.shapes, strict=True)
     ):
-        return _unknown(step)
+        return unknown(step)
     parts = [
-        None if r is None else _taken(r, _broadcast(s, out), step)
+        None if r is None else taken(r, broadcast(s, out), step)
         for r, s in zip(step.inputs, step.shapes, strict=True)
     ]
-    return [_joined(parts, step.size, step.n)]
+    return [joined(parts, step.size, step.n)]
 
 
-def _broadcasts(shape: Any, to: Any) -> bool:
-    try:
-        return bool(np.broadcast_shapes(shape, to) == to)
-    except ValueError:
-        return False
-
-
-def _broadcast(shape: Any, to: Any) -> Any:
-    """Which element of a tensor stands in each place when it is broadcast."""
-    places = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
-    return np.broadcast_to(places, to).reshape(-1)
-
-
-def _along(step: _Step) -> list[Rows]:
+def _along(step: Step) -> list[Rows]:
     """Everything that shares the place on the axes that the op does not work along."""
     dims = step.saved("dim")
     if dims is None or dims == () or dims == []:
-        return _unknown(step)
+        return unknown(step)
     found = []
     for shape in step.outputs:
-        size = int(np.prod(shape, dtype=np.int64))
         parts: list[Rows | None] = []
         for r, given in zip(step.inputs, step.shapes, strict=True):
-            groups = None if r is None else _groups(tuple(given), shape, dims)
-            if r is not None and groups is None:
-                return _unknown(step)
-            if groups is not None:
-                count, of_input, of_output = groups
-                parts.append(_taken(_put(r, of_input, count), of_output, step))
-        found.append(_joined(parts, size, step.n))
+            if r is None:
+                continue
+            part = grouped(r, tuple(given), shape, dims, step)
+            if part is None:
+                return unknown(step)
+            parts.append(part)
+        found.append(joined(parts, int(np.prod(shape, dtype=np.int64)), step.n))
     return found
-
-
-def _groups(given: Any, shape: Any, dims: Any) -> tuple[int, Any, Any] | None:
-    """How many groups there are, and those of the elements of an operand and of the result."""
-    if not given:
-        return None
-    axes = {d % len(given) for d in ([dims] if isinstance(dims, int) else dims)}
-    kept = tuple(1 if i in axes else s for i, s in enumerate(given))
-    count = int(np.prod(kept, dtype=np.int64))
-    numbers = np.arange(count).reshape(kept)
-    if len(shape) == len(given):
-        if not _broadcasts(kept, shape):
-            return None
-        results = np.broadcast_to(numbers, shape)
-    elif shape == tuple(s for i, s in enumerate(given) if i not in axes):
-        results = numbers
-    else:
-        return None
-    return count, np.broadcast_to(numbers, given).reshape(-1), results.reshape(-1)
 
 
 # Note [Labels]: a moving op is linear, and each element of its result is (a multiple of) one
@@ -240,9 +131,9 @@ def _groups(given: Any, shape: Any, dims: Any) -> tuple[int, Any, Any] | None:
 # first is read off J l, where l numbers the operand's elements (J 1 are the factors); the second
 # off l J. The node gives u J; J v is the derivative of that by u. A vector of random numbers then
 # says whether the op really is of this kind: sums of several would not give one of them.
-def _moved(step: _Step) -> list[Rows]:
+def _moved(step: Step) -> list[Rows]:
     if any(not dtype.is_floating_point for dtype in step.dtypes):
-        return _unknown(step)
+        return unknown(step)
     found = []
     for slot, shape in enumerate(step.outputs):
         size = int(np.prod(shape, dtype=np.int64))
@@ -252,18 +143,18 @@ def _moved(step: _Step) -> list[Rows]:
                 continue
             places = _picked(step, slot, edge)
             if places is not None:
-                parts.append(_taken(r, places, step))
+                parts.append(taken(r, places, step))
                 continue
             places = _gathered(step, slot, edge)
             if places is not None:
-                parts.append(_put(r, places, size))
+                parts.append(put(r, places, size))
             else:
-                parts.append(_everything(r, size, step))
-        found.append(_joined(parts, size, step.n))
+                parts.append(everything(r, size, step))
+        found.append(joined(parts, size, step.n))
     return found
 
 
-def _pulled(step: _Step, slot: int, edge: int, cotangent: Tensor) -> Tensor | None:
+def _pulled(step: Step, slot: int, edge: int, cotangent: Tensor) -> Tensor | None:
     given = [cotangent if k == slot else None for k in range(len(step.outputs))]
     if any(g is None for g in given):
         given = [
@@ -275,7 +166,7 @@ def _pulled(step: _Step, slot: int, edge: int, cotangent: Tensor) -> Tensor | No
     return pulled
 
 
-def _picked(step: _Step, slot: int, edge: int) -> Any:
+def _picked(step: Step, slot: int, edge: int) -> Any:
     """Which element of an operand each element of a result is; -1 for none; None if it is more."""
     from adjoint.autograd import grad
 
@@ -303,7 +194,7 @@ def _picked(step: _Step, slot: int, edge: int) -> Any:
         return None
 
 
-def _gathered(step: _Step, slot: int, edge: int) -> Any:
+def _gathered(step: Step, slot: int, edge: int) -> Any:
     """Into which element of a result each element of an operand goes; None if into several."""
     example = _pulled(step, slot, edge, _core.zeros(step.outputs[slot], dtype=step.dtypes[slot]))
     if example is not None and not example.is_floating_point():
@@ -350,13 +241,13 @@ def _digits(count: int, eps: float) -> Iterator[tuple[int, Any]]:
             return
 
 
-def _product(step: _Step) -> list[Rows]:
+def _product(step: Step) -> list[Rows]:
     """Rows of the left matrix and columns of the right one."""
     op, parts = step.op, []
     inputs, shapes = step.inputs, step.shapes
     if op in ("addmm", "baddbmm", "addmv"):
         if inputs[0] is not None:
-            parts.append(_taken(inputs[0], _broadcast(shapes[0], step.outputs[0]), step))
+            parts.append(taken(inputs[0], broadcast(shapes[0], step.outputs[0]), step))
         inputs = inputs[1:]
         names = {
             "addmm": ("mat1", "mat2"),
@@ -370,10 +261,10 @@ def _product(step: _Step) -> list[Rows]:
             "mv": ("self", "vec"),
         }.get(op, ("self", "weight"))
     if op == "_linear_bias" and inputs[2] is not None:
-        parts.append(_taken(inputs[2], _broadcast(step.shapes[2], step.outputs[0]), step))
+        parts.append(taken(inputs[2], broadcast(step.shapes[2], step.outputs[0]), step))
     sizes = _product_sizes(step, op)
     if sizes is None:
-        return _unknown(step)
+        return unknown(step)
     batch, m, k, n = sizes
     out = np.arange(batch * m * n).reshape(batch, m, n)
     rows_of, columns_of = (out // n).reshape(-1), ((out // (m * n)) * n + out % n).reshape(-1)
@@ -386,22 +277,22 @@ def _product(step: _Step) -> list[Rows]:
             parts.append(_repeated(matrix if flipped else matrix.T, m, left))
         else:
             places = np.repeat(np.arange(batch * m), k)
-            parts.append(_taken(_put(left, places, batch * m), rows_of, step))
+            parts.append(taken(put(left, places, batch * m), rows_of, step))
     if right is not None:
         constant = step.saved(names[0]) if left is None and batch == 1 and not flipped else None
         if constant is not None:
             matrix = _pattern_of(constant, (m, k))
             if n > 1:
-                matrix = _sparse().kron(matrix, _sparse().eye_array(n, dtype=bool), format="csr")
+                matrix = sparse().kron(matrix, sparse().eye_array(n, dtype=bool), format="csr")
             parts.append(matrix @ right)
         else:
             element = np.arange(batch * k * n)
             places = element // k if flipped else (element // (k * n)) * n + element % n
-            parts.append(_taken(_put(right, places, batch * n), columns_of, step))
-    return [_joined(parts, step.size, step.n)]
+            parts.append(taken(put(right, places, batch * n), columns_of, step))
+    return [joined(parts, step.size, step.n)]
 
 
-def _product_sizes(step: _Step, op: str) -> tuple[int, int, int, int] | None:
+def _product_sizes(step: Step, op: str) -> tuple[int, int, int, int] | None:
     """(batch, m, k, n) of a product [batch, m, k] by [batch, k, n]."""
     if not step.size:
         return None
@@ -424,36 +315,36 @@ def _product_sizes(step: _Step, op: str) -> tuple[int, int, int, int] | None:
 
 
 def _pattern_of(constant: Tensor, shape: tuple[int, int]) -> Rows:
-    return _sparse().csr_array(constant.detach().numpy().reshape(shape) != 0)
+    return sparse().csr_array(constant.detach().numpy().reshape(shape) != 0)
 
 
 def _repeated(matrix: Rows, m: int, rows: Rows) -> Rows:
     """``matrix`` times each of ``m`` blocks of rows."""
     if m > 1:
-        matrix = _sparse().kron(_sparse().eye_array(m, dtype=bool), matrix, format="csr")
-    return _sparse().csr_array(matrix) @ rows
+        matrix = sparse().kron(sparse().eye_array(m, dtype=bool), matrix, format="csr")
+    return sparse().csr_array(matrix) @ rows
 
 
-def _copied(step: _Step) -> list[Rows]:
+def _copied(step: Step) -> list[Rows]:
     """A base with a part of it changed in place: what the op of that change does, in that part."""
     window = _core._window_facts(step.node)
     if window is None or window[4] != step.dtypes[0]:
-        return _unknown(step)
+        return unknown(step)
     shape, strides, at, base_strides, _, inner = window
     places = _window(step.outputs[0], base_strides, shape, strides, at)
     if places is None:
-        return _unknown(step)
-    base = step.inputs[0] if step.inputs[0] is not None else _empty(step.size, step.n)
-    changed = _Step(
+        return unknown(step)
+    base = step.inputs[0] if step.inputs[0] is not None else empty(step.size, step.n)
+    changed = Step(
         inner,
-        [_taken(base, places, step), *step.inputs[1:]],
+        [taken(base, places, step), *step.inputs[1:]],
         [tuple(shape), *step.shapes[1:]],
         step.n,
     )
     (news,) = _passed(changed)
     kept = np.arange(step.size)
     kept[places] = -1
-    return [_taken(base, kept, step) + _put(news, places, step.size)]
+    return [taken(base, kept, step) + put(news, places, step.size)]
 
 
 def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> Any:
@@ -472,7 +363,7 @@ def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> 
     return places if np.array_equal(held[places], wanted) else None
 
 
-_RULES: dict[str, Callable[[_Step], list[Rows]]] = {
+_RULES: dict[str, Callable[[Step], list[Rows]]] = {
     "pointwise": _pointwise,
     "moving": _moved,
     "along": _along,
@@ -480,11 +371,15 @@ _RULES: dict[str, Callable[[_Step], list[Rows]]] = {
 }
 
 
-def _passed(step: _Step) -> list[Rows]:
+def _passed(step: Step) -> list[Rows]:
     """The rows of each result of a node."""
     if _core._window_facts(step.node) is not None:
         return _copied(step)
-    return _RULES.get(_kinds().get(step.op, ""), _unknown)(step)
+    own = OWN_RULES.get(step.op)
+    found = None if own is None else own(step)
+    if found is not None:
+        return found
+    return _RULES.get(_kinds().get(step.op, ""), unknown)(step)
 
 
 # --- the graph ----------------------------------------------------------------------------------
@@ -521,7 +416,7 @@ def dependencies(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Rows:
     known: dict[Node, list[Rows | None]] = {}
     start = 0
     for x in inputs:
-        own = _sparse().eye_array(x.numel(), n, k=start, dtype=bool, format="csr")
+        own = sparse().eye_array(x.numel(), n, k=start, dtype=bool, format="csr")
         known[get_gradient_edge(x)[0]] = [own]
         start += x.numel()
     order = _oldest_first([node for node, _ in edges if node is not None])
@@ -544,8 +439,8 @@ def dependencies(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Rows:
     parts = []
     for (root, slot), y in zip(edges, outputs, strict=True):
         rows = known[root][slot] if root is not None else None
-        parts.append(_empty(y.numel(), n) if rows is None else rows)
-    matrix = _sparse().vstack(parts, format="csr") if parts else _empty(0, n)
+        parts.append(empty(y.numel(), n) if rows is None else rows)
+    matrix = sparse().vstack(parts, format="csr") if parts else empty(0, n)
     matrix.sum_duplicates()
     return matrix
 
@@ -558,7 +453,7 @@ def _of_node(node: Node, known: dict[Node, list[Rows | None]], n: int) -> list[R
         shapes.append(() if child is None else _shape_at(child, slot))
     if all(r is None for r in inputs):
         return [None] * max(len(_core._node_facts(node)[2]), 1)
-    return list(_passed(_Step(node, inputs, shapes, n)))
+    return list(_passed(Step(node, inputs, shapes, n)))
 
 
 def _shape_at(node: Node, slot: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 
-from ._arguments import Argnums, named, places_of_args, replaced, split_aux
+from ._arguments import Argnums, lent_by_name, named, places_of_args, replaced, split_aux
 from ._forward import pushed
 from ._places import Places, differentiable_outputs, places_of_inputs, places_of_outputs
 from ._reverse import pulled_back
@@ -101,7 +101,7 @@ def rows_by(
         _check_real(name, "input", inputs)
 
         def of_picked(*tensors: Tensor) -> Any:
-            return func(*replaced(args, argnums, inputs.filled(tensors)), **kwargs)
+            return func(*replaced(args, argnums, inputs.filled(tensors)), **lent_by_name(kwargs))
 
         result = pulled_back(of_picked, tuple(inputs.tensors), has_aux, by_vjp)
         output, pull = result[0], result[1]
@@ -176,7 +176,7 @@ def columns_by(
         kept: list[Places] = []
 
         def of_picked(*tensors: Tensor) -> Any:
-            result = func(*replaced(args, argnums, inputs.filled(tensors)), **kwargs)
+            result = func(*replaced(args, argnums, inputs.filled(tensors)), **lent_by_name(kwargs))
             return split_aux(result, has_aux, f"{name}(f)(*args)")
 
         def along(*directions: Tensor) -> Any:

@@ -13,6 +13,7 @@ from adjoint.autograd.grad_mode import enable_grad
 from ._arguments import (
     Argnums,
     Variables,
+    lent_by_name,
     named,
     places_of_args,
     places_of_primals,
@@ -79,7 +80,7 @@ def gradient_of(
         variables = Variables(places_of_args(args, argnums, name))
         with enable_grad():
             with differentiating():
-                result = func(*replaced(args, argnums, variables.tree), **kwargs)
+                result = func(*replaced(args, argnums, variables.tree), **lent_by_name(kwargs))
             output, aux = split_aux(result, has_aux, aux_name)
             _check_scalar(output, name)
             record = variables.must_record((output,))

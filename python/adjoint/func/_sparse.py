@@ -21,7 +21,15 @@ from adjoint._transforming import differentiating
 from adjoint._typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._arguments import Argnums, Variables, named, places_of_args, places_of_primals, replaced
+from ._arguments import (
+    Argnums,
+    Variables,
+    lent_by_name,
+    named,
+    places_of_args,
+    places_of_primals,
+    replaced,
+)
 from ._dependencies import dependencies
 from ._forward import jvp
 from ._places import places_of_outputs
@@ -72,7 +80,7 @@ class _Call:
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         picked = self.places.filled(inputs)
-        output = self.func(*replaced(self.args, self.argnums, picked), **self.kwargs)
+        output = self.func(*replaced(self.args, self.argnums, picked), **lent_by_name(self.kwargs))
         places = places_of_outputs(output, f"{self.name}(f)(*args)")
         tensors: list[Tensor] = places.tensors
         self.output_paths = places.paths()
@@ -240,8 +248,10 @@ class SparseDerivative:
 
     def _pattern_at(self, call: _Call) -> Pattern:
         found = self._given if self._given is not None else call.detect()
-        wanted = (call.n if self._symmetric else max(call.m, found.shape[0]), call.n)
-        if found.shape != wanted:
+        if found.shape[1] != call.n or (self._symmetric and found.shape[0] != call.n):
+            if not self._symmetric:
+                call(*call.inputs)  # to say how many rows there are
+            wanted = (call.n if self._symmetric else call.m, call.n)
             raise ValueError(_misfit(self._name, found.shape, wanted))
         if self._found is None or self._found != found:  # else keep its colours
             self._found, self._pattern = found, found.symmetric if self._symmetric else found
@@ -256,6 +266,15 @@ class SparseDerivative:
     def _by_lines(self, call: _Call, pattern: Pattern) -> Any:
         """The entries, each from the sum of the columns (or rows) of its colour."""
         self.mode = self._asked if self._asked != "auto" else _cheaper(pattern)
+        try:
+            return self._by_mode(call, pattern)
+        except NotImplementedError:  # something in the function has no tangents
+            if self._asked != "auto" or self.mode != "forward":
+                raise
+        self.mode = "reverse"
+        return self._by_mode(call, pattern)
+
+    def _by_mode(self, call: _Call, pattern: Pattern) -> Any:
         forward = self.mode == "forward"
         lines = pattern if forward else pattern.transposed
         colours = lines.column_colours
@@ -289,7 +308,12 @@ class SparseDerivative:
         """The entries, each from its own row or from that of its mirror image."""
         colours = pattern.star_colours
         self.passes = int(colours.max(initial=-1)) + 1
-        seeds, products = self._products(call, call.push, colours, call.n)
+        apply, self.mode = call.push, "forward"
+        try:
+            seeds, products = self._products(call, apply, colours, call.n)
+        except NotImplementedError:  # no tangents: the other order of the same derivatives
+            apply, self.mode = call.pull, "reverse"
+            seeds, products = self._products(call, apply, colours, call.n)
         rows, columns = pattern.rows, pattern.columns
         own = colours[columns]
         keys = own * pattern.shape[0] + rows  # a sum of entries of one colour in one row
@@ -297,7 +321,7 @@ class SparseDerivative:
         values = np.where(alone, products[own, rows], products[colours[rows], columns])
         if self._verify:
             chunk = self._chunk_of(call.n)
-            _check(call, pattern, values, call.push, seeds[-1], products[-1], True, chunk)
+            _check(call, pattern, values, apply, seeds[-1], products[-1], True, chunk)
         return values
 
 
@@ -422,7 +446,8 @@ def jacobian(
         call; see `sparsity`, which finds a pattern once.
     mode
         ``"forward"`` colours columns and pushes tangents, ``"reverse"`` colours rows and pulls
-        cotangents, ``"auto"`` takes the one with fewer colours.
+        cotangents, ``"auto"`` takes the one with fewer colours, and reverse where something in
+        ``func`` has no derivative of forward mode (a custom function without ``jvp``).
     chunk_size
         How many passes run as one batch; by default as many as give batches of moderate size.
     verify

@@ -102,6 +102,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if _core._batch_level((tensor,)) and num_classes > 0:
         # Under vmap no value can be read to be checked.
         return (tensor.unsqueeze(-1) == ad.arange(num_classes)).to(ad.int64)
+    if _core._batch_level((tensor,)):
+        raise RuntimeError(
+            "vmap: one_hot without num_classes reads the values to count the classes, and samples "
+            "would differ in shape. fix: give num_classes"
+        )
     largest = int(tensor.max().item())
     if int(tensor.min().item()) < 0:
         raise RuntimeError(f"Class values must be non-negative. (got {int(tensor.min().item())})")

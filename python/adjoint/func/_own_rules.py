@@ -1,0 +1,183 @@
+"""Rules of dependence for ops that are of no common kind: `OWN_RULES`, by name.
+
+Each returns the rows of the results, or None to leave the node to the kind of its op. Read first:
+``_rows.py``; ``_dependencies.py`` has the kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._rows import (
+    Rows,
+    Step,
+    broadcast,
+    broadcasts,
+    everything,
+    grouped,
+    joined,
+    put,
+    taken,
+    unknown,
+)
+
+__all__ = ["OWN_RULES"]
+
+
+def _summed(step: Step, parts: Sequence[Rows | None], shape: Any) -> Rows:
+    return joined(parts, int(np.prod(shape, dtype=np.int64)), step.n)
+
+
+def _along_or_all(step: Step, edge: int, shape: Any, axes: Any) -> Rows | None:
+    """What one operand gives to a result of its own shape, or without its axes; else everything."""
+    rows = step.inputs[edge]
+    if rows is None:
+        return None
+    given = tuple(step.shapes[edge])
+    found = grouped(rows, given, shape, axes, step) if len(given) >= len(shape) else None
+    return found if found is not None else everything(rows, int(np.prod(shape)), step)
+
+
+def _layer_norm(step: Step) -> list[Rows] | None:
+    out, last = step.outputs[0], step.saved("normalized_shape")
+    if last is None or tuple(step.shapes[0]) not in ((), out):  # () where nothing depends on it
+        return None
+    parts = [_along_or_all(step, 0, out, range(-len(last), 0))]
+    for r, shape in zip(step.inputs[1:], step.shapes[1:], strict=True):  # weight and bias
+        if r is not None:
+            parts.append(taken(r, broadcast(shape, out), step))
+    return [_summed(step, parts, out)]
+
+
+def _layer_norm_backward(step: Step) -> list[Rows] | None:
+    """The gradient of the input goes by rows; those of weight and bias have everything."""
+    last = step.saved("normalized_shape")
+    if last is None:
+        return None
+    axes = range(-len(last), 0)
+    full = tuple(step.shapes[1]) or tuple(step.shapes[0])
+    found = []
+    for out in step.outputs:
+        parts = []
+        for edge, r in enumerate(step.inputs):
+            if r is None:
+                continue
+            if out == full and tuple(step.shapes[edge]) == full:
+                parts.append(_along_or_all(step, edge, out, axes))
+            else:
+                parts.append(everything(r, int(np.prod(out, dtype=np.int64)), step))
+        found.append(_summed(step, parts, out))
+    return found
+
+
+def _class_axis(shape: Any) -> int:
+    return 1 if len(shape) > 1 else 0
+
+
+def _cross_entropy(step: Step) -> list[Rows] | None:
+    """Each sample's loss by its own row, where they are not summed."""
+    given, out = tuple(step.shapes[0]), step.outputs[0]
+    if step.saved("reduction") != "none" or not given:
+        return None
+    axis = _class_axis(given)
+    if out != given[:axis] + given[axis + 1 :] or any(r is not None for r in step.inputs[1:]):
+        return None
+    return [_summed(step, [_along_or_all(step, 0, out, axis)], out)]
+
+
+def _cross_entropy_backward(step: Step) -> list[Rows] | None:
+    out = step.outputs[0]
+    if not out or any(r is not None for r in step.inputs[2:]):
+        return None
+    axis = _class_axis(out)
+    parts = [_along_or_all(step, 1, out, axis)]
+    if step.inputs[0] is not None:  # one cotangent per sample, or one for all
+        shape = tuple(step.shapes[0])
+        spread = (*shape[:axis], 1, *shape[axis:]) if shape else shape
+        if not broadcasts(spread, out):
+            return None
+        parts.append(taken(step.inputs[0], broadcast(spread, out), step))
+    return [_summed(step, parts, out)]
+
+
+def _scatter(step: Step) -> list[Rows] | None:
+    """One that replaces moves elements; one with ``reduce=`` has no derivative to tell by."""
+    return None if step.saved("reduce") is None else unknown(step)
+
+
+def _reduced(step: Step, targets: Callable[[Any, Any, Any, int], Any]) -> list[Rows]:
+    """What stands in a place, and all that is brought there by an index."""
+    out, index, dim = step.outputs[0], step.saved("index"), step.saved("dim")
+    brought = step.inputs[2] if len(step.inputs) > 2 else None
+    parts = [step.inputs[0]]
+    if brought is not None:
+        places = None
+        if index is not None and out:
+            source = tuple(step.shapes[2])
+            places = targets(index.detach().numpy(), source, out, dim % len(out))
+        if places is None:
+            return unknown(step)
+        parts.append(put(brought, places.reshape(-1), step.size))
+    return [_summed(step, parts, out)]
+
+
+def _scatter_targets(index: Any, source: Any, out: Any, dim: int) -> Any:
+    if index.ndim != len(out) or len(source) != len(out):
+        return None
+    at = list(np.indices(index.shape))
+    at[dim] = index
+    places = np.full(source, -1)  # what the index does not reach goes nowhere
+    places[tuple(slice(s) for s in index.shape)] = np.ravel_multi_index(at, out)
+    return places
+
+
+def _index_targets(index: Any, source: Any, out: Any, dim: int) -> Any:
+    if len(source) != len(out) or index.size != source[dim]:
+        return None
+    at = list(np.indices(source))
+    at[dim] = index.reshape(-1)[at[dim]]
+    return np.ravel_multi_index(at, out)
+
+
+def _view_as_real(step: Step) -> list[Rows] | None:
+    rows = step.inputs[0]
+    return None if rows is None else [taken(rows, np.arange(step.size) // 2, step)]
+
+
+def _view_as_complex(step: Step) -> list[Rows] | None:
+    rows = step.inputs[0]
+    return None if rows is None else [put(rows, np.arange(2 * step.size) // 2, step.size)]
+
+
+def _cdist(step: Step) -> list[Rows] | None:
+    """Each distance by its two points."""
+    out = step.outputs[0]
+    parts = []
+    for at, r in enumerate(step.inputs[:2]):
+        if r is None:
+            continue
+        given = tuple(step.shapes[at])
+        points = (*given[:-1], 1) if at == 0 else (*given[:-2], 1, given[-2])
+        count = int(np.prod(given[:-1], dtype=np.int64))
+        if not given[-1] or not broadcasts(points, out):
+            return None
+        together = put(r, np.arange(r.shape[0]) // given[-1], count)
+        parts.append(taken(together, broadcast(points, out), step))
+    return [_summed(step, parts, out)]
+
+
+OWN_RULES: dict[str, Callable[[Step], list[Rows] | None]] = {
+    "layer_norm": _layer_norm,
+    "_layer_norm_backward": _layer_norm_backward,
+    "_cross_entropy": _cross_entropy,
+    "_cross_entropy_backward": _cross_entropy_backward,
+    "scatter": _scatter,
+    "scatter_reduce": lambda step: _reduced(step, _scatter_targets),
+    "index_reduce": lambda step: _reduced(step, _index_targets),
+    "view_as_real": _view_as_real,
+    "view_as_complex": _view_as_complex,
+    "cdist": _cdist,
+}
