@@ -37,10 +37,10 @@ class differentiating(transforming):
 
     def __enter__(self) -> None:
         super().__enter__()
-        _core._enter_derivative()
+        _core._derivative_depth(1)
 
     def __exit__(self, *exc: object) -> None:
-        _core._exit_derivative()
+        _core._derivative_depth(-1)
         super().__exit__(*exc)
 
 
@@ -49,14 +49,18 @@ class depth_of_now:
 
     def __init__(self) -> None:
         self._depth = _depth.transforms
-        self._before: list[int] = []
+        self._derivatives = _core._derivative_depth(0)
+        self._before: list[tuple[int, int]] = []
 
     def __enter__(self) -> None:
-        self._before.append(_depth.transforms)
+        derivatives = _core._derivative_depth(0)
+        self._before.append((_depth.transforms, derivatives))
         _depth.transforms = self._depth
+        _core._derivative_depth(self._derivatives - derivatives)
 
     def __exit__(self, *exc: object) -> None:
-        _depth.transforms = self._before.pop()
+        _depth.transforms, derivatives = self._before.pop()
+        _core._derivative_depth(derivatives - self._derivatives)
 
 
 def refuse_functional(name: str) -> None:

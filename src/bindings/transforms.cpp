@@ -108,13 +108,12 @@ PyObject* reaches_others(PyObject*, PyObject* args) {
 
 // --- functions that are differentiated: what they must not change is older than the call
 // -----------------------------------------------------------------------------------------
-PyObject* enter_derivative(PyObject*, PyObject*) {
-  ++t_transform_depth;
-  Py_RETURN_NONE;
-}
-PyObject* exit_derivative(PyObject*, PyObject*) {
-  --t_transform_depth;
-  Py_RETURN_NONE;
+// _derivative_depth(change): the depth after the change.
+PyObject* derivative_depth(PyObject*, PyObject* change) {
+  long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred()) return nullptr;
+  t_transform_depth = static_cast<uint16_t>(t_transform_depth + by);
+  return PyLong_FromLong(t_transform_depth);
 }
 
 // --- vmap
@@ -218,9 +217,8 @@ PyMethodDef functions[] = {
     {"_variable", variable, METH_VARARGS, "What a transform differentiates by."},
     {"_reaches_others", reaches_others, METH_VARARGS,
      "Whether a graph leads to leaves other than through given tensors."},
-    {"_enter_derivative", enter_derivative, METH_NOARGS,
-     "A transform calls a function to differentiate it."},
-    {"_exit_derivative", exit_derivative, METH_NOARGS, "The function has returned."},
+    {"_derivative_depth", derivative_depth, METH_O,
+     "How deep functions are that are differentiated; changes it."},
     {"_enter_vmap", enter_vmap, METH_VARARGS, "Opens a level of vmap; returns its place."},
     {"_exit_vmap", exit_vmap, METH_O, "Closes the newest level."},
     {"_add_batch", add_batch, METH_VARARGS, "A tensor that stands for one sample of a batch."},

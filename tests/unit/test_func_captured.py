@@ -232,3 +232,15 @@ def test_results_of_deeply_nested_passes_are_the_functions_own() -> None:
         return (g.mul_(a) * a).sum()
 
     assert func.grad(f)(x).tolist() == [2.0, 4.0, 6.0]
+
+
+def test_autograd_functional_is_no_transform() -> None:
+    """It uses one for forward mode, which is nobody's business."""
+    captured = ad.zeros(3)
+
+    def f(a: Any) -> Any:
+        captured.copy_(a)
+        return captured * a
+
+    found = ad.autograd.functional.jacobian(f, x, vectorize=True, strategy="forward-mode")
+    assert found.diagonal().tolist() == [2.0, 4.0, 6.0]
