@@ -52,18 +52,18 @@ def after_backward() -> Any:
     return y.grad_fn._saved_other
 
 
-def freed_while_unpacking() -> Any:
+def freed_while_unpacking(op: Any) -> Any:
     ran = []
 
     def unpack(t: Any) -> Any:
         if not ran:
             ran.append(True)
-            y.backward(ad.ones(2))
+            y.backward(ad.ones_like(y))
         return t
 
     with ad.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
-        y = leaf(2) * leaf(2)
-    return y.grad_fn(ad.ones(2))
+        y = op(leaf(2))
+    return y.grad_fn(ad.ones_like(y))
 
 
 def asked_while_grad_runs() -> None:
@@ -123,7 +123,9 @@ class Early(nn.Module):
     ),
     (lambda: misused("dirty").apply(view_without_recording()), RuntimeError, "a view of a leaf"),
     (after_backward, RuntimeError, "freed"),
-    (freed_while_unpacking, RuntimeError, "freed"),
+    (lambda: freed_while_unpacking(lambda x: x * leaf(2)), RuntimeError, "freed"),
+    (lambda: freed_while_unpacking(lambda x: x.logsumexp(0)), RuntimeError, "freed"),
+    (lambda: freed_while_unpacking(lambda x: x.prod()), RuntimeError, "freed"),
     (asked_while_grad_runs, RuntimeError, "This is currently not supported."),
     (levels_left_in_the_wrong_order, RuntimeError, "that was not the last one that was created"),
     (two_zeros_twice, RuntimeError, "fix: compute the products with prod() over an axis"),

@@ -42,6 +42,12 @@ def whole(t: Any) -> Any:
     return t
 
 
+def written_apart(k: Any) -> Any:
+    t = ad.zeros(2, 3, 2)
+    t[k, :, ad.tensor([0, 1])] = 1.0
+    return t
+
+
 def dual_out() -> None:
     with forward_ad.dual_level():
         d = forward_ad.make_dual(x, x)
@@ -60,6 +66,12 @@ def dual_out() -> None:
         lambda: over(lambda t, k: ad.arange(3.0)[k], x, mask),
         RuntimeError,
         "Use torch.where instead.",
+    ),
+    (lambda: over(lambda t, k: t[0][k], x, ad.tensor([0, 1])), IndexError, "0-dim tensor"),
+    (
+        lambda: over(written_apart, ad.tensor([0, 1])),
+        RuntimeError,
+        "writing to an index that holds a position that is vmapped over",
     ),
     (
         lambda: over(mapped_away, x),
