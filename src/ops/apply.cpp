@@ -162,6 +162,20 @@ bool draws_into_out(const Op& op) {
   return op.name == "rand" || op.name == "randn" || op.name == "randint";
 }
 
+// An out= of another shape is most likely a mistake, as PyTorch warns.
+void resize_out(const Tensor& out, Span shape) {
+  if (out.numel() > 0) {
+    std::string warning =
+        text("An output with one or more elements was resized since it had shape ", out.shape(),
+             ", which does not match the required output shape ", shape,
+             ". This behavior is deprecated, and in a future PyTorch release outputs will not be "
+             "resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+             "resizing it, inplace, to zero elements with t.resize_(0).");
+    if (PyErr_WarnEx(PyExc_UserWarning, warning.c_str(), 1) < 0) throw PythonError{};
+  }
+  resize(out, shape);
+}
+
 // Their results are positions, which PyTorch writes into int64 alone.
 bool finds_positions(const Op& op) {
   return op.name == "nonzero" || op.name == "argmax" || op.name == "argmin";
@@ -236,7 +250,7 @@ void write_out(const Tensor& out, const Tensor& value, const char* op_name) {
                   out.dtype(), " (in ", op_name, ")");
   }
   if (!(value.shape() == out.shape())) {
-    resize(out, value.shape());
+    resize_out(out, value.shape());
     // A new place for the result lies in memory as the result does.
     if (!value.contiguous() && is_dense(value.shape(), value.strides()))
       set_geometry(out.get(), value.shape(), value.strides());

@@ -312,7 +312,8 @@ void check_within_sample(T t, const Dims& size, const Dims& stride, int64_t offs
   if (count(own)) last += reach(own, Dims(Span{t->strides + 1, t.ndim() - 1}));
   if (offset >= first && offset - 1 + reach(size, stride) <= last) return;
   runtime_error("vmap: as_strided(", Span(size), ", ", Span(stride), ", ", offset,
-                ") reaches outside of the sample's own memory, elements ", first, " to ", last,
+                ") can access memory outside of `tensor`: the sample's own memory is elements ",
+                first, " to ", last,
                 ". This is not supported inside of vmap; fix: index or view the tensor instead");
 }
 Value as_strided_rule(Call& c, const int* axes) {

@@ -1,5 +1,5 @@
 // Counting and set-like ops: unique, bincount, histc, isin; and index tables: tril_indices and so
-// on. None is differentiable.
+// on. Only the weights of bincount have a derivative.
 #include <cmath>
 #include <numeric>
 
@@ -11,6 +11,7 @@ namespace adjoint {
 namespace {
 
 using T = const Tensor&;
+using C = Context&;
 
 Tensor shaped(T t, const Dims& shape) {
   return on_storage(t->storage, shape, contiguous_strides(shape), t.offset(), t.dtype());
@@ -98,6 +99,14 @@ Tensor from_list(const std::vector<int64_t>& v) {
   return t;
 }
 
+// The values are elements of the input, and which one of equals is arbitrary: a result that looked
+// like a constant would be silently wrong.
+Tensor no_derivative(T, C) {
+  not_implemented(
+      "the derivative for '_unique2' or 'unique_consecutive' is not implemented. fix: detach() the "
+      "input if no gradient is wanted");
+}
+
 Value unique_of(Call& c, bool sort, bool inverse, bool counts, const Value& dim_given) {
   Tensor t = c.tensor(0);
   if (is_complex(t.dtype())) runtime_error(c.op.name, "(): complex numbers have no order");
@@ -180,6 +189,7 @@ static const Op& unique_ =
         "The distinct elements (or slices along `dim`), sorted; on demand where each element went "
         "and how often each occurs.")
         .forward([](Call& c) -> Value { return unique_of(c, true, c.flag(2), c.flag(3), c[4]); })
+        .grad(0, nothing, no_derivative)
         .no_out();
 
 static const Op& unique_consecutive_ =
@@ -187,6 +197,7 @@ static const Op& unique_consecutive_ =
         "int? = None)",
         "Runs of equal neighbours, each reduced to one.")
         .forward([](Call& c) -> Value { return unique_of(c, false, c.flag(1), c.flag(2), c[3]); })
+        .grad(0, nothing, no_derivative)
         .no_out();
 
 static const Op& bincount_ =
@@ -234,6 +245,11 @@ static const Op& bincount_ =
           }
           return out;
         })
+        .grad(1, input(0),
+              [](T g, C c) -> Tensor {
+                Tensor at = c.in(0);
+                return op<"index_select">(g, 0, op<"_to_copy">(at, Value(DType::Int64)));
+              })
         .no_out();
 
 static const Op& histc_ =

@@ -128,6 +128,8 @@ static const Op& heaviside_ =
           static const Kernel& k = kernel_named("heaviside");
           return run_kernel(k, c.args, 2, Common, c.out, "heaviside");
         })
+        .partial(0, nothing, flat)
+        .partial(1, input(0), [](T g, C c) { return g * op<"eq">(c.in(0), 0).tensor(); })
         .inplace();
 
 static const Op& nextafter_ =
@@ -139,6 +141,9 @@ static const Op& nextafter_ =
             not_implemented("\"nextafter\" not implemented for 16-bit floats; cast to float32");
           return elementwise_forward(c);
         })
+        .partial(0, input(0) | input(1),
+                 [](T g, C c) { return g * op<"ne">(c.in(0), c.in(1)).tensor(); })
+        .partial(1, nothing, flat)
         .inplace();
 
 }  // namespace adjoint

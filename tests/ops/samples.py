@@ -256,7 +256,7 @@ OPS_LIST: list[Op] = [
     *(binary(n, real, real, "ifh") for n in ("clamp_min", "clamp_max")),
     binary("copysign", off_zero, off_zero, "bifh", out="float"),
     binary("heaviside", real, real, "bifh", scalars=(), diff=False),
-    binary("nextafter", real, real, "f", scalars=(), diff=False),
+    binary("nextafter", real, real, "f", scalars=()),
     *(whole_numbers(n, domain(-9, 9), domain(-9, 9), "i", scalars=()) for n in ("gcd", "lcm")),
     # Questions.
     *(binary(n, real, real, "bifhc", out="bool", diff=False) for n in ("eq", "ne")),
