@@ -38,7 +38,7 @@ Tensor slice_axis(const Tensor& t, int dim, PyObject* s, bool even_if_whole = fa
   checked(PySlice_Unpack(s, &start, &stop, &step));
   if (step <= 0) value_error("step must be greater than zero");
   int64_t n = t.size(dim);
-  bool whole = start == 0 && step == 1 && (stop == PY_SSIZE_T_MAX || stop == n);
+  bool whole = start == 0 && step == 1 && stop >= n;
   if (whole && !even_if_whole) return t;
   PySlice_AdjustIndices(n, &start, &stop, step);
   return op<"slice">(t, dim, static_cast<int64_t>(start), static_cast<int64_t>(stop),

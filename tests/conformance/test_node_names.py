@@ -68,3 +68,15 @@ def test_products_end_in_the_same_step(left: tuple[int, ...], right: tuple[int, 
 def test_layers_end_in_the_same_step(shape: tuple[int, ...], bias: bool) -> None:
     ends = [m.nn.Linear(4, 5, bias=bias)(m.rand(shape)).grad_fn.name() for m in (torch, ad)]
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (None, -2, slice(None, 9)), (slice(None, 4, 1), ...), (..., slice(None, 9)), slice(None, 9),
+        (slice(0, 9), ...), (slice(None, 1),), (0, slice(None, 2)),
+    ],
+)  # fmt: skip
+def test_slices_of_a_whole_axis_are_no_step_of_their_own(index: Any) -> None:
+    ends = [m.ones(2, 4, requires_grad=True)[index].grad_fn.name() for m in (torch, ad)]
+    assert ends[0] == ends[1]

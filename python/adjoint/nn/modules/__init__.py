@@ -1,12 +1,19 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
 from adjoint.nn.modules.activation import (
+    CELU,
     ELU,
     GELU,
+    GLU,
+    SELU,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
     Hardtanh,
     LeakyReLU,
     LogSigmoid,
     LogSoftmax,
+    Mish,
     PReLU,
     ReLU,
     ReLU6,
@@ -14,8 +21,11 @@ from adjoint.nn.modules.activation import (
     SiLU,
     Softmax,
     Softplus,
+    Softshrink,
     Softsign,
     Tanh,
+    Tanhshrink,
+    Threshold,
 )
 from adjoint.nn.modules.batchnorm import (
     BatchNorm1d,
@@ -60,8 +70,11 @@ from adjoint.nn.modules.pooling import MaxPool1d, MaxPool2d, MaxPool3d
 from adjoint.nn.modules.sparse import Embedding
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "GLU",
+    "SELU",
     "AlphaDropout",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -81,6 +94,9 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "GroupNorm",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
     "Hardtanh",
     "HuberLoss",
     "Identity",
@@ -98,6 +114,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
@@ -113,7 +130,10 @@ __all__ = [
     "SmoothL1Loss",
     "Softmax",
     "Softplus",
+    "Softshrink",
     "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
     "Unflatten",
 ]
