@@ -781,3 +781,54 @@ def test_a_corner_of_the_bounds_has_derivatives_in_every_direction(v: Any) -> No
     close(ad.func.jvp(f, (x,), (d,))[1], ad.func.jvp(known, (x,), (d,))[1], 1e-8)
     second = [ad.autograd.functional.hvp(lambda x, g=g: g(x).sum(), x, d)[1] for g in (f, known)]
     close(*second, 2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"batched": True}, {"static": "k"}], ids=str)
+def test_vmap_over_an_integer_or_static_argument_says_what_to_do(options: Any) -> None:
+    f = ad.external(lambda x, k: x * k, name="model", **options)
+    x, k = ad.ones(3, 2, dtype=ad.float64), ad.arange(3)
+    what = "a static argument" if "static" in options else "a tensor of torch.int64"
+    with pytest.raises(RuntimeError, match=rf"vmap over k of the external model, {what}(.|\n)*fix"):
+        ad.func.vmap(f)(x, k)
+    close(ad.func.vmap(f, in_dims=(0, None))(x, ad.tensor(3)), np.full((3, 2), 3.0))
+    as_floats = ad.external(lambda x, k: x * k.astype(int))
+    close(ad.func.vmap(as_floats)(x, k.double()), x * k[:, None])
+
+
+CAPTURED: dict[str, dict[str, Any]] = {
+    "differences": {},
+    "vjp": {"vjp": lambda u, x: u * (np.cos(x) * x + np.sin(x))},
+    "jvp": {"jvp": lambda t, x: t * (np.cos(x) * x + np.sin(x))},
+    "jacobian": {"jacobian": lambda x: np.diag(np.cos(x) * x + np.sin(x))},
+    "complex step": {"derivative": "complex-step"},
+    "elementwise": {"elementwise": True},
+}
+
+
+@pytest.mark.parametrize("kind", CAPTURED)
+def test_what_captures_a_computation_captures_it_too(kind: str) -> None:
+    """Linear maps, pullbacks, checkpoints and the graph: made once, used as often as wanted."""
+    e = ad.external(lambda x: np.sin(x) * x, name="model", **CAPTURED[kind])
+
+    def through(f: Any) -> Any:
+        return lambda x: (f(2 * x) * x).exp()
+
+    f, known = through(e), through(lambda x: x.sin() * x)
+    x, v = leaf(0.3, 0.7).detach(), leaf(1.0, -2.0).detach()
+    slope = ad.func.jvp(known, (x,), (v,))[1]
+    value, push = ad.func.linearize(f, x)
+    close(value, known(x))
+    close(push(v), slope)
+    close(push(3 * v), 3 * slope)
+    _, pull = ad.func.vjp(f, x)
+    first = pull(v)[0]
+    count = e.evaluator.count
+    close(pull(v)[0], first)
+    assert e.evaluator.count == count  # the Jacobian is kept with the capture
+    close(first, ad.func.vjp(known, x)[1](v)[0])
+    close(ad.func.functionalize(f)(x), known(x))
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ad.utils.checkpoint.checkpoint(f, a, use_reentrant=False).sum().backward()
+    known(b).sum().backward()
+    close(a.grad, b.grad)
+    assert "ExternalFunction" in str(ad.graph(f(a)))

@@ -58,11 +58,23 @@ class Call:
             leaves[k] = array if array.ndim else array[()]
         for k, leaf in enumerate(leaves):
             if isinstance(leaf, Tensor):
+                if _core._batch_level((leaf,)) > 0:
+                    self._refuse_batch(k, leaf)
                 leaves[k] = as_array(leaf)
                 leaves[k] = self.leaves[k] = leaves[k].copy() if copy else leaves[k]
             elif copy and isinstance(leaf, np.ndarray) and k not in self.places:
                 leaves[k] = self.leaves[k] = leaf.copy()
         return leaves
+
+    def _refuse_batch(self, k: int, leaf: Tensor) -> None:
+        name, of = self.arguments.names()[k], self.external.name
+        kind = "a static argument" if k in self.arguments.static else f"a tensor of {leaf.dtype}"
+        raise RuntimeError(
+            f"vmap over {name} of the external {of}, {kind}: only floating-point arguments that "
+            "are not static are mapped over, others are handed on as they are.\n"
+            f"  fix: pass {name} as floats and convert it in the function (x.astype(int)), or "
+            f"leave it out of the batch (in_dims=None), or loop over it and stack the results"
+        )
 
     def run(self, tensors: Sequence[Tensor], copy: bool) -> list[Tensor]:
         """Evaluate the function; its numbers as tensors."""
