@@ -28,6 +28,7 @@ from ._journal import clean_up, end_all, keep_journal
 __all__ = ["Workers"]
 
 _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
+_PIECE = 0.2  # seconds after which a wait looks whether Ctrl-C was pressed
 _function: Any = None  # in a worker process: the function that its pool was made for
 
 
@@ -188,7 +189,7 @@ class Workers:
 
     def _result(self, future: Any, where: Any, name: str) -> Any:
         try:
-            return future.result(self._patience(future))
+            return self._wait(future)
         except cf.TimeoutError as error:
             if future.done() and future.exception() is error:
                 raise EvaluationError(f"{name} failed at {where()}: {error!r}", where()) from error
@@ -217,6 +218,21 @@ class Workers:
             raise EvaluationError(
                 f"{name} failed at {where()}: {type(error).__name__}: {error}", where()
             ) from error
+
+    def _wait(self, future: Any) -> Any:
+        """The result, or TimeoutError after the time limit of an evaluation."""
+        limit = self._patience(future)
+        end = float("inf") if limit is None else time.monotonic() + limit
+        while True:
+            # In pieces: a signal that comes just before a lock is waited for does not end the wait.
+            left = end - time.monotonic()
+            try:
+                return future.result(min(_PIECE, max(left, 0.0)))
+            except cf.TimeoutError:
+                if future.done():
+                    return future.result()  # perhaps that of the function itself
+                if left <= _PIECE:
+                    raise
 
     def _patience(self, future: Any) -> float | None:
         """The time limit of an evaluation runs from its start, not from its submission."""
