@@ -323,6 +323,11 @@ def set_(
         if stride is None:
             stride = _core.empty(size, dtype=_core.bool).stride()
         other = _core._on_storage(other, self.dtype, tuple(size), tuple(stride), storage_offset)
+    if _core.is_grad_enabled() and self.requires_grad:
+        from adjoint._set import SetMemory
+
+        replaced: Tensor = SetMemory.apply(self, other)
+        return replaced
     self.data = other
     _core._renew_accumulator(self)
     return self

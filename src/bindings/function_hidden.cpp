@@ -44,9 +44,7 @@ void put_into_words(FunctionNode* n, PyObject* args, ForwardReads& all,
 
 [[noreturn]] void refuse(FunctionNode* n, const char* what, const ForwardReads& all,
                          const HiddenRead& r) {
-  runtime_error("the ", what, " of ", r.what, " is lost: ", all.cause, ".\n  read here     ",
-                r.line.describe(), "          (by `", r.op, "`)\n  called here   ",
-                n->line.describe(), "\n  fix: ", all.fix);
+  runtime_error(lost_text(n, what, all, r));
 }
 
 // Whether a node hands gradients on as they are, in another shape or order: an argument such as
@@ -86,6 +84,13 @@ const ForwardReads* reads_of(const Node* n) {
 }
 
 }  // namespace
+
+std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
+                      const HiddenRead& r) {
+  return text("the ", what, " of ", r.what, " is lost: ", all.cause, ".\n  read here     ",
+              r.line.describe(), "          (by `", r.op, "`)\n  called here   ",
+              n->line.describe(), "\n  fix: ", all.fix);
+}
 
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads) {
   if (class_says(n, allow_name())) return;

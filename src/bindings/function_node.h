@@ -14,6 +14,7 @@
 namespace adjoint {
 
 class ForwardReads;
+struct HiddenRead;
 
 // What one input is; inputs are the leaves of the arguments where these are structures.
 enum InputKind : uint8_t { kPlainInput = 0, kTensorInput = 1, kGradInput = 3 };
@@ -104,6 +105,9 @@ void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads);
 void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads);
 void drop_hidden(FunctionNode* n) noexcept;
+// The message about a gradient or tangent that a call of the function lost.
+std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
+                      const HiddenRead& r);
 // While backward runs: sees which of the hidden tensors get a gradient from it, by whatever way.
 class HiddenWatch {
  public:

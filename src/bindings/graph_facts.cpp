@@ -2,7 +2,10 @@
 // thousand nodes takes as many of them. Read next: node_type.cpp, what users ask of a node.
 #include <algorithm>
 
+#include "../engine/plan.h"
 #include "../graph/copy_slices.h"
+#include "../graph/hidden.h"
+#include "function_node.h"
 #include "python.h"
 
 namespace adjoint {
@@ -174,7 +177,38 @@ PyObject* share_cut(PyObject*, PyObject* args) {
   });
 }
 
+// _hidden_reads(root, target): what custom functions below `root` have to say about `target`, or
+// about what was computed from it, which they read although it is none of their arguments.
+PyObject* hidden_reads(PyObject*, PyObject* args) {
+  PyObject *root, *target;
+  if (!PyArg_ParseTuple(args, "OO:_hidden_reads", &root, &target)) return nullptr;
+  return guard([&]() -> PyObject* {
+    if (!is_node(root) || !is_node(target)) type_error("_hidden_reads(): expected two nodes");
+    Object list = checked(PyList_New(0));
+    if (!g_accountable) return list.release();
+    auto below = [](PyObject* o) {
+      Root from{{reinterpret_cast<Node*>(o), 0}, {}};
+      return reachable({&from, 1});
+    };
+    for (Node* n : below(root)) {
+      const ForwardReads* hidden = hidden_of(n);
+      for (size_t i = 0; hidden && i < hidden->reads().size(); ++i) {
+        const HiddenRead& r = hidden->reads()[i];
+        auto* read = reinterpret_cast<PyObject*>(node_of(r));
+        if (!read) continue;
+        std::vector<Node*> all = below(read);
+        if (std::find(all.begin(), all.end(), reinterpret_cast<Node*>(target)) == all.end())
+          continue;
+        Object words = checked(PyUnicode_FromString(lost_text(n, "gradient", *hidden, r).c_str()));
+        checked(PyList_Append(list.get(), words.get()));
+      }
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_hidden_reads", hidden_reads, METH_VARARGS, "What functions read in secret of a tensor."},
     {"_share_cut", share_cut, METH_VARARGS, "Gives a tensor the memory of another's lost history."},
     {"_parameter_source", copy_source<kParameter>, METH_O, "detach(), as nn.Parameter() does it."},
     {"_tensor_source", copy_source<kTensor>, METH_O, "detach(), as tensor() does it."},

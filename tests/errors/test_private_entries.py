@@ -45,6 +45,7 @@ def astray() -> None:
     (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is no op"),
     (lambda: core._einsum("ij", []), RuntimeError, "must provide at least one operand"),
     (lambda: core._node_facts(3), TypeError, "expected a graph node, got int"),
+    (lambda: core._hidden_reads(3, 4), TypeError, "_hidden_reads(): expected two nodes"),
     (lambda: core._window_facts(3), TypeError, "expected a graph node, got int"),
     (lambda: core._renew_accumulator(3), TypeError, "expected a Tensor, got int"),
     (lambda: core._node_hooks(3), TypeError, "expected a Node of the graph, got int"),

@@ -531,3 +531,25 @@ def test_writing_into_a_part_or_an_out_argument_without_recording_is_found() -> 
         text = str(ad.explain_grad((buffer * w).sum(), x))
         assert "broken here   test_explain.py" in text
         assert "no_grad()" in text
+
+
+def test_a_function_that_read_the_tensor_in_secret_is_named():
+    class Secret(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * h
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise AssertionError("explaining runs nothing here")
+
+    x, w = ad.ones(2, requires_grad=True), ad.ones(2, requires_grad=True)
+    h = x
+    found = ad.explain_grad(Secret.apply(w).sum(), x)
+    assert found.status == "hidden"
+    assert "the gradient of h (a variable of forward, float32 [2]) is lost: Secret.forward" in str(
+        found
+    )
+    h = x * 2
+    assert ad.explain_grad(Secret.apply(w).sum(), x).status == "hidden"
+    assert ad.explain_grad(Secret.apply(w).sum(), ad.ones(2, requires_grad=True)).status == "unused"

@@ -397,6 +397,21 @@ def test_set_makes_another_leaf_to_graphs_to_come():
     assert x.grad.tolist() == [5, 5]
 
 
+@pytest.mark.parametrize("view", [False, True])
+def test_set_of_a_computed_tensor_ends_its_history_in_an_error(view):
+    x, source = ad.ones(2, requires_grad=True), ad.tensor([5.0, 6.0])
+    y = x * 2
+    t = y.view(2) if view else y
+    assert t.set_(source) is t
+    assert t.tolist() == [5, 6]
+    with pytest.raises(RuntimeError, match=r"derivative for set_ is not implemented.*copy_\(\)"):
+        (t * 3).sum().backward()
+    y = x * 2
+    with ad.no_grad():
+        y.set_(source)
+    assert y.grad_fn.name() == "MulBackward0"  # nothing is recorded, as in PyTorch
+
+
 def test_set_lets_old_graphs_and_the_tensor_go():
     seen = []
     x = ad.ones(2, requires_grad=True)

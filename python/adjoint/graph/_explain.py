@@ -33,9 +33,10 @@ class Explanation:
     status : str
         ``"flows"``: a gradient arrives. ``"zero"``, ``"nan"``: it does, and is zero or not finite.
         ``"withheld"``: a custom function returned None. ``"broken"``: the history was cut off on
-        the way; ``"perhaps broken"``: it was, and what lay behind is gone. ``"unused"``: no way
-        leads to the tensor. ``"no history"``: the loss was not recorded. ``"no requires_grad"``,
-        ``"integer"``: the tensor can have no gradient.
+        the way; ``"perhaps broken"``: it was, and what lay behind is gone. ``"hidden"``: a custom
+        function read it in secret. ``"unused"``: no way leads to the tensor. ``"no history"``:
+        the loss was not recorded. ``"no requires_grad"``, ``"integer"``: the tensor can have no
+        gradient.
     text : str
         The explanation.
     breaks : list of Break
@@ -126,7 +127,7 @@ class _Case:
             return self.broken(found.breaks)
         if not self.loss.requires_grad:
             return self.no_history(found.others)
-        return self.unused(target, found.others)
+        return self.secret(target) or self.unused(target, found.others)
 
     def without_requires_grad(self) -> Explanation:
         for cut, _ in cuts_of(self.x):
@@ -167,6 +168,14 @@ class _Case:
                 "there."
             )
         return Explanation("no history", text, others)
+
+    def secret(self, target: Node) -> Explanation | None:
+        """A custom function that read the tensor although it is none of its arguments."""
+        reads = _core._hidden_reads(_core._gradient_edge(self.loss)[0], target)
+        if not reads:
+            return None
+        head = f"{self.loss_name} has no gradient with respect to {self.x_name}: "
+        return Explanation("hidden", head + reads[0])
 
     def unused(self, target: Node, others: list[Break]) -> Explanation:
         whole = build([_core._gradient_edge(self.loss)[0]], self.labels, "")
