@@ -101,11 +101,13 @@ Tensor from_list(const std::vector<int64_t>& v) {
 
 // The values are elements of the input, and which one of equals is arbitrary: a result that looked
 // like a constant would be silently wrong.
-Tensor no_derivative(T, C) {
+[[noreturn]] void refuse_derivative() {
   not_implemented(
       "the derivative for '_unique2' or 'unique_consecutive' is not implemented. fix: detach() the "
       "input if no gradient is wanted");
 }
+Tensor no_derivative(T, C) { refuse_derivative(); }
+Value no_tangent(C, const Tensor*) { refuse_derivative(); }
 
 Value unique_of(Call& c, bool sort, bool inverse, bool counts, const Value& dim_given) {
   Tensor t = c.tensor(0);
@@ -190,6 +192,7 @@ static const Op& unique_ =
         "and how often each occurs.")
         .forward([](Call& c) -> Value { return unique_of(c, true, c.flag(2), c.flag(3), c[4]); })
         .grad(0, nothing, no_derivative)
+        .jvp(no_tangent)
         .no_out();
 
 static const Op& unique_consecutive_ =
@@ -198,6 +201,7 @@ static const Op& unique_consecutive_ =
         "Runs of equal neighbours, each reduced to one.")
         .forward([](Call& c) -> Value { return unique_of(c, false, c.flag(1), c.flag(2), c[3]); })
         .grad(0, nothing, no_derivative)
+        .jvp(no_tangent)
         .no_out();
 
 static const Op& bincount_ =
@@ -250,6 +254,7 @@ static const Op& bincount_ =
                 Tensor at = c.in(0);
                 return op<"index_select">(g, 0, op<"_to_copy">(at, Value(DType::Int64)));
               })
+        .linear()
         .no_out();
 
 static const Op& histc_ =

@@ -16,7 +16,7 @@ def test_the_weights_of_bincount_have_a_derivative():
     ad.bincount(at, w, minlength=4).backward(ad.tensor([5.0, 7.0, 9.0, 11.0]))
     assert w.grad.tolist() == [7, 5, 7]
     w64 = w.detach().double().requires_grad_()
-    assert ad.autograd.gradcheck(lambda w: ad.bincount(at, w), (w64,))
+    assert ad.autograd.gradcheck(lambda w: ad.bincount(at, w), (w64,), check_forward_ad=True)
 
 
 def test_heaviside_passes_the_gradient_on_at_zero_alone():
@@ -41,5 +41,7 @@ def test_unique_says_in_backward_that_it_has_none(op):
     assert not inverse.requires_grad
     with pytest.raises(NotImplementedError, match="the derivative for '_unique2' or"):
         (values.sum() + x.sum()).backward()
+    with pytest.raises(NotImplementedError, match="the derivative for '_unique2' or"):
+        ad.func.jvp(op, (x.detach(),), (ad.ones(3),))
     assert not op(x.detach()).requires_grad
     assert not op(ad.tensor([1, 2])).requires_grad
