@@ -4,6 +4,7 @@ change their mind, executors that end.
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures as cf
 import ctypes
 import io
@@ -123,6 +124,17 @@ def hook_without_inputs() -> None:
 
 @refusals(
     (delayed, RuntimeError, "not this way"),
+    (
+        lambda: ad.kl_div(ad.ones(2), ad.ones(2), 3),
+        ValueError,
+        "reduction must be 0 (none), 1 (mean) or 2 (sum), got 3",
+    ),
+    (lambda: cli._pair("a"), argparse.ArgumentTypeError, "must be LOW,HIGH such as 0,1; got 'a'"),
+    (
+        lambda: ad.take_along_dim(ad.tensor(1.0), ad.tensor(0), 0),
+        IndexError,
+        "Dimension specified as 0 but tensor has no dimensions",
+    ),
     (hook_without_inputs, RuntimeError, "Modules where no input requires gradient should always"),
     (
         lambda: ad.from_dlpack(Elsewhere()),

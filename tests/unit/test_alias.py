@@ -45,7 +45,7 @@ def test_a_function_keeps_its_place_before_the_module_of_its_name() -> None:
 
 def test_a_module_under_its_second_name_says_what_it_lacks() -> None:
     out = run(
-        "import torch.nn.init as module\n"
+        "import torch.utils._pytree as module\n"
         "for name in ('nonsense', '__nonsense__'):\n"
         "    try:\n"
         "        getattr(module, name)\n"
@@ -54,9 +54,9 @@ def test_a_module_under_its_second_name_says_what_it_lacks() -> None:
     )
     first, second = out.splitlines()
     assert first.startswith(
-        "module 'torch.nn.init' has no attribute 'nonsense': `torch` is adjoint"
+        "module 'torch.utils._pytree' has no attribute 'nonsense': `torch` is adjoint"
     )
-    assert second == "module 'torch.nn.init' has no attribute '__nonsense__'"
+    assert second == "module 'torch.utils._pytree' has no attribute '__nonsense__'"
 
 
 def test_it_answers_for_pytorchs_version_and_devices() -> None:
