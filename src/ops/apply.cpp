@@ -259,4 +259,24 @@ void write_out(const Tensor& out, const Tensor& value, const char* op_name) {
   bump_version(out);
 }
 
+namespace {
+
+// The arguments of a call from C++, the missing ones by default.
+struct Completed {
+  Value at[kMaxArguments];
+  Completed(const Op& op, Value* given, int n) {
+    std::move(given, given + n, at);
+    for (int i = n; i < op.argument_count; ++i) at[i] = op.schema.arguments[i].default_value;
+  }
+};
+
+}  // namespace
+
+Value apply_given(const Op& op, Value* given, int n) {
+  return op.argument_count == n ? apply(op, given) : apply(op, Completed(op, given, n).at);
+}
+Tensor apply_given_inplace(const Op& op, Value* given, int n) {
+  return apply_inplace(op, Completed(op, given, n).at);
+}
+
 }  // namespace adjoint

@@ -260,6 +260,11 @@ inline TensorObject* try_direct(const Op& op, TensorObject* a, TensorObject* b) 
   return op.operands == 2 && a && b ? direct_pair(op, a, b) : nullptr;
 }
 
+// Applies an op to the first `n` of its arguments, which it takes over; the others have their
+// defaults. Out of line: it stands for a thousand calls of op<>.
+Value apply_given(const Op& op, Value* given, int n);
+Tensor apply_given_inplace(const Op& op, Value* given, int n);
+
 // op<"cos">(x): calls an op from C++; arguments left out take their defaults.
 template <OpName Name, class... A>
 Value op(A&&... a) {
@@ -268,23 +273,15 @@ Value op(A&&... a) {
   if constexpr (given == 1 || given == 2) {
     if (TensorObject* out = try_direct(found, operand(a)...)) return Tensor::steal(out);
   }
-  if (found.argument_count == given) {
-    Value args[given] = {Value(std::forward<A>(a))...};
-    return apply(found, args);
-  }
-  Value args[kMaxArguments] = {Value(std::forward<A>(a))...};
-  for (int i = given; i < found.argument_count; ++i)
-    args[i] = found.schema.arguments[i].default_value;
-  return apply(found, args);
+  Value args[given] = {Value(std::forward<A>(a))...};
+  return apply_given(found, args, given);
 }
 // The in-place form of the same.
 template <OpName Name, class... A>
 Tensor op_inplace(A&&... a) {
   static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
-  Value args[kMaxArguments] = {Value(std::forward<A>(a))...};
-  for (int i = sizeof...(A); i < found.argument_count; ++i)
-    args[i] = found.schema.arguments[i].default_value;
-  return apply_inplace(found, args);
+  Value args[sizeof...(A)] = {Value(std::forward<A>(a))...};
+  return apply_given_inplace(found, args, sizeof...(A));
 }
 
 inline Tensor operator*(const Tensor& a, const Value& b) { return op<"mul">(a, b); }

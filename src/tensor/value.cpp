@@ -2,6 +2,10 @@
 
 namespace adjoint {
 
+void Value::drop_box() noexcept {
+  if (--u_.box->references == 0) delete u_.box;
+}
+
 Value::Value(std::string s) : kind_(String) {
   u_.box = new Box;
   u_.box->str = std::move(s);

@@ -156,10 +156,11 @@ class Value {
   void drop_payload() noexcept {
     if (kind_ == Tensor_ || kind_ == Object) {
       Py_DECREF(u_.o);
-    } else if (--u_.box->references == 0) {
-      delete u_.box;
+    } else {
+      drop_box();
     }
   }
+  void drop_box() noexcept;
 
   Kind kind_;
   union {
