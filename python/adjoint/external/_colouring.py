@@ -7,7 +7,7 @@ next: _methods.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from ._errors import ExternalError
 from ._evaluate import Point
 from ._jacobian import Sparse
 from ._problem import Problem
-from ._steps import Steps, slope
+from ._steps import Steps, quotient, slope
+from ._tiny import agreement, attempts, lost, moved_ends, tiny_in_tiny, warn, widened
 
 __all__ = ["ColouredPattern", "coloured", "verify_pattern"]
 
@@ -40,37 +41,88 @@ class ColouredPattern:
 
 
 def coloured(problem: Problem, steps: Steps, pattern: ColouredPattern, order: int) -> Sparse:
-    """As many (pairs of) evaluations as there are colours."""
-    if order == 1:
-        first = second = steps.one_side(steps.sizes(1))
-    else:
-        first, second = steps.both_sides(steps.sizes(2))
-    x, entries = problem.x, pattern.colours[pattern.columns]
-    values = np.zeros(len(pattern.rows))
-    wa, wb, w0 = slope(x, first, second)
-    sides = (first,) if order == 1 else (first, second)
+    """As many (pairs of) evaluations as there are colours; again for those with lost entries."""
+    sides = moved_ends(steps, order)
+    moves = np.ones(problem.inputs.size, bool)
+    make = _points(problem, pattern, sides, range(pattern.count), moves)
+    total = order * pattern.count
+    found = problem.values((make(k) for k in range(total)), total)
+    values = _entries(problem, pattern, sides, range(pattern.count), found)
+    _recover(problem, steps, pattern, values, order, np.abs(sides[0] - (*sides, problem.x)[1]))
+    return Sparse(pattern.rows, pattern.columns, values, pattern.shape)
 
-    def points() -> Iterator[Point]:
-        for colour in range(pattern.count):
-            chosen = pattern.colours == colour
-            for moved in sides:
-                what = f"{problem.inputs.label(int(np.argmax(chosen)))} and others of its colour"
-                yield problem.moved_all(np.where(chosen, moved, x), lambda what=what: what)  # type: ignore[misc]
 
-    found = problem.values(points(), len(sides) * pattern.count)
-    for colour in range(pattern.count):
+def _points(
+    problem: Problem, pattern: ColouredPattern, sides: Any, colours: Any, moves: Any
+) -> Callable[[int], Point]:
+    """The k-th point: the inputs of a colour moved to one side, those of them that ``moves``."""
+
+    def make(k: int) -> Point:
+        chosen = (pattern.colours == colours[k // len(sides)]) & moves
+        label = problem.inputs.label(int(np.argmax(chosen)))
+        moved = np.where(chosen, sides[k % len(sides)], problem.x)
+        return problem.moved_all(moved, lambda: f"{label} and others of its colour")
+
+    return make
+
+
+def _entries(
+    problem: Problem, pattern: ColouredPattern, sides: Any, colours: Any, found: Iterator[Any]
+) -> Any:
+    """The entries of some colours from evaluations in order; NaN where one is None."""
+    entries = pattern.colours[pattern.columns]
+    values = np.full(len(pattern.rows), np.nan)
+    weights = slope(problem.x, sides[0], sides[-1])
+    for colour in colours:
         here = entries == colour
         rows, columns = pattern.rows[here], pattern.columns[here]
-        a = next(found)[rows] - problem.y[rows]
-        if order == 1:
-            values[here] = a / (first - x)[columns]
+        ends = [next(found) for _ in sides]
+        if any(end is None for end in ends):
             continue
-        b = next(found)[rows] - problem.y[rows]
-        inside = wa[columns] * (a - b)
-        edge = wa[columns] * a + wb[columns] * b
-        values[here] = np.where(w0[columns] == 0, inside, edge)
-    next(found, None)
-    return Sparse(pattern.rows, pattern.columns, values, pattern.shape)
+        y = problem.y[rows]
+        if len(sides) == 1:
+            values[here] = (ends[0][rows] - y) / (sides[0] - problem.x)[columns]
+            continue
+        wa, wb, w0 = (w[columns] for w in weights)
+        with np.errstate(invalid="ignore"):
+            values[here] = quotient((wa, wb, w0), ends[0][rows], ends[1][rows], y)
+    next(found, None)  # lets the evaluations finish
+    return values
+
+
+def _recover(
+    problem: Problem, steps: Steps, pattern: ColouredPattern, values: Any, order: int, width: Any
+) -> None:
+    """Put right the entries of tiny elements that are lost in rounding (_tiny.py)."""
+    wide = widened(steps)
+    if wide is None:
+        return
+    rows, columns = pattern.rows, pattern.columns
+    whole = np.abs(problem.y)
+    np.fmax.at(whole, rows, np.abs(values) * steps.scale[columns])
+    tiny = (wide.scale != steps.scale)[columns]
+    bad = tiny & lost(steps, values, width[columns], whole[rows])
+    seen = np.zeros(problem.inputs.size, bool)
+    seen[columns[~bad & problem.finite[rows]]] = True
+    bad &= ~(seen & tiny_in_tiny(steps, wide))[columns]
+    if not bad.any():
+        return
+    moves = np.zeros(problem.inputs.size, bool)
+    moves[columns[bad]] = True
+    colours = np.unique(pattern.colours[columns[bad]])
+    sides = moved_ends(wide, order)
+    make = _points(problem, pattern, sides, colours, moves)
+    found = attempts(problem, make, order * len(colours))
+    again = _entries(problem, pattern, sides, colours, found)
+    size = np.fmax(whole[rows], np.abs(again) * wide.scale[columns])
+    take, unsure = agreement(values, width[columns], steps.rounding * size, again)
+    followed = np.zeros(problem.inputs.size, bool)
+    followed[columns[values != 0]] = True
+    unsure &= (values != 0) | np.isfinite(again) | ~followed[columns]  # as in `choose`
+    for k in np.flatnonzero(bad & unsure)[:1]:
+        i = int(columns[k])
+        warn(problem, i, np.arange(len(whole)) == rows[k], abs(sides[0][i] - problem.x[i]))
+    values[bad & take] = again[bad & take]
 
 
 def verify_pattern(problem: Problem, steps: Steps, found: Sparse, rng: Any) -> None:

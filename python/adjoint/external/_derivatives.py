@@ -6,6 +6,7 @@ that had to be computed is kept. Read next: _methods.py, _function.py.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from adjoint._core import Tensor
 
 from ._arguments import Arguments, as_array
 from ._coordinates import Coordinates
-from ._differences import direction_steps, directional, with_room
+from ._differences import direction_steps, directional, shortened, with_room
 from ._elementwise import quick_slopes
 from ._errors import ExternalError
 from ._jacobian import Dense, Jacobian, from_user
@@ -26,6 +27,7 @@ from ._outputs import PLAIN, Outputs, owned
 from ._problem import Problem
 from ._repeats import verify_repeats
 from ._steps import Steps, slope
+from ._tiny import choose, lost, warn, widened
 
 if TYPE_CHECKING:
     from ._external import External
@@ -123,14 +125,24 @@ class Derivatives:
     def bend(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of J'u along w."""
         cotangent = self._vector(u, self.point.outputs)
-        found = self._along(w, lambda at: at.pull_vector(cotangent), self.point.inputs.size)
-        return self._as_inputs(found)
+
+        def of(at: Derivatives) -> Any:
+            return at.pull_vector(cotangent)
+
+        whole = float(np.abs(cotangent) @ np.abs(self.point.y))
+        return self._as_inputs(self._along(w, of, lambda scale: whole / scale))
 
     def twist(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
         tangent = self._vector(v, self.point.inputs)
-        found = self._along(w, lambda at: at.push_vector(tangent), self.point.outputs.size)
-        return self._as_outputs(found)
+
+        def of(at: Derivatives) -> Any:
+            return at.push_vector(tangent)
+
+        def size(scale: Any) -> Any:
+            return np.abs(self.point.y) * np.max(np.abs(tangent) / scale, initial=0.0)
+
+        return self._as_outputs(self._along(w, of, size))
 
     def pull_vector(self, u: Any) -> Any:
         """J'u on coordinates."""
@@ -280,8 +292,12 @@ class Derivatives:
 
     # --- second order ---------------------------------------------------------------------------
 
-    def _along(self, w: Sequence[Any], of: Any, size: int) -> Any:
-        """The derivative along w of a vector made from the derivatives: a difference of two."""
+    def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
+        """The derivative along w of a vector made from the derivatives: a difference of two.
+
+        ``size`` tells that of the vector's elements from the magnitudes of the inputs, to which
+        their rounding is proportional.
+        """
         external = self.external
         if external.differences and external.derivative == "spsa":
             raise ExternalError(
@@ -291,11 +307,35 @@ class Derivatives:
             )
         direction = self._vector(w, self.point.inputs)
         if not direction.any():
-            return np.zeros(size)
-        steps = Steps(self.point, external.step, external.scale, external.bounds, None)
-        steps.noise = jacobian_error(external, self.steps().noise)
-        steps.given[:] = np.nan  # the step of a first difference is too small for a second one
-        found = np.zeros(size)
+            return np.zeros(np.shape(size(self.steps().scale)))
+        # The step of a first difference is too small for a second one.
+        steps = Steps(self.point, None, external.scale, external.bounds, None)
+        steps.noise = steps.rounding = jacobian_error(external, self.steps().noise)
+        found = self._difference(direction, of, steps)
+        if widened(steps) is None:
+            return found
+        width = abs(direction_steps(steps, direction, 2)[0])
+        here = np.abs(of(self))
+        least = np.fmax(here, size(np.maximum(steps.scale, 1.0)))
+        wide = shortened(steps, direction, lost(steps, found, 2 * width, least))
+        if wide is None:
+            return found
+        again = np.full_like(found, np.nan)
+        # Whatever a derivative of the user's raises far away: the first result stands.
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            again = self._difference(direction, of, wide)
+        far = abs(direction_steps(wide, direction, 2)[0])
+        whole = np.fmax(size(wide.scale), np.fmax(here, np.abs(again) * far))
+        bad = lost(steps, found, 2 * width, whole)
+        take, unsure = choose(steps, found, 2 * width, whole, again)
+        if (bad & unsure).any():
+            index = int(np.argmax((wide.scale != steps.scale) & (direction != 0)))
+            warn(self.point, index, np.ones(1, bool), far)
+        return np.where(bad & take, again, found)
+
+    def _difference(self, direction: Any, of: Any, steps: Steps) -> Any:
+        external = self.external
+        found: Any = 0.0
         for part in with_room(steps, direction):
             a, b = direction_steps(steps, part, 2)
             if a == 0:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ._errors import EvaluationError
 from ._evaluate import Point
 from ._jacobian import Dense
 from ._problem import Problem
-from ._steps import Steps, slope
+from ._steps import Steps, quotient, slope
+from ._tiny import choose, lost, lost_below, recover, warn, widened
 
-__all__ = ["central", "direction_steps", "directional", "forward", "with_room"]
+__all__ = ["central", "direction_steps", "directional", "forward", "shortened", "with_room"]
 
 
 def forward(problem: Problem, steps: Steps) -> Dense:
@@ -27,6 +29,7 @@ def forward(problem: Problem, steps: Steps) -> Dense:
     points = (problem.moved(i, moved[i]) for i in range(n))
     for i, value in enumerate(problem.values(points, n)):
         matrix[:, i] = (value - problem.y) / (moved[i] - problem.x[i])
+    recover(problem, steps, 1, matrix, np.abs(moved - problem.x))
     return Dense(matrix)
 
 
@@ -44,9 +47,9 @@ def central(problem: Problem, steps: Steps) -> Dense:
 
     values = problem.values(points(), 2 * n)
     for i, (a, b) in enumerate(zip(values, values, strict=True)):
-        # Differences before weights: the weights of a difference are huge and nearly cancel.
         wa, wb, w0 = (float(w[i]) for w in weights)
-        matrix[:, i] = wa * (a - b) if w0 == 0 else wa * (a - problem.y) + wb * (b - problem.y)
+        matrix[:, i] = quotient((wa, wb, w0), a, b, problem.y)
+    recover(problem, steps, 2, matrix, np.abs(first - second))
     return Dense(matrix)
 
 
@@ -100,7 +103,45 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
 
 
 def directional(problem: Problem, steps: Steps, v: Any) -> Any:
-    """The derivative along ``v`` by central differences: two evaluations, four in a corner."""
+    """The derivative along ``v`` by central differences: two evaluations, four in a corner.
+
+    As many again if an element that is tiny in its array shortens the step.
+    """
+    found = _directional(problem, steps, v)
+    width = 2 * _size(steps, v, 2) if v.any() else 1.0
+    wide = shortened(steps, v, lost(steps, found, width, np.abs(problem.y)))
+    if wide is None:
+        return found
+    try:
+        with np.errstate(all="ignore"):
+            again = _directional(problem, wide, v)
+    except EvaluationError:
+        again = np.full_like(found, np.nan)
+    far = _size(wide, v, 2) / wide.noise ** (1 / 3)
+    size = np.fmax(np.abs(problem.y), np.abs(again) * far)
+    take, unsure = choose(steps, found, width, size, again)
+    rows = lost(steps, found, width, size)
+    index = int(np.argmax((wide.scale != steps.scale) & (v != 0)))
+    warn(problem, index, rows & unsure, _size(wide, v, 2))
+    return np.where(rows & take, again, found)
+
+
+def shortened(steps: Steps, v: Any, unseen: Any) -> Steps | None:
+    """Steps as if no element were tiny, if tiny elements make that along ``v`` far too short.
+
+    ``unseen`` tells which outputs show too little of it. What an output near zero shows may be
+    the rounding of what it is made of: very short steps are not trusted at all.
+    """
+    wide, used = widened(steps, bool(np.all(unseen))), v != 0
+    if wide is None or not used.any():
+        return None
+    longer = float(np.min(wide.sizes(2)[used] / np.abs(v[used])))
+    enough = lost_below(steps.noise) * steps.noise ** (2 / 3)
+    size = _size(steps, v, 2) / longer
+    return wide if size < enough or (size < 0.03 and np.any(unseen)) else None
+
+
+def _directional(problem: Problem, steps: Steps, v: Any) -> Any:
     found = np.zeros(problem.outputs.size)
     for part in with_room(steps, v):
         found = found + _along(problem, steps, part)
@@ -119,5 +160,4 @@ def _along(problem: Problem, steps: Steps, v: Any) -> Any:
         )
 
     fa, fb = problem.values([point(a), point(b)], 2)
-    wa, wb, w0 = (float(w) for w in slope(np.float64(0), np.float64(a), np.float64(b)))
-    return wa * (fa - fb) if w0 == 0 else wa * (fa - problem.y) + wb * (fb - problem.y)
+    return quotient(slope(np.float64(0), np.float64(a), np.float64(b)), fa, fb, problem.y)

@@ -13,11 +13,12 @@ import numpy as np
 
 from adjoint import _core
 
-from ._errors import ExternalError
-from ._evaluate import Evaluator
+from ._errors import EvaluationError, ExternalError
+from ._evaluate import Evaluator, Point
 from ._jacobian import Diagonal
 from ._problem import Problem
-from ._steps import Steps, slope
+from ._steps import Steps, quotient, root_mean_square, slope
+from ._tiny import agreement, attempts, lost, lost_below, tiny_below, warn, widened
 
 __all__ = ["elementwise", "quick_slopes", "verify_elementwise"]
 
@@ -45,17 +46,53 @@ def elementwise(problem: Problem, steps: Steps, order: int) -> Diagonal:
                 row.append((a[out] - problem.y[out]) / (first[part] - x))
             continue
         b = next(values)
-        wa, wb, w0 = slope(x, first[part], second[part])
+        weights = slope(x, first[part], second[part])
         for o, row in enumerate(blocks):
             out = problem.outputs.part(o)
-            y = problem.y[out]
-            if not w0.any():
-                row.append(wa * (a[out] - b[out]))
-            else:
-                centred = wa * (a[out] - b[out])
-                row.append(np.where(w0 == 0, centred, wa * (a[out] - y) + wb * (b[out] - y)))
+            row.append(quotient(weights, a[out], b[out], problem.y[out]))
     next(values, None)  # lets the evaluations finish
+    _recover(problem, steps, blocks, np.abs(first - (problem.x if second is None else second)))
     return Diagonal(blocks, problem.inputs, problem.outputs)
+
+
+def _recover(problem: Problem, steps: Steps, blocks: list[list[Any]], width: Any) -> None:
+    """Put right tiny elements whose differences are lost in rounding (_tiny.py)."""
+    wide = widened(steps)
+    if wide is None:
+        return
+    tiny = wide.scale != steps.scale
+    for k in range(len(problem.inputs.shapes)):
+        part = problem.inputs.part(k)
+        outs = [problem.outputs.part(o) for o in range(len(blocks))]
+        sizes = [np.abs(problem.y[out]) for out in outs]
+        bad = [
+            tiny[part] & lost(steps, row[k], width[part], size)
+            for row, size in zip(blocks, sizes, strict=True)
+        ]
+        moves = np.any(bad, axis=0)
+        if not moves.any():
+            continue
+        x = problem.x[part]
+        ends = np.where(moves, [end[part] for end in wide.both_sides(wide.sizes(2))], x)
+
+        def make(j: int, part: slice = part, ends: Any = ends) -> Point:
+            moved = problem.x.copy()
+            moved[part] = ends[j]
+            return problem.moved_all(moved, lambda: "steps in tiny elements")
+
+        a, b = attempts(problem, make, 2)
+        for row, out, size, mask in zip(blocks, outs, sizes, bad, strict=True):
+            again = np.full(x.shape, np.nan)
+            if a is not None and b is not None:
+                with np.errstate(all="ignore"):
+                    again = quotient(slope(x, *ends), a[out], b[out], problem.y[out])
+            size = np.fmax(size, np.abs(again) * wide.scale[part])
+            take, unsure = agreement(row[k], width[part], steps.rounding * size, again)
+            unsure &= mask
+            i = part.start + int(np.argmax(unsure))
+            rows = np.arange(problem.outputs.size) == out.start + int(np.argmax(unsure))
+            warn(problem, i, rows & unsure.any(), wide.sizes(2)[i])
+            row[k][mask & take] = again[mask & take]
 
 
 def quick_slopes(
@@ -88,7 +125,60 @@ def quick_slopes(
             return None
         if any(v.shape != y.shape or v.dtype != y.dtype for v in values):
             return None
-        return _quotients([v.reshape(-1) for v in values], ends, x.shape)
+        slopes = _quotients([v.reshape(-1) for v in values], ends)
+        if slopes is None or not _quick_recover(
+            evaluator, rebuild, (flat, y, slopes), ends, noise, x.shape
+        ):
+            return None
+        return slopes.reshape(x.shape)
+
+
+def _quick_recover(
+    evaluator: Evaluator, rebuild: Any, arrays: Any, ends: list[Any], noise: float, shape: Any
+) -> bool:
+    """Put right tiny elements as `_recover` does; False if `elementwise` has to say what is wrong.
+
+    Looks at the array block by block, since there are few such elements.
+    """
+    flat, y, slopes = arrays
+    largest = max(float(flat.max(initial=0)), -float(flat.min(initial=0)))
+    limit = tiny_below(noise) * (largest if largest >= tiny_below(noise) else 1.0)
+    found = []
+    buffer = np.empty(min(_BLOCK, flat.size), flat.dtype)
+    for start in range(0, flat.size, _BLOCK):
+        part = flat[start : start + _BLOCK]
+        np.abs(part, out=buffer[: part.size])
+        found.append(start + np.flatnonzero(buffer[: part.size] < limit))
+    tiny = np.concatenate(found) if found else np.zeros(0, int)
+    if largest >= tiny_below(noise):
+        tiny = tiny[flat[tiny] != 0]
+    if not tiny.size or largest == 0:
+        return True
+    width, size = np.abs(ends[0][tiny] - ends[1][tiny]), np.abs(y.reshape(-1)[tiny])
+    bad = np.abs(slopes[tiny]) * width <= lost_below(noise) * noise * size
+    if not bad.any():
+        return True
+    tiny, width, size = tiny[bad], width[bad], size[bad]
+    typical = 1.0
+    if largest >= tiny_below(noise):
+        typical = root_mean_square(np.abs(flat[(flat != 0) & np.isfinite(flat)]).astype(float))
+    step = flat.dtype.type(noise ** (1 / 3) * typical)
+    moved = [flat.copy(), flat.copy()]
+    moved[0][tiny] += step
+    moved[1][tiny] -= step
+    points = [(*rebuild(m.reshape(shape)), lambda: "steps in tiny elements") for m in moved]
+    try:
+        values = list(evaluator.many(points, 2))
+    except EvaluationError:
+        return False
+    if any(getattr(v, "shape", None) != shape or v.dtype != y.dtype for v in values):
+        return False
+    a, b = (v.reshape(-1)[tiny].astype(float) for v in values)
+    again = (a - b) / (moved[0][tiny].astype(float) - moved[1][tiny])
+    size = np.fmax(size, np.abs(again) * typical)
+    take, unsure = agreement(slopes[tiny].astype(float), width, noise * size, again)
+    slopes[tiny[take]] = again[take]
+    return not unsure.any()
 
 
 def _moved(flat: Any, relative: Any, order: int) -> list[Any]:
@@ -104,7 +194,7 @@ def _moved(flat: Any, relative: Any, order: int) -> list[Any]:
     return ends
 
 
-def _quotients(values: list[Any], ends: list[Any], shape: Any) -> Any:
+def _quotients(values: list[Any], ends: list[Any]) -> Any:
     (a, b), (up, down) = values, ends
     slopes = _buffer(up)
     width = np.empty(min(_BLOCK, up.size), up.dtype)
@@ -116,7 +206,7 @@ def _quotients(values: list[Any], ends: list[Any], shape: Any) -> Any:
         np.divide(slope, width[: slope.size], out=slope)
         if not np.isfinite(slope.sum()):
             return None
-    return slopes.reshape(shape)
+    return slopes
 
 
 def _buffer(like: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from adjoint import _tree
 from adjoint._core import Tensor
 
-from ._arguments import Arguments, Static, name_of
+from ._arguments import Arguments, Static, as_array, name_of
 from ._call import Call, TensorCall
 from ._colouring import ColouredPattern
 from ._evaluate import Evaluator
@@ -24,6 +24,7 @@ from ._methods import NAMES, evaluations
 from ._outputs import tensor_dtype
 from ._probe import PAIRS, ROUGH
 from ._repeats import looks_at_repeats
+from ._tiny import count_tiny
 from ._workers import Workers
 
 __all__ = ["Cost", "External", "external", "numpy_function"]
@@ -76,7 +77,7 @@ class External:
         )
         self.rng = np.random.default_rng(self.seed)
         self.verified: set[str] = set()  # what was found to hold at the first derivative
-        self.steps_found: dict[str, tuple[float, float]] = {}
+        self.steps_found: dict[str, tuple[float, float, float]] = {}
         self.error: Any = None  # of the last Jacobian, by derivative="richardson"
         self._pattern: Any = None
         self._vjp_output, self._jvp_output = _takes_output(self.vjp), _takes_output(self.jvp)
@@ -261,10 +262,18 @@ class External:
         asked = [leaves[k] for k in call.places if leaves[k].requires_grad]
         asked = asked or [leaves[k] for k in call.places]
         n = sum(t.numel() * (2 if t.dtype.is_complex else 1) for t in asked)
-        return _cost(self, n, len(asked))
+        return _cost(self, n, len(asked), self._tiny(asked))
+
+    def _tiny(self, asked: Sequence[Any]) -> list[int]:
+        """How many elements of each input may have to be stepped twice (_tiny.py)."""
+        given = [v is not None and not isinstance(v, dict) for v in (self.step, self.scale)]
+        kinds = ("central", "forward", "richardson")
+        if any(given) or self.derivative not in kinds or not self.differences:
+            return []
+        return [count_tiny(as_array(t.detach()), self.noise or 0.0) for t in asked]
 
 
-def _cost(e: External, n: int, arrays: int) -> Cost:
+def _cost(e: External, n: int, arrays: int, tiny: Sequence[int]) -> Cost:
     if e.exact:
         kinds = [
             k for k, f in (("jacobian", e.jacobian_given), ("vjp", e.vjp), ("jvp", e.jvp)) if f
@@ -277,7 +286,13 @@ def _cost(e: External, n: int, arrays: int) -> Cost:
         shape = np.shape(e.sparsity) if not hasattr(e.sparsity, "tocsr") else e.sparsity.shape
         colours = ColouredPattern(e.sparsity, tuple(shape), e.name).count
     vjp = evaluations(e, n, arrays, colours)
-    jvp = 2 if e.derivative in ("central", "richardson") and not e.elementwise else vjp
+    cheap = e.derivative in ("central", "richardson") and not e.elementwise
+    again = sum(tiny)
+    if again and e.elementwise:
+        vjp += 2 * sum(k > 0 for k in tiny)
+    elif again:
+        vjp += evaluations(e, again, arrays, None if colours is None else min(colours, again))
+    jvp = (4 if again else 2) if cheap else vjp
     first = int(looks_at_repeats(e))
     if e.elementwise:
         first += (
@@ -295,11 +310,12 @@ def _cost(e: External, n: int, arrays: int) -> Cost:
         and e.derivative not in ("complex-step", "richardson")
     ):
         first += 2 * PAIRS * arrays
-    most = "at most " if e.derivative == "richardson" else ""
+    most = "at most " if e.derivative == "richardson" or again else ""
     workers = f" on {e.workers.count} workers" if not e.workers.serial else ""
     text = (
         f"{e.name}: 1 evaluation; a vjp by {n} inputs takes {most}{vjp} more{workers} "
-        f"({e.derivative}), a jvp {jvp}; the first derivative about {first} more for its checks"
+        f"({e.derivative}), a jvp {'at most ' if again else ''}{jvp}; "
+        f"the first derivative about {first} more for its checks"
     )
     return Cost(1, vjp, jvp, first, 0, text)
 

@@ -44,12 +44,14 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
         known = external.steps_found.get(key)
         if known is None or not 0.1 < size / known[0] < 10:
             found = _search(problem, steps, part, order)
-            known = external.steps_found[key] = (size, rule if found is None else found)
+            known = external.steps_found[key] = (size, *(found or (rule, steps.noise)))
         relative[part] = known[1]
+        steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
 
 
-def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | None:
+def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[float, float] | None:
+    """The relative step and the noise that was seen."""
     direction = _direction(steps, part)
     if direction is None:
         return None
@@ -88,14 +90,14 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> float | 
 
 def _balance(
     gap: Any, k: int, lowest: int, order: int, steps: Steps, direction: Any, problem: Problem
-) -> float:
-    """The step where both errors are equal, from the gaps on the two sides of the bottom.
+) -> tuple[float, float]:
+    """The step where both errors are equal, from the gaps on both sides of the bottom; the noise.
 
     Above it a gap is about c h**2, with h the larger step; below it, e / h, with h the smaller.
     """
     above, here = gap(k + 1) if k + 1 <= -1 else np.inf, gap(k)
     if not np.isfinite(here):
-        return float(steps.noise ** (1 / (order + 1)))
+        return float(steps.noise ** (1 / (order + 1))), steps.noise
     below = gap(k - 1) if k - 2 >= lowest else np.inf
     noise = steps.noise
     if np.isfinite(below) and below > 0:
@@ -113,9 +115,10 @@ def _balance(
     if order == 1:
         # The second derivative is not seen by a central difference: assume the same length scale.
         length = (1.0 / max(curvature, 1e-30)) ** 0.5
-        return float(np.clip(noise**0.5 * min(length, 10.0), 10.0 ** (k - 3), _LARGEST))
+        best = float(np.clip(noise**0.5 * min(length, 10.0), 10.0 ** (k - 3), _LARGEST))
+        return best, noise
     best = (noise / (2 * curvature)) ** (1 / 3)
-    return float(np.clip(best, 10.0 ** (k - 1), min(10.0 ** (k + 1), _LARGEST)))
+    return float(np.clip(best, 10.0 ** (k - 1), min(10.0 ** (k + 1), _LARGEST))), noise
 
 
 def _direction(steps: Steps, part: slice) -> Any:

@@ -107,8 +107,8 @@ class Problem:
 
     # --- values ---------------------------------------------------------------------------------
 
-    def values(self, points: Iterable[Point], total: int) -> Iterator[Any]:
-        """The outputs at some points, as vectors, in order."""
+    def values(self, points: Iterable[Point], total: int, checked: bool = True) -> Iterator[Any]:
+        """The outputs at some points, as vectors, in order; checked to be finite."""
         kept: list[Callable[[], str]] = []
 
         def noted() -> Iterator[Point]:
@@ -120,9 +120,9 @@ class Problem:
         # Closed at once on an error: a traceback would keep evaluations waiting on their workers.
         with contextlib.closing(self.evaluator.many(noted(), total, "", meanwhile)) as stream:
             for i, raw in enumerate(stream):
-                yield self.vector(raw, kept[i])
+                yield self.vector(raw, kept[i], checked)
 
-    def vector(self, raw: Any, where: Callable[[], str]) -> Any:
+    def vector(self, raw: Any, where: Callable[[], str], checked: bool = True) -> Any:
         """A result as a vector; checked to have the form, and be finite, as the first one."""
         try:
             arrays = self.form.same_form(raw, "")
@@ -130,7 +130,7 @@ class Problem:
             arrays = self.form.same_form(raw, where())
         vector = self.outputs.pack(arrays)
         bad = self.finite & ~np.isfinite(vector)
-        if bad.any():
+        if checked and bad.any():
             first = int(np.argmax(bad))
             raise EvaluationError(
                 f"{self.name} returned {vector[first]} for {self.outputs.label(first)} at "

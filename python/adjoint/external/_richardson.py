@@ -7,29 +7,58 @@ estimate. Every round evaluates all inputs that are not done together. Read next
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ._errors import EvaluationError
 from ._evaluate import Point
 from ._jacobian import Dense
 from ._problem import Problem
-from ._steps import Steps
+from ._steps import Steps, quotient, slope
+from ._tiny import choose, lost, sizes_of_rows, tiny_in_tiny, warn, widened
 
 __all__ = ["ROUNDS", "richardson"]
 
 ROUNDS = 8
 _SHRINK = 2.0
+_EXACT = 1e9  # roundings that a difference has to be, to be as exact as the method promises
 
 
 def richardson(problem: Problem, steps: Steps) -> tuple[Dense, Any]:
     """The Jacobian and an estimate of the error of each entry."""
+    size = _first_steps(steps)
+    best, error = _table(problem, steps, np.arange(problem.inputs.size), size)
+    wide = widened(steps)
+    if wide is None:
+        return Dense(best), error
+    # Elements that are tiny in their array: again, as if they were not, where they are lost.
+    whole = sizes_of_rows(steps, best.T)[:, None]
+    bad = lost(steps, best, 2 * size, whole, _EXACT) & (wide.scale != steps.scale)
+    unseen = (bad | ~problem.finite[:, None]).all(axis=0)
+    bad &= unseen | ~tiny_in_tiny(steps, wide)
+    columns = np.flatnonzero(bad.any(axis=0))
+    if columns.size:
+        far = _first_steps(wide)
+        again = np.full_like(best, np.nan), error
+        with contextlib.suppress(EvaluationError), np.errstate(all="ignore"):
+            again = _table(problem, wide, columns, far)
+        whole = np.fmax(whole, np.abs(again[0]) * wide.scale)
+        for i in columns:
+            found = choose(steps, best[:, i], 2 * size[i], whole[:, i], again[0][:, i])
+            take, unsure = (bad[:, i] & mask for mask in found)
+            warn(problem, int(i), unsure, far[i])
+            best[take, i], error[take, i] = again[0][take, i], again[1][take, i]
+    return Dense(best), error
+
+
+def _table(problem: Problem, steps: Steps, active: Any, size: Any) -> tuple[Any, Any]:
+    """The columns ``active`` of the Jacobian and of the errors, from first steps."""
     n, m = problem.inputs.size, problem.outputs.size
     best, error = np.zeros((m, n)), np.full((m, n), np.inf)
     row: list[Any] = []  # the last row of the table, one (m, n) matrix per column
-    active = np.arange(n)
-    size = _first_steps(steps)
     for level in range(ROUNDS):
         above, below = steps.both_sides(size)
         slopes = _slopes(problem, active, above, below)
@@ -51,7 +80,7 @@ def richardson(problem: Problem, steps: Steps) -> tuple[Dense, Any]:
         if not active.size:
             break
         size = size / _SHRINK
-    return Dense(best), error
+    return best, error
 
 
 def _first_steps(steps: Steps) -> Any:
@@ -62,9 +91,7 @@ def _first_steps(steps: Steps) -> Any:
 
 
 def _slopes(problem: Problem, active: Any, above: Any, below: Any) -> Any:
-    from ._steps import slope
-
-    wa, wb, w0 = slope(problem.x, above, below)
+    weights = slope(problem.x, above, below)
 
     def points() -> Iterator[Point]:
         for i in active:
@@ -74,10 +101,8 @@ def _slopes(problem: Problem, active: Any, above: Any, below: Any) -> Any:
     values = problem.values(points(), 2 * len(active))
     columns = []
     for i, (a, b) in zip(active, zip(values, values, strict=True), strict=True):
-        if w0[i] == 0:
-            columns.append(wa[i] * (a - b))
-        else:
-            columns.append(wa[i] * (a - problem.y) + wb[i] * (b - problem.y))
+        wa, wb, w0 = (float(w[i]) for w in weights)
+        columns.append(quotient((wa, wb, w0), a, b, problem.y))
     return np.stack(columns, 1) if columns else np.zeros((problem.outputs.size, 0))
 
 

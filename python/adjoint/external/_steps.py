@@ -15,7 +15,7 @@ import numpy as np
 
 from ._problem import Problem
 
-__all__ = ["Steps", "per_input"]
+__all__ = ["Steps", "per_input", "quotient", "slope"]
 
 
 def per_input(option: Any, problem: Problem, what: str) -> list[Any]:
@@ -80,8 +80,10 @@ class Steps:
             raise ValueError(f"step= must be positive, got {step!r}")
         self.low, self.high = self._bounds(bounds)
         self.noise = max(noise or 0.0, problem.epsilon())
+        # Of what differences are made: more than the noise, if _probe.py has seen more.
+        self.rounding = self.noise
         self.scale = self._scale(scale)
-        # Relative to the magnitude; what _probe.py finds takes the place of the rule.
+        # Relative to the magnitude; what _probe.py finds takes the place of the rule (NaN).
         self.relative: Any = None
 
     def _bounds(self, bounds: Any) -> tuple[Any, Any]:
@@ -114,6 +116,7 @@ class Steps:
         given = spread(problem, scale, "scale", np.nan)
         if (given <= 0).any():
             raise ValueError(f"scale= must be positive, got {scale!r}")
+        self.free = np.isnan(given) & np.isnan(self.given)  # of what the user says of steps
         for k in range(len(problem.inputs.shapes)):
             part = problem.inputs.part(k)
             inside = size[part]
@@ -128,7 +131,9 @@ class Steps:
     def sizes(self, order: int) -> Any:
         """The step of every coordinate: e**(1/2) for order 1, e**(1/3) for order 2."""
         rule = self.noise ** (1.0 / (order + 1))
-        relative = np.full(self.scale.size, rule) if self.relative is None else self.relative
+        relative = np.full(self.scale.size, rule)
+        if self.relative is not None:
+            relative = np.where(np.isnan(self.relative), rule, self.relative)
         return np.where(np.isnan(self.given), relative * self.scale, self.given)
 
     def both_sides(self, size: Any) -> tuple[Any, Any]:
@@ -184,4 +189,15 @@ def slope(x: Any, first: Any, second: Any) -> tuple[Any, Any, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         wa = np.where(across, 1 / (a - b), -b / a / (a - b))
         wb = np.where(across, -1 / (a - b), a / b / (a - b))
-    return wa, wb, np.where(across, 0.0, -(wa + wb))
+        return wa, wb, np.where(across, 0.0, -(wa + wb))
+
+
+def quotient(weights: tuple[Any, Any, Any], a: Any, b: Any, y: Any) -> Any:
+    """The derivative from f(first), f(second) and f(x), with the weights of `slope`.
+
+    Differences before weights: the weights of a difference are huge and nearly cancel.
+    """
+    wa, wb, w0 = weights
+    if not np.any(w0):
+        return wa * (a - b)
+    return np.where(w0 == 0, wa * (a - b), wa * (a - y) + wb * (b - y))
