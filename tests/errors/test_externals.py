@@ -68,6 +68,13 @@ def directional(low: float, high: float) -> None:
     ),
     (lambda: slope(lambda a: np.array(["a"])), TypeError, "returned an array of dtype"),
     (lambda: directional(1, 1), ValueError, "leave no room"),
+    (
+        lambda: ad.func.hessian(
+            ad.external(lambda a: a**2, vjp=lambda g, a: 2 * a * g, bounds=(1, 1))
+        )(leaf(1.0)[0].detach()),
+        ValueError,
+        "the bounds of the function leave no room to step along the direction",
+    ),
     (lambda: ad.external(np.sin).jacobian(1.0), TypeError, "by tensors, and none was given"),
     (lambda: ad.scipy_callback(3, leaf(1.0)), TypeError, "needs a function, got int"),  # type: ignore[arg-type]
     (

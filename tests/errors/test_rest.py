@@ -261,6 +261,11 @@ def test_rarer_shapes(row: Row) -> None:
         "the second derivative of a gamma or Dirichlet sample by its parameter",
     ),
     (
+        lambda: ad._standard_gamma_grad(f.long(), f.long()),
+        NotImplementedError,
+        "\"_standard_gamma_grad\" not implemented for 'int64'",
+    ),
+    (
         lambda: leaf(2, 3).scatter(0, i, m, reduce="add").sum().backward(),
         RuntimeError,
         "use scatter_add for sums and scatter_reduce for the rest",

@@ -310,3 +310,19 @@ def test_a_warning_of_an_elementwise_function() -> None:
         x = ad.tensor([1.0, 1e-17], dtype=ad.float64, requires_grad=True)
         with pytest.warns(UserWarning, match=r"by x\[1\] = 1e-17 may be wrong"):
             f(x).sum().backward()
+
+
+def test_random_directions_do_not_drown_a_tiny_element() -> None:
+    f = ad.external(lambda x: x.sum(), derivative="spsa", directions=50, seed=0)
+    x = ad.tensor([1.0, 1e-12], dtype=ad.float64, requires_grad=True)
+    f(x).backward()
+    assert abs(x.grad[1].item() - 1) < 1
+
+
+def test_a_second_derivative_that_cannot_be_found_is_a_warning() -> None:
+    f = ad.external(
+        lambda x: barrier(x) ** 2, vjp=lambda g, x: g * 2e3 * barrier(x) * np.ones_like(x)
+    )
+    x = ad.tensor([1.0, 1e-17]).double()
+    with pytest.warns(UserWarning, match=r"by x\[1\] = 1e-17 may be wrong"):
+        ad.func.hessian(f)(x)

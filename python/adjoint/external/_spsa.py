@@ -16,6 +16,7 @@ from ._evaluate import Point
 from ._jacobian import Jacobian
 from ._problem import Problem
 from ._steps import Steps
+from ._tiny import widened
 
 __all__ = ["LowRank", "spsa"]
 
@@ -41,6 +42,8 @@ class LowRank:
 
 def spsa(problem: Problem, steps: Steps, directions: int, rng: Any) -> Jacobian:
     """A pair of evaluations per direction."""
+    # What the others add is divided by an element's step: a tiny one would drown in it.
+    steps = widened(steps, whole=False) or steps
     first, second = steps.both_sides(steps.sizes(2))
     x, n = problem.x, problem.inputs.size
     a, b = first - x, second - x
