@@ -42,7 +42,8 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
         if not force and _core.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-                "instead."
+                "instead.\n  That is the value alone: to differentiate, use adjoint's function "
+                "of the same name, or wrap the NumPy code with adjoint.external."
             )
         self = self.detach()
     if _core._has_tangent(self):

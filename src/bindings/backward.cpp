@@ -30,7 +30,7 @@ Edge output_edge(PyObject* o, Py_ssize_t i) {
         "element ", i,
         " of tensors does not require grad and does not have a grad_fn.\n  It was made without "
         "recording: by a leaf without requires_grad=True, under no_grad, after detach(), or from "
-        "integers.");
+        "integers. adjoint.explain_grad(tensor, x) says where the path to x ends.");
   }
   return e;
 }
@@ -90,9 +90,11 @@ Edge input_edge(PyObject* o, Py_ssize_t i) {
 void refuse_unused(const std::vector<Tensor>& results) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]) continue;
-    runtime_error("The differentiated Tensor at index ", i,
-                  " appears to not have been used in the graph. Set allow_unused=True if this is "
-                  "the desired behavior.");
+    runtime_error(
+        "The differentiated Tensor at index ", i,
+        " appears to not have been used in the graph. Set allow_unused=True if this is "
+        "the desired behavior.\n  adjoint.explain_grad(output, input) says where the path "
+        "between them ends.");
   }
 }
 

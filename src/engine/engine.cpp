@@ -64,7 +64,8 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       modes_(t_modes & (kAnomaly | kStrongZeros)),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
-      id_(++g_last_id) {
+      id_(++g_last_id),
+      root_was_freed_(!roots.empty() && roots[0].edge.node && roots[0].edge.node->freed_by) {
   SourceLine::capture(&line_);
   next_ = g_runs;
   if (next_) next_->previous_ = this;

@@ -21,7 +21,7 @@ std::string outlived(const Node* n) {
   std::string asked =
       text("\n  asked again   for the gradient of the ", result_of(root.node, root.slot),
            " result of ", root.node->name, ", made at ", root.node->line.describe());
-  if (root.node == n || root.node->freed_by) {
+  if (root.node == n || run->root_was_freed()) {
     return asked +
            "\n  This result outlived the call that freed its graph: compute it anew for "
            "each backward pass.";

@@ -31,6 +31,8 @@ class Run {
   int level() const { return level_; }  // how many passes are inside one another, over threads
   int64_t id() const { return id_; }
   std::span<const Root> roots() const { return roots_; }
+  // Whether an earlier pass that started there freed the graph of the first root.
+  bool root_was_freed() const { return root_was_freed_; }
   Node* busy() const { return busy_; }
   bool restricted() const { return restricted_; }
   void add_callback(PyObject* callable);
@@ -74,6 +76,7 @@ class Run {
   SourceLine line_;
   const int level_;
   int64_t id_;
+  bool root_was_freed_;  // asked at the start: this pass, too, frees as it goes
   std::vector<PyObject*> callbacks_;
   std::unordered_set<Node*> reached_;  // without a plan: made when somebody asks
   Run *next_ = nullptr, *previous_ = nullptr;

@@ -45,6 +45,18 @@ def test_a_result_carried_over_into_the_next_step() -> None:
     assert "if it is carried over from one step to the next, detach() it there" in text
 
 
+def test_a_carried_result_under_a_loss_that_saves_values_itself() -> None:
+    state = ad.ones(3, requires_grad=True) * 1
+    for step in range(2):
+        state = state.tanh()
+        loss = (state**2).sum() ** 2  # freed by the failing pass itself, before it fails
+        if step == 0:
+            loss.backward()
+    text = message_of(loss.backward)
+    assert "detach() it there" in text
+    assert "compute it anew" not in text
+
+
 def test_a_change_through_a_view() -> None:
     x = ad.ones(3, requires_grad=True)
     y = x * 1

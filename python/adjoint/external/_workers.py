@@ -20,6 +20,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from ._errors import EvaluationError
@@ -155,6 +156,8 @@ class Workers:
         sent = None if ours else function
         waiting: collections.deque[tuple[Any, Any]] = collections.deque()
         source = iter(points)
+        if isinstance(executor, cf.ProcessPoolExecutor) and not ours:
+            source = _sendable(function, source, name)
         finished = False
         try:
             self._submit(executor, sent, source, waiting, mode, retries)
@@ -210,11 +213,7 @@ class Workers:
             raise EvaluationError(f"the evaluation of {name} at {where()} was cancelled") from error
         except Exception as error:
             if _cannot_pickle(error):
-                raise EvaluationError(
-                    f"{name} cannot be sent to the workers: {error}\n  fix: define it at the top "
-                    "level of a module, or use workers=<int> or workers='threads'",
-                    where(),
-                ) from error
+                raise _unsendable(name, error, where) from error
             raise EvaluationError(
                 f"{name} failed at {where()}: {type(error).__name__}: {error}", where()
             ) from error
@@ -241,6 +240,28 @@ class Workers:
         while not future.running() and not future.done():
             time.sleep(0.002)
         return self.timeout
+
+
+def _sendable(function: Any, points: Iterator[Any], name: str) -> Iterator[Any]:
+    """The points. The first is pickled here: a process pool may hang on what it cannot pickle."""
+    first = next(points, None)
+    if first is None:
+        return
+    args, kwargs, where = first
+    try:
+        ForkingPickler.dumps((function, args, kwargs))
+    except Exception as error:
+        raise _unsendable(name, error, where) from error
+    yield first
+    yield from points
+
+
+def _unsendable(name: str, error: BaseException, where: Callable[[], Any]) -> EvaluationError:
+    return EvaluationError(
+        f"{name} cannot be sent to the workers: {error}\n  fix: define it at the top "
+        "level of a module, or use workers=<int> or workers='threads'",
+        where(),
+    )
 
 
 def _cannot_pickle(error: BaseException) -> bool:
