@@ -131,6 +131,18 @@ int find_argument(const Schema& s, PyObject* keyword) {
   return -1;
 }
 
+// What was given instead, with the item that is at fault where a list of tensors is wanted.
+std::string given_type(const Argument& a, PyObject* o) {
+  std::string type = Py_TYPE(o)->tp_name;
+  if (a.type != ArgType::TensorList || !(PyList_Check(o) || PyTuple_Check(o))) return type;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    if (!is_tensor(item))
+      return text(type, ": expected Tensor as element ", i, ", but got ", Py_TYPE(item)->tp_name);
+  }
+  return type;
+}
+
 // Where any operand may be a number, at least one must be a tensor all the same; PyTorch makes an
 // exception of the four kinds of arithmetic.
 bool has_tensor(const Op& op, Parsed& p) {
@@ -172,7 +184,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     }
     if (p.explain)
       p.why = text("argument '", as[next].name, "' (position ", k + 1, ") must be ",
-                   wanted_type(as[next]), ", not ", Py_TYPE(args[k])->tp_name);
+                   wanted_type(as[next]), ", not ", given_type(as[next], args[k]));
     return false;
   }
   Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
@@ -197,7 +209,7 @@ bool fit(const Op& op, PyObject* const* args, Py_ssize_t positional, PyObject* k
     if (!parse_value(as[i], value, &p.values[i])) {
       if (p.explain)
         p.why = text("argument '", as[i].name, "' must be ", wanted_type(as[i]), ", not ",
-                     Py_TYPE(value)->tp_name);
+                     given_type(as[i], value));
       return false;
     }
   }

@@ -45,6 +45,7 @@ F = ad.nn.functional
     (lambda: ad.lerp(i, i, 0.5), NotImplementedError, '"lerp" not implemented for dtype int64'),
     (lambda: array + f, TypeError, "fix: adjoint.from_numpy(array) + tensor"),
     (lambda: array @ f, TypeError, "for @: 'numpy.ndarray' and 'Tensor'"),
+    (lambda: ad.cat([f, array]), TypeError, "expected Tensor as element 1, but got numpy.ndarray"),
     (lambda: i // 0, RuntimeError, "ZeroDivisionError"),
     (lambda: i % 0, RuntimeError, "ZeroDivisionError"),
     (lambda: f.div(f, rounding_mode="up"), RuntimeError, "'trunc', or 'floor' but found 'up'"),
