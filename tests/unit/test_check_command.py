@@ -64,6 +64,7 @@ def test_a_right_function_exits_with_0_and_shows_both_plots(folder: Path) -> Non
     assert done.stdout.startswith("model: all right\n")
     for words in ("Taylor test of the second", "Step sweep of the first", "┊", "plots: check.png"):
         assert words in done.stdout
+    assert done.stdout.endswith("\n\nmodel: all right\n")
     assert decode_png((folder / "check.png").read_bytes()) == (1200, 980)
 
 
@@ -72,6 +73,7 @@ def test_a_wrong_derivative_exits_with_1(folder: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "WRONG first derivative" in done.stdout and "x[2]" in done.stdout
     assert "Step sweep of" not in done.stdout
+    assert done.stdout.endswith("\n\nwrong: WRONG first derivative\n")
 
 
 def test_custom_functions_are_checked_by_class(folder: Path) -> None:

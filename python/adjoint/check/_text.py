@@ -11,7 +11,7 @@ from ._results import DotProduct, Element, InputResult, Part, Sweep, Taylor
 if TYPE_CHECKING:
     from ._report import CheckReport
 
-__all__ = ["render"]
+__all__ = ["render", "verdict_line"]
 
 _STYLE = {"right": "green", "wrong": "bold red", "undecided": "yellow", "unused": "dim"}
 _WORD = {"right": "right", "wrong": "WRONG", "undecided": "UNDECIDED", "unused": "no influence"}
@@ -20,9 +20,7 @@ _ORDER = {1: "first derivative", 2: "second derivative"}
 
 def render(report: CheckReport) -> Text:
     """The whole report."""
-    text = Text()
-    text.append(f"{report.name}: ", "bold")
-    text.append(_headline(report), _STYLE[report.verdict])
+    text = verdict_line(report)
     dtype = str(report.dtype).replace("torch.", "")
     text.append(
         f"\n  {dtype}, relative tolerance {report.tolerance:.2g}, {report.evaluations} evaluations",
@@ -33,6 +31,14 @@ def render(report: CheckReport) -> Text:
     if report.second is None:
         text.append("\n\nsecond derivative  ", "bold")
         text.append(report.second_note, "dim")
+    return text
+
+
+def verdict_line(report: CheckReport) -> Text:
+    """The name of the function and the verdict."""
+    text = Text()
+    text.append(f"{report.name}: ", "bold")
+    text.append(_headline(report), _STYLE[report.verdict])
     return text
 
 

@@ -95,6 +95,7 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
     from rich.console import Console
 
     import adjoint
+    from adjoint.check._text import verdict_line
 
     name = a.function.rpartition(":")[2]
     try:
@@ -124,6 +125,9 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
             print(f"adjoint check: cannot write '{a.plot}': {error.strerror}", file=sys.stderr)
             return 2
         console.print(f"\nplots: {a.plot}", soft_wrap=True, highlight=False)
+    # Once more, since the report may have scrolled away by now.
+    console.print()
+    console.print(verdict_line(report), soft_wrap=True)
     return STATUS[report.verdict]
 
 
