@@ -184,6 +184,21 @@ def test_exit_code_and_stderr_are_in_the_error(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_beside_the_caller_is_found_with_the_fix_of_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.py").write_text("print(float(input()) + 1)")
+    monkeypatch.chdir(tmp_path)
+    call = [sys.executable, "model.py"]
+    with pytest.raises(ad.external.CommandError) as e:
+        ad.command(call, format="text")(np.ones(1))
+    assert f"fix: it ran in its scratch folder; cwd='.' runs it in {tmp_path}" in str(e.value)
+    assert ad.command(call, format="text", cwd=".")(np.ones(1)) == 2
+    with pytest.raises(ad.external.CommandError) as e:
+        ad.command([sys.executable, "modle.py"], format="text", cwd=".")(np.ones(1))
+    assert "No such file" in str(e.value) and "scratch folder" not in str(e.value)
+
+
 def test_a_program_that_fails_in_a_derivative_names_the_input(tmp_path: Path) -> None:
     code = "import sys; v = float(sys.stdin.read()); assert v <= 1, 'too large'; print(v)"
     run = program(code, format="text", scratch=tmp_path)

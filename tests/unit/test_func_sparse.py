@@ -382,6 +382,7 @@ def test_nan_and_infinity_are_no_missing_entries() -> None:
         ({"sparsity": np.ones((2, 3)), "mode": "reverse"}, r"the matrix has \[3, 3\]"),
         ({"sparsity": np.ones(3)}, "must be a matrix"),
         ({"sparsity": "guess"}, "'detect', got 'guess'"),
+        ({"sparsity": None}, r"'detect', got None(.|\n)*fix: func\.jacrev or func\.jacfwd"),
         ({"mode": "sideways"}, "got 'sideways'"),
         ({"chunk_size": 0}, "greater than 0"),
     ],

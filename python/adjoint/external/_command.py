@@ -200,8 +200,15 @@ class Command:
             f"exited with code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
         )
         shown = err.strip()[-_TAIL:] or "(nothing)"
+        # Programs often say so of a file beside the caller, where they do not run.
+        fix = ""
+        if self.options["cwd"] is None and "No such file" in err:
+            fix = (
+                "\n  fix: it ran in its scratch folder; cwd='.' runs it in "
+                f"{self.home}, or make its paths absolute"
+            )
         return CommandError(
-            f"{self.label} {how}: {' '.join(arguments)}\n  stderr: {shown}", code, err
+            f"{self.label} {how}: {' '.join(arguments)}\n  stderr: {shown}{fix}", code, err
         )
 
     def _read(self, folder: Path, values: Mapping[str, Any], out: bytes) -> Any:

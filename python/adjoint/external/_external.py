@@ -412,7 +412,8 @@ def external(
     writable
         Whether the function changes its arguments: it then gets copies.
     batched
-        Whether the function takes a leading batch axis, for ``vmap``.
+        Whether the function takes a leading batch axis, for ``vmap``. All tensors then have it:
+        those that are not mapped are expanded to it.
     workers
         Where the evaluations of a Jacobian run: None (here), a number of processes, ``"threads"``,
         or an Executor.

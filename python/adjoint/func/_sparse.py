@@ -463,7 +463,7 @@ def jacobian(
     Raises
     ------
     ValueError
-        The pattern misses entries; the message names them.
+        The pattern misses entries; the message names them. Or ``sparsity`` is no pattern.
 
     Notes
     -----
@@ -482,6 +482,11 @@ def jacobian(
     >>> differences.passes
     2
     """
+    if sparsity is None:
+        raise ValueError(
+            "jacobian: sparsity= is a matrix or 'detect', got None; the result is always sparse.\n"
+            "  fix: func.jacrev or func.jacfwd for a dense Jacobian"
+        )
     return SparseDerivative(func, argnums, sparsity, mode, chunk_size, verify, symmetric=False)
 
 
