@@ -21,7 +21,8 @@ const char* other_name(const std::string& name) {
 bool parse_scalar(PyObject* o, Value* out) {
   if (parse_number(o, out)) return true;
   if (!is_tensor(o) || as_tensor(o)->numel != 1 || as_tensor(o)->ndim != 0) return false;
-  if (batch_of(as_tensor(o))) return false;  // it has no single value
+  // Under vmap it has no single value; and a number would lose its gradient or its tangent.
+  if (needs_grad(as_tensor(o)) || (as_tensor(o)->flags & kTransformed)) return false;
   Object item = checked(item_of(as_tensor(o)->data, as_tensor(o)->dtype));
   return parse_number(item.get(), out);
 }
@@ -101,8 +102,9 @@ bool parse_rest(const Argument& a, PyObject* const* args, Py_ssize_t n, Value* o
   return *out = Value(std::move(d)), true;
 }
 
-// "Operand" is a word of the schemas, not of users.
+// "Operand" and "Scalar" are words of the schemas, not of users.
 std::string wanted_type(const Argument& a) {
+  if (a.type == ArgType::Scalar) return a.optional ? "Number or None" : "Number";
   if (a.type != ArgType::Operand) return a.type_text;
   return a.optional ? "Tensor, Number or None" : "Tensor or Number";
 }
@@ -131,9 +133,12 @@ int find_argument(const Schema& s, PyObject* keyword) {
   return -1;
 }
 
-// What was given instead, with the item that is at fault where a list of tensors is wanted.
+// What was given instead, with what is wrong about it where the type does not say that.
 std::string given_type(const Argument& a, PyObject* o) {
   std::string type = Py_TYPE(o)->tp_name;
+  if (a.type == ArgType::Scalar && is_tensor(o) && as_tensor(o)->ndim == 0 &&
+      needs_grad(as_tensor(o)))
+    return type + ": it requires grad, which a number would lose. fix: pass tensor.item()";
   if (a.type != ArgType::TensorList || !(PyList_Check(o) || PyTuple_Check(o))) return type;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(o, i);
@@ -292,6 +297,10 @@ Object run_out(const Op& op, Parsed& p) {
 }
 
 Object run(const Op& op, bool inplace, Parsed& p) {
+  if (inplace && !p.values[0].is_tensor()) {
+    type_error(op.name, "_(): argument '", op.schema.arguments[0].name,
+               "' (position 1) must be Tensor, not a number");
+  }
   if (inplace) return checked(to_python(apply_inplace(op, p.values)));
   if (p.out) return run_out(op, p);
   return result_object(op, apply(op, p.values));

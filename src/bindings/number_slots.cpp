@@ -155,6 +155,8 @@ PyObject* binary(PyObject* a, PyObject* b) {
     if (is_array(a)) refuse_array_on_the_left(O);
     Operands operands;
     if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
+    if (O == MatMul && !(operands.args[0].is_tensor() && operands.args[1].is_tensor()))
+      Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
     if (op.argument_count > 2) operands.args[2] = op.schema.arguments[2].default_value;
     return release_python(apply(op, operands.args));

@@ -33,7 +33,7 @@ PyObject* call_direct(const Op& op, PyObject* const* args) {
   if (!is_tensor(args[0])) return nullptr;
   if (op.operands == 1) {
     out = direct_single(op, as_tensor(args[0]));
-  } else if (is_tensor(args[1])) {
+  } else if (is_tensor(args[1]) && op.schema.arguments[1].type != ArgType::Scalar) {
     out = direct_pair(op, as_tensor(args[0]), as_tensor(args[1]));
   }
   return reinterpret_cast<PyObject*>(out);

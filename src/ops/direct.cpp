@@ -77,31 +77,11 @@ inline const char* name_of(const Op& op, Operand x, Operand y) {
   return op.node_name.c_str();
 }
 
-// Where gradients for `t` go, made if need be: leaves get their accumulators, views are brought up
-// to date. The tensor holds it.
-[[gnu::noinline]] Node* make_target(TensorObject* t) {
-  Edge e = make_gradient_edge(t);
-  Py_DECREF(e.node);
-  return e.node;
-}
-[[gnu::always_inline]] inline Node* target_of(TensorObject* t) {
-  Node* n = t->grad_fn ? t->grad_fn : t->accumulator;
-  if (!n || t->base || !(t->flags & kRequiresGrad)) [[unlikely]]
-    return make_target(t);
-  return n;
-}
-
-// gradient_edge for a target that is there.
-[[gnu::always_inline]] inline void link(Edge& e, Node* target, const TensorObject* t) {
-  if (target == t->grad_fn) {
-    e.slot = t->output_nr;
-  } else {
-    if (Py_REFCNT(target) == 1) target->sequence = ++last_sequence;  // see accumulator_of
-    e.slot = 0;
-  }
-  Py_INCREF(target);
-  e.node = target;
-}
+// Gives up the node when one of its edges cannot be made.
+struct Unfinished {
+  Node* node;
+  ~Unfinished() { Py_XDECREF(node); }
+};
 
 [[gnu::always_inline]] inline void save_operand(Saved& s, Operand x, bool used) {
   if (!x.t) {
@@ -123,14 +103,15 @@ inline const char* name_of(const Op& op, Operand x, Operand y) {
 // `needs`: a bit per operand that a gradient goes to.
 [[gnu::always_inline]] inline void record(const Op& op, Operand x, Operand y, unsigned needs,
                                           TensorObject* out) {
-  Node* to_x = needs & 1 ? target_of(x.t) : nullptr;  // before a node is made: this may fail
-  Node* to_y = needs & 2 ? target_of(y.t) : nullptr;
   const int count = y ? 2 : 1;
+  // The node first: making it may run the garbage collector, which may take accumulators away.
   Node* node = fresh_node(&op, name_of(op, x, y), op_backward, count, count);
-  if (to_x) [[likely]]
-    link(node->inline_edges[0], to_x, x.t);
-  if (to_y) [[likely]]
-    link(node->inline_edges[1], to_y, y.t);
+  Unfinished unfinished{node};
+  if (needs & 1) [[likely]]
+    node->inline_edges[0] = gradient_edge(x.t);
+  if (needs & 2) [[likely]]
+    node->inline_edges[1] = gradient_edge(y.t);
+  unfinished.node = nullptr;
   node->sequence = ++last_sequence;  // younger than a leaf's accumulator made with the edges
   const Uses& uses = op.direct_uses[needs];
   save_operand(node->inline_saved[0], x, uses.inputs & 1);

@@ -24,7 +24,8 @@ Tensor variance(T t, uint64_t mask, double correction, bool keepdim) {
   Reduction rest{reduce::SumCentred, d, d};
   rest.mean = rest.memory_order = true;
   rest.centre = centre->data;
-  centre = centre + reduce_tensor(rest, t, mask, keepdim);
+  // Nothing where the sum overflowed.
+  centre = centre + op<"nan_to_num">(reduce_tensor(rest, t, mask, keepdim), 0.0, 0.0, 0.0);
   Reduction squares{reduce::SumCentredSquare, d, d};
   squares.centre = centre->data;
   double freedom = static_cast<double>(reduced_count(t.shape(), mask)) - correction;

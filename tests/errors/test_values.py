@@ -204,3 +204,20 @@ def test_a_refused_change_changes_nothing(other: object) -> None:
         with pytest.raises(RuntimeError):
             change(other)
     assert (t == f).all() and t._version == 0
+
+
+slope = ad.tensor(0.1, requires_grad=True)
+
+
+@refusals(
+    (lambda: f @ 2, TypeError, "unsupported operand type(s) for @"),
+    (lambda: 2 @ f, TypeError, "unsupported operand type(s) for @"),
+    (lambda: ad.add_(2, 1), TypeError, "add_(): argument 'input' (position 1) must be Tensor"),
+    (lambda: ad.floor_divide_(2.0, f), TypeError, "must be Tensor, not a number"),
+    (lambda: F.leaky_relu(f, slope), TypeError, "it requires grad, which a number would lose"),
+    (lambda: ad.leaky_relu(f, f), TypeError, "must be Number, not adjoint.Tensor"),
+    (lambda: ad.full((2,), slope), TypeError, "must be Number, not adjoint.Tensor: it requires"),
+    (lambda: f.add(f, alpha=slope), TypeError, "add() received an invalid combination"),
+)
+def test_numbers_and_tensors_in_each_others_places(row: Row) -> None:
+    check(row)

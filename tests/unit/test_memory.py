@@ -171,3 +171,37 @@ def test_cached_memory_can_be_given_back() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
+
+
+def test_a_collection_while_a_node_is_made_takes_no_accumulator_from_it() -> None:
+    """A leaf that lives in a dead graph only, which is collected while an op on it is recorded."""
+    one = ad.ones(3, requires_grad=True)
+    held = [one * 1.5 for _ in range(5000)]  # more than the free list of nodes has
+
+    class Cycle:
+        me: Any
+        y: Any
+
+    def leaf_of_a_dead_graph() -> Any:
+        y = ad.ones(3, requires_grad=True) * 2
+        accumulator = y.grad_fn.next_functions[0][0]
+        cycle = Cycle()
+        cycle.me, cycle.y = cycle, y
+        return accumulator
+
+    thresholds = gc.get_threshold()
+    try:
+        for _ in range(50):
+            gc.disable()
+            x = leaf_of_a_dead_graph().variable
+            gc.set_threshold(1, 1, 1)
+            gc.enable()
+            z = x * x
+            gc.disable()
+            held.append(z)
+            assert z.grad_fn.next_functions[0][0].variable is x
+            z.sum().backward()
+            assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
