@@ -654,6 +654,26 @@ def test_results_of_a_vjp_are_not_shared() -> None:
     assert kept.tolist() == [1.0, 1.0]
 
 
+def test_a_new_result_becomes_the_tensor_without_a_copy_and_a_held_one_with_one() -> None:
+    held: list[np.ndarray] = []
+    addresses: list[int] = []
+
+    def run(x: np.ndarray, keep: bool) -> np.ndarray:
+        out = x * 2
+        addresses.append(out.ctypes.data)
+        if keep:
+            held.append(out)
+        return out
+
+    x = ad.tensor([0.3, 0.8], dtype=ad.float64)
+    new = ad.external(lambda x: run(x, False), probe=False)(x)
+    kept = ad.external(lambda x: run(x, True), probe=False)(x)
+    assert new.data_ptr() == addresses[0]
+    assert kept.data_ptr() != addresses[1]
+    held[0][:] = 7
+    assert kept.tolist() == [0.6, 1.6]
+
+
 def test_a_new_result_of_a_vjp_becomes_the_gradient_without_a_copy() -> None:
     places: list[int] = []
 

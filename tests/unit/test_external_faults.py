@@ -171,6 +171,77 @@ def test_a_worker_killed_before_it_could_note_what_it_started(
     assert pids and eventually(lambda: not any(alive(pid) for pid in pids))
 
 
+def note_something(journal: str, folder: str) -> None:
+    """What a worker does first, and for each program."""
+    _journal.keep_journal(journal)
+    note = _journal.Note(folder)
+    with note.starting():
+        pass
+    note.close()
+
+
+def test_a_lock_that_was_held_at_the_fork_is_not_held_in_the_worker(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    worker = context.Process(target=note_something, args=(str(folder), str(tmp_path)))
+    with _journal._starting:  # as by another thread that is just starting a program
+        worker.start()
+        worker.join(30)
+    code = worker.exitcode
+    worker.kill()
+    worker.join()
+    worker.close()
+    assert code == 0
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The journal of this process, as if it were a worker."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    for name in ("_journal", "_starting"):  # put back afterwards
+        monkeypatch.setattr(_journal, name, getattr(_journal, name))
+    _journal.keep_journal(str(folder))
+    return folder
+
+
+def fail(*_: Any) -> int:
+    raise OSError("no space")
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_scratch_folder_that_is_somebody_elses_is_left_alone(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, files = os.mkdir, open_files()
+
+    def taken(path: str, mode: int) -> None:
+        make(path, mode)
+        Path(path, "theirs").write_text("kept")
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", taken)
+    with pytest.raises(FileExistsError):
+        _journal.Note(str(tmp_path))
+    assert len(list(tmp_path.glob("adjoint-*/theirs"))) == 1
+    assert not list(journal.iterdir()) and not _journal._open and open_files() == files
+
+
+def test_a_note_that_cannot_be_written_leaves_nothing(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = open_files()
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="no space"):
+        _journal.Note(str(tmp_path))
+    assert not list(journal.iterdir()) and not _journal._open and open_files() == files
+    assert not list(tmp_path.glob("adjoint-*"))
+
+
 ABANDONED = """
 import adjoint as ad, os, sys
 command = ad.command(sys.argv[2:], format="text")

@@ -221,12 +221,13 @@ class TensorCall(Call):
             return made, self.fixed(made)
         raw = external.evaluator.direct([_given(tensor) for tensor in tensors])
         if type(raw) is np.ndarray and raw.dtype in PLAIN and raw.ndim:
+            box = [raw]
+            del raw  # how often a variable counts depends on the version of Python; a list, once
             # Asked first: .flags holds the array too. See _outputs.owned.
-            alone = sys.getrefcount(raw) == 2
-            flags = raw.flags
-            new = alone and flags.owndata and flags.writeable and not getweakrefcount(raw)
-            raw = raw if new else raw.copy()
-            return [_core._from_buffer(raw)], ()
+            alone = sys.getrefcount(box[0]) == 2
+            flags = box[0].flags
+            new = alone and flags.owndata and flags.writeable and not getweakrefcount(box[0])
+            return [_core._from_buffer(box[0] if new else box[0].copy())], ()
         if type(raw) in _NUMBERS:
             self.outputs = raw
             dtype = tensor_dtype([t.dtype for t in tensors]) if type(raw) is float else None

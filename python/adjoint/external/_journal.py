@@ -26,9 +26,13 @@ _journal: Path | None = None  # None outside of worker processes
 
 
 def keep_journal(folder: str) -> None:
-    """Note the programs that this process runs in a folder."""
-    global _journal
+    """Note the programs that this process, a worker that was just forked, runs in a folder."""
+    global _journal, _starting
     _journal = Path(folder)
+    # What was inherited is the parent's: a lock that one of its threads held at the fork would stay
+    # locked for ever, as that thread is not here.
+    _starting = threading.Lock()
+    _open.clear()
 
 
 class Note:
@@ -47,10 +51,13 @@ class Note:
             self._path, self.inherited = Path(name), (file,)
             parent = os.path.abspath(parent or tempfile.gettempdir())
             self.folder = os.path.join(parent, self._path.name)
-            os.write(file, f"{self.folder}\n".encode())
-            _open.add(self)
             try:
+                os.write(file, f"{self.folder}\n".encode())
+                _open.add(self)
                 os.mkdir(self.folder, 0o700)
+            except OSError:  # not made: a folder of that name is somebody else's
+                self._forget()
+                raise
             except BaseException:
                 self.close()
                 raise
@@ -73,6 +80,9 @@ class Note:
     def close(self) -> None:
         """Remove the folder and the entry: the program has ended."""
         remove(self.folder)
+        self._forget()
+
+    def _forget(self) -> None:
         for file in self.inherited:
             os.close(file)
         self.inherited = ()
