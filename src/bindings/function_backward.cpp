@@ -1,6 +1,7 @@
 // The backward of custom functions: from gradients of outputs to gradients of inputs. Read
 // function_node.h first.
 #include "../graph/intermediate.h"
+#include "../engine/engine.h"
 #include "function_node.h"
 
 namespace adjoint {
@@ -167,6 +168,7 @@ void run_accountable(FunctionNode* n, Tensor* grads, Tensor* result) {
   Object given = call_backward(n, grads);
   take_results(n, given.get(), result);
   if (any) watch.check();
+  if (!current_run_keeps_graph()) release_hidden(n);
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads) {
   if (class_says(n, allow_name())) return;
   put_into_words(n, args, reads, reads.reads(), false);
-  // What forward dropped has nobody to miss its gradient.
+  // A leaf that forward dropped has nobody to miss its gradient.
   bool missed = false;
   for (HiddenRead& r : reads.reads()) r.tensor = Tensor();
   for (const HiddenRead& r : reads.reads()) missed |= node_of(r) != nullptr;
@@ -113,6 +113,13 @@ void drop_hidden(FunctionNode* n) noexcept {
   delete std::exchange(n->hidden, nullptr);
   --g_accountable;
 }
+
+int visit_hidden(FunctionNode* n, visitproc visit, void* arg) {
+  for (const HiddenRead& r : n->hidden->reads()) Py_VISIT(r.held);
+  return 0;
+}
+
+void release_hidden(FunctionNode* n) noexcept { n->hidden->release(); }
 
 // A jvp of its own may see to them, if the class says that something does.
 void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads) {

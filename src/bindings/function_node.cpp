@@ -54,10 +54,14 @@ int traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(n->non_differentiable);
   Py_VISIT(n->in_structure);
   Py_VISIT(n->out_structure);
+  if (n->hidden) {
+    if (int r = visit_hidden(n, visit, arg)) return r;
+  }
   return traverse_node(n, visit, arg);
 }
 int clear(PyObject* o) {
   clear_fields(function_node(o));
+  if (function_node(o)->hidden) release_hidden(function_node(o));
   clear_node(function_node(o));
   return 0;
 }

@@ -105,6 +105,9 @@ void run_function_backward(Node* n, Tensor* grads, Tensor* result);
 void keep_hidden(FunctionNode* n, PyObject* args, ForwardReads& reads);
 void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads);
 void drop_hidden(FunctionNode* n) noexcept;
+// For the collector; and for when the graph is freed: what was read is held weakly from then on.
+int visit_hidden(FunctionNode* n, visitproc visit, void* arg);
+void release_hidden(FunctionNode* n) noexcept;
 // The message about a gradient or tangent that a call of the function lost.
 std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
                       const HiddenRead& r);

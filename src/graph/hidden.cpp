@@ -9,7 +9,12 @@ thread_local ForwardReads* t_forward_reads = nullptr;
 const ForwardReads* (*hidden_of)(const Node*) = nullptr;
 int64_t g_accountable = 0;
 
+void ForwardReads::release() noexcept {
+  for (HiddenRead& r : reads_) Py_CLEAR(r.held);
+}
+
 void ForwardReads::forget() {
+  release();
   for (HiddenRead& r : reads_) Py_XDECREF(r.node);
   reads_.clear();
 }
@@ -41,8 +46,10 @@ bool ForwardReads::add(const Edge& e, TensorObject* t, const char* op, const Sou
     const Meta& m = e.node->meta_of(e.slot);
     what = text("a tensor (", m.dtype, " ", m.shape(), ")");
   }
-  reads_.push_back({weak, static_cast<uint32_t>(e.slot), t ? Tensor::borrow(t) : Tensor(), op, line,
-                    std::move(what)});
+  Node* held = e.node->backward ? e.node : nullptr;
+  Py_XINCREF(held);
+  reads_.push_back({weak, held, static_cast<uint32_t>(e.slot), t ? Tensor::borrow(t) : Tensor(), op,
+                    line, std::move(what)});
   return true;
 }
 
@@ -111,7 +118,7 @@ void ForwardReads::note_tangent(TensorObject* t, const char* op) {
   for (const HiddenRead& r : tangents_) {
     if (r.tensor.get() == t) return;
   }
-  tangents_.push_back({nullptr, 0, Tensor::borrow(t), op, SourceLine::here(), {}});
+  tangents_.push_back({nullptr, nullptr, 0, Tensor::borrow(t), op, SourceLine::here(), {}});
 }
 
 // One with a history of its own was recorded inside, and what that depends on was noted; one

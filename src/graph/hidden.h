@@ -14,6 +14,9 @@
 // cuts of results say whether they depend on one (Cut::hidden). Where that cannot be followed (a
 // change in place, which other views share; batches; a result of NumPy's), every output is taken
 // to.
+//
+// A computed tensor may be gone by the time of backward while the leaf behind it lives on, so its
+// node is held, as an edge would hold it. A leaf that is gone has nobody to miss its gradient.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -27,6 +30,7 @@ namespace adjoint {
 
 struct HiddenRead {
   PyObject* node;    // a weak reference to the node that would have got the gradient, or null
+  Node* held;        // the same, owned, until a pass frees the graph; null for a leaf
   uint32_t slot;     // which of its outputs
   Tensor tensor;     // held while forward runs, so that it can be found in the arguments
   const char* op;    // the first op that read it
@@ -62,6 +66,7 @@ class ForwardReads {
   std::vector<HiddenRead>& reads() { return reads_; }
   const std::vector<HiddenRead>& reads() const { return reads_; }
   void forget();
+  void release() noexcept;  // lets go of the nodes that are held
 
   // Tangents: levels that forward does not see, whose values it got through its inputs only.
   Level limit() const { return limit_; }

@@ -382,6 +382,122 @@ def test_a_hidden_tensor_that_died_is_not_missed():
     assert x.grad.item() == 1
 
 
+# --- computed tensors, which may die before the leaf that misses its gradient
+
+
+def by_object(w):
+    return Runner(w * 2).run
+
+
+def by_closure(w):
+    s = w * 2
+    return lambda t: t * s
+
+
+@pytest.mark.parametrize("hide", [by_object, by_closure])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_computed_tensor_that_died_is_missed_by_its_leaf(hide, recorded):
+    w, x = leaf(2.0), ad.ones(1, requires_grad=recorded)
+    y = Call.apply(hide(w), x)  # what computes it dies with the call
+    gc.collect()
+    assert y.requires_grad
+    with pytest.raises(RuntimeError, match=r"the gradient of .* is lost"):
+        ad.autograd.grad(y, w, allow_unused=True, retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"the gradient of .* is lost"):
+        y.sum().backward()
+    assert w.grad is None
+
+
+def test_a_computed_tensor_that_died_is_not_missed_if_nobody_asks():
+    w, x = leaf(2.0), leaf(5.0)
+    y = Call.apply(by_closure(w), x)
+    assert ad.autograd.grad(y, x)[0].item() == 1
+
+
+def test_a_state_read_from_an_attribute_does_not_lose_its_chain():
+    class State(Function):
+        previous = None
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2 if State.previous is None else x + State.previous
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    w, x = leaf(2.0), leaf(5.0)
+    State.previous = State.apply(w)
+    for _ in range(3):
+        State.previous = State.apply(x)
+    with pytest.raises(RuntimeError, match="is lost"):
+        State.previous.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="is lost"):
+        ad.autograd.grad(State.previous, w, allow_unused=True)
+
+
+def test_a_long_chain_of_states_is_freed_with_the_last_one():
+    class State(Function):
+        previous = None
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2 if State.previous is None else x + State.previous
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    x = leaf(5.0)
+    first = State.previous = State.apply(x)
+    node = weakref.ref(first.grad_fn)
+    del first
+    for _ in range(3000):
+        State.previous = State.apply(x)
+    assert node() is not None
+    State.previous = None
+    assert node() is None
+
+
+def test_a_computed_tensor_is_held_by_the_graph_and_no_longer():
+    w, x = leaf(2.0), leaf(5.0)
+    h = w * 2
+    node = weakref.ref(h.grad_fn)
+    y = Call.apply(closure(h), x)
+    del h
+    assert node() is not None
+    del y
+    assert node() is None
+
+
+def test_a_pass_that_frees_the_graph_lets_go_of_computed_tensors():
+    w, x, h = leaf(2.0), leaf(5.0), []
+    h.append(w * 2)
+    node = weakref.ref(h[0].grad_fn)
+    y = Checkpoint.apply(lambda t: t * h[0], x)
+    y.backward(retain_graph=True, inputs=[x])
+    h[0] = ad.ones(1)
+    assert node() is not None
+    ad.autograd.grad(y, x)
+    assert node() is None
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_cycle_through_a_computed_hidden_tensor_is_collected(passed):
+    w, x = leaf(2.0), leaf(5.0)
+    h = w * 2
+    node = h.grad_fn
+    y = Call.apply(closure(h), x)
+    if passed:
+        with pytest.raises(RuntimeError, match="is lost"):
+            y.backward()
+    node.metadata["result"] = y  # y -> its node -> h's node -> y
+    gone = weakref.ref(w), weakref.ref(node), weakref.ref(y.grad_fn)
+    del w, h, node, y
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3
+
+
 def test_nothing_is_left_behind_on_the_hidden_tensor():
     w, x = leaf(2.0), leaf(5.0)
     node = weakref.ref(Checkpoint.apply(lambda t: t * w, x).grad_fn)
