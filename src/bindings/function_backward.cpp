@@ -1,6 +1,8 @@
 // The backward of custom functions: from gradients of outputs to gradients of inputs. Read
 // function_node.h first.
+#include "../graph/hidden.h"
 #include "../graph/intermediate.h"
+#include "../engine/freed.h"
 #include "../engine/engine.h"
 #include "function_node.h"
 
@@ -164,11 +166,14 @@ class Recording {
 void run_accountable(FunctionNode* n, Tensor* grads, Tensor* result) {
   bool any = false;  // without a gradient there is none to lose
   for (int k = 0; k < n->output_count; ++k) any |= static_cast<bool>(grads[k]);
+  if (any && n->hidden->released()) fail_freed(n);
   HiddenWatch watch(n);
   Object given = call_backward(n, grads);
   take_results(n, given.get(), result);
   if (any) watch.check();
-  if (!current_run_keeps_graph()) release_hidden(n);
+  if (current_run_keeps_graph()) return;
+  release_hidden(n);
+  n->released |= n->hidden->released();  // a second pass could lose gradients without a word
 }
 
 }  // namespace

@@ -10,7 +10,10 @@ const ForwardReads* (*hidden_of)(const Node*) = nullptr;
 int64_t g_accountable = 0;
 
 void ForwardReads::release() noexcept {
-  for (HiddenRead& r : reads_) Py_CLEAR(r.held);
+  for (HiddenRead& r : reads_) {
+    released_ |= r.held != nullptr;
+    Py_CLEAR(r.held);
+  }
 }
 
 void ForwardReads::forget() {

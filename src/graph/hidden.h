@@ -66,7 +66,8 @@ class ForwardReads {
   std::vector<HiddenRead>& reads() { return reads_; }
   const std::vector<HiddenRead>& reads() const { return reads_; }
   void forget();
-  void release() noexcept;  // lets go of the nodes that are held
+  void release() noexcept;                     // lets go of the nodes that are held
+  bool released() const { return released_; }  // there were such: what was read is not known now
 
   // Tangents: levels that forward does not see, whose values it got through its inputs only.
   Level limit() const { return limit_; }
@@ -100,6 +101,7 @@ class ForwardReads {
   std::vector<HiddenRead> reads_, tangents_;
   std::unique_ptr<Known> known_;
   bool everywhere_ = false;
+  bool released_ = false;
 };
 
 extern thread_local ForwardReads* t_forward_reads;

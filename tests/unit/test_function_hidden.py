@@ -796,3 +796,30 @@ def test_a_class_may_see_to_hidden_tangents_itself():
             Allowed.apply(lambda t: t * w, ad.ones(1))  # without a jvp nothing can
         y = Seen.apply(lambda t: t * w, dual())
         assert ad.autograd.forward_ad.unpack_dual(y).tangent.item() == 7
+
+
+def test_a_second_pass_after_one_that_freed_what_was_read() -> None:
+    class Shifted(Function):
+        @staticmethod
+        def forward(ctx, x, holder):
+            return x + holder[0]()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    w = ad.ones(3, requires_grad=True)
+    x = ad.ones(3, requires_grad=True)
+
+    def shifted():
+        hidden = w * 2
+        return Shifted.apply(x, [lambda: hidden * 1.0]).sum()
+
+    y = shifted()
+    ad.autograd.grad(y, x)
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.backward()
+    y = shifted()
+    ad.autograd.grad(y, x, retain_graph=True)
+    with pytest.raises(RuntimeError, match="gradient of"):
+        y.backward()
