@@ -12,6 +12,7 @@
 #include <exception>
 #include <mutex>
 
+#include "../ops/recorder.h"
 #include "../graph/carried.h"
 #include "autograd.h"
 
@@ -47,7 +48,7 @@ void* work(void* p) {
   PyGILState_STATE state = PyGILState_Ensure();
   t_job = &job;
   t_modes = job.modes;
-  t_transform_depth = job.depth;
+  t_birth = job.depth;
   job.thread = PyThread_get_thread_ident();
   try {
     checked(PyContext_Enter(job.context));
@@ -151,8 +152,9 @@ bool interrupted() {
 }
 
 void run_on_fresh_thread(void (*body)(void*), void* argument) {
+  refuse_recording("backward passes started inside of one another go on in another thread");
   Object context = checked(PyContext_CopyCurrent());
-  Job job{body, argument, t_modes, t_transform_depth, context.get()};
+  Job job{body, argument, t_modes, t_birth, context.get()};
   for (Carried& c : carried_state()) job.carried.push_back(c.capture());
   pthread_t thread;
   start(&thread, &job);

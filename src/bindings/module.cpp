@@ -6,6 +6,7 @@ namespace adjoint {
 
 void add_function_node(PyObject* module);   // function_node.cpp
 void add_op_cache(PyObject* module);        // op_cache.cpp
+void add_programs(PyObject* module);        // program.cpp
 void add_inference(PyObject* module);       // inference.cpp
 void add_colouring(PyObject* module);       // colouring.cpp
 void add_vector_methods(PyObject* module);  // vector_methods.cpp
@@ -21,6 +22,7 @@ void fill(PyObject* module) {
   add_node_type(module);
   add_saved_hooks(module);
   add_op_cache(module);
+  add_programs(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);

@@ -1,5 +1,6 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
+#include "../ops/recorder.h"
 #include "../graph/hidden.h"
 #include "../ops/batched.h"
 #include "../ops/memory_format.h"
@@ -155,6 +156,7 @@ bool warn_of_no_grad(const TensorObject* t) {
 }
 PyObject* get_grad(PyObject* o, void*) {
   if (!warn_of_no_grad(as_tensor(o))) return nullptr;
+  if (recorded()) t_recorder->read_grad(as_tensor(o));
   return to_python(Tensor::borrow(as_tensor(o)->grad));
 }
 int set_grad(PyObject* o, PyObject* v, void*) {
@@ -176,9 +178,11 @@ int set_grad(PyObject* o, PyObject* v, void*) {
                       g.shape(), ", the tensor has shape ", t.shape());
       }
     }
+    if (recorded()) t_recorder->read_grad(t.get());
     TensorObject* before = t->grad;
     t->grad = g.release();
     Py_XDECREF(before);
+    if (recorded()) t_recorder->set_grad(t.get());
     return 0;
   });
 }

@@ -112,8 +112,13 @@ PyObject* reaches_others(PyObject*, PyObject* args) {
 PyObject* derivative_depth(PyObject*, PyObject* change) {
   long by = PyLong_AsLong(change);
   if (by == -1 && PyErr_Occurred()) return nullptr;
-  t_transform_depth = static_cast<uint16_t>(t_transform_depth + by);
-  return PyLong_FromLong(t_transform_depth);
+  long depth = transform_depth(t_birth) + by;
+  if (depth > 255) {
+    PyErr_SetString(PyExc_RecursionError, "more than 255 transforms inside one another");
+    return nullptr;
+  }
+  t_birth = static_cast<uint16_t>((t_birth & ~0xff) | depth);
+  return PyLong_FromLong(depth);
 }
 
 // --- vmap

@@ -10,7 +10,7 @@
 #include "../graph/view.h"
 #include "../kernels/elementwise.h"
 #include "../ops/elementwise_forward.h"
-#include "../ops/op.h"
+#include "../ops/recorder.h"
 #include "../tensor/adopted.h"
 #include "../tensor/gil.h"
 #include "engine.h"
@@ -84,7 +84,7 @@ Tensor own_copy(const Tensor& grad, const TensorObject* leaf) {
 }
 
 void add_in_place(const Tensor& held, const Tensor& grad) {
-  bool plain = !held->storage->read_only && !held.is_view();
+  bool plain = !held->storage->read_only && !held.is_view() && !mode_on(kRecorded);
   if (plain && add_directly(held, grad)) return bump_version(held);
   op_inplace<"add">(held, grad);
 }
@@ -115,6 +115,7 @@ void accumulate_grad(TensorObject* leaf, const Tensor& grad) {
   // requires_grad may have been turned off after the graph was recorded: the leaf is frozen.
   if (!(leaf->flags & kRequiresGrad)) return;
   Tensor alive = Tensor::borrow(leaf);
+  if (grad && recorded() && t_recorder->accumulate(leaf, grad)) return;
   if (grad) add_to_leaf(leaf, grad);
   if (leaf->extra && leaf->extra->post_accumulate)
     engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);

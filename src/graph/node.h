@@ -134,8 +134,10 @@ enum Mode : uint32_t {
   kTransforms = 16,   // a dual level or a vmap is under way
   kStrongZeros = 32,  // a zero gradient stays zero (read by the engine alone)
   kNoCuts = 64,       // in a backward pass: nobody asks why its results have no history
+  kRecorded = 128,    // ops are taken down for a program (../ops/recorder.h)
 };
-inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms;
+inline constexpr uint32_t kSlowModes =
+    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kRecorded;
 extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }
 inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes & ~m); }

@@ -12,6 +12,7 @@
 #include "../engine/freed.h"
 #include "../engine/strong_zeros.h"
 #include "../ops/op.h"
+#include "../ops/recorder.h"
 #include "copy_slices.h"
 #include "foreign_node.h"
 #include "retained.h"
@@ -230,7 +231,7 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
 }  // namespace
 
 void refuse_captured(const Tensor& t, const char* what) {
-  if (t->storage->born >= t_transform_depth) [[likely]]
+  if (transform_depth(t->storage->born) >= transform_depth(t_birth)) [[likely]]
     return;
   if ((t->base ? t->base : t.get())->flags & kArgument) return;
   runtime_error(
@@ -255,6 +256,7 @@ void check_new_geometry(const Tensor& t, bool recording, const char* what) {
 }
 
 void bump_version(const Tensor& t) {
+  refuse_recording("memory is changed by something else than an op");
   ++t->storage->version;
   t->storage->changed = SourceLine::here();
 }

@@ -11,6 +11,7 @@
 #include "dual.h"
 #include "op_cache.h"
 #include "record.h"
+#include "recorder.h"
 #include "reuse.h"
 
 namespace adjoint {
@@ -65,7 +66,7 @@ Value apply(const Op& op, Value* args) {
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, false);
   Call c{op, args};
-  Value out = t_op_cache ? cached_forward(c) : op.forward(c);
+  Value out = t_op_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
     record(c, out);
@@ -74,6 +75,16 @@ Value apply(const Op& op, Value* args) {
   }
   if (watch) watch->finished(out);
   return out;
+}
+
+Value run_forward(Call& c) {
+  return recorded() ? t_recorder->forward(c) : c.op.forward(c);
+}
+
+void run_change(Call& c, const Tensor& self) {
+  if (recorded()) return t_recorder->change(c, self);
+  finish_inplace(self, c.op.forward(c), c.op);
+  bump_version(self);
 }
 
 void finish_inplace(const Tensor& self, const Value& out, const Op& op) {
@@ -116,8 +127,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
   check_inplace(self, recording, (op.name + "_").c_str());
   if (!recording) {
     Call c{op, args, self};
-    finish_inplace(self, op.forward(c), op);
-    bump_version(self);
+    run_change(c, self);
     mark_unrecorded(op, args, Value(self));
     if (watch) watch->finished(Value(self));
     return self;
@@ -130,8 +140,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
   // The node is made first: its edges and saved values are those of before the change.
   NodeRef node(begin_record(op, args, true));
   Call c{op, args, self};
-  finish_inplace(self, op.forward(c), op);
-  bump_version(self);
+  run_change(c, self);
   node->kept = pack_kept(std::move(c.kept));
   rebase_history(self, node.get());
   try {
@@ -219,6 +228,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
                   out.dtype());
   }
   check_inplace(out, false, op.name.c_str());
+  refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
   std::optional<WatchedOp> watch;
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, true);

@@ -76,6 +76,7 @@ bool Context::needs(int i) {
 Tensor Context::grad(int k) {
   if (grads_[k]) return grads_[k];
   const Meta& m = node_->meta_of(k);
+  if (mode_on(kRecorded)) return op<"zeros">(m.shape(), m.dtype);
   return zeros(m.shape(), m.dtype);
 }
 

@@ -219,9 +219,9 @@ Value apply_dual(const Op& op, Value* args) {
   Value out;
   if (levels) {
     TangentLimit off(0);
-    out = op.forward(c);
+    out = run_forward(c);
   } else {
-    out = op.forward(c);  // its tangents, if any, come from the ops it calls
+    out = run_forward(c);  // its tangents, if any, come from the ops it calls
   }
   Value kept = c.kept;
   if (grad_enabled() && wants_recording(op, args)) {
@@ -272,9 +272,8 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
   Call c{op, args, self};
   {
     TangentLimit off(0);
-    finish_inplace(self, op.forward(c), op);
+    run_change(c, self);
   }
-  bump_version(self);
   if (recording) {
     node->kept = pack_kept(c.kept);
     rebase_history(self, node.get());

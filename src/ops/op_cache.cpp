@@ -1,6 +1,8 @@
 // Keeping and replaying results. Read op_cache.h first.
 #include "op_cache.h"
 
+#include "recorder.h"
+
 namespace adjoint {
 
 thread_local const OpCacheUse* t_op_cache = nullptr;
@@ -77,6 +79,7 @@ Value replay(const OpCacheUse& use, Call& c) {
 }  // namespace
 
 Value cached_forward(Call& c) {
+  refuse_recording("results are kept by a selective checkpoint");
   const OpCacheUse& use = *t_op_cache;
   // An op without a derivative of its own is written with others, which are asked one by one.
   if (!c.op.differentiable()) return c.op.forward(c);

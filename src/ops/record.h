@@ -34,6 +34,10 @@ void record(Call& c, Value& out);
 Tensor op_clone(const Tensor& t);
 // Puts the result of an in-place form where it belongs, if forward has not done so.
 void finish_inplace(const Tensor& self, const Value& out, const Op& op);
+// The forward of an op, and that of its in-place form (the new version of `self` included), taken
+// down where a program is recorded.
+Value run_forward(Call& c);
+void run_change(Call& c, const Tensor& self);
 // Gives `out` another shape, with new memory if it needs more; refuses tensors that share memory.
 void resize(const Tensor& out, Span shape);
 // Puts a result where out= wants it.

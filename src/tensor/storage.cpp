@@ -2,7 +2,7 @@
 
 namespace adjoint {
 
-constinit thread_local uint16_t t_transform_depth = 0;
+constinit thread_local uint16_t t_birth = 0;
 
 Storage* foreign_storage(void* data, size_t bytes, void (*release)(void*), void* owner) {
   auto* s = new (memory::allocate(sizeof(Storage))) Storage;

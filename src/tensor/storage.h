@@ -9,9 +9,12 @@
 
 namespace adjoint {
 
-// How many transforms that differentiate (grad, vjp, jvp) call a function in this thread, each
-// inside the last: memory made before the innermost began is not that function's to change.
-extern constinit thread_local uint16_t t_transform_depth;
+// What memory made in this thread is marked with. The low byte: how many transforms that
+// differentiate (grad, vjp, jvp) call a function, each inside the last; memory made before the
+// innermost began is not that function's to change. The high byte: the number of the recording of a
+// program that is under way (../program/capture.h).
+extern constinit thread_local uint16_t t_birth;
+inline int transform_depth(uint16_t birth) { return birth & 0xff; }
 
 struct alignas(64) Storage {
   int64_t references = 1;
@@ -20,7 +23,7 @@ struct alignas(64) Storage {
   uint32_t version = 0;
   bool own = true;  // data follows this header in one block
   bool read_only = false;
-  uint16_t born = t_transform_depth;       // the depth it was made at
+  uint16_t born = t_birth;
   void (*release)(void* owner) = nullptr;  // for foreign memory
   void* owner = nullptr;
   SourceLine changed;  // where the last in-place change happened

@@ -1,0 +1,41 @@
+// Who takes down what ops do, while a program is recorded (../program/capture.h). The short ways
+// step aside then (kRecorded is one of the slow modes), so that every op comes through apply.cpp.
+#pragma once
+#include "op.h"
+
+namespace adjoint {
+
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Runs c.op.forward, and takes it down.
+  virtual Value forward(Call& c) = 0;
+  // The same into `self`, its new version included.
+  virtual void change(Call& c, const Tensor& self) = 0;
+  // Adds to the gradient of a leaf that exists outside of the program; false if the leaf belongs to
+  // the program, whose ops say it all.
+  virtual bool accumulate(TensorObject* leaf, const Tensor& grad) = 0;
+  // `t.grad` is read, or (afterwards) was set.
+  virtual void read_grad(TensorObject* t) = 0;
+  virtual void set_grad(TensorObject* t) = 0;
+  // Calls of Python that a program repeats: `run` computes the results from the tensors.
+  virtual Tensors host(PyObject* run, const Tensors& operands) = 0;
+  // Something happens that a program could not repeat: the recording ends, the run goes on.
+  virtual void refuse(std::string reason) = 0;
+};
+extern constinit thread_local Recorder* t_recorder;
+
+inline bool recorded() { return mode_on(kRecorded) && t_recorder; }
+// For all that looks at values or memory without an op: a program would not see it.
+template <class... A>
+inline void refuse_recording(const A&... what) {
+  if (recorded()) [[unlikely]]
+    t_recorder->refuse(text(what...));
+}
+
+// Nothing is taken down while this lives.
+struct Unrecorded : ModeGuard {
+  Unrecorded() : ModeGuard(kRecorded, false) {}
+};
+
+}  // namespace adjoint

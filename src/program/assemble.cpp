@@ -1,0 +1,107 @@
+// From what was recorded to a program: a range of instructions, its inputs and its outputs. Read
+// capture.h first.
+#include "capture.h"
+#include "fuse.h"
+#include "passes.h"
+
+namespace adjoint {
+namespace {
+
+// Registers numbered anew, without those that nobody uses any more.
+void renumber(Program& p) {
+  std::vector<int> to(p.registers.size(), -1);
+  std::vector<Register> kept;
+  auto number = [&](int& reg) {
+    if (reg < 0) return;
+    if (to[reg] < 0) {
+      to[reg] = static_cast<int>(kept.size());
+      kept.push_back(p.registers[reg]);
+    }
+    reg = to[reg];
+  };
+  for (int& r : p.inputs) number(r);
+  for (Instruction& i : p.code) {
+    for (Read& r : i.reads) number(r.reg);
+    for (int& w : i.writes) number(w);
+  }
+  for (int& r : p.outputs) number(r);
+  p.registers = std::move(kept);
+}
+
+}  // namespace
+
+std::vector<int> Capture::outside(const Tensors& ts) {
+  std::vector<int> found;
+  std::unordered_map<int, TensorObject*> seen;
+  running_ = true;
+  for (const Tensor& t : ts) {
+    int reg = read(t.get());
+    if (!running_) return {};
+    int root = registers_[reg].root;
+    bool input = false;
+    for (const Tensors* list : {&arguments_, &reached_}) {
+      for (const Tensor& i : *list) input |= i.is(t);
+    }
+    TensorObject* first = seen.emplace(root, t.get()).first->second;
+    found.push_back(input ? 2 : roots_[root].external || first != t.get() ? 1 : 0);
+  }
+  running_ = false;
+  return found;
+}
+
+Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs) {
+  if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
+  Program p;
+  p.registers = registers_;
+  p.roots = roots_;
+  p.code.assign(code_.begin() + from, code_.begin() + to);
+  std::vector<bool> defined(registers_.size());
+  for (const Tensor& t : given) {
+    int reg = register_of_.at(t.get());
+    p.inputs.push_back(reg);
+    defined[reg] = true;
+  }
+  p.given = static_cast<int>(given.size());
+  for (const Tensor& t : outputs) {
+    auto found = t ? register_of_.find(t.get()) : register_of_.end();
+    p.outputs.push_back(t ? found->second : -1);
+  }
+  merge_common(p);
+  remove_dead(p);
+  auto need = [&](int reg) {
+    if (defined[reg]) return;
+    defined[reg] = true;
+    p.inputs.push_back(reg);
+    p.held.push_back(headers_[reg]);
+  };
+  for (const Instruction& i : p.code) {
+    for (const Read& r : i.reads) need(r.reg);
+    for (int w : i.writes) {
+      if (w >= 0) defined[w] = true;
+    }
+  }
+  for (int r : p.outputs) {
+    if (r >= 0) need(r);
+  }
+  // Inputs of a later part may be memory that an earlier part made.
+  for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    auto state = grad_states_.find(p.inputs[k]);
+    if (state != grad_states_.end()) p.grads.push_back({static_cast<int>(k), state->second});
+  }
+  bool changes = false;
+  for (const Instruction& i : p.code)
+    changes |= i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
+  std::unordered_map<Storage*, int> first;
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    TensorObject* t = headers_[p.inputs[k]].get();
+    p.requires_grad.push_back(needs_grad(t));
+    if (changes) p.shares.push_back(first.emplace(t->storage, static_cast<int>(k)).first->second);
+  }
+  fuse(p);
+  renumber(p);
+  find_last_reads(p);
+  return p;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,430 @@
+// Read capture.h first.
+#include "capture.h"
+
+#include "../engine/engine.h"
+#include "../graph/view.h"
+#include "../ops/operands.h"
+#include "../ops/record.h"
+#include "replay.h"
+
+namespace adjoint {
+
+constinit thread_local Recorder* t_recorder = nullptr;
+
+namespace {
+
+// Storage made during a recording is known by the number of the recording (storage.h).
+uint16_t next_generation() {
+  static uint16_t last = 0;
+  last = static_cast<uint16_t>(last % 255 + 1);
+  return last;
+}
+
+// Every tensor of a result, lists of lists included; false if it holds what no program can repeat.
+template <class F>
+bool each_result(const Value& v, F&& f) {
+  switch (v.kind()) {
+    case Value::Tensor_:
+      f(v.object());
+      return true;
+    case Value::Tensors_:
+      for (const Tensor& t : v.tensors()) f(t.get());
+      return true;
+    case Value::List:
+      for (const Value& item : v.list()) {
+        if (!each_result(item, f)) return false;
+      }
+      return true;
+    default:
+      return true;
+  }
+}
+
+// Ops whose result has a shape that depends on values, or whose forward reads values to decide.
+bool depends_on_values(const Op& op) {
+  static constexpr std::string_view names[] = {"nonzero",
+                                               "masked_select",
+                                               "bincount",
+                                               "unique",
+                                               "unique_consecutive",
+                                               "_unique",
+                                               "argwhere",
+                                               "equal",
+                                               "is_nonzero",
+                                               "allclose",
+                                               "histc",
+                                               "histogram",
+                                               "combinations",
+                                               "repeat_interleave",
+                                               "_local_scalar_dense",
+                                               "tensor_split"};
+  for (std::string_view n : names) {
+    if (op.name == n || op.name.starts_with(std::string(n) + "_")) return true;
+  }
+  return false;
+}
+
+bool masks(const Op& op, const Value* args) {
+  bool any = false;
+  if (op.name.find("index") == std::string::npos) return false;
+  for (int i = 1; i < op.argument_count; ++i) {
+    each_tensor(args[i], [&](const Tensor& t) {
+      any |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+    });
+    if (!op.takes_list) break;
+  }
+  return any && op.takes_list;
+}
+
+}  // namespace
+
+Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
+  std::unordered_map<Storage*, int64_t> headers;
+  add_inputs(arguments);
+  arguments_ = arguments;
+  for (const auto& [t, reg] : register_of_) ++headers[t->storage];
+  for (const auto& [storage, count] : headers)
+    seen_elsewhere_[storage] = storage->references > count;
+}
+
+Capture::~Capture() { stop(); }
+
+void Capture::start() {
+  if (running_ || !refused_.empty()) return;
+  if (t_recorder) throw std::logic_error("a recording is under way already");
+  t_recorder = this;
+  t_modes |= kRecorded;
+  t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
+  running_ = true;
+}
+
+void Capture::stop() {
+  running_ = false;
+  // A guard that ended after a refusal may have put the mode back.
+  if (!t_recorder || t_recorder == this) t_modes &= ~kRecorded;
+  if (t_recorder != this) return;
+  t_recorder = nullptr;
+  t_birth &= 0xff;
+}
+
+void Capture::refuse(std::string reason) {
+  if (!refused_.empty()) return;
+  refused_ = std::move(reason);
+  refused_at_ = SourceLine::here();
+  stop();
+}
+
+// --- registers
+// ---------------------------------------------------------------------------------------
+int Capture::new_register(TensorObject* t, int root) {
+  int reg = static_cast<int>(registers_.size());
+  registers_.push_back({Geometry(t), root});
+  headers_.push_back(Tensor::borrow(t));
+  register_of_.emplace(t, reg);
+  first_on_.emplace(t->storage, reg);
+  return reg;
+}
+
+int Capture::define(TensorObject* t) {
+  if (auto found = first_on_.find(t->storage); found != first_on_.end())
+    return new_register(t, registers_[found->second].root);
+  roots_.push_back({});
+  return new_register(t, static_cast<int>(roots_.size()) - 1);
+}
+
+void Capture::add_inputs(const Tensors& ts) {
+  for (const Tensor& t : ts) {
+    if (register_of_.count(t.get())) continue;
+    int reg = define(t.get());
+    roots_[registers_[reg].root].external = true;
+  }
+}
+
+void Capture::constant(TensorObject* t) {
+  if (register_of_.count(t) || first_on_.count(t->storage)) return;
+  Instruction i;
+  i.kind = Kind::Constant;
+  i.line = SourceLine::here();
+  {
+    Unrecorded quiet;
+    GradMode off(false);
+    i.constant = op<"clone">(Tensor::borrow(t));
+  }
+  i.writes.push_back(define(t));
+  code_.push_back(std::move(i));
+}
+
+int Capture::read(TensorObject* t) {
+  if (t->flags & (kTransformed | kSubclass)) {
+    refuse(t->flags & kSubclass
+               ? text("an object of the class ", Py_TYPE(t)->tp_name, " takes part")
+               : std::string("a tensor of a transform takes part"));
+    return -1;
+  }
+  if (auto found = register_of_.find(t); found != register_of_.end()) {
+    const Register& r = registers_[found->second];
+    if (r.geometry.is_of(t)) return found->second;
+    refuse("the shape or memory of a tensor is changed in place");
+    return -1;
+  }
+  auto on = first_on_.find(t->storage);
+  if (on != first_on_.end()) {
+    if (auto seen = seen_elsewhere_.find(t->storage);
+        seen != seen_elsewhere_.end() && seen->second) {
+      refuse(
+          "the function reads memory of an argument by another tensor that may have existed before "
+          "the call; fix: pass both tensors as arguments, or a clone()");
+      return -1;
+    }
+    Instruction i;
+    i.kind = Kind::Alias;
+    i.line = SourceLine::here();
+    i.reads.push_back({on->second});
+    i.alias_offset = t->data - headers_[on->second]->data;
+    i.alias_shape = Dims(Span{t->shape, t->ndim});
+    i.alias_strides = Dims(Span{t->strides, t->ndim});
+    i.alias_dtype = t->dtype;
+    int reg = define(t);
+    i.writes.push_back(reg);
+    code_.push_back(std::move(i));
+    return reg;
+  }
+  if (t->storage->born >> 8 == generation_) {
+    refuse("a tensor takes part that was made by something else than an op");
+    return -1;
+  }
+  int reg = define(t);
+  roots_[registers_[reg].root].external = true;
+  reached_.push_back(Tensor::borrow(t));
+  return reg;
+}
+
+void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
+  i.args.resize(op.argument_count);
+  for (int k = 0; k < op.argument_count && running_; ++k) {
+    const Value& v = args[k];
+    auto at = static_cast<int16_t>(k);
+    if (v.is_tensor()) {
+      i.reads.push_back({read(v.object()), at});
+    } else if (v.is_tensors()) {
+      Tensors none(v.tensors().size());
+      for (size_t n = 0; n < none.size() && running_; ++n) {
+        if (v.tensors()[n])
+          i.reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
+      }
+      i.args[k] = Value(std::move(none));
+    } else {
+      if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; }))
+        refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
+      i.args[k] = v;
+    }
+  }
+}
+
+// False: the result holds no tensor, but a value.
+bool Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
+  auto take = [&](TensorObject* t) {
+    if (!t) return i.writes.push_back(-1);
+    auto found = register_of_.find(t);
+    // One of the operands, or a result that stands in two places.
+    bool again = found != register_of_.end();
+    i.writes.push_back(again ? -1 : define(t));
+  };
+  if (!out.is_tensor() && !out.is_tensors() && out.kind() != Value::List) return false;
+  each_result(out, take);
+  each_result(kept, take);
+  return true;
+}
+
+void Capture::roll_back(size_t instructions, size_t registers) {
+  code_.resize(instructions);
+  while (registers_.size() > registers) {
+    TensorObject* t = headers_.back().get();
+    auto on = first_on_.find(t->storage);
+    // What was reached for the first time stays reached: its register is an input's.
+    if (roots_[registers_.back().root].external && !reached_.empty() && reached_.back().get() == t)
+      reached_.pop_back();
+    if (on != first_on_.end() && on->second == static_cast<int>(registers_.size()) - 1)
+      first_on_.erase(on);
+    register_of_.erase(t);
+    registers_.pop_back();
+    headers_.pop_back();
+  }
+}
+
+// --- ops
+// -------------------------------------------------------------------------------------------
+Value Capture::forward(Call& c) {
+  const Op& op = c.op;
+  if (depends_on_values(op) || masks(op, c.args)) {
+    refuse(text("the result of `", op.name, "` has a shape or a value that depends on data"));
+    return op.forward(c);
+  }
+  size_t instructions = code_.size(), registers = registers_.size();
+  // An op without a derivative is written with others where it is differentiated: those are what
+  // backward will refer to.
+  bool inside = !op.differentiable() && grad_enabled() && wants_recording(op, c.args);
+  if (inside) {
+    Value out = op.forward(c);
+    bool any = false;
+    each_result(out, [&](TensorObject* t) { any |= t && needs_grad(t); });
+    if (any || !running_) return out;
+    roll_back(instructions, registers);
+    instructions = code_.size();
+    Instruction i;
+    i.op = &op;
+    i.line = SourceLine::here();
+    take_reads(i, op, c.args);
+    if (!running_) return out;
+    if (!take_results(i, out, c.kept)) {
+      refuse(text("`", op.name, "` gives a value that is no tensor"));
+      return out;
+    }
+    code_.push_back(std::move(i));
+    return out;
+  }
+  Instruction i;
+  i.op = &op;
+  i.line = SourceLine::here();
+  take_reads(i, op, c.args);
+  if (!running_) return op.forward(c);
+  Value out;
+  {
+    Unrecorded quiet;
+    out = op.forward(c);
+  }
+  if (!take_results(i, out, c.kept)) {
+    refuse(text("`", op.name, "` gives a value that is no tensor"));
+    return out;
+  }
+  code_.push_back(std::move(i));
+  return out;
+}
+
+void Capture::change(Call& c, const Tensor& self) {
+  const Op& op = c.op;
+  Instruction i;
+  i.kind = Kind::Change;
+  i.op = &op;
+  i.line = SourceLine::here();
+  if (depends_on_values(op)) refuse(text("what `", op.name, "_` does depends on data"));
+  int reg = running_ ? read(self.get()) : -1;
+  if (running_) take_reads(i, op, c.args);
+  if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
+      wants_recording(op, c.args)) {
+    refuse(text("`", op.name,
+                "_` changes a tensor from outside of the function, with a gradient; fix: return "
+                "the new value instead"));
+  }
+  {
+    Unrecorded quiet;
+    finish_inplace(self, op.forward(c), op);
+    bump_version(self);
+  }
+  if (!running_) return;
+  i.reads.insert(i.reads.begin(), {reg, -1, -1});
+  each_result(c.kept, [&](TensorObject* t) {
+    i.writes.push_back(!t || register_of_.count(t) ? -1 : define(t));
+  });
+  roots_[registers_[reg].root].changed = true;
+  code_.push_back(std::move(i));
+}
+
+Tensors Capture::host(PyObject* run, const Tensors& operands) {
+  Instruction i;
+  i.kind = Kind::Host;
+  i.host = Value::object(run);
+  i.line = SourceLine::here();
+  for (size_t n = 0; n < operands.size() && running_; ++n)
+    i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
+  Tensors results;
+  {
+    Unrecorded quiet;
+    results = host_call(run, operands);
+  }
+  if (!running_) return results;
+  for (const Tensor& t : results) {
+    if (register_of_.count(t.get()) || first_on_.count(t->storage)) {
+      refuse("a host call gives back memory of its operands");
+      return results;
+    }
+    i.writes.push_back(define(t.get()));
+  }
+  code_.push_back(std::move(i));
+  return results;
+}
+
+// --- gradients of leaves
+// ---------------------------------------------------------------------------
+bool Capture::known_outside(TensorObject* t) {
+  if (t->extra && t->extra->post_accumulate) {
+    refuse("a leaf has a hook that runs after its gradient was added");
+    return false;
+  }
+  int reg = read(t);
+  return reg >= 0 && roots_[registers_[reg].root].external;
+}
+
+void Capture::watch_grad(TensorObject* leaf) {
+  std::optional<Geometry> found;
+  if (leaf->grad) found.emplace(leaf->grad);
+  grad_states_.emplace(register_of_.at(leaf), std::move(found));
+}
+
+bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
+  if (!known_outside(leaf)) return false;
+  if (grad_enabled()) {
+    refuse("a gradient with a history of its own is added to a leaf");
+    return false;
+  }
+  watch_grad(leaf);
+  if (leaf->grad) read_grad(leaf);
+  Instruction i;
+  i.kind = Kind::Accumulate;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(leaf), 0});
+  i.reads.push_back({read(grad.get()), 1});
+  if (!running_) return false;
+  {
+    Unrecorded quiet;
+    accumulate_grad(leaf, grad);
+  }
+  if (auto held = register_of_.find(leaf->grad); held != register_of_.end())
+    roots_[registers_[held->second].root].changed = true;
+  code_.push_back(std::move(i));
+  read_grad(leaf);
+  return true;
+}
+
+void Capture::read_grad(TensorObject* t) {
+  if (!t->grad || register_of_.count(t->grad)) {
+    if (!t->grad && known_outside(t)) watch_grad(t);
+    return;
+  }
+  if (!known_outside(t)) return;
+  watch_grad(t);
+  Instruction i;
+  i.kind = Kind::GradOf;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(t), 0});
+  int reg = define(t->grad);
+  roots_[registers_[reg].root].external = true;
+  i.writes.push_back(reg);
+  code_.push_back(std::move(i));
+}
+
+void Capture::set_grad(TensorObject* t) {
+  if (!known_outside(t)) return;
+  Instruction i;
+  i.kind = Kind::SetGrad;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(t), 0});
+  if (t->grad) {
+    int reg = read(t->grad);
+    i.reads.push_back({reg, 1});
+    if (reg >= 0) roots_[registers_[reg].root].external = true;
+  }
+  if (running_) code_.push_back(std::move(i));
+}
+
+}  // namespace adjoint

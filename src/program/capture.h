@@ -1,0 +1,95 @@
+// Recording a program: while a Capture is the recorder of its thread, every op that runs is taken
+// down with the registers of its operands.
+//
+// A tensor is known by its header, which the capture keeps alive. Another header on known memory is
+// an alias. A tensor that is not known existed before: the function reached it by a closure or a
+// module, and it becomes an input. One whose memory was made *during* the recording, but by no op,
+// is something that a program could not repeat: the recording is refused, and so it is for values
+// that leave (item(), numpy()), memory that is changed by other means, results that are no tensors.
+// Refusing costs speed; a wrong program would be silent.
+#pragma once
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "../ops/recorder.h"
+#include "program.h"
+
+namespace adjoint {
+
+class Capture final : public Recorder {
+ public:
+  explicit Capture(const Tensors& arguments);
+  ~Capture() override;
+
+  // From here on, and no longer, this thread's ops are taken down.
+  void start();
+  void stop();
+  bool running() const { return running_; }
+
+  // More inputs, for a later part: placeholders of gradients.
+  void add_inputs(const Tensors& ts);
+  // A tensor made from numbers of the function's own.
+  void constant(TensorObject* t);
+  // How many instructions there are.
+  size_t size() const { return code_.size(); }
+
+  Value forward(Call& c) override;
+  void change(Call& c, const Tensor& self) override;
+  bool accumulate(TensorObject* leaf, const Tensor& grad) override;
+  void read_grad(TensorObject* t) override;
+  void set_grad(TensorObject* t) override;
+  Tensors host(PyObject* run, const Tensors& operands) override;
+  void refuse(std::string reason) override;
+
+  const std::string& refused() const { return refused_; }
+  const SourceLine& refused_at() const { return refused_at_; }
+
+  // By tensor: 2 if it is one of the tensors from outside, 1 if it shares memory with one, or with an
+  // earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
+  std::vector<int> outside(const Tensors& ts);
+  bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
+  // The tensors that the function reached by itself so far.
+  const Tensors& reached() const { return reached_; }
+  // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
+  // which is left in `held`; outputs may be undefined.
+  Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs);
+
+  template <class Visit>
+  int each_object(Visit&& visit) const;
+
+ private:
+  int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
+  int define(TensorObject* t);  // a register for a result
+  int new_register(TensorObject* t, int root);
+  void take_reads(Instruction& i, const Op& op, const Value* args);
+  bool take_results(Instruction& i, const Value& out, const Value& kept);
+  void roll_back(size_t instructions, size_t registers);
+  bool known_outside(TensorObject* t);
+  void watch_grad(TensorObject* leaf);
+
+  std::vector<Register> registers_;
+  Tensors headers_;  // of the registers, kept alive
+  std::vector<Memory> roots_;
+  std::unordered_map<TensorObject*, int> register_of_;
+  std::unordered_map<Storage*, int> first_on_;         // storage -> its first register
+  std::unordered_map<Storage*, bool> seen_elsewhere_;  // of arguments: other headers exist
+  std::vector<Instruction> code_;
+  Tensors arguments_, reached_;
+  // Leaf register -> the gradient it had at the start.
+  std::unordered_map<int, std::optional<Geometry>> grad_states_;
+  std::string refused_;
+  SourceLine refused_at_;
+  bool running_ = false;
+  uint16_t generation_;
+};
+
+template <class Visit>
+int Capture::each_object(Visit&& visit) const {
+  for (const Tensor& t : headers_) {
+    if (int r = visit(reinterpret_cast<PyObject*>(t.get()))) return r;
+  }
+  return 0;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,178 @@
+// Read passes.h first.
+#include "passes.h"
+
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+namespace adjoint {
+
+bool Geometry::contiguous() const { return is_contiguous(shape, strides, numel()); }
+int64_t Geometry::numel() const {
+  int64_t n = 1;
+  for (int64_t s : Span(shape)) n *= s;
+  return n;
+}
+
+// --- common subexpressions
+// -------------------------------------------------------------------------
+namespace {
+
+// What an argument that is no tensor says, as bytes: equal for equal arguments only.
+bool append(std::string& key, const Value& v) {
+  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
+  raw(v.kind());
+  switch (v.kind()) {
+    case Value::None:
+      return true;
+    case Value::Bool:
+    case Value::Int:
+      raw(v.integer());
+      return true;
+    case Value::Double:
+    case Value::Complex:
+      raw(v.complex());
+      return true;
+    case Value::Type:
+      raw(v.dtype());
+      return true;
+    case Value::String:
+      raw(v.str().size());
+      key += v.str();
+      return true;
+    case Value::Ints:
+      raw(v.ints().size());
+      for (int64_t i : Span(v.ints())) raw(i);
+      return true;
+    case Value::Tensors_:  // the places of tensors, which are reads
+      raw(v.tensors().size());
+      return true;
+    case Value::List:
+      raw(v.list().size());
+      for (const Value& item : v.list()) {
+        if (!append(key, item)) return false;
+      }
+      return true;
+    default:  // a Python object: a generator
+      return false;
+  }
+}
+
+// The key of an instruction that may be merged; empty for the others.
+std::string key_of(const Program& p, const Instruction& i) {
+  std::string key;
+  if (i.kind != Kind::Apply && i.kind != Kind::Alias) return key;
+  if (i.draws()) return key;
+  auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
+  for (int w : i.writes) {
+    if (w >= 0 && !unchanged(w)) return key;
+  }
+  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
+  raw(i.kind);
+  raw(i.op);
+  for (const Read& r : i.reads) {
+    if (!unchanged(r.reg)) return {};
+    raw(r.reg);
+    raw(r.argument);
+    raw(r.item);
+  }
+  for (const Value& v : i.args) {
+    if (!append(key, v)) return {};
+  }
+  if (i.kind == Kind::Alias) {
+    if (!append(key, Value(i.alias_shape)) || !append(key, Value(i.alias_strides))) return {};
+    raw(i.alias_offset);
+    raw(i.alias_dtype);
+  }
+  return key;
+}
+
+}  // namespace
+
+void merge_common(Program& p) {
+  std::vector<int> same(p.registers.size());
+  for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
+  std::vector<bool> is_output(p.registers.size());
+  for (int r : p.outputs) {
+    if (r >= 0) is_output[r] = true;
+  }
+  std::unordered_map<std::string, size_t> found;
+  std::vector<Instruction> kept;
+  for (Instruction& i : p.code) {
+    for (Read& r : i.reads) r.reg = same[r.reg];
+    std::string key = key_of(p, i);
+    bool seen = false;
+    for (int w : i.writes) seen |= w >= 0 && is_output[w];
+    if (!key.empty()) {
+      auto [at, fresh] = found.emplace(std::move(key), kept.size());
+      if (!fresh && !seen) {
+        const Instruction& first = kept[at->second];
+        bool whole = true;  // every result that is wanted is there
+        for (size_t k = 0; k < i.writes.size(); ++k)
+          whole &= i.writes[k] < 0 || (k < first.writes.size() && first.writes[k] >= 0);
+        if (whole) {
+          for (size_t k = 0; k < i.writes.size(); ++k) {
+            if (i.writes[k] >= 0) same[i.writes[k]] = first.writes[k];
+          }
+          continue;
+        }
+      }
+    }
+    kept.push_back(std::move(i));
+  }
+  p.code = std::move(kept);
+}
+
+// --- dead code
+// ---------------------------------------------------------------------------------------
+void remove_dead(Program& p) {
+  std::vector<bool> live(p.registers.size()), live_root(p.roots.size());
+  auto use = [&](int reg) {
+    live[reg] = true;
+    live_root[p.registers[reg].root] = true;
+  };
+  for (int r : p.outputs) {
+    if (r >= 0) use(r);
+  }
+  std::vector<bool> needed(p.code.size());
+  for (size_t k = p.code.size(); k-- > 0;) {
+    Instruction& i = p.code[k];
+    bool wanted = i.has_effect();
+    for (int& w : i.writes) {
+      if (w >= 0 && !live[w]) w = -1;
+      wanted |= w >= 0;
+    }
+    if (i.kind == Kind::Change) {
+      int root = p.registers[i.reads[0].reg].root;
+      wanted |= p.roots[root].external || live_root[root];
+    }
+    if (!wanted) continue;
+    needed[k] = true;
+    for (const Read& r : i.reads) use(r.reg);
+  }
+  std::vector<Instruction> kept;
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    if (needed[k]) kept.push_back(std::move(p.code[k]));
+  }
+  p.code = std::move(kept);
+}
+
+void find_last_reads(Program& p) {
+  std::vector<bool> read_later(p.registers.size());
+  for (int r : p.outputs) {
+    if (r >= 0) read_later[r] = true;
+  }
+  for (size_t k = p.code.size(); k-- > 0;) {
+    Instruction& i = p.code[k];
+    i.last.clear();
+    auto look_at = [&](int reg) {
+      if (reg < 0 || read_later[reg]) return;
+      read_later[reg] = true;
+      i.last.push_back(reg);
+    };
+    for (const Read& r : i.reads) look_at(r.reg);
+    for (int w : i.writes) look_at(w);
+  }
+}
+
+}  // namespace adjoint

@@ -1,0 +1,17 @@
+// What is done to a recorded program before it runs. Each pass takes the code and leaves it with
+// the same meaning.
+#pragma once
+#include "program.h"
+
+namespace adjoint {
+
+// Instructions that compute the same from the same become one. Only values that nobody changes in
+// place take part, and results that the caller sees stay apart from one another.
+void merge_common(Program& p);
+// Instructions go whose results nobody reads and that do nothing else. Random numbers are drawn all
+// the same: the generator has to advance as it would without the program.
+void remove_dead(Program& p);
+// Notes with each instruction which registers nobody reads after it.
+void find_last_reads(Program& p);
+
+}  // namespace adjoint

@@ -1,0 +1,108 @@
+// A program: ops that were recorded once (capture.h), put in order (passes.h) and are run again
+// without Python (replay.h).
+//
+// Values live in registers. Each result of an instruction gets a new one, so a register is written
+// once; what is changed in place is its memory, and registers that share memory (views) have the
+// same root. A program has inputs (the arguments of the function, then the tensors it reached by
+// other ways) and outputs. Read next: capture.h.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "../graph/node.h"
+#include "../ops/op.h"
+
+namespace adjoint {
+
+// What is known of a value before the program runs: the same in every run.
+struct Geometry {
+  Dims shape;
+  Dims strides;  // in elements
+  DType dtype = DType::Float32;
+
+  explicit Geometry(const TensorObject* t)
+      : shape(Span{t->shape, t->ndim}), strides(Span{t->strides, t->ndim}), dtype(t->dtype) {}
+  bool is_of(const TensorObject* t) const {
+    return t->dtype == dtype && Span(shape) == Span{t->shape, t->ndim} &&
+           Span(strides) == Span{t->strides, t->ndim};
+  }
+  bool contiguous() const;
+  int64_t numel() const;
+};
+
+struct Register {
+  Geometry geometry;
+  int root;  // into Program::roots: the memory behind it
+};
+
+// The memory behind registers.
+struct Memory {
+  bool external = false;  // it exists outside of the program: an input's
+  bool changed = false;   // some instruction writes into it after it was made
+};
+
+// Argument `argument` of an op, or item `item` of the list that it is.
+struct Read {
+  int reg;
+  int16_t argument = 0;
+  int16_t item = -1;
+};
+
+// Several elementwise ops as one instruction (fuse.h).
+struct FusedLoops;
+
+enum class Kind : uint8_t {
+  Apply,       // results = op(args)
+  Change,      // op in place: reads[0] is what is changed
+  Alias,       // another header on the memory of reads[0]
+  Constant,    // a tensor made from numbers that stand in the function
+  Host,        // Python is called with the operands and gives the results
+  Accumulate,  // adds reads[1] to the gradient of the leaf reads[0]
+  GradOf,      // the gradient of the leaf reads[0]
+  SetGrad,     // makes reads[1] (or nothing) the gradient of reads[0]
+  Fused,
+};
+
+struct Instruction {
+  Kind kind = Kind::Apply;
+  const Op* op = nullptr;
+  std::vector<Value> args;  // of the op, without its tensors
+  std::vector<Read> reads;
+  std::vector<int> writes;  // a register per tensor of the result, then of what backward keeps; -1:
+                            // nobody wants it
+  std::vector<int> last;    // registers that nobody reads after this
+  Dims alias_shape, alias_strides;
+  int64_t alias_offset = 0;  // in bytes from the first element of reads[0]
+  DType alias_dtype = DType::Float32;
+  Tensor constant;
+  Value host;  // what to call, and
+  SourceLine line;
+  std::shared_ptr<FusedLoops> fused;
+
+  bool draws() const { return op && op->family.starts_with("random"); }
+  // Whether it does something besides writing its registers.
+  bool has_effect() const {
+    return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws();
+  }
+};
+
+struct Program {
+  std::vector<Register> registers;
+  std::vector<Memory> roots;
+  std::vector<Instruction> code;
+  std::vector<int> inputs;
+  std::vector<int> outputs;  // -1: None
+  int given = 0;             // inputs that are the caller's; the others are `held`
+  Tensors held;              // tensors that the function reached by itself, inputs after `given`
+  // Leaves (inputs) whose gradient the program reads or changes, and what it found at its start.
+  struct GradState {
+    int input;
+    std::optional<Geometry> found;  // of the gradient, if there was one
+  };
+  std::vector<GradState> grads;
+  std::vector<bool> requires_grad;  // by input
+  // Where memory of inputs is changed: the first input on the same memory, by input.
+  std::vector<int> shares;
+};
+
+}  // namespace adjoint
