@@ -1,0 +1,1 @@
+"""Recorded functions: `adjoint.compile` and what belongs to it."""
