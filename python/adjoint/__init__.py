@@ -70,6 +70,7 @@ from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
     from . import backends as backends
+    from . import compiler as compiler
     from . import cuda as cuda
     from . import func as func
     from . import nn as nn
@@ -113,6 +114,7 @@ if _TYPE_CHECKING:
     from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
     from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
     from .check import check as check
+    from .compiler import compile as compile
     from .composite import composite as composite
     from .composite import describe as describe
     from .composite import detach as detach
@@ -156,6 +158,7 @@ _LAZY_MODULES = frozenset(
         "backends",
         "check",
         "cli",
+        "compiler",
         "composite",
         "cuda",
         "external",
@@ -173,6 +176,7 @@ _LAZY_MODULES = frozenset(
 )
 _LAZY_NAMES = {
     **dict.fromkeys(("command", "ctypes_function", "numpy_function", "scipy_callback"), "external"),
+    "compile": "compiler",
     "einsum": "_contraction",
     "explain_grad": "graph",
     "gradient": "_gradient",

@@ -198,6 +198,13 @@ PyObject* run_(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+PyObject* draws(PyObject* o, PyObject*) {
+  for (const Instruction& i : program_of(o).code) {
+    if (i.draws()) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
 const char* kind_name(const Instruction& i) {
   switch (i.kind) {
     case Kind::Apply:
@@ -247,6 +254,7 @@ PyMethodDef program_methods[] = {
     {"misfit", misfit, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
+    {"draws", draws, METH_NOARGS, "Whether it draws random numbers."},
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
     {nullptr}};
 
@@ -281,9 +289,11 @@ PyObject* record_constant(PyObject*, PyObject* o) {
 }
 PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    if (n != 2) type_error("_host_call(run, tensors)");
+    if (n != 2 && n != 3) type_error("_host_call(run, tensors[, results])");
     Tensors operands = tensors_of(args[1], "_host_call()");
-    return list_of(recorded() ? t_recorder->host(args[0], operands) : call_host(args[0], operands));
+    if (!recorded()) return list_of(call_host(args[0], operands));
+    Tensors results = n == 3 ? tensors_of(args[2], "_host_call()") : Tensors();
+    return list_of(t_recorder->host(args[0], operands, n == 3 ? &results : nullptr));
   });
 }
 
@@ -293,7 +303,8 @@ PyMethodDef functions[] = {
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
     {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
-     "_host_call(run, tensors): run(tensors), which programs repeat."},
+     "_host_call(run, tensors[, results]): run(tensors), which programs repeat; `results` stand for"
+     " those of the recorded call, which then does not run."},
     {nullptr}};
 
 void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,

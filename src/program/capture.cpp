@@ -3,6 +3,7 @@
 
 #include "../engine/engine.h"
 #include "../graph/view.h"
+#include "../ops/batched.h"
 #include "../ops/operands.h"
 #include "../ops/record.h"
 #include "replay.h"
@@ -155,10 +156,9 @@ void Capture::constant(TensorObject* t) {
 }
 
 int Capture::read(TensorObject* t) {
-  if (t->flags & (kTransformed | kSubclass)) {
-    refuse(t->flags & kSubclass
-               ? text("an object of the class ", Py_TYPE(t)->tp_name, " takes part")
-               : std::string("a tensor of a transform takes part"));
+  if (t->flags & kSubclass || batch_of(t)) {
+    refuse(batch_of(t) ? std::string("a batch of a transform from outside takes part")
+                       : text("an object of the class ", Py_TYPE(t)->tp_name, " takes part"));
     return -1;
   }
   if (auto found = register_of_.find(t); found != register_of_.end()) {
@@ -330,7 +330,7 @@ void Capture::change(Call& c, const Tensor& self) {
   code_.push_back(std::move(i));
 }
 
-Tensors Capture::host(PyObject* run, const Tensors& operands) {
+Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* given) {
   Instruction i;
   i.kind = Kind::Host;
   i.host = Value::object(run);
@@ -338,7 +338,9 @@ Tensors Capture::host(PyObject* run, const Tensors& operands) {
   for (size_t n = 0; n < operands.size() && running_; ++n)
     i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
   Tensors results;
-  {
+  if (given) {
+    results = *given;
+  } else {
     Unrecorded quiet;
     results = host_call(run, operands);
   }

@@ -1,0 +1,248 @@
+"""One recorded kind of call: its programs, and the node they make in the graph.
+
+The forward part of a recording gives the outputs, and the values that the backward part will read.
+The backward part comes from a pass over the graph of the recorded call, with placeholders for the
+gradients that will arrive. A replayed call is one node: its backward runs that part. Where the
+backward itself is to be differentiated (create_graph), the function runs once more eagerly, and its
+own graph gives what is asked for. Read next: _compile.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.autograd import enable_grad
+from adjoint.autograd import grad as gradients
+from adjoint.autograd.function import Function
+
+from ._guards import Guards
+
+__all__ = ["Recorded", "Refused", "record"]
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, _core.dtype, _core.Size)
+
+
+class Refused(Exception):
+    """Why a call cannot be recorded, and where."""
+
+    def __init__(self, reason: str, where: str) -> None:
+        super().__init__(reason, where)
+        self.reason, self.where = reason, where
+
+
+class Backward(NamedTuple):
+    """The backward part of a recorded call."""
+
+    program: Any
+    by: list[int]  # which of the tensors (arguments, then those reached) the gradients are for
+
+
+class Recorded:
+    """What a kind of call became."""
+
+    def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any], guards: Guards) -> None:
+        self.rebuild = rebuild  # calls the function eagerly, with other tensors
+        self.guards = guards
+        self.program: Any = None
+        self.spec: Any = None
+        self.values: list[Any] = []  # the leaves of the result; None where a tensor stands
+        self.from_outputs: list[tuple[int, int]] = []  # (leaf, output of the program)
+        self.from_inputs: list[tuple[int, int]] = []  # (leaf, argument, or tensor reached)
+        self.count = 0  # outputs that are results; the others are for the backward part
+        self.differentiable: list[int] = []  # which of them have a gradient
+        self.reached: list[Tensor] = []
+        self.backward: Backward | None = None
+        self.no_backward = ""
+
+    def fits(self, tensors: list[Tensor]) -> bool:
+        """Whether the program gives what the function would."""
+        return bool(self.program.fits(tensors)) and self.guards.hold()
+
+    def misfit(self, tensors: list[Tensor]) -> str | None:
+        """Why not."""
+        why: str | None = self.program.misfit(tensors)
+        return why or self.guards.failed()
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        """The result of the function."""
+        if self.differentiable and _core.is_grad_enabled():
+            found = Replay.apply(self, *tensors, *self.reached)
+        else:
+            found = self.program.run(tensors)
+        leaves = list(self.values)
+        for place, k in self.from_outputs:
+            leaves[place] = found[k]
+        for place, k in self.from_inputs:
+            leaves[place] = tensors[k] if k < len(tensors) else self.reached[k - len(tensors)]
+        return _tree.unflatten(self.spec, leaves)
+
+
+class Replay(Function):
+    """A replayed call in the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, recorded: Recorded, *tensors: Tensor) -> tuple[Tensor, ...]:
+        given = len(tensors) - len(recorded.reached)
+        found = recorded.program.run(list(tensors[:given]))
+        outputs = found[: recorded.count]
+        ctx.recorded = recorded
+        ctx.given = tensors
+        ctx.versions = [t._version for t in tensors]
+        ctx.save_for_backward(*found[recorded.count :])
+        ctx.set_materialize_grads(False)
+        fixed = set(range(recorded.count)).difference(recorded.differentiable)
+        if fixed:
+            ctx.mark_non_differentiable(*(outputs[k] for k in fixed))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        recorded: Recorded = ctx.recorded
+        if recorded.backward is None:
+            raise RuntimeError(recorded.no_backward)
+        wanted = [grads[k] for k in recorded.differentiable]
+        if _core.is_grad_enabled() or any(g is None for g in wanted):
+            return (None, *_eager_backward(ctx, recorded, grads))
+        program, by = recorded.backward
+        placed = [g.contiguous() for g in wanted]
+        found = program.run(placed, ctx.saved_tensors)
+        result: list[Any] = [None] * (1 + len(ctx.given))
+        for k, g in zip(by, found, strict=True):
+            result[1 + k] = g
+        return tuple(result)
+
+
+def _eager_backward(ctx: Any, recorded: Recorded, grads: Sequence[Any]) -> list[Any]:
+    """The gradients by way of the function's own graph: recorded like everything else."""
+    if recorded.program.draws():
+        raise RuntimeError(
+            "a compiled function that draws random numbers has no second derivative, and none of "
+            "some of its outputs only: the function would have to run again, with other numbers.\n"
+            "  fix: draw outside of it and pass the numbers, or leave it uncompiled (disable=True)"
+        )
+    for tensor, version in zip(ctx.given, ctx.versions, strict=True):
+        if tensor._version != version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: an argument of a compiled function, {list(tensor.shape)}, is "
+                f"at version {tensor._version}; expected version {version} instead.\n"
+                "  fix: change a clone() of it"
+            )
+    given: list[Tensor] = list(ctx.given)
+    count = len(given) - len(recorded.reached)
+    needs = [k for k, t in enumerate(given) if t.requires_grad]
+    graph = _core.is_grad_enabled()
+    with enable_grad():
+        leaves, _ = _tree.flatten(recorded.rebuild(given[:count]))
+        result_of = {k: leaves[place] for place, k in recorded.from_outputs}
+        asked = [(result_of[k], g) for k, g in enumerate(grads) if g is not None]
+        found = gradients(
+            [t for t, _ in asked],
+            [given[k] for k in needs],
+            [g for _, g in asked],
+            create_graph=graph,
+            allow_unused=True,
+        )
+    result: list[Any] = [None] * len(given)
+    for k, g in zip(needs, found, strict=True):
+        result[k] = g
+    return result
+
+
+def _check(recording: Any) -> None:
+    refused = recording.refused()
+    if refused is not None:
+        raise Refused(*refused)
+
+
+def record(
+    recording: Any,
+    result: Any,
+    tensors: list[Tensor],
+    rebuild: Callable[[Sequence[Tensor]], Any],
+    guards: Guards,
+) -> Recorded:
+    """Make programs of what was taken down while a function gave ``result``.
+
+    Raises
+    ------
+    Refused
+        No program could do what the function does.
+    """
+    _check(recording)
+    made = Recorded(rebuild, guards)
+    leaves, made.spec = _tree.flatten(result)
+    found = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    kinds = recording.outside(found)
+    _check(recording)
+    made.reached = recording.reached()
+    results = _sort(made, leaves, dict(zip(map(id, found), kinds, strict=True)), tensors)
+    end = recording.size()
+    saved: list[Tensor] = []
+    if _core.is_grad_enabled():
+        made.differentiable = [k for k, t in enumerate(results) if t.requires_grad]
+        if made.differentiable:
+            saved = _record_backward(recording, made, results, tensors)
+    made.program = recording.program(0, end, tensors, [*results, *saved])
+    made.count = len(results)
+    return made
+
+
+def _sort(
+    made: Recorded, leaves: list[Any], kinds: dict[int, int], tensors: list[Tensor]
+) -> list[Tensor]:
+    """Note where each leaf of the result comes from; the tensors that the program computes."""
+    known = {id(t): k for k, t in enumerate([*tensors, *made.reached])}
+    results: dict[int, tuple[int, Tensor]] = {}
+    for place, leaf in enumerate(leaves):
+        made.values.append(None if isinstance(leaf, Tensor) else leaf)
+        if not isinstance(leaf, Tensor):
+            if not isinstance(leaf, _PLAIN):
+                raise Refused(f"the result holds an object of the class {type(leaf).__name__}", "")
+        elif kinds[id(leaf)] == 2:
+            made.from_inputs.append((place, known[id(leaf)]))
+        elif kinds[id(leaf)] == 1 and leaf.requires_grad:
+            raise Refused("a result shares memory with an argument or with another result", "")
+        else:
+            k, _ = results.setdefault(id(leaf), (len(results), leaf))
+            made.from_outputs.append((place, k))
+    return [t for _, t in results.values()]
+
+
+def _record_backward(
+    recording: Any, made: Recorded, results: list[Tensor], tensors: list[Tensor]
+) -> list[Tensor]:
+    """Take down the backward pass; the values of the forward part that it reads."""
+    outputs = [results[k] for k in made.differentiable]
+    known = [*tensors, *made.reached]
+    by = [k for k, t in enumerate(known) if t.requires_grad]
+    if not by or any(t.is_leaf for t in outputs):
+        raise Refused("a result requires grad by itself, not because of an argument", "")
+    placeholders = [_core.ones(list(t.shape), dtype=t.dtype) for t in outputs]
+    recording.add_inputs(placeholders)
+    start = recording.size()
+    recording.start()
+    try:
+        found = gradients(
+            outputs,
+            [known[k] for k in by],
+            placeholders,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        # The function has run backward itself, and freed its graph.
+        made.no_backward = str(error)
+        return []
+    finally:
+        recording.stop()
+    _check(recording)
+    program = recording.program(start, recording.size(), placeholders, list(found))
+    made.backward = Backward(program, by)
+    saved: list[Tensor] = program.held()
+    return saved
