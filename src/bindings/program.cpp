@@ -287,13 +287,17 @@ PyObject* record_constant(PyObject*, PyObject* o) {
     Py_RETURN_NONE;
   });
 }
+PyObject* unrecorded(PyObject*, PyObject* f) {
+  Unrecorded quiet;
+  return PyObject_CallNoArgs(f);
+}
 PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    if (n != 2 && n != 3) type_error("_host_call(run, tensors[, results])");
+    if (n != 2 && n != 3) type_error("_host_call(run, tensors[, like])");
     Tensors operands = tensors_of(args[1], "_host_call()");
     if (!recorded()) return list_of(call_host(args[0], operands));
-    Tensors results = n == 3 ? tensors_of(args[2], "_host_call()") : Tensors();
-    return list_of(t_recorder->host(args[0], operands, n == 3 ? &results : nullptr));
+    Tensors like = n == 3 ? tensors_of(args[2], "_host_call()") : Tensors();
+    return list_of(t_recorder->host(args[0], operands, n == 3 ? &like : nullptr));
   });
 }
 
@@ -302,9 +306,10 @@ PyMethodDef functions[] = {
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
+    {"_unrecorded", unrecorded, METH_O, "Calls a function; nothing of it is taken down."},
     {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
-     "_host_call(run, tensors[, results]): run(tensors), which programs repeat; `results` stand for"
-     " those of the recorded call, which then does not run."},
+     "_host_call(run, tensors[, like]): run(tensors), which programs repeat; with `like`, tensors "
+     "of the form of the results, a recording does without running it."},
     {nullptr}};
 
 void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,

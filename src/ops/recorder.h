@@ -19,8 +19,8 @@ class Recorder {
   virtual void read_grad(TensorObject* t) = 0;
   virtual void set_grad(TensorObject* t) = 0;
   // Calls of Python that a program repeats: `run` computes the results from the tensors. Where
-  // `results` are given they stand for those of this run.
-  virtual Tensors host(PyObject* run, const Tensors& operands, const Tensors* results) = 0;
+  // `like` is given nothing runs: zeros like those tensors stand for the results.
+  virtual Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) = 0;
   // Something happens that a program could not repeat: the recording ends, the run goes on.
   virtual void refuse(std::string reason) = 0;
 };

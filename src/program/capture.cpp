@@ -330,7 +330,7 @@ void Capture::change(Call& c, const Tensor& self) {
   code_.push_back(std::move(i));
 }
 
-Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* given) {
+Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* like) {
   Instruction i;
   i.kind = Kind::Host;
   i.host = Value::object(run);
@@ -338,8 +338,8 @@ Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* giv
   for (size_t n = 0; n < operands.size() && running_; ++n)
     i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
   Tensors results;
-  if (given) {
-    results = *given;
+  if (like) {
+    for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
   } else {
     Unrecorded quiet;
     results = host_call(run, operands);

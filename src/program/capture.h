@@ -39,7 +39,7 @@ class Capture final : public Recorder {
   bool accumulate(TensorObject* leaf, const Tensor& grad) override;
   void read_grad(TensorObject* t) override;
   void set_grad(TensorObject* t) override;
-  Tensors host(PyObject* run, const Tensors& operands, const Tensors* results) override;
+  Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
   void refuse(std::string reason) override;
 
   const std::string& refused() const { return refused_; }

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._recording import placeholder_pass
 from adjoint.autograd import enable_grad
 from adjoint.autograd import grad as gradients
 from adjoint.autograd.function import Function
@@ -225,6 +226,7 @@ def _record_backward(
     recording.add_inputs(placeholders)
     start = recording.size()
     recording.start()
+    token = placeholder_pass.set(True)
     try:
         found = gradients(
             outputs,
@@ -240,6 +242,7 @@ def _record_backward(
         made.no_backward = str(error)
         return []
     finally:
+        placeholder_pass.reset(token)
         recording.stop()
     _check(recording)
     program = recording.program(start, recording.size(), placeholders, list(found))

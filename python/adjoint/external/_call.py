@@ -31,7 +31,7 @@ class Call:
     It can be called, since `Function.apply` searches other objects for hidden tensors.
     """
 
-    __slots__ = ("arguments", "external", "found", "leaves", "outputs", "places", "ready")
+    __slots__ = ("arguments", "evaluation", "external", "found", "leaves", "outputs", "places", "ready")
 
     def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.external = external
@@ -42,6 +42,7 @@ class Call:
         self.outputs: Any = None
         self.found: Any = None
         self.ready: list[Any] = []  # the result, once it was evaluated elsewhere
+        self.evaluation: Any = None  # in a recording: the host call (_recorded.py)
 
     def tensors(self) -> list[Tensor]:
         """The inputs that the graph sees; they are no longer kept here."""
@@ -186,7 +187,7 @@ class Call:
         other: Call = object.__new__(type(self))
         other.external, other.arguments = self.external, self.arguments
         other.leaves, other.places = list(self.leaves), self.places
-        other.outputs = other.found = None
+        other.outputs = other.found = other.evaluation = None
         other.ready = list(result)
         made: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
         self.outputs = other.outputs
@@ -210,7 +211,7 @@ class TensorCall(Call):
         self.external = external
         self.arguments = external.prepared(len(tensors))
         self.leaves, self.places = self.arguments.leaves, self.arguments.inputs
-        self.outputs = self.found = None
+        self.outputs = self.found = self.evaluation = None
         self.ready = _NONE
 
     def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:

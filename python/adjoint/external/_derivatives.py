@@ -58,6 +58,7 @@ class Derivatives:
         self.form = outputs
         self.tensors = [(t.dtype, t.shape) for t in tensors]
         self.results = [(t.dtype, t.shape) for t in results]
+        self.origin: Any = None  # in a recording: where it comes from (_recorded.py)
         self._point: Problem | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None

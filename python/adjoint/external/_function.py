@@ -21,6 +21,8 @@ from adjoint._core import Tensor
 from adjoint.autograd._reads import describe
 from adjoint.autograd.function import Function
 
+from ._recorded import derivatives, evaluate, linear
+
 __all__ = ["ExternalFunction"]
 
 
@@ -34,7 +36,7 @@ class ExternalFunction(Function):
     @staticmethod
     def forward(ctx: Any, call: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Evaluate once; keep inputs and outputs, in case a derivative is asked for."""
-        outputs, fixed = call(inputs)
+        outputs, fixed = evaluate(call, inputs)
         ctx.call = call
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, *outputs)
@@ -58,7 +60,7 @@ class ExternalFunction(Function):
             if user is not None:
                 return (None, *user)
         given = _zeros_for(grads, list(saved[count:]))
-        problem = call.problem(saved, wanted)
+        problem = derivatives(call, saved, wanted)
         chosen = [t for t, w in zip(saved[:count], wanted, strict=True) if w]
         found = iter(Pull.apply(problem, len(chosen), *chosen, *problem.useful(given)))
         return (None, *(next(found) if w else None for w in wanted))
@@ -69,7 +71,7 @@ class ExternalFunction(Function):
         call = ctx.call
         saved = ctx.saved_tensors
         wanted = [t is not None for t in tangents]
-        problem = call.problem(saved, wanted)
+        problem = derivatives(call, saved, wanted)
         chosen = [t for t, w in zip(saved, wanted, strict=False) if w]
         given = [t for t in tangents if t is not None]
         found = iter(Push.apply(problem, len(chosen), *chosen, *given))
@@ -130,7 +132,7 @@ class Pull(Function):
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
         _keep(ctx, problem, count, given)
-        return tuple(problem(given[count:]))
+        return linear(problem, "__call__", given[count:], like=given[:count])
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -156,7 +158,7 @@ class Push(Function):
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
         _keep(ctx, problem, count, given)
-        return tuple(problem.push(given[count:]))
+        return linear(problem, "push", given[count:])
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -181,7 +183,7 @@ class Bend(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(problem.bend(given[:count], _middle(given, count)))
+        return linear(problem, "bend", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -201,7 +203,7 @@ class Twist(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(problem.twist(given[:count], _middle(given, count)))
+        return linear(problem, "twist", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:

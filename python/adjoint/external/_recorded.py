@@ -1,0 +1,147 @@
+"""An external inside a program (`adjoint.compile`): host calls, which a replay repeats.
+
+The evaluation is one kind of host call, each use of a derivative is another: it gets inputs and
+outputs of the evaluation, and vectors. The call that an evaluation made is looked up by its outputs,
+so that a Jacobian is computed once for several passes in programs too. Read _function.py first.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint._recording import placeholder_pass
+
+from ._outputs import Outputs
+
+__all__ = ["derivatives", "evaluate", "linear"]
+
+class Evaluation:
+    """The function, as a program calls it."""
+
+    def __init__(self, call: Any, others: list[int]) -> None:
+        self.form = again(call)  # of arguments and, later, of results: no values
+        self.others = others  # leaves that are tensors, but no inputs
+        self.recorded = call  # until it has run
+        self.fixed: Sequence[Tensor] = ()
+        self.calls: dict[int, tuple[Any, Any]] = {}  # address of an output -> its tensor, its call
+        for k in others:
+            self.form.leaves[k] = None
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Evaluate; the outputs."""
+        call = self.recorded or again(self.form)
+        count = len(tensors) - len(self.others)
+        for k, tensor in zip(self.others, tensors[count:], strict=True):
+            call.leaves[k] = tensor
+        made: list[Tensor]
+        made, fixed = call(list(tensors[:count]))
+        if self.recorded:
+            self.recorded, self.fixed, self.form.outputs = None, fixed, call.outputs
+        if made:
+            key = made[0].data_ptr()
+            self.calls[key] = (weakref.ref(made[0], lambda _: self.calls.pop(key, None)), call)
+        return made
+
+    def call_of(self, saved: Sequence[Tensor]) -> Any:
+        """The call with these inputs and outputs, if it is still known; else one like it."""
+        outputs = saved[len(self.form.places) : len(saved) - len(self.others)]
+        _, call = self.calls.get(outputs[0].data_ptr(), (None, None)) if outputs else (None, None)
+        if call is not None:
+            return call
+        call = again(self.form)
+        for k, tensor in zip(self.others, saved[len(saved) - len(self.others) :], strict=True):
+            call.leaves[k] = tensor
+        call.outputs = self.form.outputs
+        if call.outputs is not None and not isinstance(call.outputs, Outputs | int):
+            call.outputs = type(call.outputs)(outputs[0].item())  # a number: that of this call
+        return call
+
+
+def again(call: Any) -> Any:
+    """A call of the same form, not yet evaluated."""
+    other = copy.copy(call)
+    other.leaves = list(call.leaves)
+    other.outputs = other.found = other.evaluation = None
+    other.ready = []
+    return other
+
+
+def evaluate(call: Any, inputs: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
+    """The outputs of a call, and those without a derivative; in a recording, as a host call."""
+    if not _core._is_recording():
+        outputs: tuple[list[Tensor], Sequence[Tensor]] = call(inputs)
+        return outputs
+    name = call.external.name
+    if call.ready:
+        _core._refuse_recording(f"the external {name} is mapped over by workers")
+        return evaluate(call, inputs)
+    others = [
+        k for k, x in enumerate(call.leaves) if isinstance(x, Tensor) and k not in call.places
+    ]
+    extra = [call.leaves[k] for k in others]
+    step = Evaluation(call, others)
+    call.evaluation = (step, extra)
+    made = _core._host_call(step, [*inputs, *extra])
+    form = step.form.outputs
+    if isinstance(form, Outputs) and len(form.numeric()) != len(form.leaves):
+        _core._refuse_recording(f"the external {name} returns more than numbers")
+    return made, step.fixed
+
+
+def derivatives(call: Any, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Any:
+    """The derivatives of a call, which know in a recording where they come from."""
+    if not _core._is_recording():
+        return call.problem(saved, wanted)
+    found = _core._unrecorded(lambda: call.problem(saved, wanted))
+    if call.evaluation is not None:
+        step, extra = call.evaluation
+        found.origin = (step, list(wanted), [*saved, *extra])
+    return found
+
+
+class Derivative:
+    """One of the linear maps at an input, as a program calls it."""
+
+    def __init__(self, problem: Any, method: str, sizes: list[int]) -> None:
+        self.evaluation, self.wanted, saved = problem.origin
+        self.count = len(saved)
+        self.method, self.sizes = method, sizes
+
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Apply the map."""
+        saved = list(tensors[: self.count])
+        call = self.evaluation.call_of(saved)
+        results = saved[: self.count - len(self.evaluation.others)]
+        problem = call.problem(results, self.wanted)
+        groups, at = [], self.count
+        for size in self.sizes:
+            groups.append(list(tensors[at : at + size]))
+            at += size
+        return list(getattr(problem, self.method)(*groups))
+
+
+def linear(
+    problem: Any, method: str, *groups: Sequence[Tensor], like: Sequence[Tensor] = ()
+) -> tuple[Tensor, ...]:
+    """Apply one of the maps of a call; in a recording, as a host call.
+
+    ``like`` are tensors of the form that the results have, for a pass of placeholders.
+    """
+    if not _core._is_recording():
+        return tuple(getattr(problem, method)(*groups))
+    if problem.origin is None:
+        _core._refuse_recording(
+            f"the derivative of a call of {problem.external.name} from outside of the function "
+            "takes part"
+        )
+        return linear(problem, method, *groups)
+    step = Derivative(problem, method, [len(g) for g in groups])
+    operands = [*problem.origin[2], *(t for g in groups for t in g)]
+    if placeholder_pass.get() and like:
+        return tuple(_core._host_call(step, operands, list(like)))
+    return tuple(_core._host_call(step, operands))
