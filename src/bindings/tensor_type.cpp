@@ -193,7 +193,10 @@ PyObject* get_version(PyObject* o, void*) {
   }
   return PyLong_FromUnsignedLong(as_tensor(o)->storage->version);
 }
-PyObject* get_base(PyObject* o, void*) { return to_python(Tensor::borrow(as_tensor(o)->base)); }
+PyObject* get_base(PyObject* o, void*) {
+  refuse_recording("`_base` of a tensor is read");
+  return to_python(Tensor::borrow(as_tensor(o)->base));
+}
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromUnsignedLong(as_tensor(o)->output_nr);
 }

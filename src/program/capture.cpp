@@ -17,7 +17,7 @@ namespace {
 // Storage made during a recording is known by the number of the recording (storage.h).
 uint16_t next_generation() {
   static uint16_t last = 0;
-  last = static_cast<uint16_t>(last % 255 + 1);
+  last = static_cast<uint16_t>(last % kRecordings + 1);
   return last;
 }
 
@@ -79,13 +79,8 @@ bool masks(const Op& op, const Value* args) {
 
 }  // namespace
 
-Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
-  std::unordered_map<Storage*, int64_t> headers;
+Capture::Capture(const Tensors& arguments) : arguments_(arguments), generation_(next_generation()) {
   add_inputs(arguments);
-  arguments_ = arguments;
-  for (const auto& [t, reg] : register_of_) ++headers[t->storage];
-  for (const auto& [storage, count] : headers)
-    seen_elsewhere_[storage] = storage->references > count;
 }
 
 Capture::~Capture() { stop(); }
@@ -168,14 +163,9 @@ int Capture::read(TensorObject* t) {
     return -1;
   }
   auto on = first_on_.find(t->storage);
-  if (on != first_on_.end()) {
-    if (auto seen = seen_elsewhere_.find(t->storage);
-        seen != seen_elsewhere_.end() && seen->second) {
-      refuse(
-          "the function reads memory of an argument by another tensor that may have existed before "
-          "the call; fix: pass both tensors as arguments, or a clone()");
-      return -1;
-    }
+  // A header that is older than the recording is one that the function reached, whatever memory it
+  // is on.
+  if (on != first_on_.end() && t->flags >> kRecordingShift == generation_) {
     Instruction i;
     i.kind = Kind::Alias;
     i.line = SourceLine::here();

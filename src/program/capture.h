@@ -73,7 +73,6 @@ class Capture final : public Recorder {
   std::vector<Memory> roots_;
   std::unordered_map<TensorObject*, int> register_of_;
   std::unordered_map<Storage*, int> first_on_;         // storage -> its first register
-  std::unordered_map<Storage*, bool> seen_elsewhere_;  // of arguments: other headers exist
   std::vector<Instruction> code_;
   Tensors arguments_, reached_;
   // Leaf register -> the gradient it had at the start.

@@ -34,6 +34,10 @@ enum Flag : uint16_t {
   kSubclass = 128,      // a Python subclass other than Parameter
   kFunctionView = 256,  // a view that a custom function returned: not to be changed in place
 };
+// Bits above the flags: the recording (../program/capture.h) during which a header on memory that
+// existed already was made.
+inline constexpr int kRecordingShift = 9;
+inline constexpr int kRecordings = 127;
 // What the short way through an op leaves to the general one.
 inline constexpr uint16_t kUnusual = kInference | kTransformed;
 
