@@ -5,6 +5,7 @@
 #include "../engine/freed.h"
 #include "../engine/engine.h"
 #include "function_node.h"
+#include "../ops/recorder.h"
 
 namespace adjoint {
 namespace {
@@ -38,7 +39,7 @@ PyObject* incoming(FunctionNode* n, const Tensor* grads, int k) {
                   : kind != kPlainOutput && !n->keep_undefined && !n->keep_undefined_non_diff;
   if (!zero) Py_RETURN_NONE;
   const Meta& m = n->meta_of(k);
-  return to_python(zeros(m.shape(), m.dtype));
+  return to_python(fresh_zeros(m.shape(), m.dtype));
 }
 
 Object call_backward(FunctionNode* n, Tensor* grads) {

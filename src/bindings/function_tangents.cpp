@@ -2,6 +2,7 @@
 // user's jvp, level by level. Read function_node.h and ../ops/dual.h first.
 #include "../ops/tangents.h"
 #include "function_node.h"
+#include "../ops/recorder.h"
 
 namespace adjoint {
 namespace {
@@ -13,7 +14,7 @@ Object incoming(FunctionNode* n, PyObject* input, Level level) {
   Tensor x = tensor_at(input);
   if (!x || !is_differentiable(x.dtype())) return Object::borrow(Py_None);
   Tensor t = tangent_of(x, level);
-  if (!t && !n->keep_undefined) t = zeros(x.shape(), x.dtype());
+  if (!t && !n->keep_undefined) t = fresh_zeros(x.shape(), x.dtype());
   return checked(to_python(t));
 }
 

@@ -87,7 +87,7 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   if (mode_on(kStrongZeros)) keep_zeros(inner, inner_grads, inner_result.data());
   for (int i = 1; i < inner->edge_count; ++i) result[i] = std::move(inner_result[i]);
   if (!n->edges[0].node) return;
-  Tensor into = inner_result[0] ? inner_result[0] : zeros(slice.shape(), slice.dtype());
+  Tensor into = inner_result[0] ? inner_result[0] : fresh_zeros(slice.shape(), slice.dtype());
   if (is_complex(into.dtype()) && !is_complex(slice.dtype())) into = op<"real">(into);
   if (into.dtype() != slice.dtype()) into = op<"_to_copy">(into, slice.dtype());
   result[0] = put(whole, op<"expand">(into, slice.shape()), w);

@@ -4,6 +4,7 @@
 #include "direct.h"
 #include "op.h"
 #include "record.h"
+#include "recorder.h"
 #include "reuse.h"
 
 namespace adjoint {
@@ -76,8 +77,7 @@ bool Context::needs(int i) {
 Tensor Context::grad(int k) {
   if (grads_[k]) return grads_[k];
   const Meta& m = node_->meta_of(k);
-  if (mode_on(kRecorded)) return op<"zeros">(m.shape(), m.dtype);
-  return zeros(m.shape(), m.dtype);
+  return fresh_zeros(m.shape(), m.dtype);
 }
 
 void op_backward(Node* node, Tensor* grads, Tensor* result) {

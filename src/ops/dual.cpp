@@ -7,6 +7,7 @@
 #include "cuts.h"
 #include "operands.h"
 #include "record.h"
+#include "recorder.h"
 
 namespace adjoint {
 namespace {
@@ -28,7 +29,7 @@ void each_level(uint64_t levels, F&& f) {
   }
 }
 
-Tensor zeros_for(const Tensor& t) { return zeros(t.shape(), t.dtype()); }
+Tensor zeros_for(const Tensor& t) { return fresh_zeros(t.shape(), t.dtype()); }
 
 // --- the rules
 // --------------------------------------------------------------------------------------

@@ -34,6 +34,11 @@ inline void refuse_recording(const A&... what) {
     t_recorder->refuse(text(what...));
 }
 
+// Zeros that rules, and what is around them, make by themselves: an op where ops are taken down.
+inline Tensor fresh_zeros(Span shape, DType dtype) {
+  return mode_on(kRecorded) ? op<"zeros">(shape, dtype).tensor() : zeros(shape, dtype);
+}
+
 // Nothing is taken down while this lives.
 struct Unrecorded : ModeGuard {
   Unrecorded() : ModeGuard(kRecorded, false) {}

@@ -3,6 +3,7 @@
 
 #include "../graph/view.h"
 #include "batched.h"
+#include "recorder.h"
 
 namespace adjoint {
 namespace {
@@ -21,7 +22,8 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 
 // Zeros in memory as large as that of `t`, at the places of t's elements.
 Tensor zeros_laid_out_as(const Tensor& t) {
-  Tensor whole = zeros(Dims{static_cast<int64_t>(t->storage->bytes / t.itemsize())}, t.dtype());
+  Tensor whole =
+      fresh_zeros(Dims{static_cast<int64_t>(t->storage->bytes / t.itemsize())}, t.dtype());
   return on_storage(whole->storage, t.shape(), t.strides(), t.offset(), t.dtype());
 }
 
@@ -35,11 +37,11 @@ Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
   shape.insert(0, size);
   strides.insert(0, n);
   if (!is_batched(x->batch)) {
-    Tensor whole = zeros(Dims{size * n}, t.dtype());
+    Tensor whole = fresh_zeros(Dims{size * n}, t.dtype());
     return make_batched(on_storage(whole->storage, shape, strides, t.offset(), t.dtype()), level);
   }
   // Inside another vmap: the same for the batch.
-  Tensor whole = zeros(Dims{size * n}, t.dtype());
+  Tensor whole = fresh_zeros(Dims{size * n}, t.dtype());
   Tensor like = on_storage(whole->storage, shape, strides, t.offset(), t.dtype());
   return make_batched(zeros_laid_out_as(like, x->batch), level);
 }
