@@ -272,6 +272,9 @@ PyObject* is_unusual(PyObject*, PyObject*) {
   return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache);
 }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
+PyObject* is_suspended(PyObject*, PyObject*) {
+  return PyBool_FromLong(t_recorder && !mode_on(kRecorded));
+}
 PyObject* refuse_recording_(PyObject*, PyObject* reason) {
   return guard([&]() -> PyObject* {
     const char* text = PyUnicode_AsUTF8(reason);
@@ -303,6 +306,8 @@ PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 PyMethodDef functions[] = {
     {"_is_recording", is_recording, METH_NOARGS, "Whether a program is being recorded."},
+    {"_is_recording_suspended", is_suspended, METH_NOARGS,
+     "Whether a host call runs inside of a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},

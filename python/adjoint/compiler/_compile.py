@@ -72,9 +72,16 @@ class Compiled:
                     return one(tensors)
         if kind in self._eager:
             return self.function(*args, **kwargs)
-        return self._record(kind, leaves, spec, tensors)
+        return self._record(kind, (args, kwargs), leaves, spec, tensors)
 
-    def _record(self, kind: Any, leaves: list[Any], spec: Any, tensors: list[Tensor]) -> Any:
+    def _record(
+        self,
+        kind: Any,
+        arguments: tuple[tuple[Any, ...], dict[str, Any]],
+        leaves: list[Any],
+        spec: Any,
+        tensors: list[Tensor],
+    ) -> Any:
         """Run the function, and take down what it does."""
         function = self.function
 
@@ -92,15 +99,15 @@ class Compiled:
         if len(there) >= LIMIT:
             why = there[-1].misfit(tensors)
             self._refuse(kind, Refused(f"it was recorded {LIMIT} times, the last time: {why}", ""))
-            return rebuild(tensors)
+            return function(*arguments[0], **arguments[1])
         if not self._recording.acquire(blocking=False):  # recursion, or another thread
-            return rebuild(tensors)
+            return function(*arguments[0], **arguments[1])
         try:
             recording = _core._Recording(tensors)
-            with Watch(function) as watch:
+            with Watch(function, arguments) as watch:
                 recording.start()
                 try:
-                    result = rebuild(tensors)
+                    result = function(*arguments[0], **arguments[1])
                 finally:
                     recording.stop()
             try:

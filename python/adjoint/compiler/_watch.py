@@ -44,7 +44,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from adjoint import Tensor, _tree
+from adjoint import Tensor, _core, _tree
 from adjoint.compiler import _effects, _operands
 from adjoint.compiler._guards import Guard, Guards
 from adjoint.compiler._instructions import place_of, steps, text_of
@@ -223,7 +223,8 @@ class Watch:
     # -- frames ----------------------------------------------------------------------------------
 
     def _frame_entered(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if self._importing is not None:
+        # What a host call runs (an external) is run again by a replay: none of our business.
+        if self._importing is not None or _core._is_recording_suspended():
             return None
         code = frame.f_code
         known = self._tables.get(id(code))

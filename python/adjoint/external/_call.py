@@ -31,7 +31,16 @@ class Call:
     It can be called, since `Function.apply` searches other objects for hidden tensors.
     """
 
-    __slots__ = ("arguments", "evaluation", "external", "found", "leaves", "outputs", "places", "ready")
+    __slots__ = (
+        "arguments",
+        "evaluation",
+        "external",
+        "found",
+        "leaves",
+        "outputs",
+        "places",
+        "ready",
+    )
 
     def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.external = external

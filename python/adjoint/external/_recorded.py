@@ -1,8 +1,9 @@
 """An external inside a program (`adjoint.compile`): host calls, which a replay repeats.
 
 The evaluation is one kind of host call, each use of a derivative is another: it gets inputs and
-outputs of the evaluation, and vectors. The call that an evaluation made is looked up by its outputs,
-so that a Jacobian is computed once for several passes in programs too. Read _function.py first.
+outputs of the evaluation, and vectors. The call that an evaluation made is looked up by its
+outputs, so that a Jacobian is computed once for several passes in programs too. Read _function.py
+first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from adjoint._recording import placeholder_pass
 from ._outputs import Outputs
 
 __all__ = ["derivatives", "evaluate", "linear"]
+
 
 class Evaluation:
     """The function, as a program calls it."""
