@@ -172,6 +172,12 @@ void free_program(PyObject* o) {
 PyObject* held(PyObject* o, PyObject*) {
   return guard([&] { return list_of(program_of(o).held); });
 }
+PyObject* forget_held(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Tensors gone = std::exchange(program_of(o).held, {});
+    Py_RETURN_NONE;
+  });
+}
 PyObject* fits_(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
     return PyBool_FromLong(fits(program_of(o), tensors_of(list, "fits()"), nullptr));
@@ -190,9 +196,11 @@ PyObject* run_(PyObject* o, PyObject* const* args, Py_ssize_t n) {
     const Program& p = program_of(o);
     Tensors given = tensors_of(args[0], "run()");
     Tensors rest = n > 1 ? tensors_of(args[1], "run()") : Tensors();
-    if (static_cast<int>(given.size()) != p.given || (n > 1 && rest.size() != p.held.size()))
-      value_error("run(): ", p.given, " and ", p.held.size(), " tensors are expected, not ",
-                  given.size(), " and ", rest.size());
+    if (static_cast<int>(given.size()) != p.given ||
+        rest.size() != (n > 1 ? p.inputs.size() - p.given : 0) ||
+        (n == 1 && p.held.size() != p.inputs.size() - p.given))
+      value_error("run(): ", p.given, " and ", p.inputs.size() - p.given,
+                  " tensors are expected, not ", given.size(), " and ", rest.size());
     Object alive = Object::borrow(o);
     return list_of(run(p, given, rest));
   });
@@ -250,6 +258,7 @@ PyObject* code(PyObject* o, PyObject*) {
 
 PyMethodDef program_methods[] = {
     {"held", held, METH_NOARGS, "The inputs that the function reached by itself."},
+    {"forget_held", forget_held, METH_NOARGS, "Lets go of them: they are then given to run()."},
     {"fits", fits_, METH_O, "Whether the program can run on these tensors."},
     {"misfit", misfit, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,

@@ -5,6 +5,7 @@
 
 #include "../engine/engine.h"
 #include "../graph/view.h"
+#include "../ops/batched.h"
 #include "../ops/record.h"
 #include "../ops/reuse.h"
 #include "fuse.h"
@@ -229,8 +230,16 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   ModeGuard quiet(kNoCuts, true);
   Replay replay(p);
   const Tensors& others = rest.empty() ? p.held : rest;
-  for (size_t k = 0; k < p.inputs.size(); ++k)
-    replay.set(p.inputs[k], k < given.size() ? given[k] : others[k - given.size()]);
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    const Tensor& t = k < given.size() ? given[k] : others[k - given.size()];
+    const Geometry& g = p.registers[p.inputs[k]].geometry;
+    if (!g.is_of(t.get()) || batch_of(t.get())) {
+      runtime_error("a program was recorded with ", g.dtype, " ", Span(g.shape), " as input ", k,
+                    " and cannot run with ", t.dtype(), " ", t.shape(),
+                    batch_of(t.get()) ? ", a batch" : "");
+    }
+    replay.set(p.inputs[k], t);
+  }
   replay.run();
   Tensors out;
   for (int reg : p.outputs) out.push_back(reg < 0 ? Tensor() : replay.get(reg));

@@ -111,7 +111,7 @@ class Compiled:
                 finally:
                     recording.stop()
             try:
-                if watch.refusals:
+                if watch.refusals and recording.refused() is None:
                     first = watch.refusals[0]
                     raise Refused(first.reason, first.where)
                 there.append(record(recording, result, tensors, rebuild, watch.guards()))

@@ -105,7 +105,9 @@ class Replay(Function):
         if recorded.backward is None:
             raise RuntimeError(recorded.no_backward)
         wanted = [grads[k] for k in recorded.differentiable]
-        if _core.is_grad_enabled() or any(g is None for g in wanted):
+        # Also inside of transforms, where gradients are batches or have tangents.
+        graph = _core.is_grad_enabled() or _core._is_unusual_mode()
+        if graph or any(g is None for g in wanted):
             return (None, *_eager_backward(ctx, recorded, grads))
         program, by = recorded.backward
         placed = [g.contiguous() for g in wanted]
@@ -248,4 +250,5 @@ def _record_backward(
     program = recording.program(start, recording.size(), placeholders, list(found))
     made.backward = Backward(program, by)
     saved: list[Tensor] = program.held()
+    program.forget_held()  # those of this call; every call has its own
     return saved
