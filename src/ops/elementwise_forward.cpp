@@ -4,25 +4,21 @@
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
 #include "../tensor/layout.h"
+#include "kernel_watch.h"
 #include "reuse.h"
 
 namespace adjoint {
+
+constinit thread_local KernelWatch* t_kernel_watch = nullptr;
+
 namespace {
 
 bool same_layout(const TensorObject* a, const TensorObject* b) {
   return (a->flags & b->flags & kContiguous) && Span{a->shape, a->ndim} == Span{b->shape, b->ndim};
 }
 
-DType result_dtype(const Kernel& k, DType d) {
-  return k.result == Result::Bool ? DType::Bool : k.result == Result::Real ? real_dtype(d) : d;
-}
-
 [[noreturn]] void no_loop(const char* op_name, DType d) {
   not_implemented("\"", op_name, "\" not implemented for dtype ", d);
-}
-
-void check_division(bool fine) {
-  if (!fine) runtime_error("ZeroDivisionError: an integer was divided by zero");
 }
 
 // The operand whose memory may be taken for the result, if there is one.
@@ -142,14 +138,34 @@ void check_destination(const Tensor& out, const Broadcast& b, DType result, cons
 
 }  // namespace
 
+DType result_dtype(const Kernel& k, DType d) {
+  return k.result == Result::Bool ? DType::Bool : k.result == Result::Real ? real_dtype(d) : d;
+}
+
+void check_division(bool fine) {
+  if (!fine) runtime_error("ZeroDivisionError: an integer was divided by zero");
+}
+
+void KernelWatch::note(const Kernel& k, const Value* v, int n, Promotion p, const Tensor& out) {
+  ++calls;
+  kernel = &k;
+  count = n;
+  result = out.get();
+  common = broadcast(v, n, p).common;
+  for (int i = 0; i < n; ++i) {
+    tensors[i] = v[i].is_tensor() ? v[i].object() : nullptr;
+    numbers[i] = v[i].is_tensor() ? Value() : v[i];
+  }
+}
+
 const Kernel& kernel_named(const char* name) {
   const Kernel* k = find_kernel(name);
   if (!k) throw std::logic_error(std::string("no kernel named ") + name);
   return *k;
 }
 
-Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out,
-                  const char* op_name) {
+static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Promotion p,
+                            const Tensor& out, const char* op_name) {
   if (Tensor fast = try_fast(kernel, v, count, p, out)) return fast;
   Broadcast b = broadcast(v, count, p);
   DType compute = compute_dtype(b.common);
@@ -159,7 +175,7 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
   if (out) check_destination(out, b, result, op_name);
   if (out && is_half(result) && out.dtype() != result) {
     // Rounded before it is widened: the value is that of the call without `out`.
-    copy_into(out, run_kernel(kernel, v, count, p, Tensor(), op_name));
+    copy_into(out, run_unwatched(kernel, v, count, p, Tensor(), op_name));
     return out;
   }
   Tensor to = out;
@@ -203,6 +219,14 @@ Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, 
   }
   check_division(fine);
   return to;
+}
+
+Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out,
+                  const char* op_name) {
+  Tensor result = run_unwatched(kernel, v, count, p, out, op_name);
+  if (t_kernel_watch) [[unlikely]]
+    t_kernel_watch->note(kernel, v, count, p, result);
+  return result;
 }
 
 Value elementwise_forward(Call& c) {

@@ -13,5 +13,9 @@ Value elementwise_forward(Call& c);
 Tensor run_kernel(const Kernel& kernel, const Value* operands, int count, Promotion p,
                   const Tensor& out, const char* op_name);
 const Kernel& kernel_named(const char* name);
+// The dtype of what a kernel gives for operands of dtype d.
+DType result_dtype(const Kernel& k, DType d);
+// The error for loops that found an integer divided by zero.
+void check_division(bool fine);
 
 }  // namespace adjoint

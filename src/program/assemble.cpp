@@ -66,6 +66,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     auto found = t ? register_of_.find(t.get()) : register_of_.end();
     p.outputs.push_back(t ? found->second : -1);
   }
+  make_aliases(p, headers_);
   merge_common(p);
   remove_dead(p);
   auto need = [&](int reg) {
@@ -98,7 +99,8 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     p.requires_grad.push_back(needs_grad(t));
     if (changes) p.shares.push_back(first.emplace(t->storage, static_cast<int>(k)).first->second);
   }
-  fuse(p);
+  fuse(p, headers_);
+  remove_dead(p);
   renumber(p);
   find_last_reads(p);
   return p;

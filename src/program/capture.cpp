@@ -4,6 +4,7 @@
 #include "../engine/engine.h"
 #include "../graph/view.h"
 #include "../ops/batched.h"
+#include "../ops/kernel_watch.h"
 #include "../ops/operands.h"
 #include "../ops/record.h"
 #include "replay.h"
@@ -75,6 +76,29 @@ bool masks(const Op& op, const Value* args) {
     if (!op.takes_list) break;
   }
   return any && op.takes_list;
+}
+
+// The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
+// else.
+std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call& c,
+                                            const Value& out, const Instruction& i) {
+  bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
+              out.is_tensor() && out.object() == watch.result;
+  if (!only) return nullptr;
+  auto step = std::make_shared<KernelStep>();
+  step->kernel = watch.kernel;
+  step->common = watch.common;
+  for (int k = 0; k < watch.count; ++k) {
+    KernelStep::Operand operand{-1, watch.numbers[k]};
+    for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
+      const Read& r = i.reads[n];
+      if (r.item < 0 && c[r.argument].object() == watch.tensors[k])
+        operand.read = static_cast<int>(n);
+    }
+    if (watch.tensors[k] && operand.read < 0) return nullptr;
+    step->operands.push_back(std::move(operand));
+  }
+  return step;
 }
 
 }  // namespace
@@ -254,6 +278,7 @@ Value Capture::forward(Call& c) {
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
   bool inside = !op.differentiable() && grad_enabled() && wants_recording(op, c.args);
+  KernelWatch watch;
   if (inside) {
     Value out = op.forward(c);
     bool any = false;
@@ -270,6 +295,7 @@ Value Capture::forward(Call& c) {
       refuse(text("`", op.name, "` gives a value that is no tensor"));
       return out;
     }
+    i.kernel = kernel_of(watch, c, out, i);
     code_.push_back(std::move(i));
     return out;
   }
@@ -287,6 +313,7 @@ Value Capture::forward(Call& c) {
     refuse(text("`", op.name, "` gives a value that is no tensor"));
     return out;
   }
+  i.kernel = kernel_of(watch, c, out, i);
   code_.push_back(std::move(i));
   return out;
 }

@@ -1,11 +1,15 @@
-// Chains of elementwise ops as one instruction.
+// Elementwise ops as few instructions.
+//
+// Ops on one shape that depend on one another by nothing else form a group, wherever they stand in
+// the program: a group is one instruction, whose loops run over tiles (tiles.h). Only what others
+// read is written to memory. Results are those of the ops one by one, bit for bit: the kernels are
+// the same, and 16-bit floats are rounded after each.
 #pragma once
 #include "program.h"
 
 namespace adjoint {
 
-void fuse(Program& p);
-// Runs a fused instruction: operands in the order of its reads; results in that of its writes.
-void run_fused(const Program& p, const Instruction& i, Tensor* registers);
+// `headers` are the tensors that the registers had when they were recorded.
+void fuse(Program& p, const Tensors& headers);
 
 }  // namespace adjoint

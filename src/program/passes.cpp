@@ -14,6 +14,68 @@ int64_t Geometry::numel() const {
   return n;
 }
 
+// --- views
+// -------------------------------------------------------------------------------------------
+namespace {
+
+// Whether an op gave nothing but other headers on the memory of its operand.
+bool only_views(const Instruction& i, const Tensors& headers) {
+  if (i.kind != Kind::Apply || i.reads.size() != 1 || i.draws()) return false;
+  bool any = false;
+  for (int w : i.writes) {
+    if (w < 0) continue;
+    if (headers[w]->storage != headers[i.reads[0].reg]->storage) return false;
+    any = true;
+  }
+  return any;
+}
+
+Instruction alias_of(const Instruction& i, int reg, const Tensors& headers) {
+  const TensorObject* t = headers[reg].get();
+  Instruction a;
+  a.kind = Kind::Alias;
+  a.line = i.line;
+  a.reads.push_back({i.reads[0].reg});
+  a.writes.push_back(reg);
+  a.alias_offset = t->data - headers[i.reads[0].reg]->data;
+  a.alias_shape = Dims(Span{t->shape, t->ndim});
+  a.alias_strides = Dims(Span{t->strides, t->ndim});
+  a.alias_dtype = t->dtype;
+  return a;
+}
+
+}  // namespace
+
+void make_aliases(Program& p, const Tensors& headers) {
+  std::vector<bool> is_output(p.registers.size());  // these are views of their base for the caller
+  for (int r : p.outputs) {
+    if (r >= 0) is_output[r] = true;
+  }
+  std::vector<const Instruction*> alias(p.registers.size());
+  std::vector<Instruction> code;
+  code.reserve(p.code.size());
+  for (Instruction& i : p.code) {
+    bool views = only_views(i, headers);
+    for (int w : i.writes) views &= w < 0 || !is_output[w];
+    if (!views) {
+      code.push_back(std::move(i));
+      continue;
+    }
+    for (int w : i.writes) {
+      if (w >= 0) code.push_back(alias_of(i, w, headers));
+    }
+  }
+  for (Instruction& i : code) {
+    if (i.kind != Kind::Alias) continue;
+    if (const Instruction* of = alias[i.reads[0].reg]) {
+      i.alias_offset += of->alias_offset;
+      i.reads[0].reg = of->reads[0].reg;
+    }
+    alias[i.writes[0]] = &i;
+  }
+  p.code = std::move(code);
+}
+
 // --- common subexpressions
 // -------------------------------------------------------------------------
 namespace {
@@ -139,7 +201,7 @@ void remove_dead(Program& p) {
     Instruction& i = p.code[k];
     bool wanted = i.has_effect();
     for (int& w : i.writes) {
-      if (w >= 0 && !live[w]) w = -1;
+      if (w >= 0 && !live[w] && i.kind != Kind::Fused) w = -1;
       wanted |= w >= 0;
     }
     if (i.kind == Kind::Change) {

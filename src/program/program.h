@@ -48,6 +48,17 @@ struct Read {
   int16_t item = -1;
 };
 
+// The kernel that an elementwise op runs.
+struct KernelStep {
+  struct Operand {
+    int read = -1;  // which of the instruction's reads, or
+    Value number;
+  };
+  const Kernel* kernel = nullptr;
+  DType common = DType::Float32;  // of the operands, after promotion
+  std::vector<Operand> operands;
+};
+
 // Several elementwise ops as one instruction (fuse.h).
 struct FusedLoops;
 
@@ -77,6 +88,7 @@ struct Instruction {
   Tensor constant;
   Value host;  // what to call, and
   SourceLine line;
+  std::shared_ptr<const KernelStep> kernel;  // of elementwise ops
   std::shared_ptr<FusedLoops> fused;
 
   bool draws() const { return op && op->family.starts_with("random"); }

@@ -8,7 +8,7 @@
 #include "../ops/batched.h"
 #include "../ops/record.h"
 #include "../ops/reuse.h"
-#include "fuse.h"
+#include "tiles.h"
 
 #include <unordered_map>
 
@@ -55,7 +55,7 @@ class Replay {
       case Kind::Change:
         return change(i);
       case Kind::Fused:
-        return run_fused(p_, i, registers_.data());
+        return run_tiles(*i.fused, i, registers_.data());
       case Kind::Alias:
         return alias_of(i);
       case Kind::Constant: {

@@ -1,0 +1,33 @@
+// Seeing which kernel a forward runs on which operands. Forwards of elementwise ops choose kernels
+// by their arguments (pow, add, clamp); a program that is recorded watches the choice, and can then
+// run the kernel itself (../program/fuse.h).
+#pragma once
+#include "../kernels/elementwise.h"
+#include "op.h"
+
+namespace adjoint {
+
+// The kernels that run while this lives, on this thread; the last one in detail.
+struct KernelWatch {
+  int calls = 0;
+  const Kernel* kernel = nullptr;
+  DType common = DType::Float32;  // of the operands, after promotion
+  int count = 0;
+  const TensorObject* tensors[kMaxOperands];  // null: a number
+  Value numbers[kMaxOperands];
+  const TensorObject* result = nullptr;
+
+  KernelWatch();
+  ~KernelWatch();
+  KernelWatch(const KernelWatch&) = delete;
+  void note(const Kernel& k, const Value* v, int n, Promotion p, const Tensor& out);
+
+ private:
+  KernelWatch* outer_;
+};
+extern constinit thread_local KernelWatch* t_kernel_watch;
+
+inline KernelWatch::KernelWatch() : outer_(std::exchange(t_kernel_watch, this)) {}
+inline KernelWatch::~KernelWatch() { t_kernel_watch = outer_; }
+
+}  // namespace adjoint

@@ -1,0 +1,364 @@
+"""Elementwise ops of a recorded program become few instructions, and give what they gave alone.
+
+A function is recorded once and its program run on other values; every result has to be the eager
+one bit for bit, strides included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import adjoint as ad
+from adjoint import _core
+
+Function = Callable[..., Any]
+
+
+def record(f: Function, arguments: Sequence[ad.Tensor]) -> Any:
+    recording = _core._Recording(list(arguments))
+    recording.start()
+    try:
+        out = f(*arguments)
+    finally:
+        recording.stop()
+    assert recording.refused() is None, recording.refused()
+    outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+    return recording.program(0, recording.size(), list(arguments), outputs)
+
+
+def names(program: Any) -> list[str]:
+    return [line[0] for line in program.code()]
+
+
+def bits(t: ad.Tensor) -> bytes:
+    t = t.detach()
+    if t.dtype in (ad.float16, ad.bfloat16):
+        t = t.to(ad.float32)  # exact
+    return np.ascontiguousarray(t.numpy()).tobytes()
+
+
+def steps(t: ad.Tensor) -> list[int]:
+    """Give the strides that say something."""
+    return [step for step, n in zip(t.stride(), t.shape, strict=True) if n != 1 and t.numel()]
+
+
+def check(f: Function, make: Callable[[int], Sequence[ad.Tensor]], runs: int = 2) -> Any:
+    """Record f on make(0), then compare its program with f on other values."""
+    program = record(f, make(0))
+    for seed in range(1, runs + 1):
+        arguments = make(seed)
+        got = program.run(list(arguments))
+        want = f(*arguments)
+        want = list(want) if isinstance(want, (list, tuple)) else [want]
+        for g, w in zip(got, want, strict=True):
+            assert g.dtype == w.dtype
+            assert g.shape == w.shape
+            assert steps(g) == steps(w)
+            assert bits(g) == bits(w)
+    return program
+
+
+def uniform(seed: int, *shape: int, dtype: ad.dtype = ad.float32) -> ad.Tensor:
+    values = np.random.default_rng(seed).uniform(-2, 2, shape)
+    return ad.tensor(values, dtype=ad.float64).to(dtype)
+
+
+def expression(x: ad.Tensor) -> ad.Tensor:
+    return ad.sin(x) * ad.exp(-x * x) + x**2
+
+
+# --- what is fused ----------------------------------------------------------------------------
+
+
+def test_a_chain_is_one_instruction() -> None:
+    program = check(expression, lambda s: [uniform(s, 1000)])
+    assert names(program) == ["fused"]
+
+
+def test_a_gradient_joins_the_function_it_belongs_to() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        y = expression(x).sum()
+        return [y, *ad.autograd.grad(y, x, ad.ones_like(y))]
+
+    program = check(f, lambda s: [uniform(s, 777).requires_grad_()])
+    assert names(program) == ["fused", "sum.all"]
+
+
+def test_a_recurrence_of_numbers_is_one_instruction() -> None:
+    def f(a: ad.Tensor, b: ad.Tensor) -> ad.Tensor:
+        for _ in range(50):
+            a = ad.sin(a) * b + 0.1
+        return a
+
+    program = check(f, lambda s: [uniform(s), uniform(s + 10)])
+    assert names(program) == ["fused"]
+
+
+def test_views_are_read_where_they_lie() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        return x[1:, 0] * 2 - x[:-1, 1].exp()
+
+    program = check(f, lambda s: [uniform(s, 9, 3)])
+    assert names(program) == ["fused"]
+
+
+def test_a_view_of_a_result_parts_two_groups() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        y = x.exp()
+        return y + y.t() * 2
+
+    program = check(f, lambda s: [uniform(s, 5, 5)])
+    assert names(program) == ["fused", "fused"]
+
+
+def test_other_instructions_may_stand_between() -> None:
+    def f(x: ad.Tensor, y: ad.Tensor) -> list[ad.Tensor]:
+        a = x * 2
+        m = y @ y
+        b = a + 1
+        n = m @ y
+        return [b * a, m, n, n.exp() + m]
+
+    program = check(f, lambda s: [uniform(s, 4), uniform(s + 5, 3, 3)])
+    assert sorted(names(program)) == ["fused", "fused", "matmul", "matmul"]
+
+
+# --- values -----------------------------------------------------------------------------------
+
+UNARY: list[Callable[[ad.Tensor], ad.Tensor]] = [
+    lambda x: x.sin(),
+    lambda x: x.exp(),
+    lambda x: -x,
+    lambda x: x.abs(),
+    lambda x: x.tanh(),
+    lambda x: x.sqrt(),
+    lambda x: x.sigmoid(),
+    lambda x: x.relu(),
+    lambda x: x * 3,
+    lambda x: 1 - x,
+    lambda x: x + 0.5,
+    lambda x: x**3,
+    lambda x: x**2.5,
+    lambda x: x / 7,
+    lambda x: x.clamp(-0.5, 0.75),
+    lambda x: x.to(ad.float64),
+    lambda x: x.to(ad.float32),
+    lambda x: x.clone(),
+    lambda x: x > 0.25,
+    lambda x: ad.where(x < 0, 0.0, x),
+    lambda x: x.isnan(),
+    lambda x: ad.ones_like(x) * x,
+]
+BINARY: list[Callable[[ad.Tensor, ad.Tensor], ad.Tensor]] = [
+    lambda x, y: x + y,
+    lambda x, y: x * y,
+    lambda x, y: ad.rsub(x, y) if ad.bool not in (x.dtype, y.dtype) else x & y,
+    lambda x, y: x / y,
+    lambda x, y: ad.maximum(x, y),
+    lambda x, y: ad.add(x, y, alpha=2) if ad.bool not in (x.dtype, y.dtype) else x | y,
+    lambda x, y: x < y,
+    lambda x, y: x == y,
+    lambda x, y: ad.where(x > y, x, y),
+    lambda x, y: ad.atan2(x, y),
+]
+
+SHAPES = [
+    [(), (), ()],
+    [(1,), (1,), (1,)],
+    [(3,), (3,), ()],
+    [(0,), (0,), (1,)],
+    [(4, 0), (1, 0), (4, 1)],
+    [(17,), (17,), (1,)],
+    [(700,), (700,), ()],
+    [(5, 7), (7,), (5, 1)],
+    [(3, 40), (40,), (3, 1)],
+    [(2, 3, 5), (3, 1), (2, 1, 5)],
+    [(13, 129), (13, 1), (129,)],
+    [(3, 1), (1, 4), (4,)],
+]
+DTYPES = [ad.float32, ad.float64, ad.float16, ad.bfloat16, ad.int32, ad.int64, ad.uint8, ad.bool]
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Callable[[ad.Tensor], ad.Tensor]:
+    kind = draw(st.sampled_from(["dense", "dense", "transposed", "stepped", "expanded"]))
+
+    def lay_out(t: ad.Tensor) -> ad.Tensor:
+        if kind == "transposed" and t.ndim > 1:
+            return t.transpose(0, -1).contiguous().transpose(0, -1)
+        if kind == "stepped" and t.ndim:
+            return ad.cat([t, t], -1).contiguous()[..., : 2 * t.shape[-1] : 2]
+        if kind == "expanded" and t.ndim and t.shape[0]:
+            return t[:1].expand(t.shape)
+        return t
+
+    return lay_out
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[Function, Callable[[int], list[ad.Tensor]]]:
+    shapes = draw(st.sampled_from(SHAPES))
+    dtypes = [draw(st.sampled_from(DTYPES)) for _ in shapes]
+    orders = [draw(layouts()) for _ in shapes]
+    special = draw(st.booleans())
+    steps: list[tuple[int, int, int]] = []
+    for k in range(draw(st.integers(1, 12))):
+        n = len(shapes) + k
+        pair = draw(st.booleans())
+        which = draw(st.integers(0, len(BINARY if pair else UNARY) - 1))
+        i, j = draw(st.integers(0, n - 1)), draw(st.integers(0, n - 1)) if pair else -1
+        steps.append((which, i, j))
+    shown = draw(st.sets(st.integers(0, len(steps) - 1), max_size=3)) | {len(steps) - 1}
+
+    def make(seed: int) -> list[ad.Tensor]:
+        random = np.random.default_rng(seed)
+        arguments = []
+        for shape, dtype, lay_out in zip(shapes, dtypes, orders, strict=True):
+            values = random.uniform(-3, 3, shape)
+            if special and dtype.is_floating_point:
+                choice = random.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40], shape)
+                values = np.where(random.uniform(0, 1, shape) < 0.3, choice, values)
+            elif not dtype.is_floating_point:
+                values = np.round(np.abs(values))
+            arguments.append(lay_out(ad.tensor(values, dtype=ad.float64).to(dtype)))
+        return arguments
+
+    def f(*arguments: ad.Tensor) -> list[ad.Tensor]:
+        values = list(arguments)
+        for which, i, j in steps:
+            try:
+                values.append(
+                    UNARY[which](values[i]) if j < 0 else BINARY[which](values[i], values[j])
+                )
+            except (RuntimeError, NotImplementedError):  # bool has no sign, integers no powers
+                values.append(values[i] * values[max(j, 0)])
+        return [values[len(arguments) + k] for k in sorted(shown)]
+
+    return f, make
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_random_programs_give_what_eager_gives(
+    drawn: tuple[Function, Callable[[int], list[ad.Tensor]]],
+) -> None:
+    f, make = drawn
+    with np.errstate(all="ignore"):
+        check(f, make)
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.bfloat16])
+@pytest.mark.parametrize("n", [511, 512, 513, 40_000, 1_000_003])
+def test_sizes_beyond_a_tile(n: int, dtype: ad.dtype) -> None:
+    check(expression, lambda s: [uniform(s, n, dtype=dtype)], runs=1)
+
+
+def test_large_broadcast_and_transposed_operands() -> None:
+    def f(x: ad.Tensor, row: ad.Tensor, column: ad.Tensor) -> list[ad.Tensor]:
+        y = x.t() * row + column
+        return [y, (y.exp() - x.t()) / 3, y > 1]
+
+    check(f, lambda s: [uniform(s, 300, 1000), uniform(s, 300), uniform(s, 1000, 1)], runs=1)
+
+
+def test_sixteen_bit_floats_are_rounded_after_every_op() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        return (x * 1.01 + x) * x - x / 3
+
+    for dtype in (ad.float16, ad.bfloat16):
+        check(f, lambda s, dtype=dtype: [uniform(s, 100, dtype=dtype)])
+
+
+def test_many_results_of_a_large_group() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        return [(x * k).sin().sum() for k in range(40)]
+
+    check(f, lambda s: [uniform(s, 20_000)], runs=1)
+
+
+# --- order ------------------------------------------------------------------------------------
+
+
+def test_an_integer_divided_by_zero_is_an_error() -> None:
+    program = record(lambda x, y: (x + 1) // y, [ad.tensor([4, 5]), ad.tensor([1, 2])])
+    assert names(program) == ["fused"]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        program.run([ad.tensor([4, 5]), ad.tensor([1, 0])])
+    assert program.run([ad.tensor([4, 5]), ad.tensor([1, 3])])[0].tolist() == [5, 2]
+
+
+def test_changes_in_place_stay_in_their_places() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        y = x * 2
+        a = y + 1
+        y.mul_(3)
+        b = y + 1
+        v = y[1:]
+        v.add_(5)
+        return [a, b, y + 1, a * b]
+
+    check(f, lambda s: [uniform(s, 6)])
+
+
+def test_a_change_of_an_argument_is_seen_by_later_reads_only() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        a = x + 1
+        x.mul_(2)
+        return [a, x + 1]
+
+    program = record(f, [uniform(0, 4)])
+    x = uniform(1, 4)
+    want = f(x.clone())
+    got = program.run([x])
+    assert [bits(t) for t in got] == [bits(t) for t in want]
+    assert bits(x) == bits(uniform(1, 4) * 2)
+
+
+def test_results_do_not_share_memory() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        y = x + 1
+        return [y, y.clone(), y.to(ad.float32)]
+
+    program = record(lambda x: f(x)[:2], [uniform(0, 3)])
+    a, b = program.run([uniform(1, 3)])
+    a.zero_()
+    assert bits(b) == bits(uniform(1, 3) + 1)
+
+
+def test_a_large_result_takes_the_memory_of_what_nobody_reads() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        y = x.exp()
+        s = y.sum()
+        return y * s + y.sin()
+
+    check(f, lambda s: [uniform(s, 100_000)])
+    x = uniform(3, 100_000)
+    program = record(lambda x: x * 2 + 1, [x])
+    before = bits(x)
+    program.run([x])
+    assert bits(x) == before
+
+
+def test_a_run_inside_of_another_thread() -> None:
+    import threading
+
+    x = uniform(0, 200_000)
+    program = record(expression, [x])
+    results: list[bytes] = []
+
+    def run() -> None:
+        results.extend(bits(program.run([x])[0]) for _ in range(5))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert set(results) == {bits(expression(x))}
+    assert len(results) == 15
