@@ -3,25 +3,10 @@
 #include "../ops/op_cache.h"
 #include "../program/capture.h"
 #include "../program/replay.h"
-#include "python.h"
+#include "program.h"
 
 namespace adjoint {
-namespace {
-
-struct RecordingObject {
-  PyObject_HEAD Capture* capture;
-};
-struct ProgramObject {
-  PyObject_HEAD Program* program;
-};
-PyTypeObject recording_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-PyTypeObject program_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
-Capture& capture_of(PyObject* o) { return *reinterpret_cast<RecordingObject*>(o)->capture; }
-Program& program_of(PyObject* o) { return *reinterpret_cast<ProgramObject*>(o)->program; }
-
-// A list or tuple of tensors; None is no tensor where `optional`.
-Tensors tensors_of(PyObject* o, const char* what, bool optional = false) {
+Tensors tensors_of(PyObject* o, const char* what, bool optional) {
   Object items = checked(PySequence_Fast(o, "a list of tensors was expected"));
   Tensors ts;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
@@ -44,6 +29,20 @@ PyObject* list_of(const Tensors& ts) {
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(k), to_python(ts[k]));
   return list.release();
 }
+
+namespace {
+
+struct RecordingObject {
+  PyObject_HEAD Capture* capture;
+};
+struct ProgramObject {
+  PyObject_HEAD Program* program;
+};
+PyTypeObject recording_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject program_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+Capture& capture_of(PyObject* o) { return *reinterpret_cast<RecordingObject*>(o)->capture; }
+Program& program_of(PyObject* o) { return *reinterpret_cast<ProgramObject*>(o)->program; }
 
 // --- recordings
 // ---------------------------------------------------------------------------------------
@@ -320,6 +319,8 @@ PyMethodDef functions[] = {
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
+    {"_replay", reinterpret_cast<PyCFunction>(replay), METH_FASTCALL,
+     "_replay(recorded, program, given, reached, count, places): a program as a node."},
     {"_unrecorded", unrecorded, METH_O, "Calls a function; nothing of it is taken down."},
     {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
      "_host_call(run, tensors[, like]): run(tensors), which programs repeat; with `like`, tensors "
@@ -338,6 +339,12 @@ void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
 }
 
 }  // namespace
+
+const Program& program_in(PyObject* o) {
+  if (!PyObject_TypeCheck(o, &program_type))
+    type_error("a program is expected, not ", Py_TYPE(o)->tp_name);
+  return program_of(o);
+}
 
 void add_programs(PyObject* module) {
   host_call = call_host;

@@ -23,6 +23,7 @@ from ._watch import Watch
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
+_TENSOR_ONLY = {Tensor}
 # So many recordings of one kind of call; afterwards it runs eagerly.
 LIMIT = 16
 
@@ -57,14 +58,15 @@ class Compiled:
         """Call the function, by a program where there is one."""
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
-        leaves, spec = _tree.flatten((args, kwargs))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        kind = (
-            spec,
-            _core.is_grad_enabled(),
-            _core.get_default_dtype(),
-            tuple(None if isinstance(leaf, Tensor) else _key(leaf) for leaf in leaves),
-        )
+        mode = _core.is_grad_enabled(), _core.get_default_dtype()
+        if not kwargs and set(map(type, args)) == _TENSOR_ONLY:  # as most calls are
+            tensors: list[Tensor] = list(args)
+            kind: Any = (len(args), mode)
+        else:
+            leaves, spec = _tree.flatten((args, kwargs))
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            values = tuple(None if isinstance(leaf, Tensor) else _key(leaf) for leaf in leaves)
+            kind = (spec, mode, values)
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:
@@ -72,18 +74,17 @@ class Compiled:
                     return one(tensors)
         if kind in self._eager:
             return self.function(*args, **kwargs)
-        return self._record(kind, (args, kwargs), leaves, spec, tensors)
+        return self._record(kind, (args, kwargs), tensors)
 
     def _record(
         self,
         kind: Any,
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
-        leaves: list[Any],
-        spec: Any,
         tensors: list[Tensor],
     ) -> Any:
         """Run the function, and take down what it does."""
         function = self.function
+        leaves, spec = _tree.flatten(arguments)
 
         def rebuild(others: Sequence[Tensor]) -> Any:
             given = iter(others)

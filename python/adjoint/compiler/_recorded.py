@@ -10,14 +10,13 @@ own graph gives what is asked for. Read next: _compile.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import enable_grad
 from adjoint.autograd import grad as gradients
-from adjoint.autograd.function import Function
 
 from ._guards import Guards
 
@@ -34,13 +33,6 @@ class Refused(Exception):
         self.reason, self.where = reason, where
 
 
-class Backward(NamedTuple):
-    """The backward part of a recorded call."""
-
-    program: Any
-    by: list[int]  # which of the tensors (arguments, then those reached) the gradients are for
-
-
 class Recorded:
     """What a kind of call became."""
 
@@ -55,7 +47,7 @@ class Recorded:
         self.count = 0  # outputs that are results; the others are for the backward part
         self.differentiable: list[int] = []  # which of them have a gradient
         self.reached: list[Tensor] = []
-        self.backward: Backward | None = None
+        self.backward: Any = None  # a program: a gradient for each argument and tensor reached
         self.no_backward = ""
 
     def fits(self, tensors: list[Tensor]) -> bool:
@@ -70,7 +62,9 @@ class Recorded:
     def __call__(self, tensors: list[Tensor]) -> Any:
         """The result of the function."""
         if self.differentiable and _core.is_grad_enabled():
-            found = Replay.apply(self, *tensors, *self.reached)
+            found = _core._replay(
+                self, self.program, tensors, self.reached, self.count, self.differentiable
+            )
         else:
             found = self.program.run(tensors)
         leaves = list(self.values)
@@ -80,79 +74,49 @@ class Recorded:
             leaves[place] = tensors[k] if k < len(tensors) else self.reached[k - len(tensors)]
         return _tree.unflatten(self.spec, leaves)
 
+    def gradients(
+        self, given: list[Tensor], versions: Sequence[int], grads: Sequence[Any]
+    ) -> list[Any]:
+        """The gradients by way of the function's own graph: recorded like everything else.
 
-class Replay(Function):
-    """A replayed call in the graph."""
-
-    @staticmethod
-    def forward(ctx: Any, recorded: Recorded, *tensors: Tensor) -> tuple[Tensor, ...]:
-        given = len(tensors) - len(recorded.reached)
-        found = recorded.program.run(list(tensors[:given]))
-        outputs = found[: recorded.count]
-        ctx.recorded = recorded
-        ctx.given = tensors
-        ctx.versions = [t._version for t in tensors]
-        ctx.save_for_backward(*found[recorded.count :])
-        ctx.set_materialize_grads(False)
-        fixed = set(range(recorded.count)).difference(recorded.differentiable)
-        if fixed:
-            ctx.mark_non_differentiable(*(outputs[k] for k in fixed))
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        recorded: Recorded = ctx.recorded
-        if recorded.backward is None:
-            raise RuntimeError(recorded.no_backward)
-        wanted = [grads[k] for k in recorded.differentiable]
-        # Also inside of transforms, where gradients are batches or have tangents.
-        graph = _core.is_grad_enabled() or _core._is_unusual_mode()
-        if graph or any(g is None for g in wanted):
-            return (None, *_eager_backward(ctx, recorded, grads))
-        program, by = recorded.backward
-        placed = [g.contiguous() for g in wanted]
-        found = program.run(placed, ctx.saved_tensors)
-        result: list[Any] = [None] * (1 + len(ctx.given))
-        for k, g in zip(by, found, strict=True):
-            result[1 + k] = g
-        return tuple(result)
-
-
-def _eager_backward(ctx: Any, recorded: Recorded, grads: Sequence[Any]) -> list[Any]:
-    """The gradients by way of the function's own graph: recorded like everything else."""
-    if recorded.program.draws():
-        raise RuntimeError(
-            "a compiled function that draws random numbers has no second derivative, and none of "
-            "some of its outputs only: the function would have to run again, with other numbers.\n"
-            "  fix: draw outside of it and pass the numbers, or leave it uncompiled (disable=True)"
-        )
-    for tensor, version in zip(ctx.given, ctx.versions, strict=True):
-        if tensor._version != version:
+        Called by the node of a replayed call where the backward part is not enough.
+        """
+        if self.backward is None:
+            raise RuntimeError(self.no_backward)
+        if self.program.draws():
             raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an "
-                f"inplace operation: an argument of a compiled function, {list(tensor.shape)}, is "
-                f"at version {tensor._version}; expected version {version} instead.\n"
-                "  fix: change a clone() of it"
+                "a compiled function that draws random numbers has no second derivative, none "
+                "inside of transforms, and none of some of its outputs only: the function would "
+                "have to run again, with other numbers.\n"
+                "  fix: draw outside of it and pass the numbers, or leave it uncompiled "
+                "(disable=True)"
             )
-    given: list[Tensor] = list(ctx.given)
-    count = len(given) - len(recorded.reached)
-    needs = [k for k, t in enumerate(given) if t.requires_grad]
-    graph = _core.is_grad_enabled()
-    with enable_grad():
-        leaves, _ = _tree.flatten(recorded.rebuild(given[:count]))
-        result_of = {k: leaves[place] for place, k in recorded.from_outputs}
-        asked = [(result_of[k], g) for k, g in enumerate(grads) if g is not None]
-        found = gradients(
-            [t for t, _ in asked],
-            [given[k] for k in needs],
-            [g for _, g in asked],
-            create_graph=graph,
-            allow_unused=True,
-        )
-    result: list[Any] = [None] * len(given)
-    for k, g in zip(needs, found, strict=True):
-        result[k] = g
-    return result
+        for tensor, version in zip(given, versions, strict=True):
+            if tensor._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    f"inplace operation: an argument of a compiled function, {list(tensor.shape)}, "
+                    f"is at version {tensor._version}; expected version {version} instead.\n"
+                    "  fix: change a clone() of it"
+                )
+        count = len(given) - len(self.reached)
+        needs = [k for k, t in enumerate(given) if t.requires_grad]
+        graph = _core.is_grad_enabled()
+        with enable_grad():
+            leaves, _ = _tree.flatten(self.rebuild(given[:count]))
+            results = {k: leaves[place] for place, k in self.from_outputs}
+            asked = [(results[k], g) for k, g in enumerate(grads) if g is not None]
+            found = gradients(
+                [t for t, _ in asked],
+                [given[k] for k in needs],
+                [g for _, g in asked],
+                create_graph=graph,
+                allow_unused=True,
+            )
+        result: list[Any] = [None] * len(given)
+        for k, g in zip(needs, found, strict=True):
+            result[k] = g
+        return result
 
 
 def _check(recording: Any) -> None:
@@ -247,8 +211,10 @@ def _record_backward(
         placeholder_pass.reset(token)
         recording.stop()
     _check(recording)
-    program = recording.program(start, recording.size(), placeholders, list(found))
-    made.backward = Backward(program, by)
+    wanted: list[Tensor | None] = [None] * len(known)
+    for k, g in zip(by, found, strict=True):
+        wanted[k] = g
+    made.backward = program = recording.program(start, recording.size(), placeholders, wanted)
     saved: list[Tensor] = program.held()
     program.forget_held()  # those of this call; every call has its own
     return saved

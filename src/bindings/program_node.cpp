@@ -1,0 +1,103 @@
+// A replayed call as one node of the graph: its backward runs the backward part of the recording.
+//
+// Where that part does not say it all (a graph of the backward is wanted, a transform is under way,
+// some gradients are missing), Python runs the function once more, eagerly:
+// python/adjoint/compiler/_recorded.py. Read ../program/program.h first.
+#include "../engine/freed.h"
+#include "../graph/saved.h"
+#include "../ops/op_cache.h"
+#include "../ops/record.h"
+#include "../program/replay.h"
+#include "program.h"
+
+namespace adjoint {
+namespace {
+
+// What a node keeps, before the values that the backward part reads.
+enum Slot { kRecorded_, kGiven, kVersions, kPlaces, kFirst };
+
+// The value again, as it was when it was saved.
+Tensor intact(Node* n, const Saved& s) {
+  Tensor t = s.value.tensor();
+  if (t->storage->version != s.version) changed_in_place(n, t, s.version);
+  return t;
+}
+
+void eager_backward(Node* n, Tensor* grads, Tensor* result) {
+  Object given = checked(list_of(n->saved[kGiven].value.tensors()));
+  Object arrived = checked(PyList_New(0));
+  for (uint32_t k = 0; k < n->output_count; ++k)
+    checked(PyList_Append(arrived.get(), checked(to_python(grads[k])).get()));
+  Object versions = checked(to_python(n->saved[kVersions].value));
+  Object method = checked(PyObject_GetAttrString(n->saved[kRecorded_].value.python(), "gradients"));
+  Object found = checked(PyObject_CallFunctionObjArgs(method.get(), given.get(), versions.get(),
+                                                      arrived.get(), nullptr));
+  Tensors ts = tensors_of(found.get(), "gradients of a compiled function", true);
+  for (size_t k = 0; k < ts.size() && static_cast<int>(k) < n->edge_count; ++k)
+    result[k] = std::move(ts[k]);
+}
+
+void program_backward(Node* n, Tensor* grads, Tensor* result) {
+  if (n->released) fail_freed(n);
+  UnpackScope scope;
+  const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
+  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
+  for (int64_t k : Span(places)) usual = usual && grads[k];
+  if (!usual) return eager_backward(n, grads, result);
+  Object recorded = Object::borrow(n->saved[kRecorded_].value.python());
+  Object program = checked(PyObject_GetAttrString(recorded.get(), "backward"));
+  if (program.get() == Py_None) return eager_backward(n, grads, result);  // says why there is none
+  Tensors given, rest;
+  for (int64_t k : Span(places)) given.push_back(contiguous(grads[k]));
+  for (int k = kFirst; k < n->saved_count; ++k) rest.push_back(intact(n, n->saved[k]));
+  Tensors found = run(program_in(program.get()), given, rest);
+  for (size_t k = 0; k < found.size(); ++k) result[k] = std::move(found[k]);
+}
+
+}  // namespace
+
+// _replay(recorded, program, given, reached, count, places): runs the program and makes its first
+// `count` outputs results of a node with an edge for each of the tensors; those at `places` have a
+// gradient.
+PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 6) type_error("_replay() takes 6 arguments");
+    const Program& p = program_in(args[1]);
+    Tensors given = tensors_of(args[2], "_replay(): given");
+    Tensors all = tensors_of(args[3], "_replay(): reached");
+    int64_t count;
+    Dims places;
+    if (!parse_int(args[4], &count) || !parse_ints(args[5], &places))
+      type_error("_replay(): a number of outputs and their places are expected");
+    if (static_cast<int>(given.size()) != p.given)
+      value_error("_replay(): ", p.given, " tensors are expected, not ", given.size());
+    all.insert(all.begin(), given.begin(), given.end());
+    Object alive = Object::borrow(args[1]);
+    Tensors found = run(p, given, {});
+    int kept = static_cast<int>(found.size() - count);
+    std::vector<Edge> edges;
+    for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));
+    NodeRef node(new_node("CompiledFunctionBackward", program_backward,
+                          static_cast<int>(all.size()), kFirst + kept));
+    std::copy(edges.begin(), edges.end(), node->edges);
+    node->set_output_count(static_cast<int>(count));
+    node->saved[kRecorded_].value = Value::object(args[0]);
+    Dims versions;
+    for (const Tensor& t : all) versions.push_back(t.version());
+    node->saved[kVersions].value = Value(std::move(versions));
+    node->saved[kGiven].value = Value(std::move(all));
+    node->saved[kPlaces].value = Value(places);
+    for (int k = 0; k < kept; ++k) {
+      const Tensor& t = found[count + k];
+      bool output = std::any_of(found.begin(), found.begin() + count,
+                                [&](const Tensor& o) { return o.is(t); });
+      node->saved[kFirst + k] = output ? pack_output(t) : pack(Value(t));
+    }
+    for (int64_t k = 0; k < count; ++k) set_meta(node.get(), static_cast<uint32_t>(k), found[k]);
+    for (int64_t k : Span(places)) set_history(found[k], node.get(), static_cast<uint32_t>(k));
+    found.resize(count);
+    return list_of(found);
+  });
+}
+
+}  // namespace adjoint
