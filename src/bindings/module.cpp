@@ -10,6 +10,7 @@ void add_programs(PyObject* module);        // program.cpp
 void add_inference(PyObject* module);       // inference.cpp
 void add_colouring(PyObject* module);       // colouring.cpp
 void add_vector_methods(PyObject* module);  // vector_methods.cpp
+void add_guards(PyObject* module);          // guards.cpp
 
 namespace {
 
@@ -43,6 +44,7 @@ void fill(PyObject* module) {
   add_promotion(module);
   add_colouring(module);
   add_vector_methods(module);
+  add_guards(module);
   add_op_functions(module, tensor_type);
 }
 

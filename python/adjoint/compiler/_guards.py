@@ -1,28 +1,44 @@
 """`Guards`: what a recorded run read of the program around it, and whether it is still the same.
 
 A guard is a `Place` (an attribute, a global, a cell, an item) with what stood there. `hold`
-checks all of them before each replay, so it is a function written for just these guards: one
-expression, in which an unchanged object costs one lookup and one comparison of addresses. Read
-next: `_watch`, which finds the places, and `_snapshots`, which compares values.
+checks all of them before each replay, so the core does it: an unchanged object costs one lookup and
+one comparison of addresses. Read next: `_watch`, which finds the places, and `_snapshots`, which
+compares values.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
+from adjoint.compiler._instructions import place_of, text_of
 from adjoint.compiler._lookups import ABSENT, Place
 from adjoint.compiler._snapshots import Snapshot, same
 
-__all__ = ["Guard", "Guards"]
+__all__ = ["Guard", "Guards", "Where"]
 
-_CHUNK = 256  # guards in one expression: deeper ones exhaust the compiler of Python
-_INLINE = 16  # parts of a container that are compared in the expression itself
 _SHOWN = (bool, int, float, complex, str, bytes, type(None), ad.dtype, ad.device)
+
+
+class Where(NamedTuple):
+    """An instruction of the program."""
+
+    code: CodeType
+    offset: int
+
+    def place(self) -> str:
+        """``model.py:12 in forward``."""
+        return place_of(self.code, self.offset)
+
+    def text(self) -> str:
+        """The expression that the instruction belongs to, in backquotes; empty if not known."""
+        text = text_of(self.code, self.offset)
+        return f"`{text}`" if text else ""
 
 
 class Guard(NamedTuple):
@@ -30,8 +46,22 @@ class Guard(NamedTuple):
 
     place: Place
     snapshot: Snapshot | None
-    name: str
-    where: str
+    where: Where | None
+
+    def name(self) -> str:
+        """What people call the place: ``the global `scale` ``, ```self.lr` ``."""
+        kind, holder, key, _, owner = self.place
+        text = "" if self.where is None else self.where.text()
+        if kind in ("item", "free") and isinstance(holder, dict) and "__name__" in holder:
+            return f"the global `{key}`"
+        if kind == "cell":
+            return f"{text or 'a variable'} of an enclosing function"
+        if text:
+            return text
+        if kind == "whole":
+            return f"the content of {_shown(owner)}"
+        named = isinstance(owner, type | FunctionType)
+        return f"`{key}` of {owner.__name__ if named else type(owner).__name__}"
 
     def now(self) -> Any:
         """What stands there now."""
@@ -49,7 +79,11 @@ class Guard(NamedTuple):
                 return holder.get(key, None)
             if kind == "keys":
                 return tuple(holder)
-            return holder.cell_contents if kind == "cell" else holder
+            if kind == "context":
+                return holder.get(ABSENT)
+            if kind == "whole":
+                return self.place.value
+            return holder.cell_contents
         except (AttributeError, LookupError, ValueError):
             return ABSENT
 
@@ -67,7 +101,7 @@ class Guard(NamedTuple):
     def failed(self) -> str:
         """What stood there and what stands there now, for people."""
         was, now = self.place.value, self.now()
-        name = f"{self.name} ({self.where})" if self.where else self.name
+        name = self.name() if self.where is None else f"{self.name()} ({self.where.place()})"
         if self.place.kind == "free":
             return f"{name} was the built-in one and is {_shown(now)}"
         if now is ABSENT:
@@ -101,23 +135,19 @@ class Guards:
     ----------
     guards : iterable of Guard
         What was read.
+
+    Attributes
+    ----------
+    hold : callable
+        Whether everything that was read is still what it was.
     """
 
     def __init__(self, guards: Iterable[Guard]) -> None:
         self._guards = tuple(guards)
-        self._checks = tuple(
-            _compiled(self._guards[start : start + _CHUNK])
-            for start in range(0, len(self._guards), _CHUNK)
-        )
-        if len(self._checks) == 1:
-            self.hold = self._checks[0]  # type: ignore[method-assign]
+        self.hold: Callable[[], bool] = _core._guards_check(tuple(map(_row, self._guards)))
 
     def __len__(self) -> int:
         return len(self._guards)
-
-    def hold(self) -> bool:
-        """Whether everything that was read is still what it was."""
-        return all(check() for check in self._checks)
 
     def failed(self) -> str | None:
         """What is no longer what it was, or None."""
@@ -125,77 +155,44 @@ class Guards:
 
     def describe(self) -> list[str]:
         """The names of what is guarded."""
-        return [guard.name for guard in self._guards]
+        return [guard.name() for guard in self._guards]
 
 
-def _compiled(guards: Sequence[Guard]) -> Callable[[], bool]:
-    """One function for all of `guards`; the objects are its global names."""
-    names: dict[str, Any] = {}
-    terms = [_term(i, guard, names) for i, guard in enumerate(guards)]
-    source = (
-        "def hold():\n    try:\n        return (\n            "
-        + "\n            and ".join(terms)
-        + "\n        )\n    except Exception:\n        return False\n"
-    )
-    exec(compile(source, "<guards>", "exec"), names)
-    check: Callable[[], bool] = names["hold"]
-    return check
+# The order of `Kind` in src/bindings/guards.cpp.
+_KINDS = ("attr", "method", "item", "element", "keys", "cell", "own", "free", "whole", "call")
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 
 
-def _term(i: int, guard: Guard, names: dict[str, Any]) -> str:
+def _row(guard: Guard) -> tuple[Any, ...]:
+    """A guard as the core checks it: (kind, holder, key, value, parts, whom to ask)."""
     kind, holder, key, value, _ = guard.place
-    o, k, v, s = f"o{i}", f"k{i}", f"v{i}", f"s{i}"
-    names[o], names[v] = holder, value
-    if kind in ("attr", "method", "absent") and not str.isidentifier(key):
-        names[k] = key
-        read = f"getattr({o}, {k})"
-    elif kind in ("attr", "method", "absent"):
-        read = f"{o}.{key}"
-    elif kind in ("item", "own"):
-        names[k] = key
-        read = f"{o}[{k}]" if kind == "item" else f"{o}.__dict__[{k}]"
-    else:
-        read = f"{o}.cell_contents" if kind == "cell" else o
-    if kind == "free":
-        names[k] = key
-        return f"{k} not in {o}"
+    if kind in ("absent", "context"):
+        return _NUMBER["call"], None, None, None, None, guard.holds
+    if kind == "item" and isinstance(holder, list):
+        kind = "element"
+    parts: Any = ()
+    ask: Any = None
     if kind == "keys":
-        return f"(*{o},) == {v}"
-    if kind == "absent":
-        return f"not hasattr({o}, {key!r})"
-    if kind == "method":
-        return f"{read}.__func__ is {v}"
-    if guard.snapshot is None:
-        return f"{read} is {v}"
-    names[s] = guard.snapshot.holds
-    parts = _untouched(guard.snapshot, v, names)
-    if parts is None:
-        return f"{s}({read})"
-    return f"({' and '.join([f'{read} is {v}', *parts])} or {s}({read}))"
+        ask = guard.holds
+    elif guard.snapshot is not None:
+        parts = _parts(guard.snapshot)
+        ask = guard.snapshot.holds
+    return _NUMBER[kind], holder, key, value, parts, ask
 
 
-def _untouched(snapshot: Snapshot, v: str, names: dict[str, Any]) -> list[str] | None:
-    """Expressions that hold while small lists and dicts have the very objects in them they had.
-
-    None if there is something else among them.
-    """
-    terms = []
-    for j, (container, parts) in enumerate(snapshot.contents):
-        c = f"{v}_{j}"
-        names[c] = container
-        cls = type(container)
-        if cls not in (list, dict, OrderedDict, defaultdict) or len(container) > _INLINE:
+def _parts(snapshot: Snapshot) -> tuple[Any, ...] | None:
+    """The lists and dicts in a value with the objects in them; None if others are among them."""
+    rows: list[tuple[Any, ...]] = []
+    for container, parts in snapshot.contents:
+        if isinstance(container, list):
+            rows.append((container, None, parts))
+        elif isinstance(container, dict) and not _has_own_order(container):
+            rows.append((container, *parts))
+        else:
             return None
-        keys, values = (range(len(parts)), parts) if cls is list else parts
-        terms.append(f"len({c}) == {len(values)}")
-        if not values:
-            continue
-        if cls is not list:
-            if set(map(type, keys)) != {str}:
-                return None
-            names[f"{c}k"] = keys
-            terms.append(f"(*{c},) == {c}k")
-        for i, (key, value) in enumerate(zip(keys, values, strict=True)):
-            names[f"{c}_{i}"] = value
-            terms.append(f"{c}[{key!r}] is {c}_{i}")
-    return terms
+    return tuple(rows)
+
+
+def _has_own_order(container: dict[Any, Any]) -> bool:
+    """Whether this is an `OrderedDict`, which keeps its order apart from its entries."""
+    return isinstance(container, OrderedDict) and len(container) > 1

@@ -14,11 +14,13 @@ from types import CodeType
 
 __all__ = ["place_of", "steps", "text_of"]
 
-Step = tuple[str, object]
+Step = tuple[str, object]  # the name of a method of `Steps` or `Calls`, and its argument
 
 _BY_NAME = {
     "LOAD_GLOBAL": "global_read",
     "LOAD_NAME": "name_read",
+    "STORE_NAME": "name_stored",
+    "DELETE_NAME": "name_stored",
     "STORE_GLOBAL": "global_stored",
     "DELETE_GLOBAL": "global_stored",
     "LOAD_ATTR": "attribute_read",
@@ -42,12 +44,14 @@ _BY_STACK = {
     "CALL": "called",
     "CALL_FUNCTION_EX": "called_with_stars",
 }
+_RESULTED: Step = ("resulted", None)
 _FIRST_INPLACE = 13  # BINARY_OP with this argument is +=, the ones after it the other x=
 
 
-def steps(code: CodeType) -> dict[int, Step]:
-    """The instructions to look at, by offset."""
-    found: dict[int, Step] = {}
+def steps(code: CodeType, own: bool) -> dict[int, list[Step]]:
+    """The instructions to look at, by offset; globals count unless the code is adjoint's own."""
+    found: dict[int, list[Step]] = {}
+    returned = False  # whether the instruction before was a call
     start: int | None = None  # of the prefixes that lengthen an argument: the event is theirs
     names: tuple[str, ...] = ()  # of the arguments of the next call
     for one in dis.get_instructions(code):
@@ -56,14 +60,18 @@ def steps(code: CodeType) -> dict[int, Step]:
             continue
         if one.opname == "KW_NAMES":
             names = code.co_consts[one.arg or 0]
+        at_offset = [_RESULTED] if returned else []
+        returned = one.opname in ("CALL", "CALL_FUNCTION_EX")
         step = _step(one, code)
         if step is not None and one.opname == "CALL":
             step = step[0], (one.arg, names)
             names = ()
-        if step is not None:
-            found[one.offset] = step
+        if step is not None and not (own and step[0] == "global_read"):
+            at_offset.append(step)
+        if at_offset:
+            found[one.offset] = at_offset
             if start is not None:
-                found[start] = step
+                found[start] = at_offset
         start = None
     return found
 

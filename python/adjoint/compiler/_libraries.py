@@ -48,10 +48,7 @@ def is_watched(code: CodeType) -> bool:
     watched = _watched.get(name)
     if watched is None:
         watched = _watched[name] = _is_users(name) or name.startswith(_WATCHED_PARTS)
-    if not watched:
-        return False
-    # The body of a module that is imported for the first time makes that module and nothing else.
-    return code.co_name != "<module>" and not (name.startswith(_PACKAGE) and code in _PLUMBING)
+    return watched and not (name.startswith(_PACKAGE) and code in _PLUMBING)
 
 
 def is_own(code: CodeType) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "own_dict",
     "own_place",
     "raw_attribute",
+    "super_place",
 ]
 
 _SKIPPED = (
@@ -95,8 +96,11 @@ def raw_attribute(cls: type, name: str) -> tuple[type, Any] | None:
 
 def own_dict(thing: Any) -> dict[str, Any] | None:
     """The attributes of an object itself, if it keeps them in a dict."""
+    get: Any = type(thing).__getattribute__
+    if type(get) is not WrapperDescriptorType:
+        get = object.__getattribute__  # the class has its own, written in Python
     try:
-        own = object.__getattribute__(thing, "__dict__")
+        own = get(thing, "__dict__")
     except AttributeError:
         return None
     return own if isinstance(own, dict) else None
@@ -114,6 +118,16 @@ def find(thing: Any, name: str) -> Place | None:
     if isinstance(thing, _SKIPPED):
         return None
     return _find_in_object(thing, name)
+
+
+def super_place(thing: Any, name: str) -> Place | None:
+    """Where ``super().name`` is found, in the class that has it."""
+    bases = thing.__self_class__.__mro__
+    for base in bases[bases.index(thing.__thisclass__) + 1 :]:
+        if name in base.__dict__:
+            raw = base.__dict__[name]
+            return None if is_library_class(base) else own_place((base, raw), name)
+    return None
 
 
 def _find_in_class(cls: type, name: str) -> Place | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 import math
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import starmap
 from operator import is_
 from types import EllipsisType, NoneType, NotImplementedType
@@ -34,6 +35,7 @@ __all__ = [
 MOST_PARTS = 4096  # of a container and what is in it; comparing takes some 20 ns for each
 LARGEST_ARRAY = 4096  # bytes
 
+_FIX = "too much to compare at each call; pass it as an argument"
 _BY_VALUE = (int, float, complex, str, bytes, bool, NoneType, EllipsisType, NotImplementedType)
 _EXACT: frozenset[type] = frozenset((*_BY_VALUE, range, ad.dtype, ad.device))
 _CHANGEABLE = (list, dict, set, deque, bytearray)
@@ -123,12 +125,18 @@ def _untouched(container: Any, parts: Any) -> bool:
         keys, values = parts
         return (
             len(container) == len(keys)
-            and all(map(is_, dict.keys(container), keys))
-            and all(map(is_, dict.values(container), values))
+            and all(map(is_, _order(container), keys))
+            and all(map(is_, map(partial(dict.__getitem__, container), keys), values))
         )
     if isinstance(parts, _ArrayParts | _Bytes):
         return parts.holds(container)
     return len(container) == len(parts) and all(map(is_, _parts_of(container), parts))
+
+
+def _order(table: dict[Any, Any]) -> Iterator[Any]:
+    """The keys of a dict in order; an `OrderedDict` has an order of its own."""
+    cls = OrderedDict if isinstance(table, OrderedDict) else dict
+    return cls.__iter__(table)
 
 
 def _parts_of(container: Any) -> Iterator[Any]:
@@ -180,8 +188,8 @@ class _Table:
     def holds(self, value: Any) -> bool:
         return (
             type(value) is self.cls
-            and self.keys.holds([*dict.keys(value)])
-            and self.values.holds([*dict.values(value)])
+            and self.keys.holds([*_order(value)])
+            and self.values.holds([dict.__getitem__(value, key) for key in _order(value)])
         )
 
 
@@ -235,7 +243,7 @@ class _ArrayParts:
 def _freeze(value: Any, flat: list[tuple[Any, Any]], above: dict[int, Any], left: list[int]) -> Any:
     left[0] -= 1
     if left[0] < 0:
-        raise TooLarge(f"has more than {MOST_PARTS} parts")
+        raise TooLarge(f"has more than {MOST_PARTS} parts: {_FIX}, or make it a tuple")
     cls = type(value)
     if cls in _EXACT or isinstance(value, Tensor | enum.Enum):
         return _One(value)
@@ -252,9 +260,9 @@ def _freeze(value: Any, flat: list[tuple[Any, Any]], above: dict[int, Any], left
 
 def _freeze_array(value: Any, flat: list[tuple[Any, Any]]) -> Any:
     if value.nbytes > LARGEST_ARRAY:
-        raise TooLarge(f"is an array of {value.nbytes} bytes")
+        raise TooLarge(f"is an array of {value.nbytes} bytes: {_FIX}, or make it a tensor")
     if value.dtype.hasobject:
-        raise TooLarge("is an array of Python objects")
+        raise TooLarge(f"is an array of Python objects: {_FIX}")
     parts = _ArrayParts(value)
     flat.append((value, parts))
     return parts
@@ -269,9 +277,10 @@ def _freeze_container(
         flat.append((value, parts))
         return parts
     if len(value) > left[0]:
-        raise TooLarge(f"has more than {MOST_PARTS} parts")
+        raise TooLarge(f"has more than {MOST_PARTS} parts: {_FIX}, or make it a tuple")
     if isinstance(value, dict):
-        keys, values = [*dict.keys(value)], [*dict.values(value)]
+        keys = [*_order(value)]
+        values = [dict.__getitem__(value, key) for key in keys]
         flat.append((value, (tuple(keys), tuple(values))))
         return _Table(
             cls,
