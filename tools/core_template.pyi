@@ -92,6 +92,9 @@ def _replay(
     places: Sequence[_int],
     /,
 ) -> list[Any]: ...
+def _host_change(
+    run: Callable[[list[Tensor]], Sequence[Tensor]], tensors: Sequence[Tensor]
+) -> None: ...
 def _unrecorded(function: Callable[[], _C]) -> _C: ...
 def _host_call(
     run: Callable[[list[Tensor]], Sequence[Tensor]],

@@ -312,6 +312,18 @@ PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+PyObject* host_change(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("_host_change(run, tensors)");
+    Tensors operands = tensors_of(args[1], "_host_change()");
+    if (recorded())
+      t_recorder->host_change(args[0], operands);
+    else
+      call_host(args[0], operands);
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef functions[] = {
     {"_is_recording", is_recording, METH_NOARGS, "Whether a program is being recorded."},
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
@@ -321,6 +333,8 @@ PyMethodDef functions[] = {
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
     {"_replay", reinterpret_cast<PyCFunction>(replay), METH_FASTCALL,
      "_replay(recorded, program, given, reached, count, places): a program as a node."},
+    {"_host_change", reinterpret_cast<PyCFunction>(host_change), METH_FASTCALL,
+     "_host_change(run, tensors): the same for what changes the tensors and gives nothing."},
     {"_unrecorded", unrecorded, METH_O, "Calls a function; nothing of it is taken down."},
     {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
      "_host_call(run, tensors[, like]): run(tensors), which programs repeat; with `like`, tensors "

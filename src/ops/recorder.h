@@ -21,6 +21,8 @@ class Recorder {
   // Calls of Python that a program repeats: `run` computes the results from the tensors. Where
   // `like` is given nothing runs: zeros like those tensors stand for the results.
   virtual Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) = 0;
+  // The same for what changes its operands and has no results.
+  virtual void host_change(PyObject* run, const Tensors& operands) = 0;
   // Something happens that a program could not repeat: the recording ends, the run goes on.
   virtual void refuse(std::string reason) = 0;
 };

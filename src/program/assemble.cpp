@@ -92,7 +92,8 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   }
   bool changes = false;
   for (const Instruction& i : p.code)
-    changes |= i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
+    changes |=
+        i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
   std::unordered_map<Storage*, int> first;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     TensorObject* t = headers_[p.inputs[k]].get();

@@ -373,6 +373,13 @@ Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* lik
   return results;
 }
 
+void Capture::host_change(PyObject* run, const Tensors& operands) {
+  host(run, operands, nullptr);
+  if (!running_) return;
+  code_.back().changes = true;
+  for (const Read& r : code_.back().reads) roots_[registers_[r.reg].root].changed = true;
+}
+
 // --- gradients of leaves
 // ---------------------------------------------------------------------------
 bool Capture::known_outside(TensorObject* t) {

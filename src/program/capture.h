@@ -40,13 +40,14 @@ class Capture final : public Recorder {
   void read_grad(TensorObject* t) override;
   void set_grad(TensorObject* t) override;
   Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
+  void host_change(PyObject* run, const Tensors& operands) override;
   void refuse(std::string reason) override;
 
   const std::string& refused() const { return refused_; }
   const SourceLine& refused_at() const { return refused_at_; }
 
-  // By tensor: 2 if it is one of the tensors from outside, 1 if it shares memory with one, or with an
-  // earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
+  // By tensor: 2 if it is one of the tensors from outside, 1 if it shares memory with one, or with
+  // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
   std::vector<int> outside(const Tensors& ts);
   bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
   // The tensors that the function reached by itself so far.
@@ -72,7 +73,7 @@ class Capture final : public Recorder {
   Tensors headers_;  // of the registers, kept alive
   std::vector<Memory> roots_;
   std::unordered_map<TensorObject*, int> register_of_;
-  std::unordered_map<Storage*, int> first_on_;         // storage -> its first register
+  std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
   std::vector<Instruction> code_;
   Tensors arguments_, reached_;
   // Leaf register -> the gradient it had at the start.

@@ -86,7 +86,8 @@ struct Instruction {
   int64_t alias_offset = 0;  // in bytes from the first element of reads[0]
   DType alias_dtype = DType::Float32;
   Tensor constant;
-  Value host;  // what to call, and
+  Value host;            // what to call
+  bool changes = false;  // a host call that changes its operands
   SourceLine line;
   std::shared_ptr<const KernelStep> kernel;  // of elementwise ops
   std::shared_ptr<FusedLoops> fused;

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
 from typing import NoReturn as _NoReturn
 
+from adjoint import _core
 from adjoint._missing import missing as _missing
 from adjoint.optim.optimizer import Optimizer
 
@@ -60,6 +61,9 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Count one step and set the learning rates."""
+        if _core._is_recording():  # a program takes the step as it runs
+            _core._host_change(lambda _: (self.step(epoch), ())[1], [])
+            return
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):

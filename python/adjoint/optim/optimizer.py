@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 from adjoint.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer"]
@@ -85,14 +85,13 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients: to None, or to zeros."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if set_to_none:
-                    parameter.grad = None
-                else:
-                    parameter.grad = parameter.grad.detach().zero_()
+        for parameter in _recorded_parameters(self) if _core._is_recording() else _parameters(self):
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad.detach().zero_()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before every step; it may return new arguments."""
@@ -257,9 +256,49 @@ def _cast_state(parameter: Tensor, value: Any, key: str | None = None) -> Any:
     return value
 
 
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _recorded_parameters(optimizer: Optimizer) -> list[Tensor]:
+    """The parameters, for a program: it fails if they are others when it runs."""
+    params = _core._unrecorded(lambda: _parameters(optimizer))
+
+    def check(_: Any) -> tuple[()]:
+        if list(map(id, _parameters(optimizer))) != list(map(id, params)):
+            raise RuntimeError(
+                f"the parameters of {type(optimizer).__name__} are others than when the compiled "
+                "function was recorded.\n  fix: call compiler.reset() after changing them"
+            )
+        return ()
+
+    _core._host_change(check, [])
+    return params
+
+
+def _record_step(
+    optimizer: Optimizer, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A step inside a program (`adjoint.compile`): the program takes it as it runs."""
+    if args or kwargs:
+        _core._refuse_recording("the step of an optimizer gets a closure")
+        return step(optimizer, *args, **kwargs)
+    params = _recorded_parameters(optimizer)
+    grads = [p.grad for p in params if p.grad is not None]
+
+    def run(_: Any) -> tuple[()]:
+        step(optimizer)
+        return ()
+
+    _core._host_change(run, [*params, *grads])
+    return None
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if _core._is_recording():
+            return _record_step(self, wrapper, args, kwargs)
         # The common case: no hooks, one test each.
         for hook in list(self._optimizer_step_pre_hooks.values()):
             replaced = hook(self, args, kwargs)
