@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "fuse.h"
 #include "passes.h"
+#include "recompute.h"
 
 namespace adjoint {
 namespace {
@@ -69,6 +70,14 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   make_aliases(p, headers_);
   merge_common(p);
   remove_dead(p);
+  if (from > 0) {
+    Program forward;
+    forward.registers = p.registers;
+    forward.roots = p.roots;
+    forward.code.assign(code_.begin(), code_.begin() + from);
+    make_aliases(forward, headers_);
+    recompute(p, forward.code);
+  }
   auto need = [&](int reg) {
     if (defined[reg]) return;
     defined[reg] = true;
