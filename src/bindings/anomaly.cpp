@@ -2,6 +2,7 @@
 // Read next: ../engine/anomaly.h, python/adjoint/autograd/anomaly_mode.py.
 #include "../engine/anomaly.h"
 
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -34,6 +35,7 @@ void failed(Node* node) {
 PyObject* set_anomaly(PyObject*, PyObject* args) {
   int on, nan, inf, forward;
   if (!PyArg_ParseTuple(args, "pppp", &on, &nan, &inf, &forward)) return nullptr;
+  if (on) refuse_recording("detect_anomaly() looks at values; fix: turn it on outside");
   t_anomaly = {nan != 0, inf != 0, forward != 0};
   set_mode(kAnomaly, on);
   Py_RETURN_NONE;
@@ -48,6 +50,7 @@ PyObject* get_anomaly(PyObject*, PyObject*) {
 PyObject* set_strong_zeros(PyObject*, PyObject* on) {
   int v = PyObject_IsTrue(on);
   if (v < 0) return nullptr;
+  if (v) refuse_recording("strong_zeros() looks at values; fix: turn it on outside");
   set_mode(kStrongZeros, v);
   Py_RETURN_NONE;
 }

@@ -2,6 +2,7 @@
 #include "../ops/batched.h"
 #include "../kernels/convert.h"
 #include "../ops/record.h"
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -23,6 +24,7 @@ bool parse_scalar(PyObject* o, Value* out) {
   if (!is_tensor(o) || as_tensor(o)->numel != 1 || as_tensor(o)->ndim != 0) return false;
   // Under vmap it has no single value; and a number would lose its gradient or its tangent.
   if (needs_grad(as_tensor(o)) || (as_tensor(o)->flags & kTransformed)) return false;
+  refuse_recording("a tensor stands where a number is wanted, which reads its value");
   Object item = checked(item_of(as_tensor(o)->data, as_tensor(o)->dtype));
   return parse_number(item.get(), out);
 }
@@ -291,6 +293,7 @@ Object run_out(const Op& op, Parsed& p) {
     type_error(op.name, "(): argument 'out' has ", outs.tensors().size(),
                " tensors, which is not what the op returns");
   }
+  refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
   for (size_t i = 0; i < outs.tensors().size(); ++i)
     write_out(outs.tensors()[i], results.tensors()[i], op.name.c_str());
   return result_object(op, outs);

@@ -1,6 +1,7 @@
 // backward and grad: from Python's arguments to the engine's. What people call is in
 // python/adjoint/autograd/_backward.py; here arguments are tuples already.
 #include "../engine/fit.h"
+#include "../ops/recorder.h"
 #include "autograd.h"
 
 namespace adjoint {
@@ -52,6 +53,7 @@ Tensor implicit_grad(const Edge& e, Py_ssize_t i) {
   if (mode_on(kRecorded)) return op<"ones">(m.shape, m.dtype);
   Tensor one = scalar_tensor(Value(1), m.dtype);
   if (m.shape.size() == 0) return one;
+  if (recorded()) return op<"ones">(m.shape, m.dtype);
   Tensor shaped = empty(m.shape, m.dtype);
   copy_into(shaped, op<"expand">(one, m.shape));
   return shaped;

@@ -5,6 +5,7 @@
 // gradient wrong) and read-only memory stays read-only. The exported view counts as an owner of the
 // storage, so that assigning `.data` cannot pull the memory from under it.
 #include "../ops/batched.h"
+#include "../ops/recorder.h"
 #include <memory>
 
 #include "../tensor/adopted.h"
@@ -71,6 +72,9 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   if (batch_of(as_tensor(o))) {
     return guard_int([]() -> int { refuse_reading_batched("reading the memory of"); });
   }
+  refuse_recording(
+      "the values of a tensor go to NumPy, or another library; fix: use adjoint's functions, or "
+      "wrap the code with adjoint.external");
   TensorObject* t = as_tensor(o);
   const char* format = format_of(t->dtype);
   if (!format) return refuse(view, "bfloat16 has no buffer format; use .float() first");
@@ -183,7 +187,18 @@ class View {
 
 }  // namespace
 
+namespace {
+
+void refuse_foreign() {
+  refuse_recording(
+      "a tensor is made on memory of an array or a buffer, which may change unseen; fix: make it "
+      "before the call, and pass it as an argument");
+}
+
+}  // namespace
+
 Tensor tensor_on_buffer(PyObject* o) {
+  refuse_foreign();
   View view(o, PyBUF_RECORDS_RO);
   DType d = dtype_of_format(view->format, view->itemsize);
   if (view->ndim > kMaxDims) value_error("a tensor has at most ", kMaxDims, " dimensions");
@@ -238,6 +253,7 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
     if (!parse_dtype(dtype, &d))
       type_error("frombuffer(): argument 'dtype' must be torch.dtype, not ",
                  Py_TYPE(dtype)->tp_name);
+    refuse_foreign();
     if (!PyObject_CheckBuffer(o)) value_error("object does not implement Python buffer protocol.");
     View view(o, PyBUF_SIMPLE);
     auto size = static_cast<Py_ssize_t>(item_size(d));
@@ -277,6 +293,7 @@ Tensor tensor_argument(PyObject* o) {
 // _to_bytes(tensor): the elements in row-major order.
 PyObject* to_bytes(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
+    refuse_recording("the values of a tensor are made into bytes (save, pickle)");
     Tensor t = contiguous(tensor_argument(o));
     return PyBytes_FromStringAndSize(t->data, t.numel() * static_cast<Py_ssize_t>(t.itemsize()));
   });
@@ -295,6 +312,7 @@ PyObject* storage_of(PyObject*, PyObject* o) {
 PyObject* whole(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     Tensor t = tensor_argument(o);
+    refuse_recording("the memory behind a tensor is used (deepcopy, storages); fix: use clone()");
     return to_python(on_storage(t->storage, Dims{static_cast<int64_t>(t->storage->bytes)}, Dims{1},
                                 0, DType::UInt8));
   });
@@ -307,6 +325,7 @@ PyObject* seen_as(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOOL", &o, &dtype, &size, &stride, &offset)) return nullptr;
   return guard([&]() -> PyObject* {
     Tensor t = tensor_argument(o);
+    refuse_recording("the memory behind a tensor is used (deepcopy, storages); fix: use clone()");
     DType d;
     Dims shape, strides;
     if (!parse_dtype(dtype, &d) || !parse_ints(size, &shape) || !parse_ints(stride, &strides))

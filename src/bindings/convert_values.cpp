@@ -1,6 +1,7 @@
 // Between Python objects and Values.
 #include "../kernels/convert.h"
 #include "../ops/batched.h"
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -134,6 +135,7 @@ bool parse_int(PyObject* o, int64_t* out) {
     TensorObject* t = as_tensor(o);
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
     if (batch_of(t)) return false;  // it has no single value
+    refuse_recording("a tensor stands where an int is wanted, which reads its value");
     return *out = load_int(t->dtype, t->data), true;
   }
   Value v;

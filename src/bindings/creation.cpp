@@ -2,6 +2,7 @@
 #include "../kernels/convert.h"
 #include "../ops/batched.h"
 #include "../ops/options.h"
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -111,6 +112,7 @@ struct Filler {
     if (t->numel != 1 || depth < shape.n)
       value_error("only one element tensors can be converted to Python scalars");
     if (batch_of(t)) refuse_reading_batched("calling .item() on");
+    refuse_recording("a list with tensors is made into one, which reads values; fix: use stack()");
     copy_run(at, static_cast<int64_t>(item_size(dtype)), dtype, t->data, 0, t->dtype, 1);
     at += item_size(dtype);
   }
@@ -170,6 +172,7 @@ Tensor tensor_from_python(PyObject* data, const Value& dtype) {
     DType d = !dtype.is_none() ? dtype.dtype() : s.any ? s.type : default_dtype();
     Tensor t = empty(s.shape, d);
     Filler{d, t->data, t.shape()}.fill(data, 0);
+    if (recorded()) t_recorder->constant(t.get());
     return t;
   } catch (const Foreign&) {
     return Tensor();

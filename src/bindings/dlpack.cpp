@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "../ops/batched.h"
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -80,6 +81,7 @@ void release_exported(M* m) {
 template <class M>
 M* exported(const Tensor& t) {
   if (is_batched(t)) refuse_reading_batched("reading the memory of");
+  refuse_recording("the memory of a tensor goes to another library (DLPack)");
   auto e = std::make_unique<Exported<M>>();
   DLTensor& d = e->managed.tensor;
   d.data = t->data;
@@ -183,6 +185,9 @@ Tensor imported(M* m, bool read_only) {
 // _from_dlpack(capsule)
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guard([&]() -> PyObject* {
+    refuse_recording(
+        "a tensor is made on memory of another library, which may change unseen; fix: make it "
+        "before the call, and pass it as an argument");
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
       auto* m =
           static_cast<DLManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));

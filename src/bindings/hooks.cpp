@@ -6,6 +6,7 @@
 // ../graph/retained.h), since it belongs to the tensor. Handles are made in
 // python/adjoint/utils/hooks.py.
 #include "../graph/retained.h"
+#include "../ops/recorder.h"
 #include "autograd.h"
 
 namespace adjoint {
@@ -154,6 +155,7 @@ PyObject* tensor_table(TensorObject* t) {
   edge.items.push_back(gradient_edge(t));  // of a view that is behind its base: made anew
   if (!edge.items[0].node)
     runtime_error("cannot register a hook on a tensor that doesn't require gradient");
+  refuse_outside(t, "a hook is registered on the gradient");
   if (!t->grad_fn) return table_in(extra_of(t).hooks);
   auto& tables = extra_of(t->grad_fn).tensor_hooks;
   for (auto& [slot, dict] : tables) {
@@ -182,6 +184,7 @@ PyObject* post_accumulate_hooks(PyObject*, PyObject* o) {
       runtime_error("cannot register a hook on a tensor that doesn't require gradient");
     if (t->grad_fn)
       runtime_error("post accumulate grad hooks cannot be registered on non-leaf tensors");
+    refuse_outside(t, "a hook is registered on the gradient");
     return table_in(extra_of(t).post_accumulate);
   });
 }
@@ -242,6 +245,7 @@ void keep_gradient(TensorObject* t) {
   Edges edge;
   edge.items.push_back(gradient_edge(t));
   if (!t->grad_fn || (t->flags & kRetainsGrad)) return;
+  refuse_outside(t, "retain_grad() is called");
   Object weak = checked(PyWeakref_NewRef(reinterpret_cast<PyObject*>(t), nullptr));
   extra_of(t->grad_fn).retains.push_back({t->output_nr, weak.release()});
   t->flags |= kRetainsGrad;

@@ -5,6 +5,7 @@
 
 #include "../kernels/convert.h"
 #include "../ops/batched.h"
+#include "../ops/recorder.h"
 #include "../ops/scalar_range.h"
 #include "python.h"
 
@@ -187,6 +188,9 @@ class Reader {
       return add(t, is_mask(t.dtype()) ? t.ndim() : 1);
     }
     if (is_batched(t)) return read_batched(t);
+    refuse_recording(
+        "a tensor of one element is an index, which reads its value; fix: use index_select(), or "
+        "x[i[None]][0]");
     int64_t value = load_int(t.dtype(), t->data);
     if (is_mask(t.dtype())) return add_truth(value != 0);
     view_ = select_axis(view_, dim_, value, axis_++);
@@ -342,6 +346,7 @@ int contains(PyObject* self, PyObject* element) {
     GradMode off(false);
     Tensor any = op<"any">(op<"eq">(Tensor::borrow(as_tensor(self)), v));
     if (is_batched(any)) refuse_reading_batched("attempting data-dependent control flow on");
+    refuse_recording("`in` reads values; fix: use (t == x).any()");
     return load_int(any.dtype(), any->data) != 0;
   });
 }

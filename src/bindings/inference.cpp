@@ -1,6 +1,7 @@
 // Inference mode: a flag of the thread and of the tensors made under it. The rules are where they
 // apply: ../graph/view.cpp (changes in place), ../graph/saved.cpp (saving), ../ops/apply.cpp
 // (results); people use python/adjoint/autograd/grad_mode.py.
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -12,6 +13,7 @@ PyObject* enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode_on(kInfere
 PyObject* set_enabled(PyObject*, PyObject* on) {
   int v = PyObject_IsTrue(on);
   if (v < 0) return nullptr;
+  if (v) refuse_recording("inference_mode() is turned on; fix: do that outside, or use no_grad()");
   bool before = mode_on(kInferenceOn);
   set_mode(kInferenceOn, v);
   return PyBool_FromLong(before);

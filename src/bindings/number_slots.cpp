@@ -1,6 +1,7 @@
 // Operators: x * y, 2 - x, x @ y, x < y, x += y.
 #include "../ops/batched.h"
 #include "../ops/direct.h"
+#include "../ops/recorder.h"
 #include "subclass.h"
 
 namespace adjoint {
@@ -72,6 +73,7 @@ bool parse_operand(PyObject* o, Value* v) {
   if (is_tensor(o)) return *v = Value(Tensor::borrow(as_tensor(o))), true;
   if (parse_number(o, v)) return true;
   if (!is_array(o)) return false;
+  refuse_recording("an array takes part; fix: make it a tensor before the call");
   return *v = Value(tensor_on_buffer(o)), true;  // an array counts as a tensor, as in PyTorch
 }
 
@@ -215,6 +217,10 @@ PyObject* one_item(PyObject* self, const char* what) {
     }
     return nullptr;
   }
+  refuse_recording(what[0] == 'B' ? "the value of a tensor decides what happens (if, while, and, "
+                                    "or, assert); fix: keep it a tensor, use where() instead of if"
+                                  : "a tensor is made into a number (float(), int(), an index); "
+                                    "fix: go on with the tensor");
   return item_of(t->data, t->dtype);
 }
 int truth(PyObject* self) {

@@ -4,6 +4,7 @@
 // layout has no native loop; python/adjoint/optim does those with ops. Read next: kernels/optim.h.
 #include "../graph/view.h"
 #include "../kernels/optim.h"
+#include "../ops/recorder.h"
 #include "../tensor/gil.h"
 #include "python.h"
 
@@ -91,6 +92,13 @@ bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
   return true;
 }
 
+// Python keeps the rest of an optimizer's state.
+void refuse_step() {
+  refuse_recording(
+      "optimizer steps are not recorded; fix: call optimizer.step() outside of the compiled "
+      "function");
+}
+
 PyObject* finish(const Batch& batch) {
   for (const Tensor& t : batch.changed) bump_version(t);
   Object left = checked(PyList_New(0));
@@ -120,6 +128,7 @@ void expect(const char* name, Py_ssize_t given, Py_ssize_t wanted) {
 PyObject* sgd_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guard([&]() -> PyObject* {
     expect("_sgd_step", count, 10);
+    refuse_step();
     const Column params(args[0], "params", -1);
     if (!params) type_error("params must be a list of tensors, not None");
     const Column columns[] = {params, Column(args[1], "grads", params.size()),
@@ -151,6 +160,7 @@ bool is_counter(const TensorObject* t) {
 PyObject* adam_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guard([&]() -> PyObject* {
     expect("_adam_step", count, 13);
+    refuse_step();
     const Column params(args[0], "params", -1);
     if (!params) type_error("params must be a list of tensors, not None");
     const Py_ssize_t size = params.size();

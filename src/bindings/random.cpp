@@ -5,6 +5,7 @@
 
 #include "../kernels/convert.h"
 #include "../ops/options.h"
+#include "../ops/recorder.h"
 #include "python.h"
 
 namespace adjoint {
@@ -28,6 +29,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                    &device))
     return nullptr;
   return guard([&]() -> PyObject* {
+    refuse_recording("a generator is made; fix: make it outside of the function");
     if (device != Py_None) check_placement(Value(), Value::object(device), Value());
     Object o = checked(type->tp_alloc(type, 0));
     auto* self = reinterpret_cast<GeneratorObject*>(o.get());
@@ -42,6 +44,9 @@ void dealloc(PyObject* o) {
   if (self->owned) delete self->generator;
   Py_TYPE(o)->tp_free(o);
 }
+
+// A program draws as eager execution does, from the same generators; where those are is theirs.
+constexpr char kSeeding[] = "a generator is seeded, or given a state; fix: do that before the call";
 
 // Any int from -2^63 to 2^64 - 1; negative ones count from 2^64, as in PyTorch.
 PyObject* manual_seed(PyObject* o, PyObject* seed) {
@@ -59,6 +64,7 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
         value_error("Overflow when unpacking long long: a seed is an int from -2^63 to 2^64 - 1");
       }
     }
+    refuse_recording(kSeeding);
     random::Generator& g = self_of(o);
     std::lock_guard lock(g.mutex);
     g.manual_seed(bits);
@@ -68,11 +74,13 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
 }
 
 PyObject* seed(PyObject* o, PyObject*) {
+  refuse_recording(kSeeding);
   random::Generator& g = self_of(o);
   std::lock_guard lock(g.mutex);
   return PyLong_FromUnsignedLongLong(g.seed());
 }
 PyObject* initial_seed(PyObject* o, PyObject*) {
+  refuse_recording("the seed of a generator is read");
   random::Generator& g = self_of(o);
   std::lock_guard lock(g.mutex);
   return PyLong_FromUnsignedLongLong(g.initial_seed());
@@ -80,6 +88,7 @@ PyObject* initial_seed(PyObject* o, PyObject*) {
 
 PyObject* get_state(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
+    refuse_recording("the state of a generator is read; fix: do that before the call");
     random::Generator& g = self_of(o);
     Tensor t = empty(Dims{static_cast<int64_t>(random::kStateBytes)}, DType::UInt8);
     std::vector<uint8_t> blob = g.get_state();
@@ -95,6 +104,7 @@ PyObject* set_state(PyObject* o, PyObject* state) {
     Tensor t = Tensor::borrow(as_tensor(state));
     if (t.dtype() != DType::UInt8)
       type_error("RNG state must be a torch.ByteTensor, but got a tensor of dtype ", t.dtype());
+    refuse_recording(kSeeding);
     t = contiguous(t);
     random::Generator& g = self_of(o);
     try {

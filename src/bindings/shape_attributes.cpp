@@ -4,6 +4,7 @@
 #include "../ops/tangents.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
+#include "../ops/recorder.h"
 #include "../tensor/geometry.h"
 #include "python.h"
 #include "subclass.h"
@@ -59,6 +60,7 @@ PyGetSetDef attributes[] = {
 // ---------------------------------------------------------------------------------
 // `seen`, a view of `t` with its history, becomes what `t` itself is.
 PyObject* become(const Tensor& t, const Tensor& seen) {
+  refuse_recording("a tensor is given another shape in place; fix: use the form without the _");
   t->data = seen->data;
   set_geometry(t.get(), seen.shape(), seen.strides());
   bool current = !stale_view(t.get());
@@ -93,6 +95,7 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
           "resize_() is not supported inside vmap: all samples share one memory. (fix: use "
           "reshape(), or nn.functional.pad() for a larger tensor)");
     }
+    refuse_recording("resize_() gives a tensor another shape in place; fix: make a new tensor");
     char* start = static_cast<char*>(t->storage->data);
     size_t room = t->storage->bytes - (t->data - start);
     bool grows = static_cast<size_t>(checked_numel(shape, t.itemsize())) * t.itemsize() > room;

@@ -121,6 +121,7 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
           "the "
           "graph. fix: use func.grad, func.vjp or func.jacrev there, or call it outside");
     }
+    if (on != needs_grad(t.get())) refuse_outside(t.get(), "requires_grad is changed");
     if (on && !needs_grad(t.get())) note_own_leaf(t.get());
     if (!t->grad_fn) t.set(kRequiresGrad, on);
     return 0;
@@ -139,6 +140,7 @@ PyObject* get_grad_fn(PyObject* o, void*) {
     Tensor inside = innermost(self_of(o));
     TensorObject* t = inside.get();
     if (stale_view(t)) refresh_view_history(t);
+    if (t->grad_fn) refuse_outside(t, "grad_fn is read");
     return to_python(t->grad_fn && t->grad_fn->backward ? t->grad_fn : nullptr);
   });
 }
@@ -191,10 +193,11 @@ PyObject* get_version(PyObject* o, void*) {
     PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
     return nullptr;
   }
+  refuse_outside(as_tensor(o), "_version is read");
   return PyLong_FromUnsignedLong(as_tensor(o)->storage->version);
 }
 PyObject* get_base(PyObject* o, void*) {
-  refuse_recording("`_base` of a tensor is read");
+  refuse_outside(as_tensor(o), "_base is read");
   return to_python(Tensor::borrow(as_tensor(o)->base));
 }
 PyObject* get_output_nr(PyObject* o, void*) {
@@ -251,6 +254,7 @@ int set_data(PyObject* o, PyObject* v, void*) {
           "not ",
           from.dtype());
     }
+    refuse_recording("`.data = ` gives a tensor other memory; fix: use copy_()");
     Tensor fresh = alias(from);
     // Whoever saved this tensor has to notice, whatever the versions of the two memories are.
     fresh->storage->version = std::max(fresh->storage->version, t->storage->version) + 1;
@@ -317,11 +321,13 @@ PyObject* stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* key
 PyObject* numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_tensor(o)->numel); }
 PyObject* dim(PyObject* o, PyObject*) { return PyLong_FromLong(as_tensor(o)->ndim); }
 PyObject* storage_offset(PyObject* o, PyObject*) {
+  refuse_outside(as_tensor(o), "storage_offset() is read");
   return PyLong_FromLongLong(self_of(o).offset());
 }
 PyObject* data_ptr(PyObject* o, PyObject*) {
   if (batch_of(as_tensor(o)))
     return guard([]() -> PyObject* { refuse_reading_batched("reading the memory of"); });
+  refuse_recording("the memory of a tensor is used outside of ops: data_ptr(), storages, pickle");
   return PyLong_FromVoidPtr(as_tensor(o)->numel ? as_tensor(o)->data : nullptr);
 }
 PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {
@@ -351,6 +357,7 @@ PyObject* item(PyObject* o, PyObject*) {
   TensorObject* t = as_tensor(o);
   if (batch_of(t))
     return guard([]() -> PyObject* { refuse_reading_batched("calling .item() on"); });
+  refuse_recording("item() reads a value; fix: go on with the tensor");
   if (t->numel == 1) return item_of(t->data, t->dtype);
   PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                static_cast<long long>(t->numel));
@@ -371,6 +378,7 @@ PyObject* nested_list(const TensorObject* t, int axis, const char* data) {
 PyObject* tolist(PyObject* o, PyObject*) {
   if (batch_of(as_tensor(o)))
     return guard([]() -> PyObject* { refuse_reading_batched("calling .tolist() on"); });
+  refuse_recording("tolist() reads values; fix: go on with the tensor");
   return nested_list(as_tensor(o), 0, as_tensor(o)->data);
 }
 
@@ -384,7 +392,10 @@ PyObject* detach_inplace(PyObject* o, PyObject*) {
     if (t.is_view()) {
       runtime_error("Can't detach views in-place. Use detach() instead.");
     }
-    if (needs_grad(t.get())) mark_detached(t.get(), t.get(), CutReason::Detach);
+    if (needs_grad(t.get())) {
+      refuse_outside(t.get(), "detach_() cuts off the history");
+      mark_detached(t.get(), t.get(), CutReason::Detach);
+    }
     Py_CLEAR(t->grad_fn);
     t.set(kRequiresGrad, false);
     drop_transformed(t.get());
@@ -464,6 +475,7 @@ Py_ssize_t length(PyObject* o) {
 }
 
 PyObject* repr(PyObject* o) {
+  refuse_recording("a tensor is printed, or made into text; fix: print after the call");
   static PyObject* function = nullptr;
   if (!function) {
     Object module = Object::steal(PyImport_ImportModule("adjoint._printing"));

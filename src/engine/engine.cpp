@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "../graph/foreign_node.h"
-#include "../ops/op.h"
+#include "../ops/recorder.h"
 #include "../ops/reuse.h"
 #include "../tensor/gil.h"
 #include "accumulate.h"
@@ -61,7 +61,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       options_(options),
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
-      modes_(t_modes & (kAnomaly | kStrongZeros)),
+      modes_(t_modes & (kAnomaly | kStrongZeros | kRecorded)),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -255,7 +255,16 @@ void Run::run_node(Node* node) {
   }
 }
 
+// A program repeats what the function did; what lies before it is not the function's.
+void Run::note_recorded(Node* node) {
+  if (!recorded()) return;
+  if (modes_ & kStrongZeros) refuse_recording("strong_zeros() looks at values");
+  t_recorder->pass(node, !restricted_ || plan_.find(node)->execute);
+}
+
 void Run::run_general(Node* node) {
+  if (modes_ & kRecorded) [[unlikely]]
+    note_recorded(node);
   Tensor few[4];
   Tensors many;
   int outputs = node->output_count, edges = node->edge_count;

@@ -45,6 +45,7 @@ class Run {
   void run_node(Node* node);
   void run_plain(Node* node);
   void run_general(Node* node);
+  void note_recorded(Node* node);
   void run_fully(Node* node, Tensor* grads, Tensor* results);
   void run_tensor_hooks(Node* node, Tensor* grads);
   void run_pre_hooks(Node* node, Tensor* grads);
@@ -66,7 +67,7 @@ class Run {
   const BackwardOptions& options_;
   const bool restricted_;  // to the paths that lead to options_.inputs
   const bool keep_graph_;
-  const uint32_t modes_;  // kAnomaly and kStrongZeros, as they were when the pass was asked for
+  const uint32_t modes_;  // kAnomaly, kStrongZeros, kRecorded: as when the pass was asked for
   const Anomaly anomaly_;
   Node* busy_ = nullptr;  // whose backward is running
   Ready ready_;           // a node is in it exactly while it holds gradients

@@ -750,7 +750,9 @@ const Entry kTable[] = {
 // Ops without a derivative that read memory themselves: everything else without one calls ops.
 const char* const kReaders =
     "allclose equal bincount histc isin searchsorted bucketize repeat_interleave.each quantile "
-    "nanquantile tensor_split.tensor_indices_or_sections renorm cov corrcoef vander unravel_index";
+    "nanquantile tensor_split.tensor_indices_or_sections renorm cov corrcoef vander unravel_index "
+    "_prod_grad "
+    "_cumprod_grad";
 
 template <class F>
 void each_word(const char* text, F&& f) {

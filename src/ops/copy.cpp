@@ -5,6 +5,7 @@
 #include "batched.h"
 #include "memory_format.h"
 #include "op.h"
+#include "recorder.h"
 
 namespace adjoint {
 namespace {
@@ -37,6 +38,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
     if (is_batched(to) || is_batched(from)) refuse_reading_batched("reading the memory of");
   }
   if (to.numel() == 0) return;
+  refuse_recording("memory is written by something else than an op");
   Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
                         {from->data, from.dtype(), byte_strides(from)}};
   DType wanted[2] = {to.dtype(), to.dtype()};
@@ -46,6 +48,10 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 Tensor contiguous(const Tensor& t) {
   if (t.contiguous()) return t;
+  if (recorded()) [[unlikely]] {
+    GradMode off(false);
+    return op<"contiguous">(t);
+  }
   Tensor copy = empty(t.shape(), t.dtype());
   copy_into(copy, t);
   return copy;
@@ -59,6 +65,10 @@ static Tensor copy_in(MemoryFormat format, const Tensor& t) {
 
 Tensor cast(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
+  if (recorded()) [[unlikely]] {
+    GradMode off(false);
+    return op<"_to_copy">(t, dtype);
+  }
   Tensor copy = empty_like(t, dtype);
   copy_into(copy, t);
   return copy;
@@ -70,6 +80,8 @@ Tensor scalar_tensor(const Value& v, DType dtype) {
     store_scalar(dtype, t->data, v.integer());
   else
     store_scalar(dtype, t->data, v.complex());
+  if (recorded()) [[unlikely]]
+    t_recorder->constant(t.get());
   return t;
 }
 

@@ -1,6 +1,6 @@
 // Differences of neighbours and sums by the trapezoidal rule, all written from ops: diff,
 // trapezoid, cumulative_trapezoid. And choices of several elements: combinations.
-#include "op.h"
+#include "recorder.h"
 
 namespace adjoint {
 namespace {
@@ -156,6 +156,7 @@ static const Op& combinations_ =
           }
           Tensor index = empty(Dims{static_cast<int64_t>(rows.size())}, DType::Int64);
           std::copy(rows.begin(), rows.end(), index.data<int64_t>());
+          if (recorded()) t_recorder->constant(index.get());
           int64_t count = static_cast<int64_t>(rows.size()) / r;
           return op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r});
         })

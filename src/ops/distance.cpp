@@ -1,6 +1,7 @@
 // Distances between rows, covariances and correlations, and rows shortened to a length. All but
 // cdist are written from ops. Read statistics.cpp first.
 #include "op.h"
+#include "recorder.h"
 #include "reduce_forward.h"
 
 namespace adjoint {
@@ -116,6 +117,7 @@ Tensor checked_weights(const Value& given, int64_t n, bool whole, const char* na
                   "the input but got ", w.numel(), " != ", n);
   }
   GradMode off(false);
+  refuse_recording("cov() looks at the values of ", name, "; fix: compute it outside");
   if (n && op<"any">(op<"lt">(w, 0)).tensor().data<bool>()[0])
     runtime_error("cov(): ", name, " cannot be negative");
   return w;

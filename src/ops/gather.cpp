@@ -1,6 +1,7 @@
 // gather, scatter and their like: one index per element along one axis.
 // Read offsets.h first.
 #include "offsets.h"
+#include "recorder.h"
 #include "scalar_range.h"
 
 namespace adjoint {
@@ -198,7 +199,10 @@ Tensor whole_rows(T index, int dim, Span shape) {
   return op<"expand">(op<"reshape">(index, line), shape);
 }
 
-bool any_of(const Value& mask) { return op<"any">(mask).tensor().data<bool>()[0]; }
+bool any_of(const Value& mask) {
+  refuse_recording("the second derivative of a product looks for zeros");
+  return op<"any">(mask).tensor().data<bool>()[0];
+}
 
 template <bool Rows>
 Value scatter_reduce_forward(Call& c) {

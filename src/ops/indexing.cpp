@@ -1,6 +1,7 @@
 // Advanced indexing: index, index_put, and the ops that take rows along one axis.
 // Read next: offsets.h for how index tensors become places, ../bindings/indexing.cpp for x[...].
 #include "offsets.h"
+#include "recorder.h"
 #include "scalar_range.h"
 
 namespace adjoint {
@@ -231,9 +232,12 @@ static const Op& index_fill_tensor_ =
         "The same with a 0-d tensor as value, which takes part in differentiation.")
         .forward(index_fill_forward)
         .grad(0, input(2), index_fill_input)
-        .grad(
-            3, nothing,
-            [](T g, C c) -> Tensor { return op<"sum">(op<"index_select">(g, c.in(1), c.kept())); })
+        .grad(3, nothing,
+              [](T g, C c) -> Tensor {
+                refuse_recording(
+                    "the gradient of the value of index_fill depends on which indices differ");
+                return op<"sum">(op<"index_select">(g, c.in(1), c.kept()));
+              })
         .linear()
         .inplace()
         .node("IndexFillBackward1");
@@ -378,8 +382,7 @@ static const Op& embedding_backward_ =
                 }
                 Tensor table = g;
                 if (padding >= 0 && padding < g.size(0)) {
-                  Tensor row = zeros({}, DType::Int64);
-                  *row.data<int64_t>() = padding;
+                  Tensor row = scalar_tensor(padding, DType::Int64);
                   table = op<"index_fill">(g, 0, row, 0);
                 }
                 return op<"embedding">(table, c.in(1), padding);

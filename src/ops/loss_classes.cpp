@@ -1,5 +1,6 @@
 // Losses of class targets: nll_loss and cross_entropy. Read next: loss.h, softmax.cpp.
 #include "loss.h"
+#include "recorder.h"
 #include "rows.h"
 
 namespace adjoint {
@@ -42,6 +43,19 @@ double weigh(const Classes& c, const S* losses, Reduce how, S* out) {
   return total;
 }
 
+// A program gets NaN for the total weight of its recording, and adds up that of each run.
+Value kept_total(const Value& total) {
+  return recorded() ? Value(std::numeric_limits<double>::quiet_NaN()) : total;
+}
+template <class S>
+double total_weight(const Classes& c, double total) {
+  if (!std::isnan(total)) return total;
+  total = 0;
+  for (int64_t i = 0; i < c.shape.count(); ++i)
+    total += c.at()[i] == c.ignored ? 0 : weight_of<S>(c, c.at()[i]);
+  return total;
+}
+
 // The weight with which target i goes into the loss: 0 where it is ignored.
 double share(double weight, double total, Reduce how) {
   return how == Reduce::Mean ? weight / total : weight;
@@ -68,7 +82,8 @@ Value nll_forward(Call& c) {
 }
 
 Tensor nll_grad(T g, C c) {
-  return op<"_nll_loss_backward">(g, c.in(1), c.in(2), c.in(3), c.in(4), c.shape(0), c.kept());
+  return op<"_nll_loss_backward">(g, c.in(1), c.in(2), c.in(3), c.in(4), c.shape(0),
+                                  kept_total(c.kept()));
 }
 Value nll_tangent(C c, const Tensor* t) {
   return op<"_nll_loss">(t[0], c.in(1), c.in(2), c.in(3), c.in(4));
@@ -92,12 +107,13 @@ Value nll_backward(Call& c) {
   Tensor out = zeros(shape, d), dense = gradient_of_losses(g, how, k.shape.count(), d);
   with_float(d, [&](auto s) {
     using S = decltype(s);
+    const double total = total_weight<S>(k, c.real(6));
     for (int64_t i = 0; i < k.shape.count(); ++i) {
       const int64_t t = k.at()[i];
       if (t == k.ignored) continue;
       const int64_t at = (i / k.shape.k * k.shape.classes + t) * k.shape.k + i % k.shape.k;
       const double gi = dense.data<S>()[how == Reduce::None ? i : 0];
-      out.data<S>()[at] = static_cast<S>(-gi * share(weight_of<S>(k, t), c.real(6), how));
+      out.data<S>()[at] = static_cast<S>(-gi * share(weight_of<S>(k, t), total, how));
     }
   });
   return cast(out, g.dtype());
@@ -141,9 +157,9 @@ Value cross_entropy_backward(Call& c) {
   Tensor rows = contiguous(cast(x, d)), stats = c.tensor(2), out = empty(x.shape(), d);
   Tensor dense = gradient_of_losses(g, how, k.shape.n, d);
   Loop loop = row_loop("scaled_softmax_row", d);
-  const double total = c.real(7);
   with_float(d, [&](auto s) {
     using S = decltype(s);
+    const double total = total_weight<S>(k, c.real(7));
     const int64_t n = k.shape.classes;
     S *in = rows.data<S>(), *to = out.data<S>(), *stat = stats.data<S>(), *gs = dense.data<S>();
     const int64_t* target = k.at();
@@ -169,9 +185,10 @@ Tensor shares(C c, T x, Reduce how) {
   Tensor out = empty(x.ndim() == 1 ? Dims() : Dims{k.shape.n}, compute_dtype(x.dtype()));
   with_float(out.dtype(), [&](auto s) {
     using S = decltype(s);
+    const double total = total_weight<S>(k, c.in(7).real());
     for (int64_t i = 0; i < k.shape.n; ++i) {
       const int64_t t = k.at()[i];
-      const double w = t == k.ignored ? 0 : share(weight_of<S>(k, t), c.in(7).real(), how);
+      const double w = t == k.ignored ? 0 : share(weight_of<S>(k, t), total, how);
       out.data<S>()[i] = static_cast<S>(w);
     }
   });
@@ -223,7 +240,7 @@ static const Op& cross_entropy_of_logits_ =
               [](T g, C c) -> Tensor {
                 const std::vector<Value>& kept = c.kept().list();
                 return op<"_cross_entropy_backward">(g, c.in(0), kept[0], c.in(1), c.in(2), c.in(3),
-                                                     c.in(4), kept[1]);
+                                                     c.in(4), kept_total(kept[1]));
               })
         .jvp([](C c, const Tensor* t) -> Value {
           Tensor mean = op<"sum">(op<"softmax">(c.in(0), -1).tensor() * t[0], Dims{-1}, true);

@@ -1,6 +1,7 @@
 // Values at a rank: median, nanmedian, mode and quantiles. All of them sort and then pick, so that
 // NaN comes last (kernels/sorting.h). Read next: sorting.cpp.
 #include "op.h"
+#include "recorder.h"
 #include "reduce_forward.h"
 #include "reduce_tangent.h"
 
@@ -147,6 +148,7 @@ Tensor quantile_levels(const Value& given, T t, const char* name) {
                   " and ", t.dtype());
   }
   GradMode off(false);
+  refuse_recording(name, "() looks at the values of q; fix: pass q as a number");
   Tensor inside = op<"logical_and">(op<"ge">(q, 0), op<"le">(q, 1));
   if (!op<"all">(inside).tensor().data<bool>()[0])
     runtime_error(name, "() q values must be in the range [0, 1]");

@@ -12,6 +12,15 @@ class Recorder {
   virtual Value forward(Call& c) = 0;
   // The same into `self`, its new version included.
   virtual void change(Call& c, const Tensor& self) = 0;
+  // A tensor made from numbers of the function's own.
+  virtual void constant(TensorObject* t) = 0;
+  // `made` is a second header on the memory of `from`.
+  virtual void alias(TensorObject* from, TensorObject* made) = 0;
+  // A backward pass comes to a node, whose backward runs if `executed`.
+  virtual void pass(Node* node, bool executed) = 0;
+  // A fact about `t` is read or changed (`what`) that no program could see or repeat: refused if
+  // the tensor exists outside of the function.
+  virtual void refuse_outside(TensorObject* t, const char* what) = 0;
   // Adds to the gradient of a leaf that exists outside of the program; false if the leaf belongs to
   // the program, whose ops say it all.
   virtual bool accumulate(TensorObject* leaf, const Tensor& grad) = 0;
@@ -39,6 +48,11 @@ inline void refuse_recording(const A&... what) {
 // Zeros that rules, and what is around them, make by themselves: an op where ops are taken down.
 inline Tensor fresh_zeros(Span shape, DType dtype) {
   return mode_on(kRecorded) ? op<"zeros">(shape, dtype).tensor() : zeros(shape, dtype);
+}
+
+inline void refuse_outside(TensorObject* t, const char* what) {
+  if (recorded()) [[unlikely]]
+    t_recorder->refuse_outside(t, what);
 }
 
 // Nothing is taken down while this lives.

@@ -4,6 +4,7 @@
 
 #include "../tensor/gil.h"
 #include "along_axis.h"
+#include "recorder.h"
 #include "reduce_forward.h"
 #include "reduce_tangent.h"
 
@@ -47,6 +48,7 @@ Tensor reversed_cumsum(T g, const Value& dim) {
 }
 
 bool has_zero(T x) {
+  refuse_recording("the second derivative of a product looks for zeros");
   GradMode off(false);
   return !op<"all">(x).tensor().data<bool>()[0];
 }
@@ -63,9 +65,13 @@ Tensor product_before(T x, int axis, bool after) {
   return after ? op<"flip">(product, axes).tensor() : product;
 }
 
+// Where a program is recorded, an op of its own looks for zeros anew in each run.
+bool as_op() { return recorded() && !grad_enabled(); }
+
 // d prod / d x_k = the product of the others. Without zeros a division does it.
 Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
   if (x.numel() == 0) return zeros(x.shape(), g.dtype());
+  if (as_op()) return op<"_prod_grad">(g, x, out, axis, keepdim);
   Dims dims{axis};
   if (!has_zero(x)) {
     return spread(g * op<"conj">(out).tensor(), x.shape(), dims, keepdim) / op<"conj">(x).tensor();
@@ -75,14 +81,10 @@ Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
 }
 
 // d cumprod_i / d x_k = the product of x_j, j <= i, j != k. Where x has zeros, each k on its own.
-Tensor cumprod_grad(T g, C c) {
-  Tensor x = c.tensor(0);
-  Value dim = c.in(1);
-  if (x.ndim() == 0) return g;
-  if (x.numel() == 0) return g;
-  int axis = wrap_dim(dim.integer(), x.ndim());
+Tensor cumprod_grad_of(T g, T x, T out, int axis) {
+  if (as_op()) return op<"_cumprod_grad">(g, x, out, axis);
   if (!has_zero(x)) {
-    return reversed_cumsum(g * op<"conj">(c.out()).tensor(), axis) / op<"conj">(x).tensor();
+    return reversed_cumsum(g * op<"conj">(out).tensor(), axis) / op<"conj">(x).tensor();
   }
   Tensor before = product_before(x, axis, false);
   int64_t n = x.size(axis);
@@ -96,6 +98,11 @@ Tensor cumprod_grad(T g, C c) {
     grads.push_back(op<"conj">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
   }
   return op<"stack">(std::move(grads), axis);
+}
+Tensor cumprod_grad(T g, C c) {
+  Tensor x = c.tensor(0);
+  if (x.ndim() == 0 || x.numel() == 0) return g;
+  return cumprod_grad_of(g, x, c.out(), wrap_dim(c.in(1).integer(), x.ndim()));
 }
 
 // d cumprod_i = cumprod_i times the sum of dx_k / x_k, k <= i. Where x has zeros, each k on its
@@ -284,5 +291,23 @@ static const Op& prod_dim_ =
                                 c.in(2).boolean());
         })
         .node("ProdBackward1");
+
+static const Op& prod_grad_ =
+    def("_prod_grad(g, input, output, dim: int, keepdim: bool)",
+        "The gradient of prod, for programs: the way depends on zeros in the input.")
+        .forward([](Call& c) -> Value {
+          int axis = static_cast<int>(c.integer(3));
+          return product_grad(c.tensor(0), c.tensor(1), c.tensor(2), axis, c.flag(4));
+        })
+        .internal();
+
+static const Op& cumprod_grad_ =
+    def("_cumprod_grad(g, input, output, dim: int)",
+        "The gradient of cumprod, for programs: the way depends on zeros in the input.")
+        .forward([](Call& c) -> Value {
+          int axis = static_cast<int>(c.integer(3));
+          return cumprod_grad_of(c.tensor(0), c.tensor(1), c.tensor(2), axis);
+        })
+        .internal();
 
 }  // namespace adjoint

@@ -31,6 +31,21 @@ void renumber(Program& p) {
 
 }  // namespace
 
+void Capture::refuse_carried(TensorObject* t) {
+  bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
+  if (t->grad_fn && t->grad_fn->extra) {
+    for (auto& [slot, hook] : t->grad_fn->extra->tensor_hooks) hooks |= slot == t->output_nr;
+  }
+  if (hooks) refuse("a result has hooks; fix: register them on what the compiled function returns");
+  if (t->flags & kRetainsGrad)
+    refuse(
+        "retain_grad() was called on a result; fix: call it on what the compiled function returns");
+  if ((t->flags & kRequiresGrad) && !t->grad_fn)
+    refuse(
+        "a result is a new leaf that requires grad; fix: call requires_grad_() on what the "
+        "compiled function returns");
+}
+
 std::vector<int> Capture::outside(const Tensors& ts) {
   std::vector<int> found;
   std::unordered_map<int, TensorObject*> seen;
@@ -39,10 +54,9 @@ std::vector<int> Capture::outside(const Tensors& ts) {
     int reg = read(t.get());
     if (!running_) return {};
     int root = registers_[reg].root;
-    bool input = false;
-    for (const Tensors* list : {&arguments_, &reached_}) {
-      for (const Tensor& i : *list) input |= i.is(t);
-    }
+    bool input = is_input(t.get());
+    if (!input) refuse_carried(t.get());
+    if (!running_) return {};
     TensorObject* first = seen.emplace(root, t.get()).first->second;
     found.push_back(input ? 2 : roots_[root].external || first != t.get() ? 1 : 0);
   }
@@ -63,6 +77,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     defined[reg] = true;
   }
   p.given = static_cast<int>(given.size());
+  p.default_dtype = default_dtype();
   for (const Tensor& t : outputs) {
     auto found = t ? register_of_.find(t.get()) : register_of_.end();
     p.outputs.push_back(t ? found->second : -1);
@@ -107,8 +122,12 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     TensorObject* t = headers_[p.inputs[k]].get();
     p.requires_grad.push_back(needs_grad(t));
+    p.leaf.push_back(!t->grad_fn);
     if (changes) p.shares.push_back(first.emplace(t->storage, static_cast<int>(k)).first->second);
   }
+  std::vector<bool> seen = seen_roots(p);
+  for (Instruction& i : p.code)
+    i.fresh = i.kind == Kind::Constant && seen[p.registers[i.writes[0]].root];
   fuse(p, headers_);
   remove_dead(p);
   renumber(p);

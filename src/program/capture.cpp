@@ -7,6 +7,7 @@
 #include "../ops/kernel_watch.h"
 #include "../ops/operands.h"
 #include "../ops/record.h"
+#include "../tensor/watched.h"
 #include "replay.h"
 
 namespace adjoint {
@@ -42,40 +43,62 @@ bool each_result(const Value& v, F&& f) {
   }
 }
 
-// Ops whose result has a shape that depends on values, or whose forward reads values to decide.
+// Ops whose result has a shape that depends on values.
 bool depends_on_values(const Op& op) {
-  static constexpr std::string_view names[] = {"nonzero",
-                                               "masked_select",
-                                               "bincount",
-                                               "unique",
-                                               "unique_consecutive",
-                                               "_unique",
-                                               "argwhere",
-                                               "equal",
-                                               "is_nonzero",
-                                               "allclose",
-                                               "histc",
-                                               "histogram",
-                                               "combinations",
-                                               "repeat_interleave",
-                                               "_local_scalar_dense",
-                                               "tensor_split"};
+  static constexpr std::string_view names[] = {
+      "nonzero",
+      "argwhere",
+      "where.condition",
+      "masked_select",
+      "bincount",
+      "unique",
+      "unique_consecutive",
+      "equal",
+      "allclose",
+      "repeat_interleave.each",
+      "tensor_split.tensor_indices_or_sections",
+  };
   for (std::string_view n : names) {
-    if (op.name == n || op.name.starts_with(std::string(n) + "_")) return true;
+    if (op.full_name == n) return true;
   }
   return false;
 }
 
+// x[mask]
 bool masks(const Op& op, const Value* args) {
   bool any = false;
-  if (op.name.find("index") == std::string::npos) return false;
-  for (int i = 1; i < op.argument_count; ++i) {
-    each_tensor(args[i], [&](const Tensor& t) {
-      any |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
-    });
-    if (!op.takes_list) break;
-  }
-  return any && op.takes_list;
+  if (op.name != "index") return false;
+  each_tensor(args[1], [&](const Tensor& t) {
+    any |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+  });
+  return any;
+}
+
+// Versions of the memory of operands, to see whether a forward changes it.
+using Versions = std::vector<std::pair<Tensor, uint32_t>>;
+Versions versions_of(const Op& op, const Value* args) {
+  Versions v;
+  for (int i = 0; i < op.argument_count; ++i)
+    each_tensor(args[i], [&](const Tensor& t) { v.emplace_back(t, t.version()); });
+  return v;
+}
+
+// A history, or a tangent.
+bool carries_derivative(const TensorObject* t) {
+  return (grad_enabled() && needs_grad(t)) || (t->flags & kTransformed);
+}
+bool is_differentiated(const Op& op, const Value* args) {
+  bool any = false;
+  for (int i = 0; i < op.argument_count; ++i)
+    each_tensor(args[i], [&](const Tensor& t) { any |= carries_derivative(t.get()); });
+  return any;
+}
+
+Tensor recorded_zeros(Span shape, DType dtype) {
+  return recorded() ? op<"zeros">(shape, dtype).tensor() : Tensor();
+}
+void recorded_alias(const Tensor& from, const Tensor& made) {
+  if (recorded()) t_recorder->alias(from.get(), made.get());
 }
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
@@ -103,7 +126,8 @@ std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call
 
 }  // namespace
 
-Capture::Capture(const Tensors& arguments) : arguments_(arguments), generation_(next_generation()) {
+Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
+  tensor_watch = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
 
@@ -112,6 +136,7 @@ Capture::~Capture() { stop(); }
 void Capture::start() {
   if (running_ || !refused_.empty()) return;
   if (t_recorder) throw std::logic_error("a recording is under way already");
+  if (!std::exchange(started_, true)) newest_before_ = last_sequence;
   t_recorder = this;
   t_modes |= kRecorded;
   t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
@@ -140,6 +165,7 @@ int Capture::new_register(TensorObject* t, int root) {
   int reg = static_cast<int>(registers_.size());
   registers_.push_back({Geometry(t), root});
   headers_.push_back(Tensor::borrow(t));
+  places_.emplace_back(t->storage, t->data);
   register_of_.emplace(t, reg);
   first_on_.emplace(t->storage, reg);
   return reg;
@@ -157,6 +183,7 @@ void Capture::add_inputs(const Tensors& ts) {
     if (register_of_.count(t.get())) continue;
     int reg = define(t.get());
     roots_[registers_[reg].root].external = true;
+    inputs_.insert(t.get());
   }
 }
 
@@ -174,6 +201,25 @@ void Capture::constant(TensorObject* t) {
   code_.push_back(std::move(i));
 }
 
+void Capture::add_alias(int from, TensorObject* made) {
+  Instruction i;
+  i.kind = Kind::Alias;
+  i.line = SourceLine::here();
+  i.reads.push_back({from});
+  i.alias_offset = made->data - headers_[from]->data;
+  i.alias_shape = Dims(Span{made->shape, made->ndim});
+  i.alias_strides = Dims(Span{made->strides, made->ndim});
+  i.alias_dtype = made->dtype;
+  i.writes.push_back(define(made));
+  code_.push_back(std::move(i));
+}
+
+void Capture::alias(TensorObject* from, TensorObject* made) {
+  if (register_of_.count(made) || batch_of(from)) return;
+  int reg = read(from);
+  if (reg >= 0) add_alias(reg, made);
+}
+
 int Capture::read(TensorObject* t) {
   if (t->flags & kSubclass || batch_of(t)) {
     refuse(batch_of(t) ? std::string("a batch of a transform from outside takes part")
@@ -181,35 +227,27 @@ int Capture::read(TensorObject* t) {
     return -1;
   }
   if (auto found = register_of_.find(t); found != register_of_.end()) {
-    const Register& r = registers_[found->second];
-    if (r.geometry.is_of(t)) return found->second;
-    refuse("the shape or memory of a tensor is changed in place");
+    int reg = found->second;
+    bool same_place = places_[reg] == std::pair(t->storage, t->data);
+    if (same_place && registers_[reg].geometry.is_of(t)) return reg;
+    refuse("the shape or memory of a tensor is changed in place; fix: make a new tensor instead");
     return -1;
   }
   auto on = first_on_.find(t->storage);
   // A header that is older than the recording is one that the function reached, whatever memory it
   // is on.
   if (on != first_on_.end() && t->flags >> kRecordingShift == generation_) {
-    Instruction i;
-    i.kind = Kind::Alias;
-    i.line = SourceLine::here();
-    i.reads.push_back({on->second});
-    i.alias_offset = t->data - headers_[on->second]->data;
-    i.alias_shape = Dims(Span{t->shape, t->ndim});
-    i.alias_strides = Dims(Span{t->strides, t->ndim});
-    i.alias_dtype = t->dtype;
-    int reg = define(t);
-    i.writes.push_back(reg);
-    code_.push_back(std::move(i));
-    return reg;
+    add_alias(on->second, t);
+    return register_of_.at(t);
   }
-  if (t->storage->born >> 8 == generation_) {
+  if (t->storage->born >> 8 == generation_ || t->flags >> kRecordingShift == generation_) {
     refuse("a tensor takes part that was made by something else than an op");
     return -1;
   }
   int reg = define(t);
   roots_[registers_[reg].root].external = true;
   reached_.push_back(Tensor::borrow(t));
+  inputs_.insert(t);
   return reg;
 }
 
@@ -261,8 +299,10 @@ void Capture::roll_back(size_t instructions, size_t registers) {
     if (on != first_on_.end() && on->second == static_cast<int>(registers_.size()) - 1)
       first_on_.erase(on);
     register_of_.erase(t);
+    inputs_.erase(t);
     registers_.pop_back();
     headers_.pop_back();
+    places_.pop_back();
   }
 }
 
@@ -271,18 +311,45 @@ void Capture::roll_back(size_t instructions, size_t registers) {
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
   if (depends_on_values(op) || masks(op, c.args)) {
-    refuse(text("the result of `", op.name, "` has a shape or a value that depends on data"));
+    refuse(text("the result of `", op.name,
+                "` has a shape or a value that depends on data; fix: keep the shape, by where() or "
+                "a mask to multiply with, or leave this line out of the compiled function"));
+    return op.forward(c);
+  }
+  if (op.name == "as_strided" && !c.args[3].is_none() && is_outside(c.args[0].object())) {
+    refuse("as_strided() with a storage_offset depends on where a tensor from outside lies");
     return op.forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
+  KernelWatch watch;
+  Versions before = versions_of(op, c.args);
+  // An op may also fail where it is caught, and not fail with other values.
+  auto computed = [&] {
+    try {
+      return op.forward(c);
+    } catch (...) {
+      refuse(text("`", op.name, "` raised an error, which it might not do with other values"));
+      throw;
+    }
+  };
+  auto take = [&](Instruction& i, const Value& out) {
+    if (!take_results(i, out, c.kept))
+      return refuse(text("`", op.name, "` gives a value that is no tensor"));
+    for (auto& [t, version] : before) {
+      if (t.version() == version) continue;
+      i.changes = true;
+      roots_[registers_[register_of_.at(t.get())].root].changed = true;
+    }
+    if (!i.changes) i.kernel = kernel_of(watch, c, out, i);
+    code_.push_back(std::move(i));
+  };
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
-  bool inside = !op.differentiable() && grad_enabled() && wants_recording(op, c.args);
-  KernelWatch watch;
+  bool inside = !op.differentiable() && is_differentiated(op, c.args);
   if (inside) {
-    Value out = op.forward(c);
+    Value out = computed();
     bool any = false;
-    each_result(out, [&](TensorObject* t) { any |= t && needs_grad(t); });
+    each_result(out, [&](TensorObject* t) { any |= t && carries_derivative(t); });
     if (any || !running_) return out;
     roll_back(instructions, registers);
     instructions = code_.size();
@@ -290,13 +357,7 @@ Value Capture::forward(Call& c) {
     i.op = &op;
     i.line = SourceLine::here();
     take_reads(i, op, c.args);
-    if (!running_) return out;
-    if (!take_results(i, out, c.kept)) {
-      refuse(text("`", op.name, "` gives a value that is no tensor"));
-      return out;
-    }
-    i.kernel = kernel_of(watch, c, out, i);
-    code_.push_back(std::move(i));
+    if (running_) take(i, out);
     return out;
   }
   Instruction i;
@@ -307,14 +368,9 @@ Value Capture::forward(Call& c) {
   Value out;
   {
     Unrecorded quiet;
-    out = op.forward(c);
+    out = computed();
   }
-  if (!take_results(i, out, c.kept)) {
-    refuse(text("`", op.name, "` gives a value that is no tensor"));
-    return out;
-  }
-  i.kernel = kernel_of(watch, c, out, i);
-  code_.push_back(std::move(i));
+  take(i, out);
   return out;
 }
 
@@ -333,10 +389,13 @@ void Capture::change(Call& c, const Tensor& self) {
                 "_` changes a tensor from outside of the function, with a gradient; fix: return "
                 "the new value instead"));
   }
-  {
+  try {
     Unrecorded quiet;
     finish_inplace(self, op.forward(c), op);
     bump_version(self);
+  } catch (...) {
+    refuse(text("`", op.name, "_` raised an error, which it might not do with other values"));
+    throw;
   }
   if (!running_) return;
   i.reads.insert(i.reads.begin(), {reg, -1, -1});
@@ -355,11 +414,13 @@ Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* lik
   for (size_t n = 0; n < operands.size() && running_; ++n)
     i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
   Tensors results;
-  if (like) {
-    for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
-  } else {
+  {
     Unrecorded quiet;
-    results = host_call(run, operands);
+    if (like) {
+      for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
+    } else {
+      results = host_call(run, operands);
+    }
   }
   if (!running_) return results;
   for (const Tensor& t : results) {
@@ -382,18 +443,51 @@ void Capture::host_change(PyObject* run, const Tensors& operands) {
 
 // --- gradients of leaves
 // ---------------------------------------------------------------------------
+void Capture::pass(Node* node, bool executed) {
+  TensorObject* leaf = node->variable;
+  if (executed && node->backward && node->sequence <= newest_before_)
+    return refuse(text("a backward pass goes on into `", node->name,
+                       "`, which was recorded before the function was called (",
+                       node->line.describe(), "); fix: detach() what comes from outside"));
+  bool before =
+      leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
+  bool hooks = leaf && leaf->extra && (leaf->extra->hooks || leaf->extra->post_accumulate);
+  if (NodeExtra* x = node->extra)
+    hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
+  if (before && hooks)
+    refuse(
+        "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+}
+
+bool Capture::is_outside(TensorObject* t) const {
+  auto on = first_on_.find(t->storage);
+  if (on != first_on_.end()) return roots_[registers_[on->second].root].external;
+  return t->storage->born >> 8 != generation_;
+}
+
+void Capture::refuse_outside(TensorObject* t, const char* what) {
+  if (batch_of(t)) return;
+  if (!register_of_.count(t) ? t->storage->born >> 8 != generation_ : is_input(t))
+    refuse(text(what, ", on a tensor from outside of the function"));
+}
+
 bool Capture::known_outside(TensorObject* t) {
   if (t->extra && t->extra->post_accumulate) {
     refuse("a leaf has a hook that runs after its gradient was added");
     return false;
   }
-  int reg = read(t);
-  return reg >= 0 && roots_[registers_[reg].root].external;
+  return read(t) >= 0 && is_input(t);
 }
 
 void Capture::watch_grad(TensorObject* leaf) {
   std::optional<Geometry> found;
-  if (leaf->grad) found.emplace(leaf->grad);
+  if (leaf->grad) {
+    found.emplace(leaf->grad);
+    // The same memory under two names, of which one is the caller's choice in each call.
+    if (auto on = first_on_.find(leaf->grad->storage);
+        on != first_on_.end() && is_input(headers_[on->second].get()))
+      refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
+  }
   grad_states_.emplace(register_of_.at(leaf), std::move(found));
 }
 

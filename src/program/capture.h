@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "../ops/recorder.h"
 #include "program.h"
@@ -30,7 +31,7 @@ class Capture final : public Recorder {
   // More inputs, for a later part: placeholders of gradients.
   void add_inputs(const Tensors& ts);
   // A tensor made from numbers of the function's own.
-  void constant(TensorObject* t);
+  void constant(TensorObject* t) override;
   // How many instructions there are.
   size_t size() const { return code_.size(); }
 
@@ -41,6 +42,9 @@ class Capture final : public Recorder {
   void set_grad(TensorObject* t) override;
   Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
   void host_change(PyObject* run, const Tensors& operands) override;
+  void alias(TensorObject* from, TensorObject* made) override;
+  void pass(Node* node, bool executed) override;
+  void refuse_outside(TensorObject* t, const char* what) override;
   void refuse(std::string reason) override;
 
   const std::string& refused() const { return refused_; }
@@ -48,6 +52,7 @@ class Capture final : public Recorder {
 
   // By tensor: 2 if it is one of the tensors from outside, 1 if it shares memory with one, or with
   // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
+  // A result that carries more than its value (hooks, a kept gradient) is refused.
   std::vector<int> outside(const Tensors& ts);
   bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
   // The tensors that the function reached by itself so far.
@@ -63,24 +68,33 @@ class Capture final : public Recorder {
   int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
   int define(TensorObject* t);  // a register for a result
   int new_register(TensorObject* t, int root);
+  void add_alias(int from, TensorObject* made);
+  void refuse_carried(TensorObject* t);
   void take_reads(Instruction& i, const Op& op, const Value* args);
   bool take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
+  bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
+  bool is_outside(TensorObject* t) const;  // its memory
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
 
   std::vector<Register> registers_;
   Tensors headers_;  // of the registers, kept alive
+  // Where they pointed at: a header may be given other memory.
+  std::vector<std::pair<Storage*, char*>> places_;
   std::vector<Memory> roots_;
   std::unordered_map<TensorObject*, int> register_of_;
   std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
   std::vector<Instruction> code_;
-  Tensors arguments_, reached_;
+  Tensors reached_;
+  std::unordered_set<TensorObject*> inputs_;  // headers from outside: arguments and reached_
   // Leaf register -> the gradient it had at the start.
   std::unordered_map<int, std::optional<Geometry>> grad_states_;
   std::string refused_;
   SourceLine refused_at_;
   bool running_ = false;
+  bool started_ = false;
+  uint64_t newest_before_ = 0;  // node, when it was started first
   uint16_t generation_;
 };
 

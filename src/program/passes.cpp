@@ -151,20 +151,34 @@ std::string key_of(const Program& p, const Instruction& i) {
 
 }  // namespace
 
+std::vector<bool> seen_roots(const Program& p) {
+  std::vector<bool> seen(p.roots.size());
+  auto see = [&](int reg) {
+    if (reg >= 0) seen[p.registers[reg].root] = true;
+  };
+  for (int r : p.outputs) see(r);
+  for (const Instruction& i : p.code) {
+    if (i.kind == Kind::SetGrad && i.reads.size() > 1) see(i.reads[1].reg);
+    if (i.kind == Kind::Host) {
+      for (const Read& r : i.reads) see(r.reg);
+    }
+  }
+  for (size_t k = 0; k < seen.size(); ++k) seen[k] = seen[k] || p.roots[k].changed;
+  return seen;
+}
+
 void merge_common(Program& p) {
   std::vector<int> same(p.registers.size());
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
-  std::vector<bool> is_output(p.registers.size());
-  for (int r : p.outputs) {
-    if (r >= 0) is_output[r] = true;
-  }
+  // Two results may be merged only while nobody can tell them apart, by changing one.
+  std::vector<bool> seen_root = seen_roots(p);
   std::unordered_map<std::string, size_t> found;
   std::vector<Instruction> kept;
   for (Instruction& i : p.code) {
     for (Read& r : i.reads) r.reg = same[r.reg];
     std::string key = key_of(p, i);
     bool seen = false;
-    for (int w : i.writes) seen |= w >= 0 && is_output[w];
+    for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];
     if (!key.empty()) {
       auto [at, fresh] = found.emplace(std::move(key), kept.size());
       if (!fresh && !seen) {

@@ -87,15 +87,17 @@ struct Instruction {
   DType alias_dtype = DType::Float32;
   Tensor constant;
   Value host;            // what to call
-  bool changes = false;  // a host call that changes its operands
+  bool changes = false;  // a host call, or an op, that changes memory of its operands
   SourceLine line;
   std::shared_ptr<const KernelStep> kernel;  // of elementwise ops
   std::shared_ptr<FusedLoops> fused;
+  bool fresh = false;  // a constant that others get to see: each run has a copy
 
   bool draws() const { return op && op->family.starts_with("random"); }
   // Whether it does something besides writing its registers.
   bool has_effect() const {
-    return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws();
+    return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws() ||
+           changes;
   }
 };
 
@@ -113,7 +115,8 @@ struct Program {
     std::optional<Geometry> found;  // of the gradient, if there was one
   };
   std::vector<GradState> grads;
-  std::vector<bool> requires_grad;  // by input
+  std::vector<bool> requires_grad, leaf;  // by input
+  DType default_dtype = DType::Float32;   // when it was recorded
   // Where memory of inputs is changed: the first input on the same memory, by input.
   std::vector<int> shares;
 };

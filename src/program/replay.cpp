@@ -58,12 +58,9 @@ class Replay {
         return run_tiles(*i.fused, i, registers_.data());
       case Kind::Alias:
         return alias_of(i);
-      case Kind::Constant: {
-        bool own =
-            p_.roots[p_.registers[i.writes[0]].root].changed || contains(p_.outputs, i.writes[0]);
-        registers_[i.writes[0]] = own ? op<"clone">(i.constant).tensor() : i.constant;
+      case Kind::Constant:
+        registers_[i.writes[0]] = i.fresh ? op<"clone">(i.constant).tensor() : i.constant;
         return;
-      }
       case Kind::Host:
         return host(i);
       case Kind::Accumulate:
@@ -132,7 +129,7 @@ class Replay {
     if (elementwise && !twice) {
       for (const Read& r : i.reads) {
         TensorObject* t = args[r.argument].object();
-        if (registers_[r.reg] || !unique(t)) continue;
+        if (registers_[r.reg] || !unique(t) || !lies_as_result(i, t)) continue;
         t_reuse = t;
         break;
       }
@@ -150,6 +147,11 @@ class Replay {
     auto keep_one = [&](const Tensor& t) { keep(i, place, t); };
     each_result(out, keep_one);
     each_result(c.kept, keep_one);
+  }
+
+  // Where axes of length one leave strides open, those of the recording count.
+  bool lies_as_result(const Instruction& i, const TensorObject* t) const {
+    return i.writes.size() == 1 && i.writes[0] >= 0 && p_.registers[i.writes[0]].geometry.is_of(t);
   }
 
   static bool unique(TensorObject* t) {
@@ -197,14 +199,17 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
     return false;
   };
   if (static_cast<int>(given.size()) != p.given) return fail("another number of tensors");
+  if (default_dtype() != p.default_dtype) return fail("the default dtype has changed");
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     const Geometry& g = p.registers[p.inputs[k]].geometry;
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
     if (!g.is_of(t))
       return fail(text("a tensor was ", g.dtype, " ", Span(g.shape), " and is ", t->dtype, " ",
                        Span{t->shape, t->ndim}));
-    if (grad_enabled() && needs_grad(t) != p.requires_grad[k])
+    if (needs_grad(t) != p.requires_grad[k])
       return fail(text("requires_grad of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
+    if ((t->grad_fn == nullptr) != p.leaf[k])
+      return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
     if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
   }
   if (!p.shares.empty()) {
@@ -215,12 +220,24 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
         return fail("other tensors share memory");
     }
   }
+  // An argument that was given twice has one register.
+  for (size_t k = 1; k < given.size(); ++k) {
+    for (size_t j = 0; j < k; ++j) {
+      if (p.inputs[j] == p.inputs[k] && !given[j].is(given[k]))
+        return fail("two arguments were the same tensor and are not");
+    }
+  }
   for (const Program::GradState& s : p.grads) {
     size_t k = static_cast<size_t>(s.input);
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
     if ((t->grad != nullptr) != s.found.has_value())
       return fail(t->grad ? "a leaf has a gradient already" : "a leaf has no gradient yet");
-    if (t->grad && !s.found->is_of(t->grad)) return fail("a gradient lies in memory otherwise");
+    if (!t->grad) continue;
+    if (!s.found->is_of(t->grad)) return fail("a gradient lies in memory otherwise");
+    for (const Tensor& other : given) {
+      if (other->storage == t->grad->storage)
+        return fail("an argument shares memory with a gradient");
+    }
   }
   return true;
 }

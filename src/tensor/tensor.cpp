@@ -2,6 +2,7 @@
 #include "tensor.h"
 
 #include "fresh.h"
+#include "watched.h"
 
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
 #include "../graph/transformed.h"
@@ -9,6 +10,7 @@
 namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
+TensorWatch tensor_watch;
 FreeHeaders free_headers;
 
 namespace {
@@ -159,6 +161,9 @@ Tensor empty_strided(Span shape, Span strides, DType dtype) {
 }
 
 Tensor zeros(Span shape, DType dtype) {
+  if (mode_on(kRecorded)) [[unlikely]] {
+    if (Tensor made = tensor_watch.zeros(shape, dtype)) return made;
+  }
   Tensor t = empty(shape, dtype);
   std::memset(t->data, 0, t.numel() * t.itemsize());
   return t;
@@ -196,6 +201,8 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
 Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
   if (t.has(kInference)) a.set(kInference);
+  if (mode_on(kRecorded)) [[unlikely]]
+    tensor_watch.aliased(t, a);
   return a;
 }
 
