@@ -29,6 +29,7 @@ from adjoint.compiler._operands import operand
 from adjoint.compiler._snapshots import is_array
 from adjoint.compiler._steps import PLAIN, Steps, where
 from adjoint.nn.modules.module import Module
+from adjoint.nn.parameter import Parameter
 
 __all__ = ["Calls"]
 
@@ -43,6 +44,7 @@ _STANDING_FOR = {
     "__setattr__": "store",
     "__delattr__": "delete",
 }
+_ALIKE = PLAIN | {Tensor, Parameter}  # objects of these classes are all the same to a method
 _CHANGES = "{} changes an object, " + REPEAT
 # What is known to read nothing of an object that is handed to it, or is followed elsewhere.
 _NOT_READ_AS_A_WHOLE = (
@@ -67,6 +69,7 @@ class Calls:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
+        self._harmless: dict[tuple[int, type], Any] = {}  # callees that were judged
         self._findings = steps.findings
 
     def called(self, frame: FrameType, given: tuple[int, tuple[str, ...]]) -> None:
@@ -78,6 +81,8 @@ class Calls:
             callee, target = method, callee
         if type(callee) is FunctionType and is_watched(callee.__code__):
             return
+        if isinstance(callee, type):
+            self._steps.making(callee)
         arguments = [operand(frame, depth) for depth in range(count - 1, -1, -1)]
         if "out" in names:
             self._written_to(arguments[count - len(names) + names.index("out")], frame)
@@ -101,24 +106,39 @@ class Calls:
         """Judge one call."""
         if type(callee) is FunctionType and is_watched(callee.__code__):
             return
+        if target is not None and type(target) in PLAIN and id(target) in self._findings.made:
+            self._hand_over(frame, callee, arguments)  # parts.append(x), of a list made inside
+            return
+        key = (id(callee), type(target))
+        if key not in self._harmless:
+            if not self._judge(frame, callee, target, arguments):
+                return
+            if _is_judged_for_all(callee, target):
+                self._harmless[key] = callee
+        self._hand_over(frame, callee, [target, *arguments])
+
+    def _judge(self, frame: FrameType, callee: Any, target: Any, arguments: list[Any]) -> bool:
+        """Whether a call does nothing but read what is handed to it."""
         reason = _effects.refused(callee, target, len(arguments))
         if reason is not None:
             self._findings.refuse(reason, where(frame))
-            return
+            return False
         state = _effects.state_of(callee, target)
         if state is not None:
             self._findings.change(state, "{} gives another value at each call", where(frame))
-            return
+            return False
         if self._stands_for_an_instruction(frame, callee, target, arguments):
-            return
+            return False
         if isinstance(callee, functools.partial):
             self.partial_called(callee, frame)
             self.call(frame, callee.func, None, [*callee.args, *arguments])
-            return
+            return False
         changed = _effects.changed_by(callee, target, arguments[0] if arguments else None)
         if changed is not None and callee is not next and not isinstance(changed, Tensor):
             self._steps.changed(changed, _CHANGES, frame)
-        self._hand_over(frame, callee, [target, *arguments])
+            self._hand_over(frame, callee, arguments)
+            return False
+        return True
 
     def _written_to(self, out: Any, frame: FrameType) -> None:
         for thing in out if type(out) is tuple else (out,):
@@ -166,7 +186,7 @@ class Calls:
     def _hand_over(self, frame: FrameType, callee: Any, things: list[Any]) -> None:
         dispatches = _only_dispatches(callee)
         for thing in things:
-            if type(thing) in PLAIN:
+            if type(thing) in _ALIKE or id(thing) in self._findings.made:
                 continue
             self._steps.advanced(thing, frame)
             if dispatches or isinstance(thing, _NOT_READ_AS_A_WHOLE):
@@ -174,6 +194,15 @@ class Calls:
             own = None if is_library_class(type(thing)) else own_dict(thing)
             if own and not self._steps.is_argument(thing):
                 self._findings.whole(own, thing, where(frame))
+
+
+def _is_judged_for_all(callee: Any, target: Any) -> bool:
+    """Whether what holds for a call holds for all calls of this callee with such an object."""
+    if target is None:
+        return type(callee) in (FunctionType, BuiltinFunctionType) or (
+            isinstance(callee, type) and not is_library_class(callee)
+        )
+    return type(target) in _ALIKE
 
 
 def _standing_for(callee: Any) -> str:

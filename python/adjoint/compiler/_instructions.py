@@ -44,6 +44,19 @@ _BY_STACK = {
     "CALL": "called",
     "CALL_FUNCTION_EX": "called_with_stars",
 }
+_MAKING = frozenset(
+    (
+        "CALL",
+        "CALL_FUNCTION_EX",
+        "BUILD_LIST",
+        "BUILD_MAP",
+        "BUILD_SET",
+        "BUILD_CONST_KEY_MAP",
+        "MAKE_FUNCTION",
+        "BINARY_OP",
+        "BINARY_SUBSCR",
+    )
+)
 _RESULTED: Step = ("resulted", None)
 _FIRST_INPLACE = 13  # BINARY_OP with this argument is +=, the ones after it the other x=
 
@@ -51,7 +64,7 @@ _FIRST_INPLACE = 13  # BINARY_OP with this argument is +=, the ones after it the
 def steps(code: CodeType, own: bool) -> dict[int, list[Step]]:
     """The instructions to look at, by offset; globals count unless the code is adjoint's own."""
     found: dict[int, list[Step]] = {}
-    returned = False  # whether the instruction before was a call
+    returned = False  # whether the instruction before left a container on the stack, perhaps
     start: int | None = None  # of the prefixes that lengthen an argument: the event is theirs
     names: tuple[str, ...] = ()  # of the arguments of the next call
     for one in dis.get_instructions(code):
@@ -61,7 +74,7 @@ def steps(code: CodeType, own: bool) -> dict[int, list[Step]]:
         if one.opname == "KW_NAMES":
             names = code.co_consts[one.arg or 0]
         at_offset = [_RESULTED] if returned else []
-        returned = one.opname in ("CALL", "CALL_FUNCTION_EX")
+        returned = one.opname in _MAKING
         step = _step(one, code)
         if step is not None and one.opname == "CALL":
             step = step[0], (one.arg, names)

@@ -67,6 +67,7 @@ class Steps:
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
+        self._making: type | None = None  # a class that is just being called
         self._given: dict[int, tuple[Any, frozenset[Any]]] = {}  # structures among the arguments
 
     def take_arguments(self, arguments: Any, but: tuple[Any, ...] = ()) -> None:
@@ -94,14 +95,24 @@ class Steps:
         """Whether something is a structure among the arguments."""
         return id(thing) in self._given
 
+    def making(self, cls: type) -> None:
+        """A class is called: if its `__init__` runs next, the object is new."""
+        self._making = cls if cls.__new__ is object.__new__ else None
+
     # -- frames ----------------------------------------------------------------------------------
 
     def function_entered(self, frame: FrameType) -> None:
         """A function of the user's is called: it is its code and its defaults."""
+        code, made_by = frame.f_code, self._making
+        self._making = None
+        if made_by is not None and code.co_name == "__init__" and code.co_argcount:
+            new = variable(frame, 0)
+            if type(new) is made_by:
+                self.findings.made.add(id(new))
         function = function_of(frame)
-        if type(function) is not FunctionType or self.findings.has("attr", function, "__code__"):
+        if self.findings.has("attr", function, "__code__") or is_own(code):
             return
-        if is_own(function.__code__):
+        if type(function) is not FunctionType or id(function) in self.findings.made:
             return
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
@@ -149,7 +160,10 @@ class Steps:
 
     def attribute_of(self, thing: Any, name: str, frame: FrameType) -> None:
         """An attribute of something."""
-        if type(thing) in PLAIN or self.findings.has("attr", thing, name):
+        cls = type(thing)
+        if cls in PLAIN or id(thing) in self.findings.made:
+            return
+        if self.findings.has("attr", thing, name) or (cls is Tensor and not own_dict(thing)):
             return
         given = self._given.get(id(thing))
         if given is not None:
@@ -205,14 +219,18 @@ class Steps:
             self._read(Place("item", container, key, container[key], container), frame)
 
     def resulted(self, frame: FrameType, _: Any) -> None:
-        """A call has returned a container: it may be one that was there before."""
+        """A container or function was made, or a call has returned one that was there before."""
         result = operand(frame, 0)
-        if not is_changeable(result) or self.findings.covers(result):
+        if type(result) is Tensor or not (is_changeable(result) or type(result) is FunctionType):
+            return
+        if sys.getrefcount(result) <= _ON_STACK:
+            self.findings.made.add(id(result))  # whoever made it, no one else has it
+            return
+        if self.findings.covers(result) or type(result) is FunctionType:
             return
         if isinstance(result, dict) and "__builtins__" in result:
             return  # globals(), of which items are read
-        if sys.getrefcount(result) > _ON_STACK:
-            self.findings.whole(result, result, where(frame))
+        self.findings.whole(result, result, where(frame))
 
     def _read(self, place: Place | None, frame: FrameType) -> None:
         if place is None:
@@ -262,6 +280,8 @@ class Steps:
 
     def attribute_set(self, thing: Any, name: str, value: Any, frame: FrameType) -> None:
         """An attribute of something is assigned."""
+        if id(thing) in self.findings.made:
+            return
         found = raw_attribute(type(thing), name)
         if isinstance(thing, Tensor) and found is not None:
             return
