@@ -11,6 +11,7 @@ void add_inference(PyObject* module);       // inference.cpp
 void add_colouring(PyObject* module);       // colouring.cpp
 void add_vector_methods(PyObject* module);  // vector_methods.cpp
 void add_guards(PyObject* module);          // guards.cpp
+void add_watch(PyObject* module);           // watch.cpp
 
 namespace {
 
@@ -45,6 +46,7 @@ void fill(PyObject* module) {
   add_colouring(module);
   add_vector_methods(module);
   add_guards(module);
+  add_watch(module);
   add_op_functions(module, tensor_type);
 }
 

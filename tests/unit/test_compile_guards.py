@@ -1403,6 +1403,71 @@ def test_tracing_profiling_and_collection_are_as_before() -> None:
         gc.enable()
 
 
+def test_one_watch_at_a_time() -> None:
+    def f(t: Any) -> Any:
+        with pytest.raises(RuntimeError, match="watched already"), Watch(helper):
+            pass
+        return settings.method(t)
+
+    guards = watched(f, x())[0]
+    assert any("lr" in name for name in guards.describe())
+    assert gc.isenabled()
+
+
+def test_a_trace_function_that_is_set_ends_the_watch() -> None:
+    def f(t: Any) -> None:
+        outer = sys.gettrace()
+        set_it = sys.settrace
+        set_it(None)
+        set_it(outer)
+
+    with Watch(f) as watch:
+        f(x())
+    assert watch.refusals
+
+
+def test_the_core_refuses_what_is_no_guard_and_no_frame() -> None:
+    for table in (
+        [],
+        (1,),
+        ((0,) * 6,),
+        ((2, [], "a", 1, (), None),),
+        ((4, {}, None, None, (), None),),
+        ((5, {}, None, None, (), None),),
+        ((6, {}, "a", None, (), None),),
+        ((8, None, None, None, ((1, 2, 3),), None),),
+        ((8, None, None, None, (({}, (1,), ()),), None),),
+        ((99, None, None, None, (), None),),
+    ):
+        with pytest.raises(TypeError):
+            ad._core._guards_check(table)  # type: ignore[arg-type]
+    frame = sys._getframe()
+    for call in (
+        lambda: ad._core._frame_operand(frame, -1),
+        lambda: ad._core._frame_operand(frame, 10**6),
+        lambda: ad._core._frame_variable(frame, -1),
+        lambda: ad._core._frame_variable(frame, 10**6),
+        lambda: ad._core._frame_callee(frame, 10**6, 0),
+    ):
+        with pytest.raises(IndexError):
+            call()
+    with pytest.raises(TypeError):
+        ad._core._frame_function(1)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_during_a_check_is_not_swallowed() -> None:
+    def interrupted(now: Any) -> bool:
+        raise KeyboardInterrupt
+
+    def broken(now: Any) -> bool:
+        raise ValueError
+
+    check = ad._core._guards_check(((8, None, None, 1, None, interrupted),))
+    with pytest.raises(KeyboardInterrupt):
+        check()
+    assert ad._core._guards_check(((8, None, None, 1, None, broken),))() is False
+
+
 def test_exceptions_of_the_function_pass_through() -> None:
     def f(t: Any) -> None:
         raise KeyError("mine")

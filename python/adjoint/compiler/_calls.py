@@ -25,7 +25,13 @@ from adjoint.compiler import _effects
 from adjoint.compiler._findings import REPEAT
 from adjoint.compiler._libraries import is_library_class, is_watched
 from adjoint.compiler._lookups import ABSENT, Place, own_dict
-from adjoint.compiler._operands import operand
+from adjoint.compiler._operands import (
+    CALLEE_WITH_STARS,
+    callee_of,
+    harmless,
+    is_made,
+    operand,
+)
 from adjoint.compiler._snapshots import is_array
 from adjoint.compiler._steps import PLAIN, Steps, where
 from adjoint.nn.modules.module import Module
@@ -72,18 +78,15 @@ class Calls:
         self._harmless: dict[tuple[int, type], Any] = {}  # callees that were judged
         self._findings = steps.findings
 
-    def called(self, frame: FrameType, given: tuple[int, tuple[str, ...]]) -> None:
+    def called(self, frame: FrameType, given: tuple[int, int, tuple[str, ...]]) -> None:
         """A call with so many arguments, the last of them with these names."""
-        count, names = given
-        method, callee = operand(frame, count + 1), operand(frame, count)
-        target = None
-        if method is not None:
-            callee, target = method, callee
+        count, above, names = given
+        callee, target = callee_of(frame, count, above)
         if type(callee) is FunctionType and is_watched(callee.__code__):
             return
-        if isinstance(callee, type):
-            self._steps.making(callee)
-        arguments = [operand(frame, depth) for depth in range(count - 1, -1, -1)]
+        if above:
+            names = operand(frame, 0)
+        arguments = [operand(frame, above + depth) for depth in range(count - 1, -1, -1)]
         if "out" in names:
             self._written_to(arguments[count - len(names) + names.index("out")], frame)
         self.call(frame, callee, target, arguments)
@@ -91,7 +94,7 @@ class Calls:
     def called_with_stars(self, frame: FrameType, flags: int) -> None:
         """``f(*args, **kwargs)``."""
         named = flags & 1
-        callee, arguments = operand(frame, named + 1), operand(frame, named)
+        callee, arguments = operand(frame, named + CALLEE_WITH_STARS), operand(frame, named)
         values = [*arguments] if type(arguments) is tuple else []
         if named and type(operand(frame, 0)) is dict:
             keywords = operand(frame, 0)
@@ -106,7 +109,7 @@ class Calls:
         """Judge one call."""
         if type(callee) is FunctionType and is_watched(callee.__code__):
             return
-        if target is not None and type(target) in PLAIN and id(target) in self._findings.made:
+        if target is not None and type(target) in PLAIN and is_made(target):
             self._hand_over(frame, callee, arguments)  # parts.append(x), of a list made inside
             return
         key = (id(callee), type(target))
@@ -115,6 +118,7 @@ class Calls:
                 return
             if _is_judged_for_all(callee, target):
                 self._harmless[key] = callee
+                harmless(callee, None if target is None else type(target))
         self._hand_over(frame, callee, [target, *arguments])
 
     def _judge(self, frame: FrameType, callee: Any, target: Any, arguments: list[Any]) -> bool:
@@ -186,7 +190,7 @@ class Calls:
     def _hand_over(self, frame: FrameType, callee: Any, things: list[Any]) -> None:
         dispatches = _only_dispatches(callee)
         for thing in things:
-            if type(thing) in _ALIKE or id(thing) in self._findings.made:
+            if type(thing) in _ALIKE or is_made(thing):
                 continue
             self._steps.advanced(thing, frame)
             if dispatches or isinstance(thing, _NOT_READ_AS_A_WHOLE):

@@ -9,8 +9,8 @@ of the run unless they were reached from something that was there before.
 
 So reads and changes are noted with the object they are about, which keeps it alive, and `settle`
 decides about them later, many at once. Objects that are seen when they are made need no decision:
-their addresses are in `made`. They may die, but whatever stands at that address later was made by
-the run as well. Read next: `_steps`, which finds them.
+the core knows their addresses (`is_made`). They may die, but whatever stands at that address later
+was made by the run as well. Read next: `_steps`, which finds them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from adjoint import Tensor
 from adjoint.compiler._guards import Guard, Where
 from adjoint.compiler._lookups import Place
+from adjoint.compiler._operands import is_made
 from adjoint.compiler._snapshots import (
     Snapshot,
     TooLarge,
@@ -69,7 +70,6 @@ class Findings:
     def __init__(self) -> None:
         self.guards: list[Guard] = []
         self.refusals: list[Refusal] = []
-        self.made: set[int] = set()  # addresses of objects of the run
         self._pending: list[_Read | _Change] = []
         self._seen: set[tuple[Any, ...]] = set()
         self._covered: dict[int, Any] = {}  # containers that are part of a guard
@@ -92,7 +92,7 @@ class Findings:
     def read(self, place: Place, where: Where | None) -> None:
         """Note a place: now what stands in it, later whether its owner was there before."""
         key = (place.kind, id(place.holder), place.key)
-        if key in self._seen or id(place.owner) in self.made:
+        if key in self._seen or is_made(place.owner):
             return
         self._seen.add(key)
         snapshot = None
@@ -111,7 +111,7 @@ class Findings:
 
     def change(self, owner: Any, reason: str, where: Where | None) -> None:
         """Note a change of `owner`, to be refused if that was there before."""
-        if id(owner) not in self.made:
+        if not is_made(owner):
             self._note(_Change(owner, reason, where))
 
     def refuse(self, reason: str, where: Where | None) -> None:
@@ -142,7 +142,6 @@ class Findings:
 
     def forget(self) -> None:
         """Keep the guards and refusals only."""
-        self.made.clear()
         self._pending.clear()
         self._seen.clear()
         self._covered.clear()

@@ -1,8 +1,8 @@
 """Which instructions of a code object the watch has to look at, and their places in the source.
 
-`steps(code)` is a table from the offset of an instruction to the name of the watch's method for it
-and that method's argument. Everything else (arithmetic, jumps, local variables) runs unseen. Read
-next: `_watch`.
+`steps(code)` lists them for the core, which takes a step before each (src/bindings/watch.cpp):
+it calls a method of `Steps` or `Calls`, unless that is needless. Everything else (arithmetic,
+jumps, local variables) runs unseen. Read next: `_watch`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,37 @@ import dis
 import linecache
 import os
 from types import CodeType
+from typing import Any, NamedTuple
 
-__all__ = ["place_of", "steps", "text_of"]
+__all__ = ["Step", "place_of", "steps", "text_of"]
 
-Step = tuple[str, object]  # the name of a method of `Steps` or `Calls`, and its argument
+# The order of `Kind` in src/bindings/watch.cpp: what the core knows to be needless, and when.
+_KINDS = (
+    "other",
+    "attribute_read",
+    "attribute_stored",
+    "global_read",
+    "cell_read",
+    "item_read",
+    "item_stored",
+    "changed_in_place",
+    "iterated",
+    "called",
+    "resulted",
+)
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 
 _BY_NAME = {
     "LOAD_GLOBAL": "global_read",
     "LOAD_NAME": "name_read",
+    "LOAD_FROM_DICT_OR_GLOBALS": "name_read",
     "STORE_NAME": "name_stored",
     "DELETE_NAME": "name_stored",
     "STORE_GLOBAL": "global_stored",
     "DELETE_GLOBAL": "global_stored",
     "LOAD_ATTR": "attribute_read",
     "LOAD_METHOD": "attribute_read",
+    "LOAD_SUPER_ATTR": "super_read",
     "IMPORT_FROM": "attribute_read",
     "STORE_ATTR": "attribute_stored",
     "DELETE_ATTR": "attribute_deleted",
@@ -32,21 +49,26 @@ _BY_NAME = {
 _BY_CELL = {
     "LOAD_DEREF": "cell_read",
     "LOAD_CLASSDEREF": "cell_read",
+    "LOAD_FROM_DICT_OR_DEREF": "cell_read",
     "STORE_DEREF": "cell_stored",
     "DELETE_DEREF": "cell_stored",
 }
 _BY_STACK = {
     "BINARY_SUBSCR": "item_read",
+    "BINARY_SLICE": "slice_read",
     "STORE_SUBSCR": "item_stored",
     "DELETE_SUBSCR": "item_stored",
+    "STORE_SLICE": "slice_stored",
     "GET_ITER": "iterated",
     "GET_YIELD_FROM_ITER": "iterated",
-    "CALL": "called",
     "CALL_FUNCTION_EX": "called_with_stars",
 }
-_MAKING = frozenset(
+_FIRST_INPLACE = 13  # BINARY_OP with this argument is +=, the ones after it the other x=
+# What may leave a container on the stack that was there before, or that is new.
+_RESULTS = frozenset(
     (
         "CALL",
+        "CALL_KW",
         "CALL_FUNCTION_EX",
         "BUILD_LIST",
         "BUILD_MAP",
@@ -55,52 +77,71 @@ _MAKING = frozenset(
         "MAKE_FUNCTION",
         "BINARY_OP",
         "BINARY_SUBSCR",
+        "BINARY_SLICE",
     )
 )
-_RESULTED: Step = ("resulted", None)
-_FIRST_INPLACE = 13  # BINARY_OP with this argument is +=, the ones after it the other x=
 
 
-def steps(code: CodeType, own: bool) -> dict[int, list[Step]]:
-    """The instructions to look at, by offset; globals count unless the code is adjoint's own."""
-    found: dict[int, list[Step]] = {}
-    returned = False  # whether the instruction before left a container on the stack, perhaps
+class Step(NamedTuple):
+    """One instruction that the core looks at."""
+
+    offset: int
+    kind: int
+    number: int  # of a variable, or of arguments
+    above: int  # operands that stand above the arguments
+    always: bool  # whether the core must not leave it out
+    method: str
+    argument: Any
+
+
+def steps(code: CodeType, own: bool) -> list[Step]:
+    """The instructions to look at; globals count unless the code is adjoint's own."""
+    found: list[Step] = []
     start: int | None = None  # of the prefixes that lengthen an argument: the event is theirs
     names: tuple[str, ...] = ()  # of the arguments of the next call
+    resulted = False
     for one in dis.get_instructions(code):
         if one.opname == "EXTENDED_ARG":
             start = one.offset if start is None else start
             continue
         if one.opname == "KW_NAMES":
             names = code.co_consts[one.arg or 0]
-        at_offset = [_RESULTED] if returned else []
-        returned = one.opname in _MAKING
-        step = _step(one, code)
-        if step is not None and one.opname == "CALL":
-            step = step[0], (one.arg, names)
+        new = [_step(one, "resulted", 0, None)] if resulted else []
+        new += [step for step in _steps(one, code, names) if not (own and _is_global(step))]
+        if one.opname == "CALL":
             names = ()
-        if step is not None and not (own and step[0] == "global_read"):
-            at_offset.append(step)
-        if at_offset:
-            found[one.offset] = at_offset
-            if start is not None:
-                found[start] = at_offset
+        resulted = one.opname in _RESULTS
+        found += new
+        if start is not None:
+            found += [step._replace(offset=start) for step in new]
         start = None
     return found
 
 
-def _step(one: dis.Instruction, code: CodeType) -> Step | None:
-    name = one.opname
+def _is_global(step: Step) -> bool:
+    return step.method == "global_read"
+
+
+def _step(one: dis.Instruction, method: str, number: int, argument: Any) -> Step:
+    return Step(one.offset, _NUMBER.get(method, 0), number, 0, False, method, argument)
+
+
+def _steps(one: dis.Instruction, code: CodeType, names: tuple[str, ...]) -> list[Step]:
+    name, number = one.opname, one.arg or 0
     if name in _BY_NAME:
-        return _BY_NAME[name], one.argval
+        return [_step(one, _BY_NAME[name], 0, one.argval)]
     if name in _BY_CELL:
         free = one.argval in code.co_freevars  # cells of its own are made by the frame
-        return (_BY_CELL[name], one.arg) if free else None
+        return [_step(one, _BY_CELL[name], number, number)] if free else []
     if name in _BY_STACK:
-        return _BY_STACK[name], one.arg
-    if name == "BINARY_OP" and one.arg is not None and one.arg >= _FIRST_INPLACE:
-        return "changed_in_place", None
-    return None
+        return [_step(one, _BY_STACK[name], number, number)]
+    if name in ("CALL", "CALL_KW"):
+        above = int(name == "CALL_KW")  # the names of arguments stand there
+        step = _step(one, "called", number, (number, above, names))
+        return [step._replace(above=above, always="out" in names or bool(above))]
+    if name == "BINARY_OP" and number >= _FIRST_INPLACE:
+        return [_step(one, "changed_in_place", 0, None)]
+    return []
 
 
 def place_of(code: CodeType, offset: int) -> str:

@@ -120,10 +120,10 @@ def find(thing: Any, name: str) -> Place | None:
     return _find_in_object(thing, name)
 
 
-def super_place(thing: Any, name: str) -> Place | None:
-    """Where ``super().name`` is found, in the class that has it."""
-    bases = thing.__self_class__.__mro__
-    for base in bases[bases.index(thing.__thisclass__) + 1 :]:
+def super_place(cls: type, below: type, name: str) -> Place | None:
+    """Where ``super(cls, thing).name`` is found, `below` being the class of the thing."""
+    bases = below.__mro__
+    for base in bases[bases.index(cls) + 1 :]:
         if name in base.__dict__:
             raw = base.__dict__[name]
             return None if is_library_class(base) else own_place((base, raw), name)

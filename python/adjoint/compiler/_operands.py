@@ -1,61 +1,53 @@
-"""What an instruction that is about to run finds on the value stack of its frame.
+"""What an instruction that is about to run finds in its frame, as the core reads it.
 
 Python shows a frame's variables to a trace function but not its stack, where the object of an
-attribute access and the callee of a call stand. The layout read here is that of CPython 3.11
-(`_PyInterpreterFrame`); `KNOWN` is False where it is another one, or where the probe below
-does not find what it put there. Read next: `_watch`.
+attribute access and the callee of a call stand. `KNOWN` is False in a Python whose frames the core
+cannot read (src/bindings/frames.h), or where they are not what it takes them for. Read next:
+`_watch`.
 """
 
 from __future__ import annotations
 
-import ctypes
+import dis
 import sys
 from types import FrameType
 from typing import Any
 
-__all__ = ["KNOWN", "function_of", "operand", "variable"]
+from adjoint import _core
 
-_FRAME = 24  # PyFrameObject.f_frame
-_FUNCTION = 0  # the rest: members of _PyInterpreterFrame
-_STACKTOP = 64
-_LOCALS = 72
-_WORD = 8
+__all__ = [
+    "CALLEE_WITH_STARS",
+    "KNOWN",
+    "callee_of",
+    "function_of",
+    "harmless",
+    "is_made",
+    "operand",
+    "variable",
+]
 
-_pointer = ctypes.c_void_p.from_address
-_integer = ctypes.c_int.from_address
-_object = ctypes.py_object.from_address
+operand = _core._frame_operand
+variable = _core._frame_variable
+function_of = _core._frame_function
+callee_of = _core._frame_callee
+is_made = _core._watch_is_made
+harmless = _core._watch_harmless
 
-
-def operand(frame: FrameType, depth: int) -> Any:
-    """The object `depth` places below the top of the stack; None for an empty place."""
-    inner: int = _pointer(id(frame) + _FRAME).value  # type: ignore[assignment]
-    place = inner + _LOCALS + _WORD * (_integer(inner + _STACKTOP).value - 1 - depth)
-    return _object(place).value if _pointer(place).value else None
-
-
-def variable(frame: FrameType, index: int) -> Any:
-    """The variable `index` of a frame, or the cell that holds it; None if it has no value."""
-    place = _pointer(id(frame) + _FRAME).value + _LOCALS + _WORD * index  # type: ignore[operator]
-    return _object(place).value if _pointer(place).value else None
-
-
-def function_of(frame: FrameType) -> Any:
-    """The function that a frame runs."""
-    place: int = _pointer(id(frame) + _FRAME).value + _FUNCTION  # type: ignore[operator]
-    return _object(place).value if _pointer(place).value else None
+# How far below its arguments the callee of ``f(*args)`` stands.
+CALLEE_WITH_STARS = 1 if sys.version_info < (3, 13) else 2
 
 
 def _probe() -> bool:
-    """Whether the layout is the known one: run one attribute access and look."""
-    if sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 11):
+    """Whether frames are what the core takes them for: look at one attribute access."""
+    if not _core._frames_known:
         return False
+    mark = 3.25
     seen: list[Any] = []
 
     def access(thing: Any) -> Any:
         return thing.real
 
-    code = access.__code__
-    load = next(i for i, op in enumerate(code.co_code) if i % 2 == 0 and op == _LOAD_ATTR)
+    load = next(one.offset for one in dis.get_instructions(access) if one.opname == "LOAD_ATTR")
 
     def local(frame: FrameType, event: str, arg: Any) -> Any:
         if event == "opcode" and frame.f_lasti == load:
@@ -69,12 +61,10 @@ def _probe() -> bool:
     outer = sys.gettrace()
     sys.settrace(enter)
     try:
-        access(_MARK)
+        access(mark)
     finally:
         sys.settrace(outer)
-    return len(seen) == 3 and seen[0] is _MARK and seen[1] is _MARK and seen[2] is access
+    return len(seen) == 3 and seen[0] is mark and seen[1] is mark and seen[2] is access
 
 
-_LOAD_ATTR = 106
-_MARK = 3.25
 KNOWN = _probe()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -27,7 +26,7 @@ from adjoint.compiler._lookups import (
     raw_attribute,
     super_place,
 )
-from adjoint.compiler._operands import function_of, operand, variable
+from adjoint.compiler._operands import function_of, is_made, operand, variable
 from adjoint.compiler._snapshots import is_array, is_changeable, same
 from adjoint.nn.modules.module import Module
 
@@ -41,7 +40,6 @@ _TENSOR_TABLES = ("_parameters", "_buffers")
 _Environment = type(os.environ)
 # Classes of the standard library that keep in attributes what their users put into them.
 _HOLDERS = frozenset(("collections", "weakref", "configparser", "queue"))
-_ON_STACK = 3  # references to an object that only the stack holds, counted from a variable
 
 
 def where(frame: FrameType) -> Where:
@@ -67,7 +65,6 @@ class Steps:
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
-        self._making: type | None = None  # a class that is just being called
         self._given: dict[int, tuple[Any, frozenset[Any]]] = {}  # structures among the arguments
 
     def take_arguments(self, arguments: Any, but: tuple[Any, ...] = ()) -> None:
@@ -95,24 +92,14 @@ class Steps:
         """Whether something is a structure among the arguments."""
         return id(thing) in self._given
 
-    def making(self, cls: type) -> None:
-        """A class is called: if its `__init__` runs next, the object is new."""
-        self._making = cls if cls.__new__ is object.__new__ else None
-
     # -- frames ----------------------------------------------------------------------------------
 
     def function_entered(self, frame: FrameType) -> None:
         """A function of the user's is called: it is its code and its defaults."""
-        code, made_by = frame.f_code, self._making
-        self._making = None
-        if made_by is not None and code.co_name == "__init__" and code.co_argcount:
-            new = variable(frame, 0)
-            if type(new) is made_by:
-                self.findings.made.add(id(new))
         function = function_of(frame)
-        if self.findings.has("attr", function, "__code__") or is_own(code):
+        if type(function) is not FunctionType or self.findings.has("attr", function, "__code__"):
             return
-        if type(function) is not FunctionType or id(function) in self.findings.made:
+        if is_own(function.__code__):
             return
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
@@ -161,9 +148,7 @@ class Steps:
     def attribute_of(self, thing: Any, name: str, frame: FrameType) -> None:
         """An attribute of something."""
         cls = type(thing)
-        if cls in PLAIN or id(thing) in self.findings.made:
-            return
-        if self.findings.has("attr", thing, name) or (cls is Tensor and not own_dict(thing)):
+        if cls in PLAIN or is_made(thing) or self.findings.has("attr", thing, name):
             return
         given = self._given.get(id(thing))
         if given is not None:
@@ -177,7 +162,17 @@ class Steps:
         if name in _TENSOR_TABLES and isinstance(thing, Module):
             self._table_read(thing, name, frame)
             return
-        self._read(super_place(thing, name) if type(thing) is super else find(thing, name), frame)
+        if cls is super:
+            self._read(super_place(thing.__thisclass__, thing.__self_class__, name), frame)
+        else:
+            self._read(find(thing, name), frame)
+
+    def super_read(self, frame: FrameType, name: str) -> None:
+        """``super().name`` where that is one instruction."""
+        thing, cls, function = operand(frame, 0), operand(frame, 1), operand(frame, 2)
+        if function is super:
+            below = thing if isinstance(thing, type) and issubclass(thing, cls) else type(thing)
+            self._read(super_place(cls, below, name), frame)
 
     def _table_read(self, module: Module, name: str, frame: FrameType) -> None:
         """The parameters of a layer: each for itself, for `functional_call` exchanges some."""
@@ -218,15 +213,18 @@ class Steps:
         else:
             self._read(Place("item", container, key, container[key], container), frame)
 
+    def slice_read(self, frame: FrameType, _: Any) -> None:
+        """``container[start:stop]``."""
+        container = operand(frame, 2)
+        if type(container) is list and not self.findings.covers(container):
+            self.findings.whole(container, container, where(frame))
+
     def resulted(self, frame: FrameType, _: Any) -> None:
-        """A container or function was made, or a call has returned one that was there before."""
+        """A call has returned a container that others hold as well, perhaps from before."""
         result = operand(frame, 0)
-        if type(result) is Tensor or not (is_changeable(result) or type(result) is FunctionType):
+        if not is_changeable(result):
             return
-        if sys.getrefcount(result) <= _ON_STACK:
-            self.findings.made.add(id(result))  # whoever made it, no one else has it
-            return
-        if self.findings.covers(result) or type(result) is FunctionType:
+        if self.findings.covers(result):
             return
         if isinstance(result, dict) and "__builtins__" in result:
             return  # globals(), of which items are read
@@ -280,7 +278,7 @@ class Steps:
 
     def attribute_set(self, thing: Any, name: str, value: Any, frame: FrameType) -> None:
         """An attribute of something is assigned."""
-        if id(thing) in self.findings.made:
+        if is_made(thing):
             return
         found = raw_attribute(type(thing), name)
         if isinstance(thing, Tensor) and found is not None:
@@ -301,6 +299,12 @@ class Steps:
     def item_stored(self, frame: FrameType, _: Any) -> None:
         """An item is assigned or deleted."""
         thing = operand(frame, 1)
+        if not isinstance(thing, Tensor):
+            self.changed(thing, "{} is assigned, " + REPEAT, frame)
+
+    def slice_stored(self, frame: FrameType, _: Any) -> None:
+        """``container[start:stop] = value``."""
+        thing = operand(frame, 2)
         if not isinstance(thing, Tensor):
             self.changed(thing, "{} is assigned, " + REPEAT, frame)
 

@@ -35,19 +35,22 @@ from adjoint.compiler._guards import Guards
 from adjoint.compiler._instructions import steps
 from adjoint.compiler._libraries import is_import, is_own, is_watched, module_call
 from adjoint.compiler._steps import Steps, where
+from adjoint.nn.parameter import Parameter
 
 __all__ = ["Refusal", "Watch", "paused"]
+
+
+_ENTERED, _MUTING = 1, 2  # what the core does with frames that are not followed
 
 
 @contextmanager
 def paused() -> Iterator[None]:
     """Let what runs inside go unwatched: calls that a replay makes again."""
-    outer = sys.gettrace()
-    sys.settrace(None)
+    before = _core._watch_pause(True)
     try:
         yield
     finally:
-        sys.settrace(outer)
+        _core._watch_pause(before)
 
 
 class Watch:
@@ -84,8 +87,6 @@ class Watch:
         self._findings = Findings()
         self._steps = Steps(self._findings)
         self._calls = Calls(self._steps)
-        self._followers: dict[int, tuple[CodeType, Callable[..., Any] | None]] = {}  # by code
-        self._importing: FrameType | None = None
         self._bound = _bound(function)
         self._started = arguments is not None
         if arguments is not None:
@@ -115,8 +116,18 @@ class Watch:
         self._collecting = gc.isenabled()
         gc.disable()
         gc.collect(0)
-        sys.settrace(self._frame_entered)
+        array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        try:
+            _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
+        except BaseException:
+            self._restore()
+            raise
         return self
+
+    def _restore(self) -> None:
+        sys.settrace(self._outer)
+        if self._collecting:
+            gc.enable()
 
     def __exit__(
         self,
@@ -126,66 +137,28 @@ class Watch:
     ) -> None:
         if not _operands.KNOWN:
             return
-        sys.settrace(self._outer)
-        self._findings.settle()
-        if self._collecting:
-            gc.enable()
+        if not _core._watch_stop():
+            self._findings.refuse("a trace function is set, and what follows is not seen", None)
+        try:
+            self._findings.settle()
+        finally:
+            self._restore()
         self._findings.drop_changed()
         self._findings.forget()
-        self._followers.clear()
 
-    # -- frames ----------------------------------------------------------------------------------
+    # -- what the core asks for ------------------------------------------------------------------
 
-    def _frame_entered(self, frame: FrameType, event: str, arg: Any) -> Any:
-        # What a host call runs (an external) is run again by a replay: none of our business.
-        if self._importing is not None or _core._is_recording_suspended():
-            return None
-        code = frame.f_code
-        known = self._followers.get(id(code))
-        if known is None:
-            known = self._followers[id(code)] = (code, self._follower(code))
-        if not self._started:
-            self._started = True
-            self._steps.take_arguments(_variables(frame), but=self._bound)
-        follow = known[1]
-        if follow is not None:
-            frame.f_trace_opcodes = True
-            frame.f_trace_lines = False
-            self._safely(self._steps.function_entered, frame)
-            return follow
-        if code is module_call:
-            self._safely(self._steps.module_called, frame)
-        elif is_import(code):
-            self._importing = frame
-            frame.f_trace_lines = False
-            return self._import_done
-        return None
-
-    def _import_done(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """An import makes a module that was not there; what happens meanwhile is not the user's."""
-        if event == "return" and frame is self._importing:
-            self._importing = None
-        return self._import_done
-
-    def _follower(self, code: CodeType) -> Callable[..., Any] | None:
-        """The function that Python calls before each instruction of a frame of this code."""
-        if not is_watched(code):
-            return None
-        table = {
-            offset: [(self._method(name), argument) for name, argument in at_offset]
-            for offset, at_offset in steps(code, is_own(code)).items()
-        }
-        get = table.get
-
-        def follow(frame: FrameType, event: str, arg: Any) -> Any:
-            if event == "opcode":
-                at_offset = get(frame.f_lasti)
-                if at_offset is not None:
-                    for method, argument in at_offset:
-                        self._safely(method, frame, argument)
-            return follow
-
-        return follow
+    def _describe(self, code: CodeType) -> list[tuple[Any, ...]] | int | None:
+        """What is to be done with frames of this code: the steps, if they are followed."""
+        if is_watched(code):
+            return [
+                (*one[:5], self._method(name), argument)
+                for *one, name, argument in steps(code, is_own(code))
+            ]
+        if code is module_call or not self._started:
+            return _ENTERED
+        # An import makes a module that was not there; what happens meanwhile is not the user's.
+        return _MUTING if is_import(code) else None
 
     def _method(self, name: str) -> Callable[..., None]:
         method: Callable[..., None] = getattr(
@@ -193,13 +166,18 @@ class Watch:
         )
         return method
 
-    def _safely(self, step: Callable[..., None], *arguments: Any) -> None:
-        """Run one step; a mistake in here must not look like one of the user's program."""
-        try:
-            step(*arguments)
-        except Exception as error:
-            reason = f"{{}} could not be watched ({error!r})"
-            self._findings.refuse(reason, where(arguments[0]))
+    def _entered(self, frame: FrameType) -> None:
+        if not self._started:
+            self._started = True
+            self._steps.take_arguments(_variables(frame), but=self._bound)
+        if frame.f_code is module_call:
+            self._steps.module_called(frame)
+        elif is_watched(frame.f_code):
+            self._steps.function_entered(frame)
+
+    def _failed(self, frame: FrameType, error: Exception) -> None:
+        """A mistake in a step must not look like one of the user's program."""
+        self._findings.refuse(f"{{}} could not be watched ({error!r})", where(frame))
 
 
 def _bound(function: Any) -> tuple[Any, ...]:
