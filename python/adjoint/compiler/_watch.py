@@ -113,21 +113,12 @@ class Watch:
             if isinstance(one, functools.partial):
                 self._calls.partial_called(one, None)
         self._outer = sys.gettrace()
+        array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
         self._collecting = gc.isenabled()
         gc.disable()
         gc.collect(0)
-        array = getattr(sys.modules.get("numpy"), "ndarray", None)
-        try:
-            _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
-        except BaseException:
-            self._restore()
-            raise
         return self
-
-    def _restore(self) -> None:
-        sys.settrace(self._outer)
-        if self._collecting:
-            gc.enable()
 
     def __exit__(
         self,
@@ -139,10 +130,12 @@ class Watch:
             return
         if not _core._watch_stop():
             self._findings.refuse("a trace function is set, and what follows is not seen", None)
+        sys.settrace(self._outer)
         try:
             self._findings.settle()
         finally:
-            self._restore()
+            if self._collecting:
+                gc.enable()
         self._findings.drop_changed()
         self._findings.forget()
 
