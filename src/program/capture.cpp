@@ -19,7 +19,7 @@ namespace {
 // Storage made during a recording is known by the number of the recording (storage.h).
 uint16_t next_generation() {
   static uint16_t last = 0;
-  last = static_cast<uint16_t>(last % kRecordings + 1);
+  last = static_cast<uint16_t>(last % 255 + 1);
   return last;
 }
 
@@ -236,11 +236,11 @@ int Capture::read(TensorObject* t) {
   auto on = first_on_.find(t->storage);
   // A header that is older than the recording is one that the function reached, whatever memory it
   // is on.
-  if (on != first_on_.end() && t->flags >> kRecordingShift == generation_) {
+  if (on != first_on_.end() && t->recording == generation_) {
     add_alias(on->second, t);
     return register_of_.at(t);
   }
-  if (t->storage->born >> 8 == generation_ || t->flags >> kRecordingShift == generation_) {
+  if (t->storage->born >> 8 == generation_ || t->recording == generation_) {
     refuse("a tensor takes part that was made by something else than an op");
     return -1;
   }

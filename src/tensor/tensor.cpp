@@ -131,8 +131,6 @@ bool is_dense(Span shape, Span strides) {
   return true;
 }
 
-static uint16_t recording_mark() { return static_cast<uint16_t>(t_birth >> 8 << kRecordingShift); }
-
 Tensor empty(Span shape, DType dtype) {
   int64_t n = checked_numel(shape, item_size(dtype));
   Tensor t = new_header(shape.n, dtype);
@@ -177,7 +175,7 @@ Tensor empty_contiguous_like(const TensorObject* like, DType dtype) {
 
 Tensor alias_contiguous(const TensorObject* from) {
   TensorObject* t = fresh_header_like(from, from->dtype);
-  t->flags |= recording_mark();
+  t->recording = t_birth >> 8;
   t->storage = from->storage;
   retain(t->storage);
   t->data = from->data;
@@ -191,7 +189,7 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
   t->numel = 1;
   for (int64_t s : shape) t->numel *= s;
   t->flags = is_contiguous(shape, strides, t->numel) ? kContiguous : 0;
-  t->flags |= recording_mark();
+  t->recording = t_birth >> 8;
   retain(storage);
   t->storage = storage;
   t->data = static_cast<char*>(storage->data) + offset * static_cast<int64_t>(item_size(dtype));

@@ -34,10 +34,6 @@ enum Flag : uint16_t {
   kSubclass = 128,      // a Python subclass other than Parameter
   kFunctionView = 256,  // a view that a custom function returned: not to be changed in place
 };
-// Bits above the flags: the recording (../program/capture.h) during which a header on memory that
-// existed already was made.
-inline constexpr int kRecordingShift = 9;
-inline constexpr int kRecordings = 127;
 // What the short way through an op leaves to the general one.
 inline constexpr uint16_t kUnusual = kInference | kTransformed;
 
@@ -54,6 +50,8 @@ struct TensorObject {
   uint16_t flags;
   uint32_t output_nr;     // which output of grad_fn this is
   uint32_t view_version;  // storage version that grad_fn belongs to (views only)
+  uint32_t recording;     // of a header on memory that existed already: the recording of a program
+                          // (../program/capture.h) during which it was made, or 0
   Node* grad_fn;          // owned
   TensorObject* grad;     // owned
   Node* accumulator;      // not owned: the graph keeps it alive

@@ -187,7 +187,7 @@ def test_second_derivatives_through_a_replay() -> None:
 
 def test_a_c_function_in_a_compiled_step() -> None:
     libm = ctypes.CDLL("libm.so.6")
-    sine = ad.ctypes_function(libm, "sin", ["double"], restype="double")
+    sine = ad.ctypes_function(libm, "sin", ["double x"], restype="double")
 
     def step(x: Any) -> Any:
         (sine(x) * 2).backward()

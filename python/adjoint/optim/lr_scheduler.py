@@ -62,7 +62,7 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Count one step and set the learning rates."""
         if _core._is_recording():  # a program takes the step as it runs
-            _core._host_change(lambda _: (self.step(epoch), ())[1], [])
+            _core._host_change(lambda _: self.step(epoch) or (), [])  # type: ignore[func-returns-value]
             return
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
