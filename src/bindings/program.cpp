@@ -312,6 +312,10 @@ PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+PyObject* allow_draws(PyObject*, PyObject* on) {
+  bool before = !t_recorder || static_cast<Capture*>(t_recorder)->allow_draws(on == Py_True);
+  return PyBool_FromLong(before);
+}
 PyObject* host_change(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 2) type_error("_host_change(run, tensors)");
@@ -335,6 +339,8 @@ PyMethodDef functions[] = {
      "_replay(recorded, program, given, reached, count, places): a program as a node."},
     {"_host_change", reinterpret_cast<PyCFunction>(host_change), METH_FASTCALL,
      "_host_change(run, tensors): the same for what changes the tensors and gives nothing."},
+    {"_allow_draws", allow_draws, METH_O,
+     "Whether a program that is recorded may draw random numbers; what was set before."},
     {"_unrecorded", unrecorded, METH_O, "Calls a function; nothing of it is taken down."},
     {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
      "_host_call(run, tensors[, like]): run(tensors), which programs repeat; with `like`, tensors "

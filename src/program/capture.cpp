@@ -310,6 +310,7 @@ void Capture::roll_back(size_t instructions, size_t registers) {
 // -------------------------------------------------------------------------------------------
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
+  check_draws(op);
   if (depends_on_values(op) || masks(op, c.args)) {
     refuse(text("the result of `", op.name,
                 "` has a shape or a value that depends on data; fix: keep the shape, by where() or "
@@ -374,8 +375,16 @@ Value Capture::forward(Call& c) {
   return out;
 }
 
+void Capture::check_draws(const Op& op) {
+  if (draws_allowed_ || !op.family.starts_with("random")) return;
+  refuse(text("`", op.name,
+              "` draws random numbers in a checkpoint, which its recomputation would have to draw "
+              "again; fix: draw them outside of the checkpoint"));
+}
+
 void Capture::change(Call& c, const Tensor& self) {
   const Op& op = c.op;
+  check_draws(op);
   Instruction i;
   i.kind = Kind::Change;
   i.op = &op;

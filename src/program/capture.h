@@ -32,6 +32,8 @@ class Capture final : public Recorder {
   void add_inputs(const Tensors& ts);
   // A tensor made from numbers of the function's own.
   void constant(TensorObject* t) override;
+  // Whether random numbers may be drawn: not while the generator is in a state of its own.
+  bool allow_draws(bool on) { return std::exchange(draws_allowed_, on); }
   // How many instructions there are.
   size_t size() const { return code_.size(); }
 
@@ -75,6 +77,7 @@ class Capture final : public Recorder {
   void roll_back(size_t instructions, size_t registers);
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
+  void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
 
@@ -93,6 +96,7 @@ class Capture final : public Recorder {
   std::string refused_;
   SourceLine refused_at_;
   bool running_ = false;
+  bool draws_allowed_ = true;
   bool started_ = false;
   uint64_t newest_before_ = 0;  // node, when it was started first
   uint16_t generation_;

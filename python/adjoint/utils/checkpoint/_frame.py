@@ -16,7 +16,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from adjoint import _core, _tree
@@ -24,7 +24,8 @@ from adjoint._core import Tensor
 from adjoint.autograd.forward_ad import unpack_dual
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
-from adjoint.random import fork_rng, get_rng_state, set_rng_state
+
+from . import _rng
 
 _FOLDER = __file__.rpartition("utils")[0]
 _outside = itertools.count(-2, -1)  # numbers for values asked for outside of a backward pass
@@ -132,7 +133,7 @@ class Frame:
         self.inputs = _core._keep_tensors(tuple(tensors)) if _core.is_grad_enabled() else None
         self.call_arguments: Any = (args, kwargs)  # dropped after the call
         self.recompute_context = recompute_context
-        self.rng_state = get_rng_state() if preserve_rng_state else None
+        self.rng_state = _rng.current(preserve_rng_state)
         self.early_stop = early_stop and _early_stop
         self.metadata_of = metadata_of
         self.debug = debug if _debug is None else _debug
@@ -209,11 +210,8 @@ class Frame:
         def pack(tensor: Tensor) -> Tensor:
             return self._deliver(number, run, tensor)
 
-        rng = nullcontext() if self.rng_state is None else fork_rng()
         try:
-            with rng:
-                if self.rng_state is not None:
-                    set_rng_state(self.rng_state)
+            with _rng.as_it_was(self.rng_state):
                 # What the function itself differentiates inside works on this second graph.
                 hooks = saved_tensors_hooks(pack, lambda tensor: tensor)
                 with enable_grad(), hooks, self.recompute_context:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd import Function, backward
 from adjoint.autograd.grad_mode import enable_grad, no_grad
-from adjoint.random import fork_rng, get_rng_state, set_rng_state
+
+from . import _rng
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -47,7 +47,7 @@ class CheckpointFunction(Function):
         """Run the function without recording."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.rng_state = get_rng_state() if preserve_rng_state else None
+        ctx.rng_state = _rng.current(preserve_rng_state)
         ctx.plain = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.save_for_backward(*[arg for arg in args if isinstance(arg, Tensor)])
@@ -68,11 +68,8 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
         detached = detach_variable(tuple(inputs))
-        with nullcontext() if ctx.rng_state is None else fork_rng():
-            if ctx.rng_state is not None:
-                set_rng_state(ctx.rng_state)
-            with enable_grad():
-                outputs = ctx.run_function(*detached)
+        with _rng.as_it_was(ctx.rng_state), enable_grad():
+            outputs = ctx.run_function(*detached)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)
         pairs = [
