@@ -3,6 +3,7 @@
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gil.h"
+#include "kernel_watch.h"
 
 namespace adjoint {
 
@@ -73,9 +74,10 @@ void fill_identity(const Reduction& r, const Tensor& out) {
 
 Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool keepdim) {
   const int64_t n = t.numel();
-  // Everything, from contiguous memory the loop can read: no plan is needed.
-  if (mask == all_axes(t.ndim()) && t.contiguous() && t.dtype() == r.accumulator &&
-      r.result == r.accumulator && n > 0 && n <= 65536 && !keepdim && !r.centre) {
+  // Everything, from contiguous memory the loop can read: no plan is needed, unless it is watched.
+  if (!t_kernel_watch && mask == all_axes(t.ndim()) && t.contiguous() &&
+      t.dtype() == r.accumulator && r.result == r.accumulator && n > 0 && n <= 65536 && !keepdim &&
+      !r.centre) {
     Tensor out = empty({}, r.result);
     {
       WithoutGil release(n >= kReleaseGil);
@@ -109,6 +111,8 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
   p.out_dtype = r.result;
   p.divisor = r.mean ? static_cast<double>(reduced_count(t.shape(), mask)) : r.divisor;
   p.centre = r.centre;
+  if (t_kernel_watch) [[unlikely]]
+    t_kernel_watch->note(p, t);
   {
     WithoutGil release(n >= kReleaseGil);
     reduce::run(p);

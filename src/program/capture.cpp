@@ -124,6 +124,19 @@ std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call
   return step;
 }
 
+// The same for sums: what is reduced, if it is the op's operand and nothing else happens.
+std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
+                                              const Value& out) {
+  static constexpr std::string_view names[] = {"sum", "sum.all", "mean", "mean.all",
+                                               "sum_to_size"};
+  bool known = std::find(std::begin(names), std::end(names), c.op.full_name) != std::end(names);
+  if (!known || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre || c.kept ||
+      !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
+      out.object()->data != watch.reduced_to)
+    return nullptr;
+  return std::make_shared<reduce::Problem>(watch.problem);
+}
+
 }  // namespace
 
 Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
@@ -341,7 +354,10 @@ Value Capture::forward(Call& c) {
       i.changes = true;
       roots_[registers_[register_of_.at(t.get())].root].changed = true;
     }
-    if (!i.changes) i.kernel = kernel_of(watch, c, out, i);
+    if (!i.changes) {
+      i.kernel = kernel_of(watch, c, out, i);
+      i.sum = sum_of(watch, c, out);
+    }
     code_.push_back(std::move(i));
   };
   // An op without a derivative is written with others where it is differentiated: those are what

@@ -12,7 +12,8 @@
 
 #include "../kernels/convert.h"
 #include "../ops/elementwise_forward.h"
-#include "tiles.h"
+#include "block.h"
+#include "moves.h"
 
 namespace adjoint {
 namespace {
@@ -27,6 +28,13 @@ struct Source {
   bool same = true;    // the same elements in the same places
 };
 
+// How an instruction is run.
+enum class How : uint8_t {
+  Alone,  // as it was recorded
+  Group,  // with elementwise ops of its shape
+  Small,  // by loops of its own, in a block
+};
+
 class Fusion {
  public:
   Fusion(Program& p, const Tensors& headers)
@@ -39,24 +47,31 @@ class Fusion {
       }
       if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
     }
+    for (const Instruction& i : p.code) {
+      pieces_.push_back(touches_changed(i) ? std::nullopt : pieces_of(i, headers));
+      how_.push_back(way_of(i, pieces_.back().has_value()));
+    }
   }
 
   void run() {
     place();
+    find_needed();
+    connect();
     order();
   }
 
  private:
   struct Unit {
-    std::vector<int> members;  // instructions; one that is not elementwise is alone
+    std::vector<int> members;  // instructions; one that is not in a group is alone
     std::vector<int> after;    // units that come later
     int waits = 0;
-    bool group = false;
+    bool small = false;  // a part of a block
   };
 
   const Geometry& geometry(int reg) const { return p_.registers[reg].geometry; }
   bool changed(int reg) const { return p_.roots[p_.registers[reg].root].changed; }
 
+  // --- what an instruction is
   Source source(int reg) const {
     Source s{reg};
     while (alias_[s.reg] >= 0) {
@@ -80,6 +95,11 @@ class Fusion {
     return headers_[s.reg]->data;
   }
 
+  // Whether an instruction takes an operand as a number rather than from memory.
+  bool is_number(size_t k, const Source& s, int reg) const {
+    return how_[k] != How::Alone && !p_.code[k].sum && uniform(s, reg);
+  }
+
   static bool fills(const Instruction& i) {
     static constexpr std::string_view names[] = {
         "ones",      "zeros",      "full",     "ones_like", "zeros_like",
@@ -87,7 +107,8 @@ class Fusion {
     for (const Read& r : i.reads) {
       if (r.argument != 0) return false;  // a number that is a tensor
     }
-    return std::find(std::begin(names), std::end(names), i.op->name) != std::end(names);
+    return i.writes.size() == 1 &&
+           std::find(std::begin(names), std::end(names), i.op->name) != std::end(names);
   }
 
   static bool divides_integers(const KernelStep& s) {
@@ -102,19 +123,23 @@ class Fusion {
            i.op->name == "_with_strides";
   }
 
-  bool fusible(const Instruction& i) const {
-    if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0) return false;
+  How way_of(const Instruction& i, bool in_pieces) const {
+    if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || touches_changed(i))
+      return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
-    if (!is_dense(out.shape, out.strides)) return false;
-    if (touches_changed(i)) return false;
+    if (!is_dense(out.shape, out.strides)) return How::Alone;
+    if (in_pieces) return out.numel() < kBlockNumel ? How::Small : How::Alone;
+    if (i.sum) return geometry(i.reads[0].reg).numel() < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
-      if (effects_ && divides_integers(*i.kernel)) return false;
-      return i.kernel->kernel->loop[static_cast<int>(compute_dtype(i.kernel->common))] &&
-             result_dtype(*i.kernel->kernel, i.kernel->common) == out.dtype;
+      if (effects_ && divides_integers(*i.kernel)) return How::Alone;
+      bool fits = i.kernel->kernel->loop[static_cast<int>(compute_dtype(i.kernel->common))] &&
+                  result_dtype(*i.kernel->kernel, i.kernel->common) == out.dtype;
+      return fits ? How::Group : How::Alone;
     }
-    return copies(i) && geometry(i.reads[0].reg).shape == out.shape &&
-           p_.registers[i.reads[0].reg].root != p_.registers[i.writes[0]].root;
+    bool copy = copies(i) && geometry(i.reads[0].reg).shape == out.shape &&
+                p_.registers[i.reads[0].reg].root != p_.registers[i.writes[0]].root;
+    return copy ? How::Group : How::Alone;
   }
 
   bool touches_changed(const Instruction& i) const {
@@ -129,6 +154,19 @@ class Fusion {
     return i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf || touches_changed(i);
   }
 
+  // f(instruction, whether its very elements are read)
+  template <class F>
+  void each_dependency(size_t k, F&& f) const {
+    for (const Read& r : p_.code[k].reads) {
+      if (how_[k] == How::Alone) {
+        if (made_by_[r.reg] >= 0) f(made_by_[r.reg], false);
+        continue;
+      }
+      Source s = source(r.reg);
+      if (!is_number(k, s, r.reg) && made_by_[s.reg] >= 0) f(made_by_[s.reg], s.same);
+    }
+  }
+
   // --- groups
   void place() {
     std::vector<int> level(p_.code.size()), shape_of(p_.code.size(), -1);
@@ -139,27 +177,27 @@ class Fusion {
     int last_ordered = -1;
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
-      bool fused = fusible(i);
-      if (fused) {
+      bool group = how_[k] == How::Group;
+      if (group) {
         Span s = geometry(i.writes[0]).shape;
         shape_of[k] =
             shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size()).first->second;
       }
-      each_dependency(i, fused, [&](int from, bool same) {
-        bool stays = fused && same && shape_of[from] == shape_of[k];
+      each_dependency(k, [&](int from, bool same) {
+        bool stays = group && same && shape_of[from] == shape_of[k];
         level[k] = std::max(level[k], level[from] + (stays ? 0 : 1));
       });
       if (ordered(i)) {
         if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
         last_ordered = static_cast<int>(k);
       }
-      if (!fused) {
-        unit_of_[k] = new_unit(k, false);
+      if (!group) {
+        unit_of_[k] = new_unit(k);
         continue;
       }
       auto [at, fresh] = open.emplace(std::pair{shape_of[k], level[k]}, -1);
       if (fresh || full(at->second))
-        at->second = new_unit(k, true);
+        at->second = new_unit(k);
       else
         units_[at->second].members.push_back(static_cast<int>(k));
       unit_of_[k] = at->second;
@@ -167,10 +205,11 @@ class Fusion {
     }
   }
 
-  int new_unit(size_t k, bool group) {
+  int new_unit(size_t k) {
     Unit u;
     u.members.push_back(static_cast<int>(k));
-    u.group = group;
+    u.small = how_[k] == How::Small ||
+              (how_[k] == How::Group && geometry(p_.code[k].writes[0]).numel() < kBlockNumel);
     units_.push_back(std::move(u));
     written_.push_back(0);
     return static_cast<int>(units_.size()) - 1;
@@ -188,31 +227,45 @@ class Fusion {
     for (int r : p_.outputs) {
       if (r >= 0) outside[source(r).reg] = true;
     }
-    for (const Instruction& i : p_.code) {
-      bool fused = fusible(i);
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
       for (const Read& r : i.reads) {
         Source s = source(r.reg);
-        if (!fused || !s.same || !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
+        if (how_[k] != How::Group || !s.same ||
+            !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
           outside[s.reg] = true;
       }
     }
     return outside;
   }
 
-  // f(instruction, whether its very elements are read)
-  template <class F>
-  void each_dependency(const Instruction& i, bool fused, F&& f) const {
-    for (const Read& r : i.reads) {
-      if (!fused) {
-        if (made_by_[r.reg] >= 0) f(made_by_[r.reg], false);
+  // --- order
+  // Registers that are read by another unit than the one that makes them, and instructions that
+  // nobody needs any more.
+  void find_needed() {
+    needed_.assign(p_.registers.size(), false);
+    gone_.assign(p_.code.size(), false);
+    for (int r : p_.outputs) {
+      if (r >= 0) needed_[r] = true;
+    }
+    for (size_t k = p_.code.size(); k-- > 0;) {
+      const Instruction& i = p_.code[k];
+      // Loops see through views and fills.
+      bool goes =
+          i.kind == Kind::Alias || i.kind == Kind::Constant || (i.kind == Kind::Apply && fills(i));
+      if (goes && !needed_[i.writes[0]]) {
+        gone_[k] = true;
         continue;
       }
-      Source s = source(r.reg);
-      if (!uniform(s, r.reg) && made_by_[s.reg] >= 0) f(made_by_[s.reg], s.same);
+      for (const Read& r : i.reads) {
+        Source s = how_[k] == How::Alone ? Source{r.reg} : source(r.reg);
+        if (is_number(k, s, r.reg)) continue;
+        int from = made_by_[s.reg];
+        if (from < 0 || unit_of_[from] != unit_of_[k]) needed_[s.reg] = true;
+      }
     }
   }
 
-  // --- order
   void connect() {
     std::vector<int> last(units_.size(), -1);  // the last unit each was connected to
     auto edge = [&](int from, int to) {
@@ -223,13 +276,13 @@ class Fusion {
     };
     for (size_t u = 0; u < units_.size(); ++u) {
       for (int k : units_[u].members) {
-        each_dependency(p_.code[k], units_[u].group,
-                        [&](int from, bool) { edge(unit_of_[from], static_cast<int>(u)); });
+        if (gone_[k]) continue;
+        each_dependency(k, [&](int from, bool) { edge(unit_of_[from], static_cast<int>(u)); });
       }
     }
     int last_ordered = -1;
     for (size_t k = 0; k < p_.code.size(); ++k) {
-      if (!ordered(p_.code[k])) continue;
+      if (!ordered(p_.code[k]) || gone_[k]) continue;
       if (last_ordered >= 0) {
         units_[last_ordered].after.push_back(unit_of_[k]);
         ++units_[unit_of_[k]].waits;
@@ -238,80 +291,198 @@ class Fusion {
     }
   }
 
-  // Of the units that can run, always the one that stood first.
+  // Of the units that can run, always the one that stood first; but those of a block stay together.
   void order() {
-    connect();
     auto later = [&](int a, int b) { return units_[a].members[0] > units_[b].members[0]; };
-    std::priority_queue<int, std::vector<int>, decltype(later)> ready(later);
+    std::priority_queue<int, std::vector<int>, decltype(later)> small(later), others(later);
+    auto ready = [&](int u) { (units_[u].small ? small : others).push(u); };
+    size_t units = 0;
     for (size_t u = 0; u < units_.size(); ++u) {
-      if (!units_[u].waits) ready.push(static_cast<int>(u));
+      if (gone_[units_[u].members[0]]) continue;
+      ++units;
+      if (!units_[u].waits) ready(static_cast<int>(u));
     }
-    std::vector<bool> needed = needed_outside();
-    std::vector<Instruction> code;
-    while (!ready.empty()) {
-      int u = ready.top();
-      ready.pop();
-      code.push_back(units_[u].group ? instruction(units_[u], needed)
-                                     : p_.code[units_[u].members[0]]);
+    std::vector<int> sequence;
+    while (!small.empty() || !others.empty()) {
+      auto& queue = small.empty() ? others : small;
+      int u = queue.top();
+      queue.pop();
+      sequence.push_back(u);
       for (int next : units_[u].after) {
-        if (!--units_[next].waits) ready.push(next);
+        if (!--units_[next].waits) ready(next);
       }
     }
-    if (code.size() != units_.size()) throw std::logic_error("instructions wait for one another");
+    if (sequence.size() != units) throw std::logic_error("instructions wait for one another");
+    rewrite(sequence);
+  }
+
+  void rewrite(const std::vector<int>& sequence) {
+    std::vector<int> readers = count_readers(sequence);
+    std::vector<Instruction> code;
+    for (size_t at = 0; at < sequence.size();) {
+      const Unit& u = units_[sequence[at]];
+      if (u.small) {
+        size_t end = at + 1;
+        while (end < sequence.size() && units_[sequence[end]].small) ++end;
+        code.push_back(block({sequence.begin() + at, sequence.begin() + end}, readers));
+        at = end;
+        continue;
+      }
+      const Instruction& first = p_.code[u.members[0]];
+      code.push_back(how_[u.members[0]] == How::Group ? large(u) : first);
+      ++at;
+    }
     p_.code = std::move(code);
   }
 
-  // Registers that are read by another unit than the one that makes them.
-  std::vector<bool> needed_outside() const {
-    std::vector<bool> needed(p_.registers.size());
+  // --- instructions
+  // How many units read a register, and the caller.
+  std::vector<int> count_readers(const std::vector<int>& sequence) const {
+    std::vector<int> readers(p_.registers.size());
     for (int r : p_.outputs) {
-      if (r >= 0) needed[r] = true;
+      if (r >= 0) ++readers[r];
     }
-    for (size_t k = p_.code.size(); k-- > 0;) {
-      const Instruction& i = p_.code[k];
-      bool group = units_[unit_of_[k]].group;
-      // Groups see through views and fills; where nobody else reads these they will go.
-      bool goes = i.kind == Kind::Alias || (i.kind == Kind::Apply && fills(i));
-      if (goes && !needed[i.writes[0]]) continue;
-      for (const Read& r : i.reads) {
-        Source s = group ? source(r.reg) : Source{r.reg};
-        if (group && uniform(s, r.reg)) continue;
-        int from = made_by_[s.reg];
-        if (from < 0 || unit_of_[from] != unit_of_[k]) needed[s.reg] = true;
+    for (int u : sequence) {
+      for (int k : units_[u].members) {
+        for (const Read& r : p_.code[k].reads)
+          ++readers[how_[k] == How::Alone ? r.reg : source(r.reg).reg];
       }
     }
-    return needed;
+    return readers;
   }
 
-  // --- the loops of a group
-  Instruction instruction(const Unit& u, const std::vector<bool>& needed) {
+  void set_results(Instruction& made) const {
+    for (int reg : made.writes) made.fused->results.push_back(geometry(reg));
+  }
+
+  Instruction large(const Unit& u) {
     Instruction made;
     made.kind = Kind::Fused;
     made.line = p_.code[u.members[0]].line;
+    Part part = group_part(u);
+    for (const TileLoops::Place& p : part.tiles->places) {
+      if (p.written)
+        made.writes.push_back(p.reg);
+      else
+        add_read(made, p.reg);
+    }
+    made.fused = large_loops(part.tiles, made);
+    set_results(made);
+    return made;
+  }
+
+  static void add_read(Instruction& made, int reg) {
+    for (const Read& r : made.reads) {
+      if (r.reg == reg) return;
+    }
+    made.reads.push_back({reg});
+  }
+
+  // Small units that follow one another. What nobody else reads stays in the block.
+  Instruction block(const std::vector<int>& units, std::vector<int> readers) {
+    Instruction made;
+    made.kind = Kind::Fused;
+    made.line = p_.code[units_[units[0]].members[0]].line;
+    std::vector<Part> parts;
+    std::vector<bool> inside(p_.registers.size()), read(p_.registers.size());
+    std::vector<int> written;
+    for (int u : units) {
+      for (int k : units_[u].members) {
+        for (const Read& r : p_.code[k].reads) --readers[source(r.reg).reg];
+      }
+      size_t first = parts.size();
+      add_parts(units_[u], parts);
+      for (; first < parts.size(); ++first) {
+        each_register(parts[first], [&](int reg, bool writes) {
+          if (writes && !inside[reg]) written.push_back(reg);
+          if (!writes && !inside[reg] && !read[reg]) {
+            made.reads.push_back({reg});
+            read[reg] = true;
+          }
+          if (writes) inside[reg] = true;
+        });
+      }
+    }
+    for (int reg : written) {
+      if (readers[reg] > 0) made.writes.push_back(reg);
+    }
+    made.fused = make_block(parts, made, p_.registers);
+    return made;
+  }
+
+  template <class F>
+  static void each_register(const Part& part, F&& f) {
+    if (part.sum) {
+      f(part.from, false);
+      f(part.to, true);
+      return;
+    }
+    for (bool writes : {false, true}) {
+      for (const TileLoops::Place& p : part.tiles->places) {
+        if (p.written == writes) f(p.reg, writes);
+      }
+    }
+  }
+
+  // --- parts
+  void add_parts(const Unit& u, std::vector<Part>& parts) {
+    int k = u.members[0];
+    if (how_[k] == How::Group) return parts.push_back(group_part(u));
+    const Instruction& i = p_.code[k];
+    if (i.sum) {
+      Source s = source(i.reads[0].reg);
+      Part part;
+      part.sum = i.sum;
+      part.from = s.reg;
+      part.offset = s.offset;
+      part.to = i.writes[0];
+      return parts.push_back(part);
+    }
+    const Geometry& whole = geometry(i.writes[0]);
+    if (pieces_[k]->zeros) {
+      TileBuilder tiles(whole.shape);
+      const char zero[16] = {};
+      int value = tiles.copied(tiles.element(zero, whole.dtype, whole.dtype));
+      tiles.result(value, i.writes[0], 0, byte_strides(whole));
+      parts.push_back({tiles.finish()});
+    }
+    for (const Piece& piece : pieces_[k]->pieces) {
+      int reg = i.reads[piece.read].reg;
+      TileBuilder tiles(geometry(reg).shape);
+      int value = tiles.copied(operand(tiles, reg, whole.dtype, geometry(reg).shape, {}));
+      tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
+      parts.push_back({tiles.finish()});
+    }
+  }
+
+  Part group_part(const Unit& u) {
     TileBuilder tiles(geometry(p_.code[u.members[0]].writes[0]).shape);
     std::map<int, int> value_of;  // register -> value
     for (int k : u.members) {
       const Instruction& i = p_.code[k];
       int reg = i.writes[0];
-      int value = i.kernel
-                      ? kernel_value(tiles, made, i, value_of)
-                      : operand(tiles, made, i.reads[0].reg, geometry(reg).dtype, reg, value_of);
-      if (needed[reg]) {
-        if (!i.kernel) value = tiles.copied(value);
-        tiles.result(value, static_cast<int>(made.writes.size()), geometry(reg));
-        made.writes.push_back(reg);
+      const Geometry& g = geometry(reg);
+      int value = i.kernel ? kernel_value(tiles, i, value_of)
+                           : operand(tiles, i.reads[0].reg, g.dtype, g.shape, value_of);
+      if (needed_[reg]) {
+        if (!i.kernel || !tiles.is_fresh(value)) value = tiles.copied(value);
+        tiles.result(value, reg, 0, byte_strides(g));
       }
       value_of.emplace(reg, value);
     }
-    made.fused = tiles.finish();
-    return made;
+    return {tiles.finish()};
   }
 
-  int kernel_value(TileBuilder& tiles, Instruction& made, const Instruction& i,
-                   const std::map<int, int>& value_of) {
+  static Dims byte_strides(const Geometry& g) {
+    Dims strides = g.strides;
+    for (int64_t& s : strides) s *= static_cast<int64_t>(item_size(g.dtype));
+    return strides;
+  }
+
+  int kernel_value(TileBuilder& tiles, const Instruction& i, const std::map<int, int>& value_of) {
     const KernelStep& step = *i.kernel;
     DType compute = compute_dtype(step.common);
-    bool chooses = std::string_view(step.kernel->name) == "where";
+    std::string_view name = step.kernel->name;
     std::vector<int> operands;
     for (size_t n = 0; n < step.operands.size(); ++n) {
       const KernelStep::Operand& o = step.operands[n];
@@ -320,9 +491,9 @@ class Fusion {
         continue;
       }
       int reg = i.reads[o.read].reg;
-      bool condition = chooses && n == 0 && geometry(reg).dtype == DType::Bool;
-      operands.push_back(
-          operand(tiles, made, reg, condition ? DType::Bool : compute, i.writes[0], value_of));
+      bool condition = name == "where" && n == 0 && geometry(reg).dtype == DType::Bool;
+      operands.push_back(operand(tiles, reg, condition ? DType::Bool : compute,
+                                 geometry(i.writes[0]).shape, value_of));
     }
     if (divides_integers(step)) tiles.may_fault();
     int value = tiles.loop(step.kernel->loop[static_cast<int>(compute)], operands,
@@ -330,25 +501,21 @@ class Fusion {
     return tiles.converted(value, result_dtype(*step.kernel, step.common));
   }
 
-  // The value of a register as dtype `wanted`, seen from the shape of register `out`.
-  int operand(TileBuilder& tiles, Instruction& made, int reg, DType wanted, int out,
+  // The value of a register as dtype `wanted`, seen from a shape.
+  int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape,
               const std::map<int, int>& value_of) {
     Source s = source(reg);
     if (auto found = value_of.find(s.reg); found != value_of.end())
       return tiles.converted(found->second, wanted);
     const Geometry& g = geometry(reg);
     if (const char* bytes = uniform(s, reg)) return tiles.element(bytes, g.dtype, wanted);
-    size_t read = 0;
-    while (read < made.reads.size() && made.reads[read].reg != s.reg) ++read;
-    if (read == made.reads.size()) made.reads.push_back({s.reg});
-    const Dims& shape = geometry(out).shape;
     Dims strides(shape.size(), 0);
     int lead = shape.size() - g.shape.size();
     for (int i = 0; i < g.shape.size(); ++i) {
       if (g.shape[i] != 1)
         strides[lead + i] = g.strides[i] * static_cast<int64_t>(item_size(g.dtype));
     }
-    return tiles.memory(static_cast<int>(read), s.offset, std::move(strides), g.dtype, wanted);
+    return tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, wanted);
   }
 
   Program& p_;
@@ -356,8 +523,11 @@ class Fusion {
   std::vector<int> made_by_;  // register -> instruction
   std::vector<int> alias_;    // register -> the Alias instruction that makes it
   bool effects_ = false;
+  std::vector<std::optional<Pieces>> pieces_;  // by instruction
+  std::vector<How> how_;                       // by instruction
   std::vector<Unit> units_;
   std::vector<int> unit_of_, written_;
+  std::vector<bool> needed_, gone_;
 };
 
 }  // namespace

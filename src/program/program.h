@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "../graph/node.h"
+#include "../kernels/reduce.h"
 #include "../ops/op.h"
 
 namespace adjoint {
@@ -89,7 +90,8 @@ struct Instruction {
   Value host;            // what to call
   bool changes = false;  // a host call, or an op, that changes memory of its operands
   SourceLine line;
-  std::shared_ptr<const KernelStep> kernel;  // of elementwise ops
+  std::shared_ptr<const KernelStep> kernel;     // of elementwise ops
+  std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
 

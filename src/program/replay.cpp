@@ -55,7 +55,7 @@ class Replay {
       case Kind::Change:
         return change(i);
       case Kind::Fused:
-        return run_tiles(*i.fused, i, registers_.data());
+        return i.fused->run(i, registers_.data());
       case Kind::Alias:
         return alias_of(i);
       case Kind::Constant:

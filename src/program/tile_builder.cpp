@@ -1,7 +1,5 @@
 // Deciding how tiles are computed. Read tiles.h first.
 #include "../kernels/convert.h"
-#include "../parallel/pool.h"
-#include "../tensor/gil.h"
 #include "tiles.h"
 
 namespace adjoint {
@@ -53,12 +51,12 @@ int TileBuilder::element(const char* bytes, DType from, DType wanted) {
   return at->second;
 }
 
-int TileBuilder::memory(int read, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
-  std::string key = text(read, " ", offset, " ", Span(byte_strides), " ", dtype, " ", wanted);
+int TileBuilder::memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
+  std::string key = text(reg, " ", offset, " ", Span(byte_strides), " ", dtype, " ", wanted);
   auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
   if (!fresh) return at->second;
-  FusedLoops::Place p;
-  p.index = read;
+  TileLoops::Place p;
+  p.reg = reg;
   p.offset = offset;
   p.strides = std::move(byte_strides);
   p.dtype = dtype;
@@ -88,8 +86,8 @@ int TileBuilder::converted(int value, DType to) {
     return element(bytes, m.dtype, to);
   }
   if (m.kind == Made::Memory) {
-    const FusedLoops::Place& p = made_->places[m.place];
-    if (p.dtype == p.wanted) return memory(p.index, p.offset, Dims(p.strides), p.dtype, to);
+    const TileLoops::Place& p = made_->places[m.place];
+    if (p.dtype == p.wanted) return memory(p.reg, p.offset, Dims(p.strides), p.dtype, to);
   }
   if (static_cast<size_t>(value) >= conversions_.size()) conversions_.resize(value + 1);
   for (int c : conversions_[value]) {
@@ -104,16 +102,15 @@ int TileBuilder::copied(int value) {
   return loop(copy_loop_of(values_[value].dtype), {value}, values_[value].dtype);
 }
 
-void TileBuilder::result(int value, int write, const Geometry& g) {
-  FusedLoops::Place p;
-  p.index = write;
+void TileBuilder::result(int value, int reg, int64_t offset, Dims byte_strides) {
+  TileLoops::Place p;
+  p.reg = reg;
   p.written = true;
-  p.dtype = p.wanted = g.dtype;
-  p.strides = g.strides;
-  for (int64_t& s : p.strides) s *= static_cast<int64_t>(item_size(g.dtype));
+  p.offset = offset;
+  p.dtype = p.wanted = values_[value].dtype;
+  p.strides = std::move(byte_strides);
   values_[value].place = static_cast<int>(made_->places.size());
   made_->places.push_back(std::move(p));
-  made_->results.push_back(g);
 }
 
 // --- axes
@@ -121,36 +118,36 @@ void TileBuilder::result(int value, int write, const Geometry& g) {
 // Axes of length one are dropped, the others put in the order in which they lie in the first
 // result, outermost first.
 void TileBuilder::order_axes() {
-  std::vector<FusedLoops::Place>& places = made_->places;
+  std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 1; i >= 0; --i) {
     if (shape_[i] != 1) continue;
     shape_.erase(i);
-    for (FusedLoops::Place& p : places) p.strides.erase(i);
+    for (TileLoops::Place& p : places) p.strides.erase(i);
   }
   auto out = std::find_if(places.begin(), places.end(), [](const auto& p) { return p.written; });
   for (int i = 1; i < shape_.size(); ++i) {
     for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
       std::swap(shape_[j - 1], shape_[j]);
-      for (FusedLoops::Place& p : places) std::swap(p.strides[j - 1], p.strides[j]);
+      for (TileLoops::Place& p : places) std::swap(p.strides[j - 1], p.strides[j]);
     }
   }
 }
 
 // Neighbours are merged where everything steps through them evenly.
 void TileBuilder::merge_axes() {
-  std::vector<FusedLoops::Place>& places = made_->places;
+  std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 2; i >= 0; --i) {
     bool even = true;
-    for (const FusedLoops::Place& p : places)
+    for (const TileLoops::Place& p : places)
       even &= p.strides[i] == p.strides[i + 1] * shape_[i + 1];
     if (!even) continue;
     shape_[i + 1] *= shape_[i];
     shape_.erase(i);
-    for (FusedLoops::Place& p : places) p.strides.erase(i);
+    for (TileLoops::Place& p : places) p.strides.erase(i);
   }
 }
 
-void TileBuilder::classify(FusedLoops::Place& p) const {
+void TileBuilder::classify(TileLoops::Place& p) const {
   bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
   auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
   for (int i = shape_.size() - 1; i >= 0; --i) {
@@ -159,10 +156,10 @@ void TileBuilder::classify(FusedLoops::Place& p) const {
     step *= shape_[i];
   }
   bool row = same && made_->by_rows && p.strides.back() == item;
-  p.way = flat       ? FusedLoops::Way::Flat
-          : repeated ? FusedLoops::Way::Repeated
-          : row      ? FusedLoops::Way::Row
-                     : FusedLoops::Way::Moved;
+  p.way = flat       ? TileLoops::Way::Flat
+          : repeated ? TileLoops::Way::Repeated
+          : row      ? TileLoops::Way::Row
+                     : TileLoops::Way::Moved;
 }
 
 // --- tiles
@@ -197,129 +194,100 @@ void TileBuilder::place_operand(int value) {
   Made& m = values_[value];
   if (m.ready || m.kind != Made::Memory) return;
   m.ready = true;
-  FusedLoops::Place& p = made_->places[m.place];
-  if (p.way == FusedLoops::Way::Repeated) {
+  TileLoops::Place& p = made_->places[m.place];
+  if (p.way == TileLoops::Way::Repeated) {
     p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
-  } else if (p.way == FusedLoops::Way::Moved) {
+  } else if (p.way == TileLoops::Way::Moved) {
     m.tile = take_tile();
     p.tile = static_cast<uint32_t>(m.tile);
     made_->steps.push_back({nullptr, static_cast<uint32_t>(m.place)});
   }
 }
 
-void TileBuilder::emit(int step) {
-  using Way = FusedLoops::Way;
-  const Call& c = calls_[step];
-  FusedLoops& f = *made_;
-  for (size_t k = 1; k < c.values.size(); ++k) place_operand(c.values[k]);
-  auto at = static_cast<uint32_t>(f.arguments.size());
-  auto point = [&](int value) {
-    const Made& m = values_[value];
-    bool number = m.kind == Made::Number;
-    bool in_memory =
-        m.place >= 0 && (f.places[m.place].way == Way::Flat || f.places[m.place].way == Way::Row);
-    if (in_memory) {
-      // Sorted by place at the end.
-      f.pointed.push_back(static_cast<uint32_t>(f.arguments.size()));
-      f.arguments.push_back({static_cast<uint32_t>(m.place), false});
-      return;
+TileLoops::Argument TileBuilder::argument(int value) {
+  using Way = TileLoops::Way;
+  using Argument = TileLoops::Argument;
+  Made& m = values_[value];
+  if (m.kind == Made::Number) {
+    if (m.number < 0) {
+      m.number = static_cast<int>(made_->numbers.size());
+      TileLoops::Number n{m.dtype, {}};
+      std::memcpy(n.bytes, m.bytes, sizeof(n.bytes));
+      made_->numbers.push_back(n);
     }
-    uint32_t tile = number        ? static_cast<uint32_t>(value)
-                    : m.tile >= 0 ? static_cast<uint32_t>(m.tile)
-                                  : f.places[m.place].tile;
-    f.arguments.push_back({tile, number});
-  };
-  f.arguments.push_back({});
-  for (size_t k = 1; k < c.values.size(); ++k) point(c.values[k]);
-  // The result.
+    return {Argument::Number, static_cast<uint32_t>(m.number)};
+  }
+  if (m.place >= 0) {
+    const TileLoops::Place& p = made_->places[m.place];
+    if (p.way == Way::Flat || p.way == Way::Row)
+      return {Argument::Memory, static_cast<uint32_t>(m.place)};
+    if (p.way == Way::Repeated) return {Argument::Tile, p.tile};
+  }
+  return {Argument::Tile, static_cast<uint32_t>(m.tile)};
+}
+
+void TileBuilder::emit(int step) {
+  using Way = TileLoops::Way;
+  const Call& c = calls_[step];
+  TileLoops& f = *made_;
+  for (size_t k = 1; k < c.values.size(); ++k) place_operand(c.values[k]);
+  std::vector<TileLoops::Argument> arguments(1);
+  for (size_t k = 1; k < c.values.size(); ++k) arguments.push_back(argument(c.values[k]));
   Made& out = values_[c.values[0]];
   defined_at_[c.values[0]] = step;
   bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
-  if (in_memory) {
-    f.arguments[at] = {static_cast<uint32_t>(out.place), false};
-    f.pointed.push_back(at);
-  } else {
-    out.tile = take_tile_for(c.values[0], c, step);
-    f.arguments[at] = {static_cast<uint32_t>(out.tile), false};
-  }
-  f.steps.push_back({c.loop, at});
+  if (!in_memory) out.tile = take_tile_for(c.values[0], c, step);
+  arguments[0] = argument(c.values[0]);
+  f.steps.push_back({c.loop, static_cast<uint32_t>(f.arguments.size())});
+  f.arguments.insert(f.arguments.end(), arguments.begin(), arguments.end());
   if (out.place >= 0 && !in_memory) {
     f.places[out.place].tile = static_cast<uint32_t>(out.tile);
     f.steps.push_back({nullptr, static_cast<uint32_t>(out.place)});
   }
-  auto release = [&](int value) {
+  for (int value : c.values) {
     Made& m = values_[value];
     if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
-  };
-  for (int value : c.values) release(value);
+  }
 }
 
 // A result may be written over an operand of the same geometry that is read no later than the
 // result is made.
 void TileBuilder::find_takeovers() {
-  using Way = FusedLoops::Way;
-  std::vector<int> places_of_read;
-  for (const Made& m : values_) {
-    if (m.kind != Made::Memory) continue;
-    int read = made_->places[m.place].index;
-    if (read >= static_cast<int>(places_of_read.size())) places_of_read.resize(read + 1);
-    ++places_of_read[read];
-  }
+  using Way = TileLoops::Way;
+  std::unordered_map<int, int> places_of;  // register -> how many places read it
+  for (const TileLoops::Place& p : made_->places) places_of[p.reg] += !p.written;
   for (size_t v = 0; v < values_.size(); ++v) {
     const Made& out = values_[v];
     if (out.kind != Made::Tile || out.place < 0) continue;
-    const FusedLoops::Place& to = made_->places[out.place];
+    const TileLoops::Place& to = made_->places[out.place];
     for (const Made& in : values_) {
       if (in.kind != Made::Memory || in.last_use > defined_at_[v]) continue;
-      const FusedLoops::Place& from = made_->places[in.place];
+      const TileLoops::Place& from = made_->places[in.place];
       if (to.way == Way::Flat && from.way == Way::Flat && from.dtype == to.dtype &&
-          from.offset == 0 && places_of_read[from.index] == 1)
-        made_->takeovers.push_back({to.index, from.index});
+          from.offset == 0 && places_of[from.reg] == 1)
+        made_->takeovers.push_back(
+            {static_cast<uint32_t>(out.place), static_cast<uint32_t>(in.place)});
     }
   }
 }
 
-// Numbers get tiles of their own, and loops of one tile their memory.
-void TileBuilder::lay_out() {
-  FusedLoops& f = *made_;
+void TileBuilder::sort_pointers() {
+  TileLoops& f = *made_;
+  for (uint32_t k = 0; k < f.arguments.size(); ++k) {
+    if (f.arguments[k].kind == TileLoops::Argument::Memory) f.pointed.push_back(k);
+  }
   std::stable_sort(f.pointed.begin(), f.pointed.end(), [&](uint32_t a, uint32_t b) {
-    return f.arguments[a].tile < f.arguments[b].tile;
+    return f.arguments[a].index < f.arguments[b].index;
   });
   for (uint32_t k = 0; k < f.pointed.size(); ++k) {
-    FusedLoops::Place& p = f.places[f.arguments[f.pointed[k]].tile];
+    TileLoops::Place& p = f.places[f.arguments[f.pointed[k]].index];
     if (p.first == p.last) p.first = k;
     p.last = k + 1;
   }
-  std::vector<int> number_of(values_.size(), -1);
-  int numbers = 0;
-  for (FusedLoops::Argument& a : f.arguments) {
-    if (!a.is_number) continue;
-    int& n = number_of[a.tile];
-    if (n < 0) n = numbers++;
-    a.tile = static_cast<uint32_t>(n);
-  }
-  auto aligned = [](std::unique_ptr<char[]>& memory, size_t bytes) {
-    memory.reset(new char[bytes + 64]);
-    return memory.get() + (64 - reinterpret_cast<uintptr_t>(memory.get()) % 64) % 64;
-  };
-  f.numbers = aligned(f.numbers_memory, numbers * f.tile_bytes());
-  for (size_t v = 0; v < values_.size(); ++v) {
-    if (number_of[v] < 0) continue;
-    fill_run(f.numbers + number_of[v] * f.tile_bytes(), values_[v].dtype, values_[v].bytes, f.tile);
-  }
-  if (f.numel > f.tile) return;
-  char* tiles = aligned(f.own_memory, f.tiles * f.tile_bytes());
-  std::vector<bool> to_memory(f.arguments.size());
-  for (uint32_t k : f.pointed) to_memory[k] = true;
-  for (size_t k = 0; k < f.arguments.size(); ++k) {
-    const FusedLoops::Argument& a = f.arguments[k];
-    f.own_arguments.push_back(
-        to_memory[k] ? nullptr : (a.is_number ? f.numbers : tiles) + a.tile * f.tile_bytes());
-  }
 }
 
-std::shared_ptr<FusedLoops> TileBuilder::finish() {
-  FusedLoops& f = *made_;
+std::shared_ptr<TileLoops> TileBuilder::finish() {
+  TileLoops& f = *made_;
   f.numel = 1;
   for (int64_t s : shape_) f.numel *= s;
   f.may_fault = may_fault_;
@@ -328,18 +296,15 @@ std::shared_ptr<FusedLoops> TileBuilder::finish() {
   merge_axes();
   f.shape = shape_;
   f.by_rows = f.numel > kTile && shape_.size() > 1 && shape_.back() >= kShortRow;
-  for (FusedLoops::Place& p : f.places) classify(p);
+  for (TileLoops::Place& p : f.places) classify(p);
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
   defined_at_.assign(values_.size(), -1);
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
-  find_takeovers();
+  if (f.numel >= kTile) find_takeovers();
   f.tile = std::min(kTile, f.numel);
   while (f.tile > 64 && f.tiles * f.tile_bytes() > kTilesBytes) f.tile /= 2;
-  // Pieces of about as much work as one op on 16384 elements, in whole tiles.
-  auto steps = static_cast<int64_t>(f.steps.size());
-  f.grain = std::max<int64_t>(4096, 16384 / (1 + steps / 4)) / f.tile * f.tile;
-  lay_out();
+  sort_pointers();
   return made_;
 }
 

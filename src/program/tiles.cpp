@@ -12,24 +12,134 @@
 namespace adjoint {
 namespace {
 
-using Place = FusedLoops::Place;
-using Way = FusedLoops::Way;
+using Place = TileLoops::Place;
+using Way = TileLoops::Way;
+using Argument = TileLoops::Argument;
 
 constexpr int64_t kWorthTaking = 64 << 10;  // bytes of a result for which memory is looked for
 
-// Moves `n` elements between memory, from position `start` on, and a tile.
-template <bool Gather>
-void move(const FusedLoops& f, const Place& p, char* data, int64_t start, int64_t n, char* tile) {
+char* aligned(char* p) { return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64; }
+
+// Where position `start` lies.
+char* row_at(const TileLoops& f, const Place& p, char* data, int64_t start) {
+  for (int i = f.shape.size() - 1; i >= 0; --i) {
+    data += start % f.shape[i] * p.strides[i];
+    start /= f.shape[i];
+  }
+  return data;
+}
+
+// Tiles and arguments of the thread that runs a piece.
+struct Workspace {
+  std::vector<char> memory;
+  std::vector<char*> arguments;
+
+  char* prepare(const TileLoops& f, char* numbers) {
+    size_t bytes = f.tiles * f.tile_bytes() + 64;
+    if (memory.size() < bytes) memory.resize(bytes);
+    char* tiles = aligned(memory.data());
+    if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
+    for (size_t k = 0; k < f.arguments.size(); ++k) {
+      const Argument& a = f.arguments[k];
+      if (a.kind != Argument::Memory)
+        arguments[k] = (a.kind == Argument::Tile ? tiles : numbers) + a.index * f.tile_bytes();
+    }
+    return tiles;
+  }
+};
+
+class LargeLoops final : public FusedLoops {
+ public:
+  LargeLoops(std::shared_ptr<TileLoops> tiles, const Instruction& i) : tiles_(std::move(tiles)) {
+    const TileLoops& f = *tiles_;
+    numbers_.resize(f.numbers.size() * f.tile_bytes() + 64);
+    fill_numbers(f, aligned(numbers_.data()));
+    // Pieces of about as much work as one op on 16384 elements, in whole tiles.
+    auto steps = static_cast<int64_t>(f.steps.size());
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + steps / 4)) / f.tile * f.tile;
+    for (const Place& p : f.places) {
+      int at = 0;
+      if (p.written)
+        while (i.writes[at] != p.reg) ++at;
+      else
+        while (i.reads[at].reg != p.reg) ++at;
+      index_.push_back(at);
+    }
+  }
+
+  void run(const Instruction& i, Tensor* registers) const override {
+    const TileLoops& f = *tiles_;
+    std::vector<char*> data(f.places.size());
+    for (size_t k = 0; k < f.places.size(); ++k) {
+      if (!f.places[k].written)
+        data[k] = registers[i.reads[index_[k]].reg]->data + f.places[k].offset;
+    }
+    for (size_t w = 0; w < results.size(); ++w) {
+      const Geometry& g = results[w];
+      Tensor out = taken(i, registers, static_cast<int>(w));
+      if (!out) out = empty_strided(g.shape, g.strides, g.dtype);
+      registers[i.writes[w]] = std::move(out);
+    }
+    for (size_t k = 0; k < f.places.size(); ++k) {
+      if (f.places[k].written) data[k] = registers[i.writes[index_[k]]]->data + f.places[k].offset;
+    }
+    bool fine;
+    {
+      WithoutGil release(f.numel >= kReleaseGil);
+      fine = run_all(data.data());
+    }
+    check_division(fine);
+  }
+
+ private:
+  bool run_all(char* const* data) const {
+    const TileLoops& f = *tiles_;
+    char* numbers = aligned(const_cast<char*>(numbers_.data()));
+    std::atomic<bool> fault{false};
+    auto piece = [&](int64_t begin, int64_t end) {
+      run_piece(f, numbers, data, begin, end);
+      if (f.may_fault && take_integer_fault()) fault = true;
+    };
+    if (f.numel < 2 * grain_)
+      piece(0, f.numel);
+    else
+      parallel::parallel_ranges(f.numel, grain_, piece);
+    return !fault;
+  }
+
+  // The memory of an operand that nobody reads after this, for result `write`.
+  Tensor taken(const Instruction& i, Tensor* registers, int write) const {
+    const Geometry& g = results[write];
+    if (tiles_->numel * static_cast<int64_t>(item_size(g.dtype)) < kWorthTaking) return {};
+    for (const TileLoops::Takeover& t : tiles_->takeovers) {
+      int reg = i.reads[index_[t.from]].reg;
+      bool last = std::find(i.last.begin(), i.last.end(), reg) != i.last.end();
+      if (index_[t.to] != write || !last) continue;
+      const Tensor& from = registers[reg];
+      if (from && from.unique() && g.is_of(from.get())) return std::move(registers[reg]);
+    }
+    return {};
+  }
+
+  std::shared_ptr<TileLoops> tiles_;
+  std::vector<int> index_;  // by place: of the instruction's reads or writes
+  std::vector<char> numbers_;
+  int64_t grain_ = 0;
+};
+
+}  // namespace
+
+void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t n, char* tile) {
   int nd = f.shape.size();
   auto item = static_cast<int64_t>(item_size(p.wanted));
-  auto run = [&](char* at, int64_t stride, int64_t count) {
-    if constexpr (Gather)
-      copy_run(tile, item, p.wanted, at, stride, p.dtype, count);
+  auto run = [&](int64_t stride, int64_t count) {
+    if (p.written)
+      copy_run(data, stride, p.dtype, tile, item, p.wanted, count);
     else
-      copy_run(at, stride, p.dtype, tile, item, p.wanted, count);
+      copy_run(tile, item, p.wanted, data, stride, p.dtype, count);
     tile += count * item;
   };
-  if (nd == 0) return run(data, 0, 1);
+  if (nd == 0) return run(0, 1);
   int64_t index[kMaxDims];
   for (int i = nd - 1; i >= 0; --i) {
     index[i] = start % f.shape[i];
@@ -39,7 +149,7 @@ void move(const FusedLoops& f, const Place& p, char* data, int64_t start, int64_
   int64_t row = f.shape[nd - 1], stride = p.strides[nd - 1];
   while (true) {
     int64_t count = std::min(n, row - index[nd - 1]);
-    run(data, stride, count);
+    run(stride, count);
     n -= count;
     if (n == 0) return;
     data -= index[nd - 1] * stride;
@@ -53,159 +163,46 @@ void move(const FusedLoops& f, const Place& p, char* data, int64_t start, int64_
   }
 }
 
-void run_steps(const FusedLoops& f, char* const* data, char** arguments, char* tiles, int64_t start,
-               int64_t n) {
-  for (const FusedLoops::Step& s : f.steps) {
-    if (s.loop) [[likely]] {
-      s.loop(arguments + s.at, n);
-      continue;
-    }
-    const Place& p = f.places[s.at];
-    char* tile = tiles + p.tile * f.tile_bytes();
-    if (p.written)
-      move<false>(f, p, data[s.at], start, n, tile);
-    else
-      move<true>(f, p, data[s.at], start, n, tile);
-  }
+void fill_numbers(const TileLoops& f, char* memory) {
+  for (size_t k = 0; k < f.numbers.size(); ++k)
+    fill_run(memory + k * f.tile_bytes(), f.numbers[k].dtype, f.numbers[k].bytes, f.tile);
 }
 
-void fill_repeated(const FusedLoops& f, char* const* data, char* tiles, int64_t n) {
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end) {
+  static thread_local Workspace workspace;
+  char* tiles = workspace.prepare(f, numbers);
+  char** arguments = workspace.arguments.data();
   for (size_t k = 0; k < f.places.size(); ++k) {
     const Place& p = f.places[k];
-    if (p.way != Way::Repeated) continue;
-    copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
-             data[k], 0, p.dtype, n);
+    if (p.way == Way::Repeated)
+      copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
+               data[k], 0, p.dtype, std::min(f.tile, end - begin));
   }
-}
-
-// Where position `start` of a row lies.
-char* row_at(const FusedLoops& f, const Place& p, char* data, int64_t start) {
-  for (int i = f.shape.size() - 1; i >= 0; --i) {
-    data += start % f.shape[i] * p.strides[i];
-    start /= f.shape[i];
-  }
-  return data;
-}
-
-void point(const FusedLoops& f, const Place& p, char** arguments, char* at) {
-  for (uint32_t k = p.first; k < p.last; ++k) arguments[f.pointed[k]] = at;
-}
-
-// Tiles and arguments of the thread that runs a piece.
-struct Workspace {
-  std::vector<char> memory;
-  std::vector<char*> arguments;
-
-  char* prepare(const FusedLoops& f) {
-    size_t bytes = f.tiles * f.tile_bytes() + 64;
-    if (memory.size() < bytes) memory.resize(bytes);
-    char* tiles = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
-    for (size_t k = 0; k < f.arguments.size(); ++k) {
-      const FusedLoops::Argument& a = f.arguments[k];
-      arguments[k] = (a.is_number ? f.numbers : tiles) + a.tile * f.tile_bytes();
-    }
-    return tiles;
-  }
-};
-
-void run_piece(const FusedLoops& f, char* const* data, int64_t begin, int64_t end) {
-  static thread_local Workspace workspace;
-  char* tiles = workspace.prepare(f);
-  char** arguments = workspace.arguments.data();
-  fill_repeated(f, data, tiles, std::min(f.tile, end - begin));
   int64_t row = f.by_rows ? f.shape.back() : f.numel;
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(f.tile, end - at);
     if (f.by_rows) n = std::min(n, row - at % row);
     for (size_t k = 0; k < f.places.size(); ++k) {
       const Place& p = f.places[k];
-      if (p.way == Way::Flat)
-        point(f, p, arguments, data[k] + at * static_cast<int64_t>(item_size(p.dtype)));
-      else if (p.way == Way::Row)
-        point(f, p, arguments, row_at(f, p, data[k], at));
+      if (p.first == p.last) continue;
+      char* here = p.way == Way::Flat ? data[k] + at * static_cast<int64_t>(item_size(p.dtype))
+                                      : row_at(f, p, data[k], at);
+      for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
-    run_steps(f, data, arguments, tiles, at, n);
+    for (const TileLoops::Step& s : f.steps) {
+      if (s.loop) [[likely]] {
+        s.loop(arguments + s.at, n);
+      } else {
+        const Place& p = f.places[s.at];
+        move(f, p, data[s.at], at, n, tiles + p.tile * f.tile_bytes());
+      }
+    }
     at += n;
   }
 }
 
-// All of it is one tile: its memory and pointers are those of the instruction. The GIL is held.
-bool run_one(const FusedLoops& f, char* const* data) {
-  auto** arguments = const_cast<char**>(f.own_arguments.data());
-  char* memory = f.own_memory.get();
-  char* tiles = memory + (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64;
-  for (size_t k = 0; k < f.places.size(); ++k) {
-    const Place& p = f.places[k];
-    point(f, p, arguments, data[k]);
-    if (p.way == Way::Repeated) {
-      copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
-               data[k], 0, p.dtype, f.numel);
-    }
-  }
-  run_steps(f, data, arguments, tiles, 0, f.numel);
-  return !f.may_fault || !take_integer_fault();
-}
-
-bool run_all(const FusedLoops& f, char* const* data) {
-  if (f.numel <= f.tile) return run_one(f, data);
-  if (f.numel < 2 * f.grain) {
-    run_piece(f, data, 0, f.numel);
-    return !f.may_fault || !take_integer_fault();
-  }
-  std::atomic<bool> fault{false};
-  parallel::parallel_ranges(f.numel, f.grain, [&](int64_t begin, int64_t end) {
-    run_piece(f, data, begin, end);
-    if (f.may_fault && take_integer_fault()) fault = true;
-  });
-  return !fault;
-}
-
-bool contains(const std::vector<int>& list, int x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
-// The memory of an operand that nobody reads after this, for result `write`.
-Tensor taken(const FusedLoops& f, const Instruction& i, Tensor* registers, int write) {
-  const Geometry& g = f.results[write];
-  if (f.numel * static_cast<int64_t>(item_size(g.dtype)) < kWorthTaking) return {};
-  for (const FusedLoops::Takeover& t : f.takeovers) {
-    int reg = i.reads[t.read].reg;
-    if (t.write != write || !contains(i.last, reg)) continue;
-    const Tensor& from = registers[reg];
-    if (from && from.unique() && g.is_of(from.get())) return std::move(registers[reg]);
-  }
-  return {};
-}
-
-}  // namespace
-
-void run_tiles(const FusedLoops& f, const Instruction& i, Tensor* registers) {
-  constexpr size_t kUsual = 32;
-  char* usual[kUsual];
-  std::vector<char*> many(f.places.size() > kUsual ? f.places.size() : 0);
-  char** data = many.empty() ? usual : many.data();
-  for (size_t k = 0; k < f.places.size(); ++k) {
-    const Place& p = f.places[k];
-    if (!p.written) data[k] = registers[i.reads[p.index].reg]->data + p.offset;
-  }
-  for (size_t w = 0; w < f.results.size(); ++w) {
-    const Geometry& g = f.results[w];
-    Tensor out = taken(f, i, registers, static_cast<int>(w));
-    if (!out) out = empty_strided(g.shape, g.strides, g.dtype);
-    registers[i.writes[w]] = std::move(out);
-  }
-  if (f.numel == 0) return;
-  for (size_t k = 0; k < f.places.size(); ++k) {
-    const Place& p = f.places[k];
-    if (p.written) data[k] = registers[i.writes[p.index]]->data;
-  }
-  bool fine;
-  {
-    WithoutGil release(f.numel >= kReleaseGil);
-    fine = run_all(f, data);
-  }
-  check_division(fine);
+std::shared_ptr<FusedLoops> large_loops(std::shared_ptr<TileLoops> tiles, const Instruction& i) {
+  return std::make_shared<LargeLoops>(std::move(tiles), i);
 }
 
 }  // namespace adjoint

@@ -1,11 +1,11 @@
-// Loops over tiles: the elementwise ops of a fused instruction, each a kernel, run one after
-// another on a few hundred elements at a time. What lies between two of them stays in the
-// first-level cache and never reaches memory.
+// Loops over tiles: elementwise ops of one shape, each a kernel, run one after another on a few
+// hundred elements at a time. What lies between two of them stays in the first-level cache and
+// never reaches memory.
 //
 // Everything that can be known before a run is decided once, by TileBuilder: which axes are merged,
 // what is read where it lies and what has to be gathered, which tile buffer holds which value. A
-// run fetches pointers and calls loops. Read next: tiles.cpp, then fuse.cpp, which says what is
-// computed.
+// run fetches pointers and calls loops. Read next: tiles.cpp; block.h for small tensors; fuse.cpp,
+// which says what is computed.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace adjoint {
 
-struct FusedLoops {
+struct TileLoops {
   // How a loop gets at memory.
   enum class Way : uint8_t {
     Flat,      // where it lies, in the order of the tiles
@@ -24,7 +24,7 @@ struct FusedLoops {
     Moved,     // gathered into a tile, or scattered from one
   };
   struct Place {
-    int index = 0;  // into the instruction's reads, or its writes
+    int reg = 0;
     bool written = false;
     Way way = Way::Flat;
     DType dtype = DType::Float32, wanted = DType::Float32;  // in memory, in the tile
@@ -37,20 +37,22 @@ struct FusedLoops {
     Loop loop;  // null: place `at` is moved
     uint32_t at;
   };
-  // A pointer of `arguments`, before there is memory: a tile, or a number's.
   struct Argument {
-    uint32_t tile;
-    bool is_number;
+    enum : uint8_t { Tile, Number, Memory } kind;
+    uint32_t index;  // of the tile, the number, the place
   };
-  // Write `write` may take the memory of read `read`, if nobody reads that any more.
+  struct Number {
+    DType dtype;
+    char bytes[16];
+  };
+  // A result that may take the memory of an operand, if nobody reads that any more: places.
   struct Takeover {
-    int write, read;
+    uint32_t to, from;
   };
 
   Dims shape;  // of the tiles' order: merged axes
   int64_t numel = 0;
   int64_t tile = 0;      // elements in one
-  int64_t grain = 0;     // elements in a parallel piece
   bool by_rows = false;  // no tile goes beyond a row
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
@@ -59,15 +61,11 @@ struct FusedLoops {
   std::vector<Step> steps;
   std::vector<Argument> arguments;  // of the loops, one after another
   std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
+  std::vector<Number> numbers;
   std::vector<Takeover> takeovers;
-  std::vector<Geometry> results;
-  std::unique_ptr<char[]> numbers_memory;  // a tile of each number
-  char* numbers = nullptr;
-  // Of loops that have one tile, which run while the GIL is held.
-  std::unique_ptr<char[]> own_memory;
-  std::vector<char*> own_arguments;
 
   size_t tile_bytes() const { return (static_cast<size_t>(tile) * item + 63) / 64 * 64; }
+  bool is_one_tile() const { return numel <= tile; }
 };
 
 class TileBuilder {
@@ -77,17 +75,23 @@ class TileBuilder {
   // Values, by number. Numbers are converted as operands of ops are.
   int number(const Value& v, DType wanted);
   int element(const char* bytes, DType from, DType wanted);
-  // Memory of a read, as seen from the shape.
-  int memory(int read, int64_t offset, Dims byte_strides, DType dtype, DType wanted);
+  // Memory of a register, as seen from the shape.
+  int memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted);
   int loop(Loop l, const std::vector<int>& operands, DType result);
   int converted(int value, DType to);
   int copied(int value);
+  bool is_number(int value) const { return values_[value].kind == Made::Number; }
+  // Made by a loop, and not written yet.
+  bool is_fresh(int value) const {
+    return values_[value].kind == Made::Tile && values_[value].place < 0;
+  }
+  const char* bytes(int value) const { return values_[value].bytes; }
   DType dtype(int value) const { return values_[value].dtype; }
-  // The value is result `write` of the instruction.
-  void result(int value, int write, const Geometry& g);
+  // The value, which a loop made, is written to memory of a register.
+  void result(int value, int reg, int64_t offset, Dims byte_strides);
   void may_fault() { may_fault_ = true; }
 
-  std::shared_ptr<FusedLoops> finish();
+  std::shared_ptr<TileLoops> finish();
 
  private:
   struct Made {
@@ -95,6 +99,7 @@ class TileBuilder {
     enum { Number, Memory, Tile } kind;
     int place = -1;       // memory it is read from or written to
     char bytes[16] = {};  // of a number
+    int number = -1;
     int last_use = -1;
     int tile = -1;
     bool ready = false;
@@ -106,14 +111,15 @@ class TileBuilder {
 
   void order_axes();
   void merge_axes();
-  void classify(FusedLoops::Place& p) const;
+  void classify(TileLoops::Place& p) const;
   void count_uses();
   int take_tile();
   int take_tile_for(int value, const Call& c, int step);
   void place_operand(int value);
+  TileLoops::Argument argument(int value);
   void emit(int step);
   void find_takeovers();
-  void lay_out();
+  void sort_pointers();
 
   Dims shape_;
   std::vector<Made> values_;
@@ -123,10 +129,27 @@ class TileBuilder {
   std::vector<int> free_tiles_;
   std::vector<int> defined_at_;  // the step that makes a value
   bool may_fault_ = false;
-  std::shared_ptr<FusedLoops> made_ = std::make_shared<FusedLoops>();
+  std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
 };
 
-// Computes the results of an instruction into its registers.
-void run_tiles(const FusedLoops& f, const Instruction& i, Tensor* registers);
+// Moves `n` elements, from position `start` on, between memory and a tile: gathers what is read,
+// scatters what is written.
+void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t start, int64_t n,
+          char* tile);
+// Tiles of each number, one after another.
+void fill_numbers(const TileLoops& f, char* memory);
+// Positions [begin, end), which are whole tiles unless the last one is not; `data` by place.
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end);
+
+// What a fused instruction does.
+struct FusedLoops {
+  std::vector<Geometry> results;  // of its writes
+  virtual ~FusedLoops() = default;
+  virtual void run(const Instruction& i, Tensor* registers) const = 0;
+};
+
+// Large tensors: on all threads, without the GIL. Places refer to registers that are among the
+// reads and writes of the instruction; `results` are in the order of the writes.
+std::shared_ptr<FusedLoops> large_loops(std::shared_ptr<TileLoops> tiles, const Instruction& i);
 
 }  // namespace adjoint
