@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from ._compile import Compiled, CompileError, CompileWarning, compile
 from ._controls import disable, is_compiling, is_dynamo_compiling, is_exporting, reset
+from ._recorded import Recorded
 
 __all__ = [
     "CompileError",
     "CompileWarning",
     "Compiled",
+    "Recorded",
     "compile",
     "disable",
     "is_compiling",

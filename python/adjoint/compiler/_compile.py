@@ -9,6 +9,8 @@ first that fits. Read next: _recorded.py.
 from __future__ import annotations
 
 import functools
+import os.path
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,25 +26,44 @@ from ._watch import Watch
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
 _TENSOR_ONLY = {Tensor}
-# So many recordings of one kind of call; afterwards it runs eagerly.
+# So many recordings of one kind of call, and for so many numbers; afterwards it runs eagerly.
 LIMIT = 16
+_PACKAGE = os.path.dirname(_tree.__file__)
+_NUMBERS = (bool, int, float, complex, str, bytes)
 
 
 class CompileWarning(UserWarning):
-    """A compiled function runs eagerly, for the reason that is given."""
+    """A compiled function runs eagerly, for the reason that is given.
+
+    Told once for each kind of call. ``fullgraph=True`` makes an error of it.
+    """
 
 
 class CompileError(RuntimeError):
-    """The same for ``fullgraph=True``."""
+    """A function that was compiled with ``fullgraph=True`` would run eagerly.
+
+    The message gives the reason, the line, and what to do about it.
+    """
 
 
 class Compiled:
-    """A function that is recorded once and replayed.
+    """What `compile` makes of a function: called like it, and giving the same.
 
     Attributes
     ----------
-    programs
-        The recordings there are.
+    function : callable
+        The function itself.
+    programs : list
+        The recordings there are; ``print`` shows what one computes.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> square = ad.compile(lambda x: x * x)
+    >>> square(ad.tensor([1.0, 2.0])), square(ad.tensor([3.0]))
+    (tensor([1., 4.]), tensor([9.]))
+    >>> len(square.programs)
+    2
     """
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
@@ -50,7 +71,8 @@ class Compiled:
         self.function = function
         self.fullgraph = fullgraph
         self._kinds: dict[Any, list[Recorded]] = {}
-        self._eager: dict[Any, Refused] = {}
+        self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
+        self._numbers: dict[Any, dict[Any, None]] = {}  # kinds that differ in numbers alone
         self._recording = threading.Lock()
         compiled.add(self)
 
@@ -73,6 +95,8 @@ class Compiled:
                 if one.fits(tensors):
                     return one(tensors)
         if kind in self._eager:
+            if self.fullgraph:
+                raise CompileError(self._eager[kind])
             return self.function(*args, **kwargs)
         return self._record(kind, (args, kwargs), tensors)
 
@@ -84,6 +108,8 @@ class Compiled:
     ) -> Any:
         """Run the function, and take down what it does."""
         function = self.function
+        if not self._may_record(kind, tensors):
+            return function(*arguments[0], **arguments[1])
         leaves, spec = _tree.flatten(arguments)
 
         def rebuild(others: Sequence[Tensor]) -> Any:
@@ -97,10 +123,6 @@ class Compiled:
         stand_in = _core.empty(0)
         shown = [stand_in if isinstance(x, Tensor) else x for x in leaves]
         there = self._kinds.setdefault(kind, [])
-        if len(there) >= LIMIT:
-            why = there[-1].misfit(tensors)
-            self._refuse(kind, Refused(f"it was recorded {LIMIT} times, the last time: {why}", ""))
-            return function(*arguments[0], **arguments[1])
         if not self._recording.acquire(blocking=False):  # recursion, or another thread
             return function(*arguments[0], **arguments[1])
         try:
@@ -122,15 +144,41 @@ class Compiled:
         finally:
             self._recording.release()
 
+    def _may_record(self, kind: Any, tensors: list[Tensor]) -> bool:
+        """Whether there are not yet too many recordings of this kind, or with other numbers."""
+        there = self._kinds.get(kind, [])
+        if len(there) >= LIMIT:
+            why = there[-1].misfit(tensors)
+            self._refuse(kind, Refused(f"it was recorded {LIMIT} times, the last time: {why}", ""))
+            return False
+        relatives = _without_numbers(kind)
+        if relatives is None:
+            return True
+        kinds = self._numbers.setdefault(relatives, {})
+        if kind in kinds or len(kinds) < LIMIT:
+            kinds[kind] = None
+            return True
+        if relatives not in self._eager:
+            last = next(reversed(kinds))
+            if any(self._kinds.get(one) for one in kinds):
+                self._refuse(relatives, Refused(_changing_numbers(kind, last), ""))
+            else:  # for another reason, which has been told
+                self._eager[relatives] = self._eager.get(last, "")
+        if self.fullgraph:
+            raise CompileError(self._eager[relatives])
+        return False
+
     def _refuse(self, kind: Any, refused: Refused) -> None:
-        self._eager[kind] = refused
         name = getattr(self.function, "__qualname__", repr(self.function))
         message = f"{name} runs eagerly: {refused.reason}"
         if refused.where:
             message += f"\n  at  {refused.where}"
+        told = message in self._eager.values()
+        self._eager[kind] = message
         if self.fullgraph:
             raise CompileError(message)
-        warnings.warn(message, CompileWarning, stacklevel=4)
+        if not told:
+            warnings.warn(message, CompileWarning, stacklevel=_level_of_user())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: the object is one of the arguments."""
@@ -140,15 +188,20 @@ class Compiled:
         """Show the function."""
         return f"<compiled {self.function!r}>"
 
+    def __reduce__(self) -> Any:
+        """Copies and pickles hold the function; programs are recorded anew."""
+        return Compiled, (self.function, self.fullgraph)
+
     @property
     def programs(self) -> list[Recorded]:
         """The recordings there are."""
         return [one for kind in self._kinds.values() for one in kind]
 
     def forget(self) -> None:
-        """Forget all programs."""
+        """Forget all programs: the next call is recorded."""
         self._kinds.clear()
         self._eager.clear()
+        self._numbers.clear()
 
 
 def _key(leaf: Any) -> Any:
@@ -161,6 +214,40 @@ def _key(leaf: Any) -> Any:
     if kind is complex:
         return kind, leaf.real.hex(), leaf.imag.hex()
     return kind, _Same(leaf)
+
+
+def _level_of_user() -> int:
+    """How far up the first frame is that is not of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _without_numbers(kind: Any) -> Any:
+    """What calls have in common that differ in numbers alone; None if a kind has no numbers."""
+    if len(kind) < 3 or not any(key and key[0] in _NUMBERS for key in kind[2]):
+        return None
+    spec, mode, keys = kind
+    return spec, mode, tuple(key[0] if key and key[0] in _NUMBERS else key for key in keys), "any"
+
+
+def _changing_numbers(kind: Any, last: Any) -> str:
+    was, now = next((a, b) for a, b in zip(last[2], kind[2], strict=True) if a != b)
+    return (
+        f"it was recorded for {LIMIT} values of its arguments that are no tensors, the last time "
+        f"with {_shown(was)}, and is now called with {_shown(now)}; fix: pass a number that "
+        "changes as a tensor"
+    )
+
+
+def _shown(key: Any) -> str:
+    kind, *value = key
+    if kind is float:
+        return repr(float.fromhex(value[0]))
+    if kind is complex:
+        return repr(complex(*map(float.fromhex, value)))
+    return repr(value[0])
 
 
 class _Same:
@@ -188,23 +275,67 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Record a function once, and run it natively from then on.
+    """Record what a function computes, and run that natively from then on.
+
+    The first call with arguments of some kind (structure, shapes, dtypes, strides, Python values)
+    runs the function and takes down its operations; later ones run the recorded program, without
+    Python, and give the same to the last bit. So do gradients. What cannot be recorded is
+    reported, once and with the line, and such calls run the function itself.
 
     Parameters
     ----------
-    model
-        A function, a method or a module; left away, a decorator is returned.
-    fullgraph
+    model : callable, optional
+        A function, a method, a module or another callable. Left away, a decorator is returned.
+    fullgraph : bool
         Raise `CompileError` where the function would run eagerly.
     dynamic, backend, mode, options
-        There for PyTorch's signature. Another shape is another recording; there is one backend.
-    disable
+        There for PyTorch's signature, and without effect: another shape is another recording, and
+        there is one backend.
+    disable : bool
         Return the function as it is.
 
     Returns
     -------
     callable
-        The same function: the same results to the last bit, gradients included.
+        A `Compiled` for functions, a module for modules.
+
+    Warns
+    -----
+    CompileWarning
+        Calls of this kind run eagerly, and why.
+
+    See Also
+    --------
+    adjoint.compiler.disable : keep a function out of programs.
+    adjoint.compiler.is_compiling : whether the calling code is being recorded.
+    adjoint.compiler.reset : forget all programs.
+
+    Notes
+    -----
+    What may be recorded, what makes a new recording, and what happens to second derivatives stands
+    in docs/compile.md.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> @ad.compile
+    ... def swing(x, v, k):
+    ...     for _ in range(100):
+    ...         v = v - 0.01 * k * x
+    ...         x = x + 0.01 * v
+    ...     return x
+    >>> k = ad.tensor(4.0, requires_grad=True)
+    >>> for start in (1.0, 2.0):
+    ...     end = swing(ad.tensor(start), ad.tensor(0.0), k)
+    ...     (slope,) = ad.autograd.grad(end, k)
+    ...     print(f"{end.item():.4f} {slope.item():.4f}")
+    -0.4253 -0.2274
+    -0.8505 -0.4549
+
+    The second call ran the program that the first one left:
+
+    >>> len(swing.programs)
+    1
     """
     if model is None:
         return lambda f: compile(f, fullgraph=fullgraph, disable=disable)

@@ -21,6 +21,23 @@ def is_compiling() -> bool:
 
     A recorded function runs once for each kind of arguments; what stands under
     ``if not is_compiling():`` is left out of the program.
+
+    Returns
+    -------
+    bool
+        True during the call that is recorded. A replay runs no Python that could ask.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> @ad.compile
+    ... def f(x):
+    ...     if not ad.compiler.is_compiling():
+    ...         print("called with", x)
+    ...     return 2 * x
+    >>> f(ad.tensor(1.0)), f.function(ad.tensor(1.0))
+    called with tensor(1.)
+    (tensor(2.), tensor(2.))
     """
     return _core._is_recording()
 
@@ -36,14 +53,32 @@ def is_exporting() -> bool:
 def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Keep a function out of programs: one that calls it runs eagerly, and says so.
 
+    PyTorch would run the rest of the caller compiled. Here a program is all of a call or nothing,
+    so the whole call is eager; compile the parts around it instead.
+
     Parameters
     ----------
-    fn
+    fn : callable, optional
         The function; left away, a decorator is returned.
-    recursive
+    recursive : bool
         There for PyTorch's signature: what the function calls is left out as well.
-    reason
+    reason : str, optional
         What the report gives as the reason.
+
+    Returns
+    -------
+    callable
+        The function.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> @ad.compiler.disable(reason="it is to be looked at in a debugger")
+    ... def inspect(x):
+    ...     return x
+    >>> ad.compile(lambda x: inspect(2 * x), fullgraph=True)(ad.ones(1))
+    Traceback (most recent call last):
+    adjoint.compiler...CompileError: <lambda> runs eagerly: it is to be looked at in a debugger...
     """
     if fn is None:
         return lambda f: disable(f, recursive, reason=reason)
@@ -58,6 +93,16 @@ def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None =
 
 
 def reset() -> None:
-    """Forget all programs: every compiled function is recorded anew."""
+    """Forget all programs: every compiled function is recorded anew.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> f = ad.compile(lambda x: 2 * x)
+    >>> _ = f(ad.ones(1))
+    >>> ad.compiler.reset()
+    >>> f.programs
+    []
+    """
     for one in list(compiled):
         one.forget()

@@ -7,6 +7,7 @@ from typing import Any
 from adjoint import nn
 
 from ._compile import Compiled
+from ._recorded import Recorded
 
 __all__ = ["OptimizedModule"]
 
@@ -22,6 +23,12 @@ class OptimizedModule(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module, by a program where there is one."""
         return self._compiled(*args, **kwargs)
+
+    @property
+    def programs(self) -> list[Recorded]:
+        """The recordings there are."""
+        found: list[Recorded] = self._compiled.programs
+        return found
 
     def train(self, mode: bool = True) -> OptimizedModule:
         """Set the mode of the module."""

@@ -19,6 +19,7 @@ from adjoint.autograd import enable_grad
 from adjoint.autograd import grad as gradients
 
 from ._guards import Guards
+from ._listing import listing
 
 __all__ = ["Recorded", "Refused", "record"]
 
@@ -34,7 +35,27 @@ class Refused(Exception):
 
 
 class Recorded:
-    """What a kind of call became."""
+    """What a kind of call became.
+
+    Attributes
+    ----------
+    program
+        What the forward part computes; ``program.code()`` has a tuple for each instruction.
+    backward
+        The same of the backward part; None if there is none.
+    guards
+        What was read of the program around; ``guards.describe()`` names it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> f = ad.compile(lambda a, b: (a @ b).sum())
+    >>> _ = f(ad.ones(2, 2), ad.ones(2, 2))
+    >>> print(f.programs[0])
+    forward: 2 instructions
+      %2 = matmul(%0, %1)   ...
+      %3 = sum.all(%2)      ...
+    """
 
     def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any], guards: Guards) -> None:
         self.rebuild = rebuild  # calls the function eagerly, with other tensors
@@ -49,6 +70,10 @@ class Recorded:
         self.reached: list[Tensor] = []
         self.backward: Any = None  # a program: a gradient for each argument and tensor reached
         self.no_backward = ""
+
+    def __str__(self) -> str:
+        """What it computes, an instruction per line; long programs are cut short."""
+        return listing(self.program, self.backward)
 
     def fits(self, tensors: list[Tensor]) -> bool:
         """Whether the program gives what the function would."""

@@ -1,0 +1,129 @@
+"""Calls of compiled functions: how often they are recorded, copies of them, programs as text.
+
+Read next: test_compile.py, what programs compute.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.compiler import CompileError, CompileWarning
+from adjoint.compiler._compile import LIMIT
+
+
+def scaled(x: Any, factor: Any) -> Any:
+    return x * factor
+
+
+def reads(x: Any, factor: Any) -> Any:
+    return x * x.sum().item() * factor
+
+
+def test_numbers_that_keep_changing_end_in_eager_execution() -> None:
+    f = ad.compile(scaled)
+    x = ad.ones(2)
+    for k in range(LIMIT):
+        f(x, 0.5 * k)
+    reason = r"with 7\.5, and is now called with 8\.0; fix: .*tensor"
+    with pytest.warns(CompileWarning, match=reason):
+        assert ad.equal(f(x, 8.0), 8 * x)
+    assert ad.equal(f(x, 9.0), 9 * x)  # told once
+    assert ad.equal(f(ad.ones(3), 0.5), ad.full((3,), 0.5))  # known numbers are recorded still
+    assert len(f.programs) == LIMIT + 1
+    f(x, 3)  # an int is something else
+    assert len(f.programs) == LIMIT + 2
+
+
+def test_as_tensors_changing_numbers_are_one_recording() -> None:
+    f = ad.compile(scaled, fullgraph=True)
+    for k in range(2 * LIMIT):
+        assert ad.equal(f(ad.ones(2), ad.tensor(0.5 * k)), ad.full((2,), 0.5 * k))
+    assert len(f.programs) == 1
+
+
+def test_a_reason_is_told_once_whatever_the_numbers() -> None:
+    f = ad.compile(reads)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(LIMIT + 3):
+            f(ad.ones(2), k)
+    assert [str(one.message).split(";")[0] for one in caught] == [
+        "reads runs eagerly: item() reads a value"
+    ]
+    assert caught[0].filename == __file__
+
+
+def test_a_warning_about_a_module_stands_at_the_users_line() -> None:
+    class Reads(ad.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return reads(x, 1)
+
+    with pytest.warns(CompileWarning) as caught:
+        ad.compile(Reads())(ad.ones(2))
+    assert caught[0].filename == __file__
+
+
+def test_fullgraph_raises_each_time() -> None:
+    f = ad.compile(reads, fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(CompileError, match="item"):
+            f(ad.ones(2), 1)
+    g = ad.compile(scaled, fullgraph=True)
+    for k in range(LIMIT):
+        g(ad.ones(2), k)
+    for _ in range(2):
+        with pytest.raises(CompileError, match="values of its arguments"):
+            g(ad.ones(2), LIMIT)
+
+
+def test_copies_record_anew() -> None:
+    f = ad.compile(scaled)
+    x = ad.ones(2)
+    f(x, 2)
+    again = pickle.loads(pickle.dumps(f))
+    assert not again.programs
+    assert ad.equal(again(x, 2), f(x, 2))
+    net = ad.compile(ad.nn.Linear(2, 2))
+    net(x)
+    other = copy.deepcopy(net)
+    with ad.no_grad():
+        other.weight.zero_()
+        other.bias.zero_()
+    assert ad.equal(other(x), ad.zeros(2))
+    assert not ad.equal(net(x), ad.zeros(2))
+    assert len(net.programs) == len(other.programs) == 1
+
+
+def test_programs_as_text() -> None:
+    def f(a: Any, b: Any) -> Any:
+        for _ in range(40):
+            a = a @ b
+        return a.add_(1)
+
+    g = ad.compile(f)
+    with ad.no_grad():
+        g(ad.ones(2, 2), ad.ones(2, 2))
+    text = str(g.programs[0])
+    lines = text.splitlines()
+    assert lines[0] == "forward: 41 instructions"
+    assert lines[1].split("   ")[0] == "  %2 = matmul(%0, %1)"
+    assert "test_compile_calls.py" in lines[1]
+    assert "  ... 17 more" in lines
+    assert "backward" not in text
+    h = ad.compile(lambda x: (x @ x).sum())
+    h(ad.ones(2, 2, requires_grad=True))
+    assert "\nbackward: " in str(h.programs[0])
+
+
+def test_many_registers_are_cut_short() -> None:
+    from adjoint.compiler._listing import _registers
+
+    assert _registers([]) == ""
+    assert _registers([0, 1]) == "%0, %1"
+    assert _registers(list(range(10))) == "%0, %1, %2, ... 6 more ..., %9"
