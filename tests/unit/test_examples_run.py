@@ -44,6 +44,7 @@ def test_there_are_examples() -> None:
 
 # The last line that each prints.
 ENDS = {
+    "compile_loop.py": "the same gradient: True",
     "composites/callable_class.py": "mean 1.000, width 0.700, still a bump",
     "composites/dict_of_dicts.py": "learnt: True",
     "composites/function_of_composites.py": "derivative is right: True",
