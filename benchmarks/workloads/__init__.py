@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
+    compiled,
     composites,
     elementwise,
     functions,
@@ -33,6 +34,7 @@ SUBJECTS = (
     layers,
     mlp,
     transforms,
+    compiled,
 )
 WORKLOADS: tuple[Workload, ...] = tuple(w for subject in SUBJECTS for w in subject.WORKLOADS)
 

@@ -65,6 +65,7 @@ class Recorded:
         self.values: list[Any] = []  # the leaves of the result; None where a tensor stands
         self.from_outputs: list[tuple[int, int]] = []  # (leaf, output of the program)
         self.from_inputs: list[tuple[int, int]] = []  # (leaf, argument, or tensor reached)
+        self.single = False  # the result is one tensor, which the program computes
         self.count = 0  # outputs that are results; the others are for the backward part
         self.differentiable: list[int] = []  # which of them have a gradient
         self.reached: list[Tensor] = []
@@ -92,6 +93,8 @@ class Recorded:
             )
         else:
             found = self.program.run(tensors)
+        if self.single:
+            return found[0]
         leaves = list(self.values)
         for place, k in self.from_outputs:
             leaves[place] = found[k]
@@ -180,6 +183,7 @@ def record(
             saved = _record_backward(recording, made, results, tensors)
     made.program = recording.program(0, end, tensors, [*results, *saved])
     made.count = len(results)
+    made.single = made.spec.is_leaf() and made.from_outputs == [(0, 0)]
     return made
 
 

@@ -1,0 +1,130 @@
+"""The same work once more by `adjoint.compile`, beside PyTorch, its compiler, and `jax.jit`.
+
+What is compiled is the very function that other lines time eagerly: forward, backward, gradients,
+and the optimizer's step where there is one. JAX gets loops as `lax.scan`, its best form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.harness import Mark, Setup, Workload
+from benchmarks.workloads import elementwise, mass_spring, mlp, products, recurrence
+from benchmarks.workloads.data import normal
+
+Work = Callable[[], Any]
+
+
+def by_program(setup: Setup) -> Setup:
+    """Compile the work; eager results are the reference of the comparison all the same."""
+    return lambda lib: lib.compile(setup(lib), fullgraph=True)
+
+
+def array(jax: Any, *shape: int, seed: int = 0) -> Any:
+    import torch
+
+    return jax.numpy.asarray(normal(torch, *shape, seed=seed).numpy())
+
+
+def jitted(jax: Any, function: Callable[..., Any], *args: Any) -> Work:
+    fast = jax.jit(function)
+    return lambda: jax.block_until_ready(fast(*args))
+
+
+def elementwise_jax(n: int) -> Setup:
+    def prepare(jax: Any) -> Work:
+        np = jax.numpy
+
+        def f(x: Any) -> Any:
+            return (np.sin(x) * np.exp(-x * x) + x**2).sum()
+
+        return jitted(jax, jax.value_and_grad(f), array(jax, n))
+
+    return prepare
+
+
+def elementwise_inductor(n: int) -> Setup:
+    def prepare(torch: Any) -> Work:
+        x = normal(torch, n, grad=True)
+
+        @torch.compile
+        def f(x: Any) -> Any:
+            return (torch.sin(x) * torch.exp(-x * x) + x**2).sum()
+
+        def work() -> Any:
+            x.grad = None
+            y = f(x)
+            y.backward()
+            return y, x.grad
+
+        return work
+
+    return prepare
+
+
+def recurrence_jax(jax: Any) -> Work:
+    def f(a: Any, b: Any) -> Any:
+        return jax.lax.scan(lambda a, _: (jax.numpy.sin(a) * b + 0.1, None), a, None, 1000)[0]
+
+    one, two = jax.numpy.float32(0.3), jax.numpy.float32(1.2)
+    both = jax.value_and_grad(f, (0, 1))
+
+    def flat(a: Any, b: Any) -> Any:
+        value, grads = both(a, b)
+        return value, *grads
+
+    return jitted(jax, flat, one, two)
+
+
+def mass_spring_jax(jax: Any) -> Work:
+    np, dt = jax.numpy, 0.01
+
+    def f(stiffness: Any, start: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            position, velocity = state
+            pull = stiffness * (position[1:] - position[:-1])
+            force = np.concatenate([pull, -pull[-1:]]) - np.concatenate([pull[:1], pull])
+            velocity = velocity + dt * force
+            return (position + dt * velocity, velocity), None
+
+        zero = np.zeros(mass_spring.PARTICLES, np.float32)
+        (position, _), _ = jax.lax.scan(step, (start, zero), None, mass_spring.STEPS)
+        return (position * position).sum()
+
+    start = array(jax, mass_spring.PARTICLES)
+    return jitted(jax, jax.grad(f, (0, 1)), np.float32(2.0), start)
+
+
+def beside(name: str, setup: Setup, mark: Mark, jax: Setup | None = None) -> list[Workload]:
+    """One line beside PyTorch eager, one beside JAX."""
+    work = by_program(setup)
+    lines = [Workload(f"compiled: {name}", work, mark, peer_setup=setup)]
+    if jax is not None:
+        lines.append(Workload(f"compiled: {name}, beside JAX", work, peer="jax", peer_setup=jax))
+    return lines
+
+
+def elementwise_lines(n: int, speedup: float) -> list[Workload]:
+    name = f"sin·exp expression, gradient, n={n:.0e}".replace("e+0", "e")
+    setup = elementwise.setup(n)
+    lines = beside(name, setup, Mark(speedup=speedup), elementwise_jax(n))
+    inductor = elementwise_inductor(n)
+    return [
+        *lines,
+        Workload(f"compiled: {name}, beside torch.compile", by_program(setup), peer_setup=inductor),
+    ]
+
+
+WORKLOADS = (
+    *beside("chain of 100 products", products.chain, Mark(speedup=40)),
+    *beside("scalar recurrence, 1,000 steps", recurrence.setup, Mark(speedup=100), recurrence_jax),
+    *beside("mass-spring, 200 steps", mass_spring.setup, Mark(speedup=40), mass_spring_jax),
+    *elementwise_lines(1_000, 4.0),
+    *elementwise_lines(1_000_000, 3.0),
+    *(
+        line
+        for batch in (1, 32, 128)
+        for line in beside(f"MLP, Adam step, batch {batch}", mlp.setup(batch), Mark(speedup=1.2))
+    ),
+)
