@@ -41,9 +41,12 @@ class Replay {
   const Tensor& get(int reg) const { return registers_[reg]; }
 
   void run() {
+    constexpr int kSignals = 64;  // instructions between two looks
+    int count = 0;
     for (const Instruction& i : p_.code) {
       step(i);
       for (int reg : i.last) registers_[reg] = Tensor();
+      if (++count % kSignals == 0 && engine_hooks.interrupted()) throw PythonError{};
     }
   }
 
@@ -84,9 +87,24 @@ class Replay {
     return t;
   }
 
+  // The arguments of an op, taken away again when this ends. Those of all instructions stand in one
+  // place, since to make and to clear room for as many as an op may have costs more than some ops.
+  class Arguments {
+   public:
+    explicit Arguments(Value* at, int count) : at_(at), count_(count) {}
+    ~Arguments() {
+      for (int k = 0; k < count_; ++k) at_[k].reset();
+    }
+    Arguments(const Arguments&) = delete;
+
+   private:
+    Value* at_;
+    int count_;
+  };
+
   void fill(const Instruction& i, Value* args, bool take) {
     int n = i.op->argument_count;
-    for (int k = 0; k < n; ++k) args[k] = i.args[k];
+    for (int k = 0; k < n; ++k) args[k].fill(i.args[k]);
     Tensors list;
     for (size_t k = i.kind == Kind::Change ? 1 : 0; k < i.reads.size(); ++k) {
       const Read& r = i.reads[k];
@@ -122,7 +140,8 @@ class Replay {
   }
 
   void apply(const Instruction& i) {
-    Value args[kMaxArguments];
+    Value* args = arguments_;
+    Arguments ended(args, i.op->argument_count);
     bool elementwise = i.op->is_elementwise && i.reads.size() <= 2;
     bool twice = i.reads.size() == 2 && i.reads[0].reg == i.reads[1].reg;
     fill(i, args, elementwise && !twice);
@@ -160,7 +179,8 @@ class Replay {
   }
 
   void change(const Instruction& i) {
-    Value args[kMaxArguments];
+    Value* args = arguments_;
+    Arguments ended(args, i.op->argument_count);
     fill(i, args, false);
     Tensor self = registers_[i.reads[0].reg];
     Call c{*i.op, args, self};
@@ -189,6 +209,7 @@ class Replay {
 
   const Program& p_;
   Tensors registers_;
+  Value arguments_[kMaxArguments];
 };
 
 }  // namespace
