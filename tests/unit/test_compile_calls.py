@@ -10,11 +10,12 @@ import pickle
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint as ad
 from adjoint.compiler import CompileError, CompileWarning
-from adjoint.compiler._compile import LIMIT
+from adjoint.compiler._kinds import LIMIT, OBJECTS
 
 
 def scaled(x: Any, factor: Any) -> Any:
@@ -38,6 +39,32 @@ def test_numbers_that_keep_changing_end_in_eager_execution() -> None:
     assert len(f.programs) == LIMIT + 1
     f(x, 3)  # an int is something else
     assert len(f.programs) == LIMIT + 2
+
+
+def test_equal_values_are_one_recording() -> None:
+    f = ad.compile(scaled, fullgraph=True)
+    x = ad.ones(2)
+    for _ in range(3):
+        for number in (2.0, 0.0, -0.0, float("nan"), 1j, np.float64(2.0), np.float32(2.0), 2):
+            assert ad.equal(f(x, number).nan_to_num(), scaled(x, number).nan_to_num())
+    assert len(f.programs) == 8
+    assert f(x, -0.0).signbit().all() and not f(x, 0.0).signbit().any()
+    parts = ad.compile(lambda x, where, steps: x[where] * len(steps), fullgraph=True)
+    for _ in range(3):
+        parts(x, slice(0, 1), range(3))
+        parts(x, slice(0, 2), range(4))
+    assert len(parts.programs) == 2
+
+
+def test_objects_that_keep_changing_end_in_eager_execution() -> None:
+    f = ad.compile(lambda x, g: g(x))
+    x = ad.ones(2)
+    for _ in range(OBJECTS):
+        f(x, lambda x: 2 * x)
+    with pytest.warns(CompileWarning, match=f"{OBJECTS} objects .* a function"):
+        f(x, lambda x: 2 * x)
+    assert ad.equal(f(x, lambda x: 3 * x), 3 * x)
+    assert len(f.programs) == OBJECTS
 
 
 def test_as_tensors_changing_numbers_are_one_recording() -> None:

@@ -20,16 +20,15 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._controls import compiled
+from ._kinds import LIMIT, key_of, relatives, what_changes
 from ._recorded import Recorded, Refused, record
 from ._watch import Watch
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
 _TENSOR_ONLY = {Tensor}
-# So many recordings of one kind of call, and for so many numbers; afterwards it runs eagerly.
-LIMIT = 16
+_FLAT = {Tensor, bool, int, float, str}
 _PACKAGE = os.path.dirname(_tree.__file__)
-_NUMBERS = (bool, int, float, complex, str, bytes)
 
 
 class CompileWarning(UserWarning):
@@ -72,7 +71,7 @@ class Compiled:
         self.fullgraph = fullgraph
         self._kinds: dict[Any, list[Recorded]] = {}
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
-        self._numbers: dict[Any, dict[Any, None]] = {}  # kinds that differ in numbers alone
+        self._relatives: dict[Any, dict[Any, None]] = {}  # families of kinds
         self._recording = threading.Lock()
         compiled.add(self)
 
@@ -81,13 +80,18 @@ class Compiled:
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
         mode = _core.is_grad_enabled(), _core.get_default_dtype()
-        if not kwargs and set(map(type, args)) == _TENSOR_ONLY:  # as most calls are
+        types = set(map(type, args))
+        if types == _TENSOR_ONLY and not kwargs:  # as most calls are
             tensors: list[Tensor] = list(args)
             kind: Any = (len(args), mode)
+        elif types <= _FLAT and not kwargs:
+            tensors = [arg for arg in args if type(arg) is Tensor]
+            values = tuple(None if type(arg) is Tensor else key_of(arg) for arg in args)
+            kind = (len(args), mode, values)
         else:
             leaves, spec = _tree.flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-            values = tuple(None if isinstance(leaf, Tensor) else _key(leaf) for leaf in leaves)
+            values = tuple(None if isinstance(leaf, Tensor) else key_of(leaf) for leaf in leaves)
             kind = (spec, mode, values)
         recordings = self._kinds.get(kind)
         if recordings is not None:
@@ -145,28 +149,29 @@ class Compiled:
             self._recording.release()
 
     def _may_record(self, kind: Any, tensors: list[Tensor]) -> bool:
-        """Whether there are not yet too many recordings of this kind, or with other numbers."""
+        """Whether there are not yet too many recordings of this kind, or of its relatives."""
         there = self._kinds.get(kind, [])
         if len(there) >= LIMIT:
             why = there[-1].misfit(tensors)
             self._refuse(kind, Refused(f"it was recorded {LIMIT} times, the last time: {why}", ""))
             return False
-        relatives = _without_numbers(kind)
-        if relatives is None:
-            return True
-        kinds = self._numbers.setdefault(relatives, {})
-        if kind in kinds or len(kinds) < LIMIT:
+        for family, limit in relatives(kind):
+            kinds = self._relatives.setdefault(family, {})
+            if kind not in kinds and len(kinds) >= limit:
+                self._refuse_family(family, what_changes(kind, next(reversed(kinds)), limit))
+                return False
             kinds[kind] = None
-            return True
-        if relatives not in self._eager:
-            last = next(reversed(kinds))
+        return True
+
+    def _refuse_family(self, family: Any, reason: str) -> None:
+        kinds = self._relatives[family]
+        if family not in self._eager:
             if any(self._kinds.get(one) for one in kinds):
-                self._refuse(relatives, Refused(_changing_numbers(kind, last), ""))
+                self._refuse(family, Refused(reason, ""))
             else:  # for another reason, which has been told
-                self._eager[relatives] = self._eager.get(last, "")
+                self._eager[family] = self._eager.get(next(reversed(kinds)), "")
         if self.fullgraph:
-            raise CompileError(self._eager[relatives])
-        return False
+            raise CompileError(self._eager[family])
 
     def _refuse(self, kind: Any, refused: Refused) -> None:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -201,19 +206,7 @@ class Compiled:
         """Forget all programs: the next call is recorded."""
         self._kinds.clear()
         self._eager.clear()
-        self._numbers.clear()
-
-
-def _key(leaf: Any) -> Any:
-    """What stands for an argument that is no tensor: its value, or the object itself."""
-    kind = type(leaf)
-    if kind in (bool, int, str, bytes, type(None)):
-        return kind, leaf
-    if kind is float:
-        return kind, leaf.hex()
-    if kind is complex:
-        return kind, leaf.real.hex(), leaf.imag.hex()
-    return kind, _Same(leaf)
+        self._relatives.clear()
 
 
 def _level_of_user() -> int:
@@ -222,47 +215,6 @@ def _level_of_user() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _without_numbers(kind: Any) -> Any:
-    """What calls have in common that differ in numbers alone; None if a kind has no numbers."""
-    if len(kind) < 3 or not any(key and key[0] in _NUMBERS for key in kind[2]):
-        return None
-    spec, mode, keys = kind
-    return spec, mode, tuple(key[0] if key and key[0] in _NUMBERS else key for key in keys), "any"
-
-
-def _changing_numbers(kind: Any, last: Any) -> str:
-    was, now = next((a, b) for a, b in zip(last[2], kind[2], strict=True) if a != b)
-    return (
-        f"it was recorded for {LIMIT} values of its arguments that are no tensors, the last time "
-        f"with {_shown(was)}, and is now called with {_shown(now)}; fix: pass a number that "
-        "changes as a tensor"
-    )
-
-
-def _shown(key: Any) -> str:
-    kind, *value = key
-    if kind is float:
-        return repr(float.fromhex(value[0]))
-    if kind is complex:
-        return repr(complex(*map(float.fromhex, value)))
-    return repr(value[0])
-
-
-class _Same:
-    """An object, equal to itself alone."""
-
-    __slots__ = ("object",)
-
-    def __init__(self, thing: Any) -> None:
-        self.object = thing
-
-    def __hash__(self) -> int:
-        return id(self.object)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.object is self.object
 
 
 def compile(
