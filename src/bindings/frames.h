@@ -39,23 +39,36 @@ struct Outer {
 };
 
 inline Inner& inner(PyFrameObject* frame) { return *reinterpret_cast<Outer*>(frame)->inner; }
-
-// The object `depth` places below the top of the stack; null for an empty place.
-inline PyObject* operand(PyFrameObject* frame, int depth) {
-  Inner& f = inner(frame);
-  int k = f.top - 1 - depth;
-  return k < 0 ? nullptr : f.variables[k];
-}
 inline PyObject* variable(PyFrameObject* frame, int k) { return inner(frame).variables[k]; }
+
+// The stack of a frame that is about to run an instruction. How deep it is then is known of the
+// code (python/adjoint/compiler/_depths.py); the frame itself has it in Python 3.11 only.
+struct Stack {
+  PyObject** top = nullptr;  // the topmost operand
+  int depth = 0;
+
+  Stack() = default;
+  Stack(PyFrameObject* frame, PyCodeObject* code, int d)
+      : top(inner(frame).variables + code->co_nlocalsplus + d - 1), depth(d) {}
+  // The object k places below the top; null for an empty place.
+  PyObject* operand(int k) const { return k < 0 || k >= depth ? nullptr : top[-k]; }
+};
+inline bool is_so_deep(PyFrameObject* frame, PyCodeObject* code, int depth) {
+#if PY_VERSION_HEX < 0x030C0000
+  return inner(frame).top == code->co_nlocalsplus + depth;
+#else
+  return frame && depth <= code->co_stacksize;
+#endif
+}
 
 // What a call with `count` arguments calls, `above` operands standing above these. A bound method
 // is its function with its object.
 struct Callee {
   PyObject *function, *object;  // the latter null for plain functions
 };
-inline Callee callee(PyFrameObject* frame, int count, int above) {
-  PyObject* first = operand(frame, above + count + 1);
-  PyObject* second = operand(frame, above + count);
+inline Callee callee(const Stack& stack, int count, int above) {
+  PyObject* first = stack.operand(above + count + 1);
+  PyObject* second = stack.operand(above + count);
 #if PY_VERSION_HEX < 0x030D0000
   Callee c = first ? Callee{first, second} : Callee{second, nullptr};
 #else

@@ -33,6 +33,7 @@ struct Step {
   Kind kind = kOther;
   int number = 0;      // of a variable, or of arguments
   int above = 0;       // operands above the arguments
+  int depth = 0;       // of the stack
   bool whole = false;  // whether Python is to see every call
   Object method, argument;
   Object last;  // the object of the last time
@@ -65,6 +66,8 @@ struct Watch {
   std::unordered_set<Pair, PairHash> harmless;
   PyTypeObject* making = nullptr;  // a class that is just being called
   PyFrameObject* muting = nullptr;
+  PyFrameObject* frame = nullptr;  // whose step is being taken
+  frames::Stack stack;             // and what it is about to use
   bool paused = false;
 };
 thread_local Watch* t_watch = nullptr;
@@ -92,9 +95,9 @@ bool is_changeable(const Watch& w, PyObject* o) {
          !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque");
 }
 
-bool call_is_harmless(Watch& w, const Step& s, PyFrameObject* frame) {
+bool call_is_harmless(Watch& w, const Step& s) {
   w.making = nullptr;
-  frames::Callee c = frames::callee(frame, s.number, s.above);
+  frames::Callee c = frames::callee(w.stack, s.number, s.above);
   if (!c.function || s.whole) return false;
   if (PyFunction_Check(c.function)) {
     auto found = w.codes.find(PyFunction_GET_CODE(c.function));
@@ -108,7 +111,7 @@ bool call_is_harmless(Watch& w, const Step& s, PyFrameObject* frame) {
   bool own = c.object && is_plain(c.object) && is_made(w, c.object);  // parts.append(x)
   if (!own && !w.harmless.contains({c.function, type})) return false;
   for (int k = 0; k < s.number; ++k)
-    if (!is_read(w, frames::operand(frame, s.above + k))) return false;
+    if (!is_read(w, w.stack.operand(s.above + k))) return false;
   return true;
 }
 
@@ -124,7 +127,7 @@ bool is_new_result(Watch& w, PyObject* o) {
 }
 
 bool needs_no_step(Watch& w, const Step& s, PyFrameObject* frame) {
-  PyObject* top = s.kind == kOther ? nullptr : frames::operand(frame, 0);
+  PyObject* top = w.stack.operand(0);
   switch (s.kind) {
     case kAttributeRead:
       return !top || top == s.last.get() || is_read(w, top);
@@ -137,14 +140,14 @@ bool needs_no_step(Watch& w, const Step& s, PyFrameObject* frame) {
     case kItemRead:
     case kItemStored:
     case kChangedInPlace: {
-      PyObject* o = frames::operand(frame, 1);
+      PyObject* o = w.stack.operand(1);
       return !o || is_tensor(o) || is_made(w, o) ||
              (is_plain(o) && !PyList_Check(o) && !PyDict_Check(o) && !PySet_Check(o));
     }
     case kIterated:
       return !top || is_plain(top);
     case kCalled:
-      return call_is_harmless(w, s, frame);
+      return call_is_harmless(w, s);
     case kResulted:
       return is_new_result(w, top);
     default:
@@ -171,8 +174,8 @@ void call_step(Watch& w, PyObject* method, PyFrameObject* frame, PyObject* argum
 }
 
 // Steps that need not be taken again for the same object remember it.
-PyObject* subject(const Step& s, PyFrameObject* frame) {
-  if (s.kind == kAttributeRead) return frames::operand(frame, 0);
+PyObject* subject(const Watch& w, const Step& s, PyFrameObject* frame) {
+  if (s.kind == kAttributeRead) return w.stack.operand(0);
   if (s.kind == kGlobalRead) return frames::inner(frame).globals;
   return s.kind == kCellRead ? frames::variable(frame, s.number) : nullptr;
 }
@@ -183,8 +186,8 @@ void read_steps(Code& c, PyObject* list) {
     int offset, kind, whole;
     Step s;
     PyObject *method, *argument;
-    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), k), "iiiipOO", &offset, &kind,
-                          &s.number, &s.above, &whole, &method, &argument))
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), k), "iiiipiOO", &offset, &kind,
+                          &s.number, &s.above, &whole, &s.depth, &method, &argument))
       throw PythonError{};
     s.kind = static_cast<Kind>(kind);
     s.whole = whole;
@@ -198,14 +201,17 @@ void read_steps(Code& c, PyObject* list) {
   }
 }
 
-Code& described(Watch& w, PyObject* code) {
+// Code that cannot be described is not followed, and the recording refused.
+Code& described(Watch& w, PyFrameObject* frame, PyObject* code) {
   if (w.recent && w.recent->code.get() == code) return *w.recent;
   auto found = w.codes.find(code);
   if (found == w.codes.end()) {
     Code c;
     c.code = Object::borrow(code);
-    Object what = checked(PyObject_CallOneArg(w.describe.get(), code));
-    if (PyList_Check(what.get())) {
+    Object what = Object::steal(PyObject_CallOneArg(w.describe.get(), code));
+    if (!what) {
+      settle_error(w, reinterpret_cast<PyObject*>(frame));
+    } else if (PyList_Check(what.get())) {
       read_steps(c, what.get());
       c.how = Code::kFollowed;
     } else if (PyLong_Check(what.get())) {
@@ -225,13 +231,27 @@ void note_made(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
   if (self && Py_TYPE(self) == making) w.made.insert(self);
 }
 
+PyObject* ignore(PyObject*, PyObject*) { Py_RETURN_NONE; }
+[[maybe_unused]] PyMethodDef ignore_definition = {"ignore", ignore, METH_VARARGS,
+                                                  "A trace function."};
+
+// Asks to be told of each instruction of a frame, and not of its lines.
+void follow(PyFrameObject* frame) {
+  auto* f = reinterpret_cast<PyObject*>(frame);
+  checked(PyObject_SetAttrString(f, "f_trace_opcodes", Py_True));
+  checked(PyObject_SetAttrString(f, "f_trace_lines", Py_False));
+#if PY_VERSION_HEX >= 0x030D0000
+  // Such a frame must have a trace function of its own, which need not do anything.
+  Object nothing = checked(PyCFunction_New(&ignore_definition, nullptr));
+  checked(PyObject_SetAttrString(f, "f_trace", nothing.get()));
+#endif
+}
+
 void enter(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
-  Code& c = described(w, reinterpret_cast<PyObject*>(code));
+  Code& c = described(w, frame, reinterpret_cast<PyObject*>(code));
   if (c.how == Code::kMuting) w.muting = frame;
   if (c.how == Code::kFollowed) {
-    auto* f = reinterpret_cast<PyObject*>(frame);
-    checked(PyObject_SetAttrString(f, "f_trace_opcodes", Py_True));
-    checked(PyObject_SetAttrString(f, "f_trace_lines", Py_False));
+    follow(frame);
     note_made(w, frame, code);
   }
   if (c.how != Code::kFollowed && c.how != Code::kEntered) return;
@@ -243,14 +263,21 @@ void enter(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
 }
 
 void step(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
-  Code& c = described(w, reinterpret_cast<PyObject*>(code));
+  Code& c = described(w, frame, reinterpret_cast<PyObject*>(code));
   size_t at = static_cast<size_t>(PyFrame_GetLasti(frame)) / 2;
   if (at >= c.at.size()) return;
   auto [first, count] = c.at[at];
+  w.frame = nullptr;
   for (int k = first; k < first + count; ++k) {
     Step& s = c.steps[k];
+    if (!frames::is_so_deep(frame, code, s.depth)) {
+      PyErr_SetString(PyExc_RuntimeError, "the stack is not as deep as was thought");
+      return settle_error(w, reinterpret_cast<PyObject*>(frame));
+    }
+    w.frame = frame;
+    w.stack = frames::Stack(frame, code, s.depth);
     if (needs_no_step(w, s, frame)) continue;
-    Object about = Object::borrow(subject(s, frame));
+    Object about = Object::borrow(subject(w, s, frame));
     call_step(w, s.method.get(), frame, s.argument.get());
     s.last = std::move(about);
   }
@@ -292,7 +319,11 @@ PyObject* watch_start(PyObject*, PyObject* args) {
     w->parameter = reinterpret_cast<PyTypeObject*>(parameter);
     w->array = PyType_Check(array) ? reinterpret_cast<PyTypeObject*>(array) : nullptr;
     t_watch = w.release();
+    // Python 3.12 looks for frames that want to be told of instructions before it starts to tell.
+    auto* here = reinterpret_cast<PyObject*>(PyEval_GetFrame());
+    if (here) checked(PyObject_SetAttrString(here, "f_trace_opcodes", Py_True));
     PyEval_SetTrace(trace, Py_None);
+    if (here) checked(PyObject_SetAttrString(here, "f_trace_opcodes", Py_False));
     Py_RETURN_NONE;
   });
 }
@@ -335,22 +366,18 @@ int number_of(PyObject* o) {
   return static_cast<int>(n);
 }
 
-// How many places a frame has: variables, cells and the stack.
-int places(PyFrameObject* frame) {
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  int n = code->co_nlocalsplus + code->co_stacksize;
-  Py_DECREF(code);
-  return n;
+// The stack of a frame during its step.
+const frames::Stack& stack_of(PyObject* frame) {
+  if (!t_watch || t_watch->frame != frame_of(frame))
+    runtime_error("the stack of a frame is known before its steps only");
+  return t_watch->stack;
 }
 
 // _frame_operand(frame, depth)
 PyObject* frame_operand(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 2) type_error("_frame_operand(frame, depth)");
-    PyFrameObject* frame = frame_of(args[0]);
-    int depth = number_of(args[1]), k = frames::inner(frame).top - 1 - depth;
-    if (depth < 0 || k < 0 || k >= places(frame)) index_error("_frame_operand(): depth ", depth);
-    return or_none(frames::operand(frame, depth));
+    return or_none(stack_of(args[0]).operand(number_of(args[1])));
   });
 }
 // _frame_variable(frame, index)
@@ -359,7 +386,9 @@ PyObject* frame_variable(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (n != 2) type_error("_frame_variable(frame, index)");
     PyFrameObject* frame = frame_of(args[0]);
     int k = number_of(args[1]);
-    if (k < 0 || k >= places(frame)) index_error("_frame_variable(): index ", k);
+    Object code = Object::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    if (k < 0 || k >= reinterpret_cast<PyCodeObject*>(code.get())->co_nlocalsplus)
+      index_error("_frame_variable(): index ", k);
     return or_none(frames::variable(frame, k));
   });
 }
@@ -370,11 +399,8 @@ PyObject* frame_function(PyObject*, PyObject* frame) {
 PyObject* frame_callee(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 3) type_error("_frame_callee(frame, count, above)");
-    PyFrameObject* frame = frame_of(args[0]);
-    int count = number_of(args[1]), above = number_of(args[2]);
-    if (count < 0 || above < 0 || frames::inner(frame).top < count + above + 2)
-      index_error("_frame_callee(): count ", count);
-    frames::Callee c = frames::callee(frame, count, above);
+    const frames::Stack& stack = stack_of(args[0]);
+    frames::Callee c = frames::callee(stack, number_of(args[1]), number_of(args[2]));
     Object f = Object::steal(or_none(c.function)), o = Object::steal(or_none(c.object));
     return PyTuple_Pack(2, f.get(), o.get());
   });

@@ -1443,14 +1443,14 @@ def test_the_core_refuses_what_is_no_guard_and_no_frame() -> None:
             ad._core._guards_check(table)  # type: ignore[arg-type]
     frame = sys._getframe()
     for call in (
-        lambda: ad._core._frame_operand(frame, -1),
-        lambda: ad._core._frame_operand(frame, 10**6),
-        lambda: ad._core._frame_variable(frame, -1),
-        lambda: ad._core._frame_variable(frame, 10**6),
-        lambda: ad._core._frame_callee(frame, 10**6, 0),
+        lambda: ad._core._frame_operand(frame, 0),
+        lambda: ad._core._frame_callee(frame, 0, 0),
     ):
-        with pytest.raises(IndexError):
+        with pytest.raises(RuntimeError, match="before its steps"):
             call()
+    for index in (-1, 10**6):
+        with pytest.raises(IndexError):
+            ad._core._frame_variable(frame, index)
     with pytest.raises(TypeError):
         ad._core._frame_function(1)  # type: ignore[arg-type]
 

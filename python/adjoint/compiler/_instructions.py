@@ -13,6 +13,8 @@ import os
 from types import CodeType
 from typing import Any, NamedTuple
 
+from adjoint.compiler._depths import depths
+
 __all__ = ["Step", "place_of", "steps", "text_of"]
 
 # The order of `Kind` in src/bindings/watch.cpp: what the core knows to be needless, and when.
@@ -90,6 +92,7 @@ class Step(NamedTuple):
     number: int  # of a variable, or of arguments
     above: int  # operands that stand above the arguments
     always: bool  # whether the core must not leave it out
+    depth: int  # of the stack
     method: str
     argument: Any
 
@@ -100,7 +103,11 @@ def steps(code: CodeType, own: bool) -> list[Step]:
     start: int | None = None  # of the prefixes that lengthen an argument: the event is theirs
     names: tuple[str, ...] = ()  # of the arguments of the next call
     resulted = False
+    depth = depths(code)
     for one in dis.get_instructions(code):
+        if one.offset not in depth:
+            resulted = False
+            continue  # never reached
         if one.opname == "EXTENDED_ARG":
             start = one.offset if start is None else start
             continue
@@ -111,6 +118,7 @@ def steps(code: CodeType, own: bool) -> list[Step]:
         if one.opname == "CALL":
             names = ()
         resulted = one.opname in _RESULTS
+        new = [step._replace(depth=depth[one.offset]) for step in new]
         found += new
         if start is not None:
             found += [step._replace(offset=start) for step in new]
@@ -123,7 +131,7 @@ def _is_global(step: Step) -> bool:
 
 
 def _step(one: dis.Instruction, method: str, number: int, argument: Any) -> Step:
-    return Step(one.offset, _NUMBER.get(method, 0), number, 0, False, method, argument)
+    return Step(one.offset, _NUMBER.get(method, 0), number, 0, False, 0, method, argument)
 
 
 def _steps(one: dis.Instruction, code: CodeType, names: tuple[str, ...]) -> list[Step]:

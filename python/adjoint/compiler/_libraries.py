@@ -24,7 +24,7 @@ _WATCHED_PARTS = (
     os.path.join(_PACKAGE, "nn", "modules") + os.sep,
     os.path.join(_PACKAGE, "optim") + os.sep,
 )
-_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+_STANDARD = tuple({sysconfig.get_path("stdlib") + os.sep, os.path.dirname(os.__file__) + os.sep})
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](\w+)")
 
 # Attribute access and calls of modules are looked up by the watch itself, without a frame.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from adjoint import _core
@@ -47,24 +47,25 @@ def _probe() -> bool:
     def access(thing: Any) -> Any:
         return thing.real
 
+    def look(frame: FrameType, _: Any) -> None:
+        seen.extend((operand(frame, 0), variable(frame, 0), function_of(frame)))
+
+    def describe(code: CodeType) -> list[tuple[Any, ...]] | None:
+        return [(load, 0, 0, 0, False, 1, look, None)] if code is access.__code__ else None
+
     load = next(one.offset for one in dis.get_instructions(access) if one.opname == "LOAD_ATTR")
-
-    def local(frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "opcode" and frame.f_lasti == load:
-            seen.extend((operand(frame, 0), variable(frame, 0), function_of(frame)))
-        return local
-
-    def enter(frame: FrameType, event: str, arg: Any) -> Any:
-        frame.f_trace_opcodes = True
-        return local
-
     outer = sys.gettrace()
-    sys.settrace(enter)
+    _core._watch_start(describe, _nothing, _nothing, type(None), None)
     try:
         access(mark)
     finally:
+        _core._watch_stop()
         sys.settrace(outer)
     return len(seen) == 3 and seen[0] is mark and seen[1] is mark and seen[2] is access
+
+
+def _nothing(*_: Any) -> None:
+    """What is done where nothing is to be done."""
 
 
 KNOWN = _probe()

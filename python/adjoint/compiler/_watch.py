@@ -145,7 +145,7 @@ class Watch:
         """What is to be done with frames of this code: the steps, if they are followed."""
         if is_watched(code):
             return [
-                (*one[:5], self._method(name), argument)
+                (*one, self._method(name), argument)
                 for *one, name, argument in steps(code, is_own(code))
             ]
         if code is module_call or not self._started:
