@@ -49,12 +49,12 @@ class Recorded:
     Examples
     --------
     >>> import adjoint as ad
-    >>> f = ad.compile(lambda a, b: (a @ b).sum())
+    >>> f = ad.compile(lambda a, b: a @ b @ a)
     >>> _ = f(ad.ones(2, 2), ad.ones(2, 2))
     >>> print(f.programs[0])
     forward: 2 instructions
-      %2 = matmul(%0, %1)   ...
-      %3 = sum.all(%2)      ...
+      %2 = matmul(%0, %1)...
+      %3 = matmul(%2, %0)...
     """
 
     def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any], guards: Guards) -> None:
