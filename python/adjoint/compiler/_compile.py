@@ -79,9 +79,9 @@ class Compiled:
         """Call the function, by a program where there is one."""
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
-        mode = _core.is_grad_enabled(), _core.get_default_dtype()
+        mode = _core.is_grad_enabled()
         types = set(map(type, args))
-        if types == _TENSOR_ONLY and not kwargs:  # as most calls are
+        if types <= _TENSOR_ONLY and not kwargs:  # as most calls are
             tensors: list[Tensor] = list(args)
             kind: Any = (len(args), mode)
         elif types <= _FLAT and not kwargs:
@@ -96,7 +96,7 @@ class Compiled:
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:
-                if one.fits(tensors):
+                if one.fits(tensors) and one.hold():
                     return one(tensors)
         if kind in self._eager:
             if self.fullgraph:

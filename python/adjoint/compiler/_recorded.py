@@ -34,6 +34,10 @@ class Refused(Exception):
         self.reason, self.where = reason, where
 
 
+def _never(tensors: list[Tensor]) -> bool:
+    return False
+
+
 class Recorded:
     """What a kind of call became.
 
@@ -60,6 +64,9 @@ class Recorded:
     def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any], guards: Guards) -> None:
         self.rebuild = rebuild  # calls the function eagerly, with other tensors
         self.guards = guards
+        # Whether the program gives what the function would: by tensors, and by all else.
+        self.fits: Callable[[list[Tensor]], bool] = _never
+        self.hold = guards.hold
         self.program: Any = None
         self.spec: Any = None
         self.values: list[Any] = []  # the leaves of the result; None where a tensor stands
@@ -75,10 +82,6 @@ class Recorded:
     def __str__(self) -> str:
         """What it computes, an instruction per line; long programs are cut short."""
         return listing(self.program, self.backward)
-
-    def fits(self, tensors: list[Tensor]) -> bool:
-        """Whether the program gives what the function would."""
-        return bool(self.program.fits(tensors)) and self.guards.hold()
 
     def misfit(self, tensors: list[Tensor]) -> str | None:
         """Why not."""
@@ -182,6 +185,7 @@ def record(
         if made.differentiable:
             saved = _record_backward(recording, made, results, tensors)
     made.program = recording.program(0, end, tensors, [*results, *saved])
+    made.fits = made.program.fits
     made.count = len(results)
     made.single = made.spec.is_leaf() and made.from_outputs == [(0, 0)]
     return made
