@@ -152,6 +152,7 @@ class Job {
  private:
   void range(int64_t first, int64_t last, char* partial) const;
   void rows_range(int64_t first, int64_t last, char* partial) const;
+  bool short_rows(int64_t first, int64_t n, char* acc) const;
   void one_column_item(int64_t item, char* partial) const;
   void reduce_rows(const char* x, char* result, const char* centre) const;
   void reduce_tiles(const char* x, int64_t n, int64_t step, bool direct, char* result,
@@ -218,12 +219,42 @@ void Job::reduce_tiles(const char* x, int64_t n, int64_t step, bool direct, char
   gather.finish(result);
 }
 
+// Rows too short for lanes are added from the left, as the loop of a row does.
+template <class T>
+void add_short_rows(const char* x, int64_t step, int64_t n, int64_t rows, T* result) {
+  for (int64_t r = 0; r < rows; ++r, x += step) {
+    T sum = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      T v;
+      std::memcpy(&v, x + k * sizeof(T), sizeof v);
+      sum += v;
+    }
+    result[r] = sum;
+  }
+}
+
+bool Job::short_rows(int64_t first, int64_t n, char* acc) const {
+  const Axes &k = p_.kept, &r = p_.reduced;
+  if (p_.kind != Sum || k.count != 1 || r.count != 1 || r.size[0] >= kShortRow || p_.centre ||
+      p_.dtype != p_.accumulator || r.stride[0] != in_item_)
+    return false;
+  const char* x = p_.data + first * k.stride[0];
+  if (p_.dtype == DType::Float32)
+    add_short_rows(x, k.stride[0], r.size[0], n, reinterpret_cast<float*>(acc));
+  else if (p_.dtype == DType::Float64)
+    add_short_rows(x, k.stride[0], r.size[0], n, reinterpret_cast<double*>(acc));
+  else
+    return false;
+  return true;
+}
+
 void Job::rows_range(int64_t first, int64_t last, char* partial) const {
   const Axes& k = p_.kept;
   alignas(64) char acc[kTile * kMaxItem];
   for (int64_t begin = first; begin < last; begin += kTile) {
     const int64_t n = std::min(kTile, last - begin);
-    for (int64_t i = 0; i < n; ++i) {
+    const bool done = short_rows(begin, n, acc);
+    for (int64_t i = 0; !done && i < n; ++i) {
       const int64_t index = begin + i;
       const int64_t at = k.count == 1 ? index * k.stride[0] : offset_of(index, k);
       const char* centre = p_.centre ? p_.centre + index * item_ : nullptr;

@@ -27,6 +27,9 @@ enum Kind : uint8_t {
 };
 inline constexpr int kKinds = 9;
 
+// Rows of fewer elements are reduced from the left, one element after the other.
+inline constexpr int64_t kShortRow = 12;
+
 // Reduces n contiguous elements.
 using Row = void (*)(const void* x, int64_t n, void* result, const void* centre);
 // acc[j] = acc[j] op x[r][j], for all rows; rows are `stride` elements apart.

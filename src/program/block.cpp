@@ -30,7 +30,7 @@ void repeat_loop(char* const* p, int64_t n) {  // the same
            n);
 }
 void sum_loop(char* const* p, int64_t) {  // Problem, operand, result
-  reduce::Problem problem = *reinterpret_cast<const reduce::Problem*>(p[0]);
+  auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
   problem.data = p[1];
   problem.out = p[2];
   reduce::run(problem);

@@ -496,6 +496,12 @@ class Fusion {
                                  geometry(i.writes[0]).shape, value_of));
     }
     if (divides_integers(step)) tiles.may_fault();
+    // A gradient of ones times a factor is the factor.
+    if (name == "mul" && compute == step.common && compute != DType::Bool) {
+      for (int n : {0, 1}) {
+        if (tiles.is_one(operands[n])) return operands[1 - n];
+      }
+    }
     int value = tiles.loop(step.kernel->loop[static_cast<int>(compute)], operands,
                            result_dtype(*step.kernel, compute));
     return tiles.converted(value, result_dtype(*step.kernel, step.common));

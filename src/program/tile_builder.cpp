@@ -51,6 +51,11 @@ int TileBuilder::element(const char* bytes, DType from, DType wanted) {
   return at->second;
 }
 
+bool TileBuilder::is_one(int value) const {
+  const Made& m = values_[value];
+  return m.kind == Made::Number && load_complex(m.dtype, m.bytes) == 1.0;
+}
+
 int TileBuilder::memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
   std::string key = text(reg, " ", offset, " ", Span(byte_strides), " ", dtype, " ", wanted);
   auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));

@@ -80,13 +80,11 @@ class TileBuilder {
   int loop(Loop l, const std::vector<int>& operands, DType result);
   int converted(int value, DType to);
   int copied(int value);
-  bool is_number(int value) const { return values_[value].kind == Made::Number; }
+  bool is_one(int value) const;  // the number 1
   // Made by a loop, and not written yet.
   bool is_fresh(int value) const {
     return values_[value].kind == Made::Tile && values_[value].place < 0;
   }
-  const char* bytes(int value) const { return values_[value].bytes; }
-  DType dtype(int value) const { return values_[value].dtype; }
   // The value, which a loop made, is written to memory of a register.
   void result(int value, int reg, int64_t offset, Dims byte_strides);
   void may_fault() { may_fault_ = true; }

@@ -15,7 +15,6 @@ using reduce::kKinds;
 using reduce::Loop3;
 
 constexpr int64_t kBlock = 4096;  // elements that are summed without pairing
-constexpr int64_t kShort = 12;    // below this, one element after the other
 
 template <class T>
 struct LanesOf {
@@ -128,7 +127,7 @@ template <class T, class Op, class Map, int Width>
 inline void block(const T* x, int64_t n, T* result, T centre) {
   using L = LanesOf<T>;
   using V = typename L::Vector;
-  if (n < kShort) return short_block<T, Op, Map, Width>(x, n, result, centre);
+  if (n < reduce::kShortRow) return short_block<T, Op, Map, Width>(x, n, result, centre);
   V acc[L::vectors];
   for (V& a : acc) a = V{} + Op::template identity<T>;
   int64_t i = 0;
