@@ -8,7 +8,19 @@ namespace {
 // A guard is a tuple (kind, holder, key, value, parts, holds): what stands at `key` of `holder`
 // must be `value`, and the containers in `parts` must have the very objects in them that they had.
 // If not, `holds` (or None) is asked, a Python function that knows equal values.
-enum Kind { kAttribute, kMethod, kItem, kElement, kKeys, kCell, kClass, kFree, kWhole, kCall };
+enum Kind {
+  kAttribute,
+  kPlain,  // an attribute that Python's own rules find
+  kMethod,
+  kItem,
+  kElement,
+  kKeys,
+  kCell,
+  kClass,
+  kFree,
+  kWhole,
+  kCall
+};
 constexpr Py_ssize_t kMembers = 6;
 
 PyObject* member(PyObject* guard, Py_ssize_t k) { return PyTuple_GET_ITEM(guard, k); }
@@ -17,8 +29,9 @@ PyObject* member(PyObject* guard, Py_ssize_t k) { return PyTuple_GET_ITEM(guard,
 Object read(Kind kind, PyObject* holder, PyObject* key, PyObject* value) {
   switch (kind) {
     case kAttribute:
-    case kMethod:
       return Object::steal(PyObject_GetAttr(holder, key));
+    case kPlain:
+      return Object::steal(PyObject_GenericGetAttr(holder, key));
     case kItem:
       return Object::borrow(PyDict_GetItemWithError(holder, key));
     case kElement: {
@@ -48,6 +61,7 @@ bool same_items(PyObject* list, PyObject* items) {
 // `values` is None where only the keys count. The order of a dict counts too.
 bool same_entries(PyObject* dict, PyObject* keys, PyObject* values) {
   if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  if (!PyTuple_GET_SIZE(keys)) return true;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   for (Py_ssize_t k = 0; PyDict_Next(dict, &at, &key, &value); ++k) {
@@ -70,6 +84,19 @@ bool untouched(PyObject* parts) {
   return true;
 }
 
+// Whether a class has the function for a method, and the object itself nothing of that name.
+bool has_method(PyObject* holder, PyObject* name, PyObject* function) {
+  if (_PyType_Lookup(Py_TYPE(holder), name) != function) return false;
+  Object own = Object::steal(PyObject_GenericGetDict(holder, nullptr));
+  if (!own) {
+    PyErr_Clear();  // an object with slots only
+    return true;
+  }
+  int r = PyDict_Contains(own.get(), name);
+  checked(r);
+  return r == 0;
+}
+
 bool asked(PyObject* holds, PyObject* now) {
   if (holds == Py_None) return false;
   Object answer = checked(now ? PyObject_CallOneArg(holds, now) : PyObject_CallNoArgs(holds));
@@ -81,6 +108,7 @@ bool asked(PyObject* holds, PyObject* now) {
 bool holds(PyObject* guard) {
   Kind kind = static_cast<Kind>(PyLong_AsLong(member(guard, 0)));
   PyObject *holder = member(guard, 1), *key = member(guard, 2), *value = member(guard, 3);
+  if (kind == kMethod) return has_method(holder, key, value);
   if (kind == kCall) return asked(member(guard, 5), nullptr);
   if (kind == kKeys)
     return same_entries(holder, value, Py_None) || asked(member(guard, 5), nullptr);
@@ -94,8 +122,6 @@ bool holds(PyObject* guard) {
     if (PyErr_Occurred()) throw PythonError{};
     return false;
   }
-  if (kind == kMethod)
-    return PyMethod_Check(now.get()) && PyMethod_GET_FUNCTION(now.get()) == value;
   if (now.get() == value && untouched(member(guard, 4))) return true;
   return asked(member(guard, 5), now.get());
 }
@@ -134,6 +160,7 @@ bool is_guard(PyObject* o) {
   }
   switch (PyLong_AsLong(member(o, 0))) {
     case kAttribute:
+    case kPlain:
     case kMethod:
       return PyUnicode_Check(member(o, 2));
     case kItem:

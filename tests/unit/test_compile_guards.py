@@ -1431,12 +1431,12 @@ def test_the_core_refuses_what_is_no_guard_and_no_frame() -> None:
         [],
         (1,),
         ((0,) * 6,),
-        ((2, [], "a", 1, (), None),),
-        ((4, {}, None, None, (), None),),
+        ((3, [], "a", 1, (), None),),
         ((5, {}, None, None, (), None),),
-        ((6, {}, "a", None, (), None),),
-        ((8, None, None, None, ((1, 2, 3),), None),),
-        ((8, None, None, None, (({}, (1,), ()),), None),),
+        ((6, {}, None, None, (), None),),
+        ((7, {}, "a", None, (), None),),
+        ((9, None, None, None, ((1, 2, 3),), None),),
+        ((9, None, None, None, (({}, (1,), ()),), None),),
         ((99, None, None, None, (), None),),
     ):
         with pytest.raises(TypeError):
@@ -1462,10 +1462,10 @@ def test_an_interrupt_during_a_check_is_not_swallowed() -> None:
     def broken(now: Any) -> bool:
         raise ValueError
 
-    check = ad._core._guards_check(((8, None, None, 1, None, interrupted),))
+    check = ad._core._guards_check(((9, None, None, 1, None, interrupted),))
     with pytest.raises(KeyboardInterrupt):
         check()
-    assert ad._core._guards_check(((8, None, None, 1, None, broken),))() is False
+    assert ad._core._guards_check(((9, None, None, 1, None, broken),))() is False
 
 
 def test_exceptions_of_the_function_pass_through() -> None:

@@ -159,7 +159,19 @@ class Guards:
 
 
 # The order of `Kind` in src/bindings/guards.cpp.
-_KINDS = ("attr", "method", "item", "element", "keys", "cell", "own", "free", "whole", "call")
+_KINDS = (
+    "attr",
+    "plain",
+    "method",
+    "item",
+    "element",
+    "keys",
+    "cell",
+    "own",
+    "free",
+    "whole",
+    "call",
+)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 
 
@@ -170,6 +182,8 @@ def _row(guard: Guard) -> tuple[Any, ...]:
         return _NUMBER["call"], None, None, None, None, guard.holds
     if kind == "item" and isinstance(holder, list):
         kind = "element"
+    if kind == "attr" and type(holder).__getattribute__ is object.__getattribute__:
+        kind = "plain"
     parts: Any = ()
     ask: Any = None
     if kind == "keys":
