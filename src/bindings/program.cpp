@@ -212,6 +212,18 @@ PyObject* draws(PyObject* o, PyObject*) {
   Py_RETURN_FALSE;
 }
 
+// Whether running it once more would be noticed: the gradients of leaves, memory of others.
+PyObject* changes(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  for (const Instruction& i : p.code) {
+    bool any = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
+    size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
+    for (size_t k = 0; k < written; ++k) any |= p.roots[p.registers[i.reads[k].reg].root].external;
+    if (any) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
 const char* kind_name(const Instruction& i) {
   switch (i.kind) {
     case Kind::Apply:
@@ -263,6 +275,7 @@ PyMethodDef program_methods[] = {
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
     {"draws", draws, METH_NOARGS, "Whether it draws random numbers."},
+    {"changes", changes, METH_NOARGS, "Whether it changes tensors that are not its own."},
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
     {nullptr}};
 

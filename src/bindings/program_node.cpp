@@ -3,6 +3,8 @@
 // Where that part does not say it all (a graph of the backward is wanted, a transform is under way,
 // some gradients are missing), Python runs the function once more, eagerly:
 // python/adjoint/compiler/_recorded.py. Read ../program/program.h first.
+#include <optional>
+
 #include "../engine/freed.h"
 #include "../graph/saved.h"
 #include "../ops/op_cache.h"
@@ -37,20 +39,50 @@ void eager_backward(Node* n, Tensor* grads, Tensor* result) {
     result[k] = std::move(ts[k]);
 }
 
+// The backward part for the gradients that have arrived (None if there is none), and which of the
+// values that were kept it reads: unless they are named, the first ones.
+struct Part {
+  Object program;
+  std::optional<Dims> kept;
+};
+Part part_for(PyObject* recorded, Tensor* grads, const Dims& places) {
+  bool all = true;
+  for (int64_t k : Span(places)) all = all && grads[k];
+  if (all) return {checked(PyObject_GetAttrString(recorded, "backward")), {}};
+  Object mask = checked(PyTuple_New(places.size()));
+  for (int k = 0; k < places.size(); ++k)
+    PyTuple_SET_ITEM(mask.get(), k, Py_NewRef(grads[places[k]] ? Py_True : Py_False));
+  Object table = checked(PyObject_GetAttrString(recorded, "partial"));
+  PyObject* found = PyDict_GetItemWithError(table.get(), mask.get());
+  if (!found) {
+    if (PyErr_Occurred()) throw PythonError{};
+    return {Object::borrow(Py_None), {}};
+  }
+  Dims kept;
+  if (!PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 2 ||
+      !parse_ints(PyTuple_GET_ITEM(found, 1), &kept))
+    type_error("partial backward: a program and places are expected");
+  return {Object::borrow(PyTuple_GET_ITEM(found, 0)), std::move(kept)};
+}
+
 void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released) fail_freed(n);
   UnpackScope scope;
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
   bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
-  for (int64_t k : Span(places)) usual = usual && grads[k];
   if (!usual) return eager_backward(n, grads, result);
-  Object recorded = Object::borrow(n->saved[kRecorded_].value.python());
-  Object program = checked(PyObject_GetAttrString(recorded.get(), "backward"));
-  if (program.get() == Py_None) return eager_backward(n, grads, result);  // says why there is none
+  Part part = part_for(n->saved[kRecorded_].value.python(), grads, places);
+  if (part.program.get() == Py_None) return eager_backward(n, grads, result);
   Tensors given, rest;
-  for (int64_t k : Span(places)) given.push_back(contiguous(grads[k]));
-  for (int k = kFirst; k < n->saved_count; ++k) rest.push_back(intact(n, n->saved[k]));
-  Tensors found = run(program_in(program.get()), given, rest);
+  for (int64_t k : Span(places)) {
+    if (grads[k]) given.push_back(contiguous(grads[k]));
+  }
+  const Program& p = program_in(part.program.get());
+  for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {
+    int64_t place = part.kept ? (*part.kept)[static_cast<int>(k)] : static_cast<int64_t>(k);
+    rest.push_back(intact(n, n->saved[kFirst + place]));
+  }
+  Tensors found = run(p, given, rest);
   for (size_t k = 0; k < found.size(); ++k) result[k] = std::move(found[k]);
 }
 

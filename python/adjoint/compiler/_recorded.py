@@ -9,6 +9,7 @@ own graph gives what is asked for. Read next: _compile.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from ._listing import listing
 
 __all__ = ["Recorded", "Refused", "record"]
 
+# Up to so many results with a gradient, each choice of those that get one has its own program.
+MOST_CASES = 3
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, _core.dtype, _core.Size)
 
 
@@ -77,6 +80,9 @@ class Recorded:
         self.differentiable: list[int] = []  # which of them have a gradient
         self.reached: list[Tensor] = []
         self.backward: Any = None  # a program: a gradient for each argument and tensor reached
+        # The same where some gradients do not arrive, by whether each does, and which of the values
+        # that are kept it reads.
+        self.partial: dict[tuple[bool, ...], tuple[Any, list[int]]] = {}
         self.no_backward = ""
 
     def __str__(self) -> str:
@@ -121,6 +127,13 @@ class Recorded:
                 "have to run again, with other numbers.\n"
                 "  fix: draw outside of it and pass the numbers, or leave it uncompiled "
                 "(disable=True)"
+            )
+        if self.program.changes():
+            raise RuntimeError(
+                "a compiled function that changes tensors from outside of it (running statistics, "
+                "an argument, a gradient) has no second derivative, and none inside of transforms: "
+                "the function would have to run again, and change them again.\n"
+                "  fix: leave it uncompiled (disable=True), or let it return the new values"
             )
         for tensor, version in zip(given, versions, strict=True):
             if tensor._version != version:
@@ -186,6 +199,13 @@ def record(
             saved = _record_backward(recording, made, results, tensors)
     made.program = recording.program(0, end, tensors, [*results, *saved])
     made.fits = made.program.fits
+    if len(made.differentiable) > MOST_CASES and (made.program.draws() or made.program.changes()):
+        raise Refused(
+            "it draws random numbers, or changes tensors from outside, and returns more than "
+            f"{MOST_CASES} tensors with a gradient: a backward pass through some of them only "
+            "would have to run it again",
+            "",
+        )
     made.count = len(results)
     made.single = made.spec.is_leaf() and made.from_outputs == [(0, 0)]
     return made
@@ -223,14 +243,50 @@ def _record_backward(
         raise Refused("a result requires grad by itself, not because of an argument", "")
     placeholders = [_core.ones(list(t.shape), dtype=t.dtype) for t in outputs]
     recording.add_inputs(placeholders)
+    saved: dict[int, tuple[int, Tensor]] = {}
+    for arrived in _arrivals(len(outputs)):
+        asked = [
+            (t, g) for t, g, there in zip(outputs, placeholders, arrived, strict=True) if there
+        ]
+        program = _record_pass(recording, made, asked, known, by)
+        if program is None:
+            return []
+        held: list[Tensor] = program.held()
+        program.forget_held()  # those of this call; every call has its own
+        places = [saved.setdefault(id(t), (len(saved), t))[0] for t in held]
+        if all(arrived):
+            made.backward = program
+        else:
+            made.partial[arrived] = program, places
+    return [t for _, t in saved.values()]
+
+
+def _arrivals(count: int) -> list[tuple[bool, ...]]:
+    """Which gradients may arrive in a backward pass: all of them, and then the other cases.
+
+    Where there are many cases they are left to `Recorded.gradients`, which runs the function again.
+    """
+    if count <= MOST_CASES:
+        return [*itertools.product((True, False), repeat=count)][:-1]
+    return [(True,) * count]
+
+
+def _record_pass(
+    recording: Any,
+    made: Recorded,
+    asked: list[tuple[Tensor, Tensor]],
+    known: list[Tensor],
+    by: list[int],
+) -> Any:
+    """Take down one backward pass: a program, or None if the graph is gone."""
     start = recording.size()
     recording.start()
     token = placeholder_pass.set(True)
     try:
         found = gradients(
-            outputs,
+            [t for t, _ in asked],
             [known[k] for k in by],
-            placeholders,
+            [g for _, g in asked],
             retain_graph=True,
             allow_unused=True,
         )
@@ -239,7 +295,7 @@ def _record_backward(
             raise
         # The function has run backward itself, and freed its graph.
         made.no_backward = str(error)
-        return []
+        return None
     finally:
         placeholder_pass.reset(token)
         recording.stop()
@@ -247,7 +303,4 @@ def _record_backward(
     wanted: list[Tensor | None] = [None] * len(known)
     for k, g in zip(by, found, strict=True):
         wanted[k] = g
-    made.backward = program = recording.program(start, recording.size(), placeholders, wanted)
-    saved: list[Tensor] = program.held()
-    program.forget_held()  # those of this call; every call has its own
-    return saved
+    return recording.program(start, recording.size(), [g for _, g in asked], wanted)
