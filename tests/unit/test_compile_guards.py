@@ -1380,6 +1380,72 @@ def test_long_runs_are_looked_through_in_between() -> None:
     assert len(refusals) <= 1
 
 
+# -- in compiled functions -------------------------------------------------------------------------
+
+
+class Scaled(ad.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: Any) -> Any:
+        ctx.save_for_backward(t)
+        ctx.own = 2.0
+        return t * t
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (t,) = ctx.saved_tensors
+        ctx.seen = True
+        return g * t * scale * ctx.own
+
+
+def gradient(f: Callable[..., Any]) -> list[float]:
+    t = ad.ones(2, requires_grad=True)
+    f(t).backward()
+    found: list[float] = t.grad.tolist()
+    return found
+
+
+def test_what_backward_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = ad.compile(lambda t: Scaled.apply(t).sum(), fullgraph=True)
+    for to in (2.0, 3.0, 2.0):
+        monkeypatch.setattr(sys.modules[__name__], "scale", to)
+        assert gradient(f) == gradient(f) == [2.0 * to, 2.0 * to]
+    assert len(f.programs) == 2
+
+
+def test_what_a_hook_does_outside_is_refused() -> None:
+    def f(t: Any) -> Any:
+        y = t * 2
+        y.register_hook(lambda g: log.append(g))
+        return y.sum()
+
+    with pytest.warns(ad.compiler.CompileWarning, match="changes an object"):
+        gradient(ad.compile(f))
+
+
+def test_compiled_functions_follow_their_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net().eval()
+    compiled = ad.compile(model)
+    t = ad.ones(2, 3)
+
+    def same_as_eager() -> None:
+        assert ad.equal(compiled(t), model(t))
+        assert ad.equal(compiled(t), model(t))
+
+    same_as_eager()
+    model.depth = 1
+    same_as_eager()
+    model.options["skip"] = False
+    same_as_eager()
+    model.layers[0] = nn.Linear(3, 3)
+    same_as_eager()
+    model.offset = ad.ones(3)
+    same_as_eager()
+    model.norm.eps = 0.5
+    same_as_eager()
+    model.body[1] = nn.Tanh()
+    same_as_eager()
+
+
 # -- the watch itself ------------------------------------------------------------------------------
 
 

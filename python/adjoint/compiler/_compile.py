@@ -137,13 +137,15 @@ class Compiled:
                     result = function(*arguments[0], **arguments[1])
                 finally:
                     recording.stop()
-            try:
-                if watch.refusals and recording.refused() is None:
-                    first = watch.refusals[0]
-                    raise Refused(first.reason, first.where)
-                there.append(record(recording, result, tensors, rebuild, watch.guards()))
-            except Refused as refused:
-                self._refuse(kind, refused)
+                # Still watched: the backward pass runs what hooks and custom functions bring.
+                made = _made(watch, recording, result, tensors, rebuild)
+            if isinstance(made, Recorded) and watch.refusals:
+                made = Refused(*watch.refusals[0])
+            if isinstance(made, Recorded):
+                made.guard_by(watch.guards())
+                there.append(made)
+            else:
+                self._refuse(kind, made)
             return result
         finally:
             self._recording.release()
@@ -215,6 +217,23 @@ def _level_of_user() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _made(
+    watch: Watch,
+    recording: Any,
+    result: Any,
+    tensors: list[Tensor],
+    rebuild: Callable[[Sequence[Tensor]], Any],
+) -> Recorded | Refused:
+    """What a recorded run became, or why it became nothing."""
+    watch.settle()
+    if watch.refusals and recording.refused() is None:
+        return Refused(*watch.refusals[0])
+    try:
+        return record(recording, result, tensors, rebuild)
+    except Refused as refused:
+        return refused
 
 
 def compile(

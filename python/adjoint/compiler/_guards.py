@@ -182,7 +182,8 @@ def _row(guard: Guard) -> tuple[Any, ...]:
         return _NUMBER["call"], None, None, None, None, guard.holds
     if kind == "item" and isinstance(holder, list):
         kind = "element"
-    if kind == "attr" and type(holder).__getattribute__ is object.__getattribute__:
+    getter: Any = type(holder).__getattribute__
+    if kind == "attr" and getter is object.__getattribute__:
         kind = "plain"
     parts: Any = ()
     ask: Any = None

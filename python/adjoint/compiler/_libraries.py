@@ -48,6 +48,8 @@ def is_watched(code: CodeType) -> bool:
     watched = _watched.get(name)
     if watched is None:
         watched = _watched[name] = _is_users(name) or name.startswith(_WATCHED_PARTS)
+    if name == "<string>" and code.co_names == ("_tuple_new",):
+        return False  # how `collections.namedtuple` makes its objects
     return watched and not (name.startswith(_PACKAGE) and code in _PLUMBING)
 
 

@@ -64,12 +64,11 @@ class Recorded:
       %3 = matmul(%2, %0)...
     """
 
-    def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any], guards: Guards) -> None:
+    def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any]) -> None:
         self.rebuild = rebuild  # calls the function eagerly, with other tensors
-        self.guards = guards
+        self.guard_by(Guards(()))
         # Whether the program gives what the function would: by tensors, and by all else.
         self.fits: Callable[[list[Tensor]], bool] = _never
-        self.hold = guards.hold
         self.program: Any = None
         self.spec: Any = None
         self.values: list[Any] = []  # the leaves of the result; None where a tensor stands
@@ -84,6 +83,11 @@ class Recorded:
         # that are kept it reads.
         self.partial: dict[tuple[bool, ...], tuple[Any, list[int]]] = {}
         self.no_backward = ""
+
+    def guard_by(self, guards: Guards) -> None:
+        """Say what must hold."""
+        self.guards = guards
+        self.hold = guards.hold
 
     def __str__(self) -> str:
         """What it computes, an instruction per line; long programs are cut short."""
@@ -174,7 +178,6 @@ def record(
     result: Any,
     tensors: list[Tensor],
     rebuild: Callable[[Sequence[Tensor]], Any],
-    guards: Guards,
 ) -> Recorded:
     """Make programs of what was taken down while a function gave ``result``.
 
@@ -184,7 +187,7 @@ def record(
         No program could do what the function does.
     """
     _check(recording)
-    made = Recorded(rebuild, guards)
+    made = Recorded(rebuild)
     leaves, made.spec = _tree.flatten(result)
     found = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     kinds = recording.outside(found)

@@ -97,6 +97,10 @@ class Watch:
         """Why the run cannot be replayed: empty if it can."""
         return self._findings.refusals
 
+    def settle(self) -> None:
+        """Decide about what was seen so far: `refusals` is complete until now."""
+        self._findings.settle()
+
     def guards(self) -> Guards:
         """Everything that was read and could be another time, ready to be compared."""
         return Guards(self._findings.guards)
