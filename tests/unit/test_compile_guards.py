@@ -73,6 +73,7 @@ counter = 0
 log: list[Any] = []
 table: dict[str, Any] = {}
 stream = iter(range(10**6))
+stream_of_two = iter([1, 2])
 generator = random.Random(0)
 array_generator = np.random.default_rng(0)
 parameter = ad.ones(3, requires_grad=True)
@@ -671,6 +672,36 @@ def test_sets_and_arrays_among_the_arguments_are_guarded() -> None:
     assert refusals[0].reason.startswith("an argument is an array of 8000 bytes")
 
 
+def test_attributes_that_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(1.0, 2.0)
+
+    def f(t: Any) -> Any:
+        match state:
+            case State(1.0, speed=v):
+                return t * v
+        return t
+
+    guards = passes(f, x())
+    state.position = 2.0
+    assert not guards.hold()
+    state.position = 1.0
+    assert guards.hold()
+    state.speed = 3.0
+    assert not guards.hold()
+
+
+def test_objects_in_objects_that_are_handed_over() -> None:
+    outer, inner = Settings(), Settings()
+    outer.layers = [inner]  # type: ignore[list-item]
+
+    def f(t: Any) -> Any:
+        return t * copy.deepcopy(outer).layers[0].lr  # type: ignore[attr-defined]
+
+    guards = passes(f, x())
+    inner.lr = 5.0
+    assert not guards.hold()
+
+
 def test_old_containers_in_new_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     class Holder:
         def __init__(self, v: Any) -> None:
@@ -1094,6 +1125,38 @@ def iterated(t: Any) -> None:
         break
 
 
+def spread(t: Any) -> None:
+    [*itertools.islice(stream, 2)]
+
+
+def unpacked(t: Any) -> None:
+    _a, _b = stream_of_two
+
+
+def looked_up(t: Any) -> None:
+    3 in stream  # noqa: B015
+
+
+def passed_with_a_star(t: Any) -> None:
+    max(*stream_of_two)
+
+
+def environment_by_in(t: Any) -> None:
+    "PATH" in os.environ  # noqa: B015
+
+
+def computed_once(t: Any) -> None:
+    Lazy.one.value
+
+
+class Lazy:
+    one: Lazy
+
+    @functools.cached_property
+    def value(self) -> float:
+        return 3.0
+
+
 def iterated_inside(t: Any) -> None:
     list(zip(stream, [1, 2], strict=False))
 
@@ -1232,6 +1295,12 @@ REFUSED: dict[Callable[..., Any], str] = {
     advanced: "used up",
     iterated: "used up",
     iterated_inside: "used up",
+    spread: "used up",
+    unpacked: "used up",
+    looked_up: "used up",
+    passed_with_a_star: "used up",
+    environment_by_in: "os.environ",
+    computed_once: "`Lazy.one.value` is computed and kept",
     random_number: "`random.random()` gives another value at each call",
     random_choice: "another value",
     random_own: "another value",
@@ -1266,6 +1335,8 @@ def _as_it_was() -> Iterator[None]:
     held = {name: copy.deepcopy(getattr(module, name)) for name in names}
     own = copy.deepcopy(vars(settings))
     array, deep = weights.copy(), [*namespace.deep.k]
+    module.stream_of_two = iter([1, 2])  # type: ignore[attr-defined]
+    Lazy.one = Lazy()
     yield
     vars(module).update(held)
     vars(settings).clear()
@@ -1402,6 +1473,39 @@ def gradient(f: Callable[..., Any]) -> list[float]:
     f(t).backward()
     found: list[float] = t.grad.tolist()
     return found
+
+
+def test_what_a_first_call_sets_up_does_not_keep_it_from_being_compiled() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mask: Any = None
+
+        def forward(self, t: Any) -> Any:
+            if self.mask is None:
+                self.mask = ad.arange(t.shape[-1]) > 0
+            return t * self.mask
+
+    model = Masked()
+    compiled = ad.compile(model)
+    with pytest.warns(ad.compiler.CompileWarning, match=r"`self\.mask` is assigned"):
+        compiled(x())
+    assert compiled(x()).tolist() == compiled(x()).tolist() == model(x()).tolist()
+    assert len(compiled._compiled.programs) == 1
+
+
+def test_what_is_refused_twice_is_not_tried_again() -> None:
+    def f(t: Any) -> Any:
+        settings.count += 1
+        return t * 2
+
+    compiled = ad.compile(f)
+    with pytest.warns(ad.compiler.CompileWarning) as told:
+        for _ in range(4):
+            compiled(x())
+    assert len(told) == 1
+    assert settings.count == 4
+    assert compiled.programs == []
 
 
 def test_what_backward_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from adjoint.compiler._operands import (
     is_made,
     operand,
 )
-from adjoint.compiler._snapshots import is_array
+from adjoint.compiler._snapshots import MOST_PARTS, is_array
 from adjoint.compiler._steps import PLAIN, Steps, where
 from adjoint.nn.modules.module import Module
 from adjoint.nn.parameter import Parameter
@@ -50,7 +50,9 @@ _STANDING_FOR = {
     "__setattr__": "store",
     "__delattr__": "delete",
 }
+_NUMBERS = (int, float, bool, complex, str, type(None))
 _ALIKE = PLAIN | {Tensor, Parameter}  # objects of these classes are all the same to a method
+_MOST_OBJECTS = 256  # in an object that is handed to code that is not watched
 _CHANGES = "{} changes an object, " + REPEAT
 # What is known to read nothing of an object that is handed to it, or is followed elsewhere.
 _NOT_READ_AS_A_WHOLE = (
@@ -95,6 +97,7 @@ class Calls:
         """``f(*args, **kwargs)``."""
         named = flags & 1
         callee, arguments = operand(frame, named + CALLEE_WITH_STARS), operand(frame, named)
+        self._steps.advanced(arguments, frame)
         values = [*arguments] if type(arguments) is tuple else []
         if named and type(operand(frame, 0)) is dict:
             keywords = operand(frame, 0)
@@ -195,9 +198,28 @@ class Calls:
             self._steps.advanced(thing, frame)
             if dispatches or isinstance(thing, _NOT_READ_AS_A_WHOLE):
                 continue
-            own = None if is_library_class(type(thing)) else own_dict(thing)
-            if own and not self._steps.is_argument(thing):
-                self._findings.whole(own, thing, where(frame))
+            self._read_as_a_whole(frame, thing)
+
+    def _read_as_a_whole(self, frame: FrameType, thing: Any) -> None:
+        """Guard all attributes of an object, and those of the objects in it."""
+        stack, seen = [thing], set()
+        while stack:
+            one = stack.pop()
+            if id(one) in seen or isinstance(one, _NOT_READ_AS_A_WHOLE):
+                continue
+            if isinstance(one, list | tuple | dict) and len(one) <= MOST_PARTS:
+                stack.extend(one.values() if isinstance(one, dict) else one)
+            if type(one) not in _NUMBERS:
+                seen.add(id(one))
+            own = None if is_library_class(type(one)) else own_dict(one)
+            if not own or self._steps.is_argument(one):
+                continue
+            self._findings.whole(own, one, where(frame))
+            stack.extend(own.values())
+            if len(seen) > _MOST_OBJECTS:
+                reason = f"{{}} hands over more than {_MOST_OBJECTS} objects, too many to compare"
+                self._findings.change(thing, reason, where(frame))
+                return
 
 
 def _is_judged_for_all(callee: Any, target: Any) -> bool:

@@ -71,6 +71,7 @@ class Compiled:
         self.fullgraph = fullgraph
         self._kinds: dict[Any, list[Recorded]] = {}
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
+        self._again: dict[Any, str] = {}  # kinds that were refused once
         self._relatives: dict[Any, dict[Any, None]] = {}  # families of kinds
         self._recording = threading.Lock()
         compiled.add(self)
@@ -145,7 +146,9 @@ class Compiled:
                 made.guard_by(watch.guards())
                 there.append(made)
             else:
-                self._refuse(kind, made)
+                # What a first call sets up (`if self.mask is None: ...`) a second one need not.
+                first = bool(watch.refusals) and kind not in self._again
+                self._refuse(kind, made, again=first)
             return result
         finally:
             self._recording.release()
@@ -175,13 +178,14 @@ class Compiled:
         if self.fullgraph:
             raise CompileError(self._eager[family])
 
-    def _refuse(self, kind: Any, refused: Refused) -> None:
+    def _refuse(self, kind: Any, refused: Refused, again: bool = False) -> None:
+        """Say why a call runs eagerly, and let others of its kind do so, unless tried `again`."""
         name = getattr(self.function, "__qualname__", repr(self.function))
         message = f"{name} runs eagerly: {refused.reason}"
         if refused.where:
             message += f"\n  at  {refused.where}"
-        told = message in self._eager.values()
-        self._eager[kind] = message
+        told = message in self._eager.values() or message in self._again.values()
+        (self._again if again else self._eager)[kind] = message
         if self.fullgraph:
             raise CompileError(message)
         if not told:
@@ -208,6 +212,7 @@ class Compiled:
         """Forget all programs: the next call is recorded."""
         self._kinds.clear()
         self._eager.clear()
+        self._again.clear()
         self._relatives.clear()
 
 

@@ -7,6 +7,7 @@ step belongs to which instruction. Read next: `_lookups`, how attributes are fou
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from types import FrameType, FunctionType, ModuleType
@@ -38,6 +39,7 @@ PLAIN = frozenset(
 _HOOK_TABLES = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 _TENSOR_TABLES = ("_parameters", "_buffers")
 _Environment = type(os.environ)
+_ENVIRONMENT = "`os.environ` is no part of the program"
 # Classes of the standard library that keep in attributes what their users put into them.
 _HOLDERS = frozenset(("collections", "weakref", "configparser", "queue"))
 
@@ -52,6 +54,14 @@ def owner_of_memory(thing: Any) -> Any:
     while is_array(thing) and is_array(thing.base):
         thing = thing.base
     return thing
+
+
+def _is_computed_once(thing: Any, name: str) -> bool:
+    """Whether reading an attribute computes it, and stores it in the object."""
+    found = raw_attribute(type(thing), name)
+    if found is None or not isinstance(found[1], functools.cached_property):
+        return False
+    return name not in (own_dict(thing) or ())
 
 
 class Steps:
@@ -159,6 +169,8 @@ class Steps:
             if own is not None:
                 self.findings.whole(own, thing, where(frame))
             return
+        if _is_computed_once(thing, name):
+            self.findings.change(thing, "{} is computed and kept, " + REPEAT, where(frame))
         if name in _TENSOR_TABLES and isinstance(thing, Module):
             self._table_read(thing, name, frame)
             return
@@ -202,7 +214,7 @@ class Steps:
         container, key = operand(frame, 1), operand(frame, 0)
         cls = type(container)
         if cls is _Environment:
-            self.findings.refuse("`os.environ` is no part of the program", where(frame))
+            self.findings.refuse(_ENVIRONMENT, where(frame))
         if cls not in (dict, list) or self.findings.covers(container):
             return
         if cls is list and (type(key) is not int or not -len(container) <= key < len(container)):
@@ -241,9 +253,19 @@ class Steps:
             if own:
                 self.findings.whole(own, place.owner, where(frame))
 
+    def class_matched(self, frame: FrameType, count: int) -> None:
+        """``case Class(a, b=...)``: the attributes are read without an instruction for each."""
+        thing, cls, names = operand(frame, 2), operand(frame, 1), operand(frame, 0)
+        first = getattr(cls, "__match_args__", ())[:count]
+        for name in (*first, *names):
+            self.attribute_of(thing, name, frame)
+
     def iterated(self, frame: FrameType, _: Any) -> None:
-        """A loop starts."""
-        self.advanced(operand(frame, 0), frame)
+        """A loop starts, or something else that asks for all values."""
+        thing = operand(frame, 0)
+        if type(thing) is _Environment:
+            self.findings.refuse(_ENVIRONMENT, where(frame))
+        self.advanced(thing, frame)
 
     def advanced(self, thing: Any, frame: FrameType) -> None:
         """Something may take the next values of an iterator."""
