@@ -130,3 +130,119 @@ def test_many_results_of_what_cannot_run_twice() -> None:
         return out
 
     same(program, programs=None)
+
+
+# --- structures
+
+
+def test_the_order_of_keys_is_seen() -> None:
+    def program(compile: Compile) -> Any:
+        f = compile(
+            lambda d, **more: [*d.values(), *more.values(), {k: v * 2 for k, v in d.items()}]
+        )
+        a, b = randn(3), randn(3, seed=1)
+        out = []
+        for _ in range(2):
+            out += [f({"a": a, "b": b}), f({"b": b, "a": a})]
+            out += [f({"a": a}, x=a, y=b), f({"a": a}, y=b, x=a)]
+        return out
+
+    same(program, programs=4)
+
+
+def test_containers_that_are_handed_back() -> None:
+    kept = [randn(2)]
+
+    def global_one(compile: Compile) -> Any:
+        f = compile(lambda x: (x * 2, kept))
+        return [f(randn(3))[1] is kept for _ in range(CALLS)]
+
+    def argument(compile: Compile) -> Any:
+        f = compile(lambda x, cache: (x * 2, cache))
+        return [f(randn(3), kept)[1] is kept for _ in range(CALLS)]
+
+    def own(compile: Compile) -> Any:
+        f = compile(lambda x, cache: ([x * 2, *cache], {"x": list(cache)}))
+        return [f(randn(3), kept) for _ in range(CALLS)]
+
+    same(global_one, programs=None)
+    same(argument, programs=None)
+    same(own)
+
+
+def test_attributes_of_tensors() -> None:
+    def of_arguments(compile: Compile) -> Any:
+        f = compile(lambda x: x * getattr(x, "tag", 1.0))
+        out = []
+        for k in range(CALLS):
+            x = randn(3, seed=k)
+            if k > 1:
+                x.tag = float(k)
+            out.append(f(x))
+        return out
+
+    def of_results(compile: Compile) -> Any:
+        def f(x: Any) -> Any:
+            y = x * 2
+            y.tag = 3
+            return y
+
+        g = compile(f)
+        return [g(randn(3)).tag for _ in range(CALLS)]
+
+    def of_parameters(compile: Compile) -> Any:
+        w = randn(3)
+        f = compile(lambda x: x * w * w.tag)
+        out = []
+        for k in range(CALLS):
+            w.tag = k % 2
+            out.append(f(randn(3, seed=k)))
+        return out
+
+    same(of_arguments, programs=None)
+    same(of_results, programs=None)
+    same(of_parameters, programs=2)
+
+
+def test_warnings_are_repeated() -> None:
+    def program(compile: Compile) -> Any:
+        def f(x: Any) -> Any:
+            warnings.warn("careful", stacklevel=1)
+            return x * 2
+
+        g = compile(f)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(CALLS):
+                g(randn(3))
+        return [one.message.args for one in told if one.category is UserWarning]
+
+    assert program(ad.compile) == program(lambda f: f)
+
+
+# --- modules
+
+
+def test_what_is_set_on_a_compiled_module_is_the_modules() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = 1.0
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale if self.training else x
+
+    def program(compile: Compile) -> Any:
+        module = Scaled().eval()
+        net = compile(module)
+        out = [net.training, net(randn(3))]
+        net.training = True
+        for k in range(CALLS):
+            net.scale = float(k % 2)
+            out += [net(randn(3, seed=k)), module.scale, net.scale]
+        net.weight = nn.Parameter(randn(2))
+        out += [[name.split(".")[-1] for name, _ in net.named_parameters()], module.training]
+        del net.scale
+        return [*out, hasattr(module, "scale")]
+
+    same(program, programs=3)

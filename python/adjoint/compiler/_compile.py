@@ -20,7 +20,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._controls import compiled
-from ._kinds import LIMIT, key_of, relatives, what_changes
+from ._kinds import LIMIT, key_of, orders, relatives, what_changes
 from ._recorded import Recorded, Refused, record
 from ._watch import Watch
 
@@ -93,7 +93,7 @@ class Compiled:
             leaves, spec = _tree.flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             values = tuple(None if isinstance(leaf, Tensor) else key_of(leaf) for leaf in leaves)
-            kind = (spec, mode, values)
+            kind = ((spec, orders((args, kwargs))), mode, values)
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:

@@ -53,6 +53,8 @@ BY_MODULE: dict[str, dict[str, str]] = {
     "json": _these(ONCE, "dump load"),
     "importlib": _these(ONCE, "reload"),
     "weakref": _these(ONCE, "finalize"),
+    "warnings": _these(ONCE, "warn warn_explicit simplefilter filterwarnings resetwarnings"),
+    "_warnings": _these(ONCE, "warn warn_explicit"),
     "concurrent.*": _all_but(ONCE),
     "multiprocessing.*": _all_but(ONCE, "cpu_count current_process"),
     "asyncio.*": _all_but(ONCE),

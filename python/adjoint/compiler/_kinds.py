@@ -9,7 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["LIMIT", "OBJECTS", "key_of", "relatives", "what_changes"]
+from adjoint import _tree
+from adjoint._core import Tensor
+
+__all__ = ["LIMIT", "OBJECTS", "key_of", "orders", "relatives", "what_changes"]
 
 # So many recordings of one kind of call, and for so many numbers; afterwards it runs eagerly.
 LIMIT = 16
@@ -35,6 +38,28 @@ def key_of(leaf: Any) -> Any:
     if numpy is not None and isinstance(leaf, numpy.number | numpy.bool_):
         return kind, _Value(leaf, leaf.tobytes())
     return kind, _Same(leaf)
+
+
+def orders(thing: Any) -> tuple[Any, ...]:
+    """In which order the keys of each dict in a structure stand: functions may see it.
+
+    Structures are compared without it.
+    """
+    found: list[Any] = []
+    stack = [thing]
+    for one in stack:  # which grows
+        kind = type(one)
+        if kind is Tensor or kind in _PLAIN:
+            continue
+        if kind is tuple or kind is list:
+            stack += one
+        elif isinstance(one, dict):
+            if len(one) > 1:
+                found.append(tuple(one))
+            stack += one.values()
+        elif _tree.is_structure(one):
+            stack += _tree.children(one)[0]
+    return tuple(found)
 
 
 class _Value:

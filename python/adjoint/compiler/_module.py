@@ -35,8 +35,34 @@ class OptimizedModule(nn.Module):
         super().train(mode)
         return self
 
+    @property
+    def training(self) -> bool:
+        """The mode of the module."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._orig_mod.training = mode
+
     def __getattr__(self, name: str) -> Any:
         """What is not found here is the module's."""
         if name == "_orig_mod":
             return super().__getattr__(name)
         return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is set is the module's, which reads it."""
+        if self._is_own(name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """What is deleted is the module's."""
+        if self._is_own(name):
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
+
+    def _is_own(self, name: str) -> bool:
+        return name == "_orig_mod" or name in self.__dict__ or hasattr(type(self), name)

@@ -9,6 +9,7 @@ own graph gives what is asked for. Read next: _compile.py.
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -188,6 +189,7 @@ def record(
     """
     _check(recording)
     made = Recorded(rebuild)
+    _refuse_known(result)
     leaves, made.spec = _tree.flatten(result)
     found = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     kinds = recording.outside(found)
@@ -214,6 +216,32 @@ def record(
     return made
 
 
+def _refuse_known(result: Any) -> None:
+    """Refuse a result with a list, dict, ... that was there before: it would become another one.
+
+    Those that were made by the function are in the collector's youngest generation: Note [Objects
+    of the run].
+    """
+    stack, found = [result], []
+    while stack:
+        thing = stack.pop()
+        if not isinstance(thing, Tensor) and _tree.is_structure(thing):
+            stack += _tree.children(thing)[0]
+            if not isinstance(thing, tuple) and gc.is_tracked(thing):
+                found.append(thing)
+    if not found:
+        return
+    young = {*map(id, gc.get_objects(generation=0))}
+    for thing in found:
+        if id(thing) not in young:
+            kind = type(thing).__name__
+            raise Refused(
+                f"the result holds a {kind} that was there before the call, not one of its own; "
+                "fix: return a copy",
+                "",
+            )
+
+
 def _sort(
     made: Recorded, leaves: list[Any], kinds: dict[int, int], tensors: list[Tensor]
 ) -> list[Tensor]:
@@ -229,6 +257,9 @@ def _sort(
             made.from_inputs.append((place, known[id(leaf)]))
         elif kinds[id(leaf)] == 1 and leaf.requires_grad:
             raise Refused("a result shares memory with an argument or with another result", "")
+        elif getattr(leaf, "__dict__", None):
+            name = next(iter(leaf.__dict__))
+            raise Refused(f"a result has an attribute of its own, `{name}`", "")
         else:
             k, _ = results.setdefault(id(leaf), (len(results), leaf))
             made.from_outputs.append((place, k))

@@ -97,6 +97,8 @@ class Steps:
             elif is_changeable(thing):
                 self.findings.was_there(thing)
                 self.findings.whole(thing, thing, None)
+            elif isinstance(thing, Tensor):
+                self._given[id(thing)] = (thing, frozenset())
 
     def is_argument(self, thing: Any) -> bool:
         """Whether something is a structure among the arguments."""
@@ -201,7 +203,8 @@ class Steps:
         own = own_dict(thing)
         if name in fields:
             return
-        if own is not None and name in own:
+        new = isinstance(thing, Tensor) and raw_attribute(type(thing), name) is None
+        if new or (own is not None and name in own):
             reason = "{} is read of an argument of which it is no field: the next may have another"
             self.findings.refuse(reason, where(frame))
             return
