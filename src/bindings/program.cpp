@@ -70,9 +70,11 @@ void free_recording(PyObject* o) {
   Py_TYPE(o)->tp_free(o);
 }
 
-PyObject* start(PyObject* o, PyObject*) {
+PyObject* start(PyObject* o, PyObject* args) {
+  int until_inputs = 0;
+  if (!PyArg_ParseTuple(args, "|p:start", &until_inputs)) return nullptr;
   return guard([&]() -> PyObject* {
-    capture_of(o).start();
+    capture_of(o).start(until_inputs != 0);
     Py_RETURN_NONE;
   });
 }
@@ -135,7 +137,9 @@ PyObject* knows(PyObject* o, PyObject* t) {
 }
 
 PyMethodDef recording_methods[] = {
-    {"start", start, METH_NOARGS, "Takes down the ops of this thread from here on."},
+    {"start", start, METH_VARARGS,
+     "start(until_inputs=False): takes down the ops of this thread from here on. until_inputs: "
+     "backward passes end at the tensors from outside."},
     {"stop", stop, METH_NOARGS, "Ends that."},
     {"refused", refused, METH_NOARGS, "Why nothing can be recorded, and where; or None."},
     {"size", size, METH_NOARGS, "How many instructions there are."},
@@ -224,6 +228,15 @@ PyObject* changes(PyObject* o, PyObject*) {
   Py_RETURN_FALSE;
 }
 
+PyObject* is_pure(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  for (const Instruction& i : p.code) {
+    bool outside = i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
+    if (i.has_effect() || outside) Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+
 const char* kind_name(const Instruction& i) {
   switch (i.kind) {
     case Kind::Apply:
@@ -274,6 +287,7 @@ PyMethodDef program_methods[] = {
     {"misfit", misfit, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
+    {"is_pure", is_pure, METH_NOARGS, "Whether it does nothing but compute its outputs."},
     {"draws", draws, METH_NOARGS, "Whether it draws random numbers."},
     {"changes", changes, METH_NOARGS, "Whether it changes tensors that are not its own."},
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},

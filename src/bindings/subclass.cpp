@@ -48,6 +48,7 @@ Tensor moved_to(PyTypeObject* type, Tensor from) {
   std::swap(t->numel, from->numel);
   std::swap(t->output_nr, from->output_nr);
   std::swap(t->view_version, from->view_version);
+  t->recording = from->recording;
   std::swap(t->grad_fn, from->grad_fn);
   std::swap(t->base, from->base);
   t->dtype = from->dtype;

@@ -75,22 +75,30 @@ void dealloc(PyObject* o) {
 // --- attributes
 // --------------------------------------------------------------------------------------
 PyObject* get_shape(PyObject* o, void*) {
+  look_at(as_tensor(o));
   return new_size({as_tensor(o)->shape, as_tensor(o)->ndim});
 }
 PyObject* get_dtype(PyObject* o, void*) {
+  look_at(as_tensor(o));
   PyObject* d = dtype_object(as_tensor(o)->dtype);
   Py_INCREF(d);
   return d;
 }
-PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(as_tensor(o)->ndim); }
+PyObject* get_ndim(PyObject* o, void*) {
+  look_at(as_tensor(o));
+  return PyLong_FromLong(as_tensor(o)->ndim);
+}
 PyObject* get_itemsize(PyObject* o, void*) {
+  look_at(as_tensor(o));
   return PyLong_FromSize_t(item_size(as_tensor(o)->dtype));
 }
 PyObject* get_nbytes(PyObject* o, void*) {
+  look_at(as_tensor(o));
   return PyLong_FromLongLong(as_tensor(o)->numel *
                              static_cast<int64_t>(item_size(as_tensor(o)->dtype)));
 }
 PyObject* get_requires_grad(PyObject* o, void*) {
+  look_at(as_tensor(o));
   return PyBool_FromLong(needs_grad(innermost(self_of(o)).get()));
 }
 int set_requires_grad(PyObject* o, PyObject* v, void*) {
@@ -130,6 +138,7 @@ int set_requires_grad(PyObject* o, PyObject* v, void*) {
 PyObject* get_is_leaf(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
     TensorObject* t = as_tensor(o);
+    look_at(t);
     if (stale_view(t)) refresh_view_history(t);
     // A value unpacked for a leaf has the leaf's accumulator as history.
     return PyBool_FromLong(!t->grad_fn || !t->grad_fn->backward);
@@ -141,6 +150,7 @@ PyObject* get_grad_fn(PyObject* o, void*) {
     TensorObject* t = inside.get();
     if (stale_view(t)) refresh_view_history(t);
     if (t->grad_fn) refuse_outside(t, "grad_fn is read");
+    look_at(t);
     return to_python(t->grad_fn && t->grad_fn->backward ? t->grad_fn : nullptr);
   });
 }
@@ -299,6 +309,7 @@ PyGetSetDef attributes[] = {
 PyObject* size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);
+    look_at(t.get());
     if (n == 0 && !keywords) return new_size(t.shape());
     int64_t d;
     if (args[0] == Py_None) return new_size(t.shape());
@@ -311,6 +322,7 @@ PyObject* size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywo
 PyObject* stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);
+    look_at(t.get());
     if (n == 0 && !keywords) return to_python(Value(t.strides()));
     int64_t d;
     if (!parse_int(args[0], &d))
@@ -318,8 +330,11 @@ PyObject* stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* key
     return PyLong_FromLongLong(t.stride(wrap_dim(d, t.ndim())));
   });
 }
-PyObject* numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_tensor(o)->numel); }
-PyObject* dim(PyObject* o, PyObject*) { return PyLong_FromLong(as_tensor(o)->ndim); }
+PyObject* numel(PyObject* o, PyObject*) {
+  look_at(as_tensor(o));
+  return PyLong_FromLongLong(as_tensor(o)->numel);
+}
+PyObject* dim(PyObject* o, PyObject*) { return get_ndim(o, nullptr); }
 PyObject* storage_offset(PyObject* o, PyObject*) {
   refuse_outside(as_tensor(o), "storage_offset() is read");
   return PyLong_FromLongLong(self_of(o).offset());
@@ -331,6 +346,7 @@ PyObject* data_ptr(PyObject* o, PyObject*) {
   return PyLong_FromVoidPtr(as_tensor(o)->numel ? as_tensor(o)->data : nullptr);
 }
 PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {
+  look_at(as_tensor(o));
   if (!keywords && PyTuple_GET_SIZE(args) == 0)
     return PyBool_FromLong(as_tensor(o)->flags & kContiguous);
   return guard([&]() -> PyObject* {
@@ -346,12 +362,17 @@ PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {
   });
 }
 PyObject* is_floating_point(PyObject* o, PyObject*) {
+  look_at(as_tensor(o));
   return PyBool_FromLong(is_floating(as_tensor(o)->dtype));
 }
 PyObject* is_complex_(PyObject* o, PyObject*) {
+  look_at(as_tensor(o));
   return PyBool_FromLong(is_complex(as_tensor(o)->dtype));
 }
-PyObject* is_view(PyObject* o, PyObject*) { return PyBool_FromLong(as_tensor(o)->base != nullptr); }
+PyObject* is_view(PyObject* o, PyObject*) {
+  refuse_outside(as_tensor(o), "_is_view() is asked");
+  return PyBool_FromLong(as_tensor(o)->base != nullptr);
+}
 
 PyObject* item(PyObject* o, PyObject*) {
   TensorObject* t = as_tensor(o);
@@ -467,6 +488,7 @@ PyMethodDef methods[] = {
     {nullptr}};
 
 Py_ssize_t length(PyObject* o) {
+  look_at(as_tensor(o));
   if (as_tensor(o)->ndim == 0) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;

@@ -193,9 +193,14 @@ void Run::run_post_hooks(Node* node, Tensor* results, Tensor* grads) {
 bool Run::take_out(Node* node, Tensor* grads) {
   const Plan::Part* part = plan_.find(node);
   if (!part->execute) run_tensor_hooks(node, grads);
-  for (int i = options_.accumulate ? -1 : part->first_capture; i >= 0; i = plan_.next_capture(i))
-    captured_[i] = grads[options_.inputs[i].slot];
+  capture(node, grads);
   return part->execute;
+}
+
+void Run::capture(Node* node, const Tensor* grads) {
+  int first = plan_.find(node)->first_capture;
+  for (int i = options_.accumulate ? -1 : first; i >= 0; i = plan_.next_capture(i))
+    captured_[i] = grads[options_.inputs[i].slot];
 }
 
 // Another pass may be in the middle of this node, in another thread or further up the stack.
@@ -255,16 +260,17 @@ void Run::run_node(Node* node) {
   }
 }
 
-// A program repeats what the function did; what lies before it is not the function's.
-void Run::note_recorded(Node* node) {
-  if (!recorded()) return;
+// A program repeats what the function did; what lies before it is not the function's. False: the
+// pass ends here.
+bool Run::note_recorded(Node* node, Tensor* grads) {
+  if (!recorded()) return true;
   if (modes_ & kStrongZeros) refuse_recording("strong_zeros() looks at values");
-  t_recorder->pass(node, !restricted_ || plan_.find(node)->execute);
+  if (t_recorder->pass(node, !restricted_ || plan_.find(node)->execute)) return true;
+  if (restricted_) capture(node, grads);
+  return false;
 }
 
 void Run::run_general(Node* node) {
-  if (modes_ & kRecorded) [[unlikely]]
-    note_recorded(node);
   Tensor few[4];
   Tensors many;
   int outputs = node->output_count, edges = node->edge_count;
@@ -272,6 +278,8 @@ void Run::run_general(Node* node) {
   Tensor* grads = many.empty() ? few : many.data();
   Tensor* results = grads + (many.empty() ? 2 : outputs);
   take(node, grads);
+  if ((modes_ & kRecorded) && !note_recorded(node, grads)) [[unlikely]]
+    return;
   if (restricted_ && !take_out(node, grads)) return;
   run_tensor_hooks(node, grads);
   run_pre_hooks(node, grads);

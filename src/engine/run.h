@@ -45,13 +45,14 @@ class Run {
   void run_node(Node* node);
   void run_plain(Node* node);
   void run_general(Node* node);
-  void note_recorded(Node* node);
+  bool note_recorded(Node* node, Tensor* grads);
   void run_fully(Node* node, Tensor* grads, Tensor* results);
   void run_tensor_hooks(Node* node, Tensor* grads);
   void run_pre_hooks(Node* node, Tensor* grads);
   void run_post_hooks(Node* node, Tensor* results, Tensor* grads);
   void run_callbacks();
   bool take_out(Node* node, Tensor* grads);
+  void capture(Node* node, const Tensor* grads);
 
   void deliver(const Edge& e, Tensor grad, const Node* from);
   void hand_on(const Edge& e, Tensor& grad, const Node* from);

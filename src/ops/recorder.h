@@ -16,8 +16,10 @@ class Recorder {
   virtual void constant(TensorObject* t) = 0;
   // `made` is a second header on the memory of `from`.
   virtual void alias(TensorObject* from, TensorObject* made) = 0;
-  // A backward pass comes to a node, whose backward runs if `executed`.
-  virtual void pass(Node* node, bool executed) = 0;
+  // A backward pass comes to a node, whose backward runs if `executed`. False: it goes no further.
+  virtual bool pass(Node* node, bool executed) = 0;
+  // A fact about `t` is read (its shape, whether it requires grad): it must be so in each run.
+  virtual void look_at(TensorObject* t) = 0;
   // A fact about `t` is read or changed (`what`) that no program could see or repeat: refused if
   // the tensor exists outside of the function.
   virtual void refuse_outside(TensorObject* t, const char* what) = 0;
@@ -50,6 +52,10 @@ inline Tensor fresh_zeros(Span shape, DType dtype) {
   return mode_on(kRecorded) ? op<"zeros">(shape, dtype).tensor() : zeros(shape, dtype);
 }
 
+inline void look_at(TensorObject* t) {
+  if (recorded()) [[unlikely]]
+    t_recorder->look_at(t);
+}
 inline void refuse_outside(TensorObject* t, const char* what) {
   if (recorded()) [[unlikely]]
     t_recorder->refuse_outside(t, what);

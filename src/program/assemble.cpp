@@ -108,6 +108,10 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (int r : p.outputs) {
     if (r >= 0) need(r);
   }
+  // What the function has looked at only: it must be as it was.
+  if (from == 0) {
+    for (const Tensor& t : reached_) need(register_of_.at(t.get()));
+  }
   // Inputs of a later part may be memory that an earlier part made.
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
   for (size_t k = 0; k < p.inputs.size(); ++k) {

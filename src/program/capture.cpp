@@ -127,8 +127,7 @@ std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
 std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
                                               const Value& out) {
-  static constexpr std::string_view names[] = {"sum", "sum.all", "mean", "mean.all",
-                                               "sum_to_size"};
+  static constexpr std::string_view names[] = {"sum", "sum.all", "mean", "mean.all", "sum_to_size"};
   bool known = std::find(std::begin(names), std::end(names), c.op.full_name) != std::end(names);
   if (!known || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre || c.kept ||
       !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
@@ -146,10 +145,12 @@ Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
 
 Capture::~Capture() { stop(); }
 
-void Capture::start() {
+void Capture::start(bool until_inputs) {
   if (running_ || !refused_.empty()) return;
   if (t_recorder) throw std::logic_error("a recording is under way already");
   if (!std::exchange(started_, true)) newest_before_ = last_sequence;
+  until_inputs_ = until_inputs;
+  modes_ = t_modes;
   t_recorder = this;
   t_modes |= kRecorded;
   t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
@@ -157,7 +158,10 @@ void Capture::start() {
 }
 
 void Capture::stop() {
-  running_ = false;
+  if (std::exchange(running_, false) && t_recorder == this && refused_.empty() &&
+      (t_modes & ~kRecorded) != modes_) {
+    return refuse("a mode (grad, anomaly, inference) is left switched; fix: use a with block");
+  }
   // A guard that ended after a refusal may have put the mode back.
   if (!t_recorder || t_recorder == this) t_modes &= ~kRecorded;
   if (t_recorder != this) return;
@@ -253,7 +257,7 @@ int Capture::read(TensorObject* t) {
     add_alias(on->second, t);
     return register_of_.at(t);
   }
-  if (t->storage->born >> 8 == generation_ || t->recording == generation_) {
+  if (made_here(t)) {
     refuse("a tensor takes part that was made by something else than an op");
     return -1;
   }
@@ -468,20 +472,28 @@ void Capture::host_change(PyObject* run, const Tensors& operands) {
 
 // --- gradients of leaves
 // ---------------------------------------------------------------------------
-void Capture::pass(Node* node, bool executed) {
+bool Capture::pass(Node* node, bool executed) {
   TensorObject* leaf = node->variable;
-  if (executed && node->backward && node->sequence <= newest_before_)
-    return refuse(text("a backward pass goes on into `", node->name,
-                       "`, which was recorded before the function was called (",
-                       node->line.describe(), "); fix: detach() what comes from outside"));
   bool before =
       leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
+  if (before && until_inputs_) return false;
+  if (before && executed && node->backward) {
+    refuse(text("a backward pass goes on into `", node->name,
+                "`, which was recorded before the function was called (", node->line.describe(),
+                "); fix: detach() what comes from outside"));
+    return true;
+  }
   bool hooks = leaf && leaf->extra && (leaf->extra->hooks || leaf->extra->post_accumulate);
   if (NodeExtra* x = node->extra)
     hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
   if (before && hooks)
     refuse(
         "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+  return true;
+}
+
+void Capture::look_at(TensorObject* t) {
+  if (!made_here(t) && !batch_of(t) && !register_of_.count(t)) read(t);
 }
 
 bool Capture::is_outside(TensorObject* t) const {
@@ -492,7 +504,7 @@ bool Capture::is_outside(TensorObject* t) const {
 
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
-  if (!register_of_.count(t) ? t->storage->born >> 8 != generation_ : is_input(t))
+  if (register_of_.count(t) ? is_input(t) : !made_here(t))
     refuse(text(what, ", on a tensor from outside of the function"));
 }
 

@@ -24,7 +24,9 @@ class Capture final : public Recorder {
   ~Capture() override;
 
   // From here on, and no longer, this thread's ops are taken down.
-  void start();
+  // `until_inputs`: backward passes take the gradients of tensors from outside as they arrive, and
+  // go no further: neither into what those were computed from, nor to their hooks.
+  void start(bool until_inputs = false);
   void stop();
   bool running() const { return running_; }
 
@@ -45,7 +47,8 @@ class Capture final : public Recorder {
   Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
   void host_change(PyObject* run, const Tensors& operands) override;
   void alias(TensorObject* from, TensorObject* made) override;
-  void pass(Node* node, bool executed) override;
+  bool pass(Node* node, bool executed) override;
+  void look_at(TensorObject* t) override;
   void refuse_outside(TensorObject* t, const char* what) override;
   void refuse(std::string reason) override;
 
@@ -77,6 +80,10 @@ class Capture final : public Recorder {
   void roll_back(size_t instructions, size_t registers);
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
+  // The tensor, or its memory, was made during the recording.
+  bool made_here(const TensorObject* t) const {
+    return t->storage->born >> 8 == generation_ || t->recording == generation_;
+  }
   void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
@@ -97,8 +104,10 @@ class Capture final : public Recorder {
   SourceLine refused_at_;
   bool running_ = false;
   bool draws_allowed_ = true;
+  bool until_inputs_ = false;
   bool started_ = false;
   uint64_t newest_before_ = 0;  // node, when it was started first
+  uint32_t modes_ = 0;          // of the thread, when it was started
   uint16_t generation_;
 };
 

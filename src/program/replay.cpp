@@ -214,6 +214,30 @@ class Replay {
 
 }  // namespace
 
+namespace {
+
+// A tensor that was given twice has one register, and a function may ask `a is b`.
+bool same_repeats(const Program& p, const Tensors& given) {
+  constexpr size_t kFew = 8;
+  if (given.size() <= kFew) {
+    for (size_t k = 1; k < given.size(); ++k) {
+      for (size_t j = 0; j < k; ++j) {
+        if ((p.inputs[j] == p.inputs[k]) != given[j].is(given[k])) return false;
+      }
+    }
+    return true;
+  }
+  std::unordered_map<const TensorObject*, int> registers;
+  std::unordered_map<int, const TensorObject*> tensors;
+  for (size_t k = 0; k < given.size(); ++k) {
+    if (registers.emplace(given[k].get(), p.inputs[k]).first->second != p.inputs[k]) return false;
+    if (tensors.emplace(p.inputs[k], given[k].get()).first->second != given[k].get()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool fits(const Program& p, const Tensors& given, std::string* why) {
   auto fail = [&](std::string text) {
     if (why) *why = std::move(text);
@@ -241,13 +265,7 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
         return fail("other tensors share memory");
     }
   }
-  // An argument that was given twice has one register.
-  for (size_t k = 1; k < given.size(); ++k) {
-    for (size_t j = 0; j < k; ++j) {
-      if (p.inputs[j] == p.inputs[k] && !given[j].is(given[k]))
-        return fail("two arguments were the same tensor and are not");
-    }
-  }
+  if (!same_repeats(p, given)) return fail("other arguments are the same tensor");
   for (const Program::GradState& s : p.grads) {
     size_t k = static_cast<size_t>(s.input);
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();

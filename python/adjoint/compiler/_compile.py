@@ -98,7 +98,13 @@ class Compiled:
         if recordings is not None:
             for one in recordings:
                 if one.fits(tensors) and one.hold():
-                    return one(tensors)
+                    try:
+                        return one(tensors)
+                    except Exception:
+                        if not one.program.is_pure():
+                            raise
+                        # The function itself may catch it; if not, it raises with its own lines.
+                        return self.function(*args, **kwargs)
         if kind in self._eager:
             if self.fullgraph:
                 raise CompileError(self._eager[kind])
@@ -143,7 +149,7 @@ class Compiled:
             if isinstance(made, Recorded) and watch.refusals:
                 made = Refused(*watch.refusals[0])
             if isinstance(made, Recorded):
-                made.guard_by(watch.guards())
+                made.guard_by(watch.guards(), tensors)
                 there.append(made)
             else:
                 # What a first call sets up (`if self.mask is None: ...`) a second one need not.

@@ -153,6 +153,14 @@ class Guards:
         """What is no longer what it was, or None."""
         return next((guard.failed() for guard in self._guards if not guard.holds()), None)
 
+    def objects(self) -> set[int]:
+        """The addresses of what stands at the places, and in containers there."""
+        found = {id(guard.place.value) for guard in self._guards}
+        for guard in self._guards:
+            for container, parts in [] if guard.snapshot is None else guard.snapshot.contents:
+                found.update(map(id, parts[1] if isinstance(container, dict) else parts))
+        return found
+
     def describe(self) -> list[str]:
         """The names of what is guarded."""
         return [guard.name() for guard in self._guards]

@@ -67,7 +67,7 @@ class Recorded:
 
     def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any]) -> None:
         self.rebuild = rebuild  # calls the function eagerly, with other tensors
-        self.guard_by(Guards(()))
+        self.guard_by(Guards(()), [])
         # Whether the program gives what the function would: by tensors, and by all else.
         self.fits: Callable[[list[Tensor]], bool] = _never
         self.program: Any = None
@@ -85,10 +85,17 @@ class Recorded:
         self.partial: dict[tuple[bool, ...], tuple[Any, list[int]]] = {}
         self.no_backward = ""
 
-    def guard_by(self, guards: Guards) -> None:
-        """Say what must hold."""
+    def guard_by(self, guards: Guards, tensors: list[Tensor]) -> None:
+        """Say what must hold, besides what the program compares of the arguments."""
         self.guards = guards
         self.hold = guards.hold
+        # Arguments that the function also reached by itself: where the program reads one, it is not
+        # known which was meant.
+        mentioned = guards.objects()
+        same = [(k, t) for k, t in enumerate(tensors) if id(t) in mentioned]
+        if same:
+            fits = self.fits
+            self.fits = lambda given: all(given[k] is t for k, t in same) and fits(given)
 
     def __str__(self) -> str:
         """What it computes, an instruction per line; long programs are cut short."""
@@ -97,7 +104,10 @@ class Recorded:
     def misfit(self, tensors: list[Tensor]) -> str | None:
         """Why not."""
         why: str | None = self.program.misfit(tensors)
-        return why or self.guards.failed()
+        why = why or self.guards.failed()
+        if why is None and not self.fits(tensors):
+            return "an argument was a tensor that the function reaches by itself"
+        return why
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         """The result of the function."""
@@ -314,7 +324,7 @@ def _record_pass(
 ) -> Any:
     """Take down one backward pass: a program, or None if the graph is gone."""
     start = recording.size()
-    recording.start()
+    recording.start(True)
     token = placeholder_pass.set(True)
     try:
         found = gradients(
@@ -324,9 +334,11 @@ def _record_pass(
             retain_graph=True,
             allow_unused=True,
         )
-    except RuntimeError as error:
-        if "second time" not in str(error):
-            raise
+    except Exception as error:
+        if not isinstance(error, RuntimeError) or "second time" not in str(error):
+            first = str(error).partition("\n")[0]
+            reason = f"its backward pass raised {type(error).__name__}: {first}"
+            raise Refused(reason, "") from error
         # The function has run backward itself, and freed its graph.
         made.no_backward = str(error)
         return None

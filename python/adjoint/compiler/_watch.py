@@ -121,7 +121,9 @@ class Watch:
         _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
         self._collecting = gc.isenabled()
         gc.disable()
+        before = _core._watch_pause(True)  # collections call functions of other libraries
         gc.collect(0)
+        _core._watch_pause(before)
         return self
 
     def __exit__(
