@@ -246,3 +246,22 @@ def test_what_is_set_on_a_compiled_module_is_the_modules() -> None:
         return [*out, hasattr(module, "scale")]
 
     same(program, programs=3)
+
+
+# --- arguments
+
+
+def test_an_argument_that_is_given_twice_has_one_gradient() -> None:
+    def program(compile: Compile) -> Any:
+        f = compile(lambda a, b: (a * a * 1.1 + b.sin() * b.exp() + a.tanh() * b).sum())
+        out = []
+        for k in range(CALLS):
+            a, b = randn(20, seed=k).requires_grad_(), randn(20, seed=9).requires_grad_()
+            f(a, a).backward()
+            (second,) = ad.autograd.grad(f(a, a), a, create_graph=True)
+            second.sum().backward()
+            f(a, b).backward()
+            out += [a, b, second.detach()]
+        return out
+
+    same(program, programs=2)

@@ -159,7 +159,7 @@ class Recorded:
                     "  fix: change a clone() of it"
                 )
         count = len(given) - len(self.reached)
-        needs = [k for k, t in enumerate(given) if t.requires_grad]
+        needs = _differentiated(given)
         graph = _core.is_grad_enabled()
         with enable_grad():
             leaves, _ = _tree.flatten(self.rebuild(given[:count]))
@@ -176,6 +176,12 @@ class Recorded:
         for k, g in zip(needs, found, strict=True):
             result[k] = g
         return result
+
+
+def _differentiated(tensors: Sequence[Tensor]) -> list[int]:
+    """The tensors that get a gradient: each once, wherever else it stands."""
+    first = {id(t): k for k, t in reversed([*enumerate(tensors)])}
+    return [k for k, t in enumerate(tensors) if t.requires_grad and first[id(t)] == k]
 
 
 def _check(recording: Any) -> None:
@@ -282,7 +288,7 @@ def _record_backward(
     """Take down the backward pass; the values of the forward part that it reads."""
     outputs = [results[k] for k in made.differentiable]
     known = [*tensors, *made.reached]
-    by = [k for k, t in enumerate(known) if t.requires_grad]
+    by = _differentiated(known)
     if not by or any(t.is_leaf for t in outputs):
         raise Refused("a result requires grad by itself, not because of an argument", "")
     placeholders = [_core.ones(list(t.shape), dtype=t.dtype) for t in outputs]
