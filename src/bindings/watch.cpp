@@ -341,10 +341,6 @@ PyObject* watch_pause(PyObject*, PyObject* flag) {
   if (t_watch) t_watch->paused = flag == Py_True;
   return PyBool_FromLong(before);
 }
-PyObject* watch_made(PyObject*, PyObject* o) {
-  if (t_watch) t_watch->made.insert(o);
-  Py_RETURN_NONE;
-}
 PyObject* watch_is_made(PyObject*, PyObject* o) {
   return PyBool_FromLong(t_watch && is_made(*t_watch, o));
 }
@@ -415,7 +411,6 @@ PyMethodDef functions[] = {
     {"_watch_start", watch_start, METH_VARARGS, "Looks at every instruction of this thread."},
     {"_watch_stop", watch_stop, METH_NOARGS, "Ends that; whether it lasted until now."},
     {"_watch_pause", watch_pause, METH_O, "Looks at nothing for a while; whether it did."},
-    {"_watch_made", watch_made, METH_O, "Says that an object was made by the run."},
     {"_watch_is_made", watch_is_made, METH_O, "Whether an object was made by the run."},
     {"_watch_harmless", fast(watch_harmless), METH_FASTCALL,
      "Says that calls of a function with an object of this class need no step."},

@@ -158,7 +158,8 @@ class Guards:
         found = {id(guard.place.value) for guard in self._guards}
         for guard in self._guards:
             for container, parts in [] if guard.snapshot is None else guard.snapshot.contents:
-                found.update(map(id, parts[1] if isinstance(container, dict) else parts))
+                inside = parts[1] if isinstance(container, dict) else parts
+                found.update(map(id, inside) if isinstance(inside, tuple) else ())  # no arrays
         return found
 
     def describe(self) -> list[str]:
