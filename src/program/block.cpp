@@ -29,12 +29,6 @@ void repeat_loop(char* const* p, int64_t n) {  // the same
   copy_run(p[1], static_cast<int64_t>(item_size(place.wanted)), place.wanted, p[2], 0, place.dtype,
            n);
 }
-void sum_loop(char* const* p, int64_t) {  // Problem, operand, result
-  auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
-  problem.data = p[1];
-  problem.out = p[2];
-  reduce::run(problem);
-}
 struct Tiling {
   std::shared_ptr<TileLoops> tiles;
   std::vector<char> numbers;
@@ -79,7 +73,7 @@ class Block final : public FusedLoops {
   mutable std::vector<char*> pointers_;
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
-  std::vector<std::unique_ptr<reduce::Problem>> sums_;
+  std::vector<std::shared_ptr<void>> calls_;
   Tensors like_;  // by result: a contiguous tensor of its shape, or none
   std::unique_ptr<char[]> memory_;
   bool may_fault_ = false;
@@ -98,16 +92,16 @@ class BlockBuilder {
     find_last_uses();
     for (size_t k = 0; k < parts_.size(); ++k) {
       const Part& part = parts_[k];
-      each_register(part, [&](int reg, bool written) {
+      part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
-      if (part.sum) {
-        add_sum(part);
+      if (part.loop) {
+        add_call(part);
       } else if (part.tiles->numel > 0) {
         part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
-      each_register(part, [&](int reg, bool) { release_memory(reg, k); });
+      part.each_register([&](int reg, bool) { release_memory(reg, k); });
     }
     finish();
     return block_;
@@ -130,20 +124,10 @@ class BlockBuilder {
     int64_t n;
   };
 
-  template <class F>
-  void each_register(const Part& part, F&& f) const {
-    if (part.sum) {
-      f(part.from, false);
-      f(part.to, true);
-      return;
-    }
-    for (const Place& p : part.tiles->places) f(p.reg, p.written);
-  }
-
   // --- memory of the block's own values, reused when nobody reads them any more
   void find_last_uses() {
     for (size_t k = 0; k < parts_.size(); ++k)
-      each_register(parts_[k], [&](int reg, bool) { last_use_[reg] = k; });
+      parts_[k].each_register([&](int reg, bool) { last_use_[reg] = k; });
   }
   size_t bytes_of(int reg) const {
     const Geometry& g = registers_[reg].geometry;
@@ -193,13 +177,13 @@ class BlockBuilder {
   }
 
   // --- parts
-  void add_sum(const Part& part) {
-    block_->sums_.push_back(std::make_unique<reduce::Problem>(*part.sum));
+  void add_call(const Part& part) {
+    block_->calls_.push_back(part.what);
     size_t at = pointers_.size();
-    fixed(block_->sums_.back().get());
-    point_to(part.from, part.offset);
+    fixed(part.what.get());
     point_to(part.to, 0);
-    steps_.push_back({sum_loop, at, 1});
+    for (const Part::From& source : part.from) point_to(source.reg, source.offset);
+    steps_.push_back({part.loop, at, 1});
   }
 
   void add_moving(Loop loop, const Part& part, uint32_t place) {

@@ -13,6 +13,7 @@
 #include "../kernels/convert.h"
 #include "../ops/elementwise_forward.h"
 #include "block.h"
+#include "calls.h"
 #include "moves.h"
 
 namespace adjoint {
@@ -48,8 +49,10 @@ class Fusion {
       if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
     }
     for (const Instruction& i : p.code) {
-      pieces_.push_back(touches_changed(i) ? std::nullopt : pieces_of(i, headers));
-      how_.push_back(way_of(i, pieces_.back().has_value()));
+      bool ours = !touches_changed(i);
+      pieces_.push_back(ours ? pieces_of(i, headers) : std::nullopt);
+      calls_.push_back(ours ? call_of(i, p.registers) : std::nullopt);
+      how_.push_back(way_of(i, pieces_.back().has_value(), calls_.back().has_value()));
     }
   }
 
@@ -97,7 +100,7 @@ class Fusion {
 
   // Whether an instruction takes an operand as a number rather than from memory.
   bool is_number(size_t k, const Source& s, int reg) const {
-    return how_[k] != How::Alone && !p_.code[k].sum && uniform(s, reg);
+    return how_[k] != How::Alone && !calls_[k] && uniform(s, reg);
   }
 
   static bool fills(const Instruction& i) {
@@ -123,13 +126,13 @@ class Fusion {
            i.op->name == "_with_strides";
   }
 
-  How way_of(const Instruction& i, bool in_pieces) const {
+  How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || touches_changed(i))
       return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
     if (!is_dense(out.shape, out.strides)) return How::Alone;
-    if (in_pieces) return out.numel() < kBlockNumel ? How::Small : How::Alone;
-    if (i.sum) return geometry(i.reads[0].reg).numel() < kBlockNumel ? How::Small : How::Alone;
+    if (in_pieces || is_call || is_outer(i) || (fills(i) && out.numel() > 0))
+      return out.numel() < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
       if (effects_ && divides_integers(*i.kernel)) return How::Alone;
@@ -140,6 +143,16 @@ class Fusion {
     bool copy = copies(i) && geometry(i.reads[0].reg).shape == out.shape &&
                 p_.registers[i.reads[0].reg].root != p_.registers[i.writes[0]].root;
     return copy ? How::Group : How::Alone;
+  }
+
+  bool is_outer(const Instruction& i) const {
+    return i.op->name == "outer" && geometry(i.reads[0].reg).dtype == geometry(i.writes[0]).dtype &&
+           geometry(i.reads[1].reg).dtype == geometry(i.writes[0]).dtype &&
+           product_loop(geometry(i.writes[0]).dtype);
+  }
+  static Loop product_loop(DType d) {  // null for 16-bit floats
+    static const Kernel& mul = kernel_named("mul");
+    return mul.loop[static_cast<int>(d)];
   }
 
   bool touches_changed(const Instruction& i) const {
@@ -154,10 +167,16 @@ class Fusion {
     return i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf || touches_changed(i);
   }
 
+  // A fill takes nothing but the shape from its operand.
+  const std::vector<Read>& reads(size_t k) const {
+    static const std::vector<Read> none;
+    return how_[k] == How::Small && fills(p_.code[k]) ? none : p_.code[k].reads;
+  }
+
   // f(instruction, whether its very elements are read)
   template <class F>
   void each_dependency(size_t k, F&& f) const {
-    for (const Read& r : p_.code[k].reads) {
+    for (const Read& r : reads(k)) {
       if (how_[k] == How::Alone) {
         if (made_by_[r.reg] >= 0) f(made_by_[r.reg], false);
         continue;
@@ -229,7 +248,7 @@ class Fusion {
     }
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
-      for (const Read& r : i.reads) {
+      for (const Read& r : reads(k)) {
         Source s = source(r.reg);
         if (how_[k] != How::Group || !s.same ||
             !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
@@ -257,7 +276,7 @@ class Fusion {
         gone_[k] = true;
         continue;
       }
-      for (const Read& r : i.reads) {
+      for (const Read& r : reads(k)) {
         Source s = how_[k] == How::Alone ? Source{r.reg} : source(r.reg);
         if (is_number(k, s, r.reg)) continue;
         int from = made_by_[s.reg];
@@ -344,8 +363,7 @@ class Fusion {
     }
     for (int u : sequence) {
       for (int k : units_[u].members) {
-        for (const Read& r : p_.code[k].reads)
-          ++readers[how_[k] == How::Alone ? r.reg : source(r.reg).reg];
+        for (const Read& r : reads(k)) ++readers[how_[k] == How::Alone ? r.reg : source(r.reg).reg];
       }
     }
     return readers;
@@ -388,12 +406,12 @@ class Fusion {
     std::vector<int> written;
     for (int u : units) {
       for (int k : units_[u].members) {
-        for (const Read& r : p_.code[k].reads) --readers[source(r.reg).reg];
+        for (const Read& r : reads(k)) --readers[source(r.reg).reg];
       }
       size_t first = parts.size();
       add_parts(units_[u], parts);
       for (; first < parts.size(); ++first) {
-        each_register(parts[first], [&](int reg, bool writes) {
+        parts[first].each_register([&](int reg, bool writes) {
           if (writes && !inside[reg]) written.push_back(reg);
           if (!writes && !inside[reg] && !read[reg]) {
             made.reads.push_back({reg});
@@ -410,42 +428,17 @@ class Fusion {
     return made;
   }
 
-  template <class F>
-  static void each_register(const Part& part, F&& f) {
-    if (part.sum) {
-      f(part.from, false);
-      f(part.to, true);
-      return;
-    }
-    for (bool writes : {false, true}) {
-      for (const TileLoops::Place& p : part.tiles->places) {
-        if (p.written == writes) f(p.reg, writes);
-      }
-    }
-  }
-
   // --- parts
   void add_parts(const Unit& u, std::vector<Part>& parts) {
     int k = u.members[0];
     if (how_[k] == How::Group) return parts.push_back(group_part(u));
     const Instruction& i = p_.code[k];
-    if (i.sum) {
-      Source s = source(i.reads[0].reg);
-      Part part;
-      part.sum = i.sum;
-      part.from = s.reg;
-      part.offset = s.offset;
-      part.to = i.writes[0];
-      return parts.push_back(part);
-    }
+    if (calls_[k]) return add_call(i, *calls_[k], parts);
+    const char zero[16] = {};
+    if (fills(i)) return add_fill(i.writes[0], headers_[i.writes[0]]->data, parts);
+    if (!pieces_[k]) return add_outer(i, parts);
     const Geometry& whole = geometry(i.writes[0]);
-    if (pieces_[k]->zeros) {
-      TileBuilder tiles(whole.shape);
-      const char zero[16] = {};
-      int value = tiles.copied(tiles.element(zero, whole.dtype, whole.dtype));
-      tiles.result(value, i.writes[0], 0, byte_strides(whole));
-      parts.push_back({tiles.finish()});
-    }
+    if (pieces_[k]->zeros) add_fill(i.writes[0], zero, parts);
     for (const Piece& piece : pieces_[k]->pieces) {
       int reg = i.reads[piece.read].reg;
       TileBuilder tiles(geometry(reg).shape);
@@ -453,6 +446,54 @@ class Fusion {
       tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
       parts.push_back({tiles.finish()});
     }
+  }
+
+  void add_fill(int reg, const char* element, std::vector<Part>& parts) {
+    const Geometry& g = geometry(reg);
+    TileBuilder tiles(g.shape);
+    int value = tiles.copied(tiles.element(element, g.dtype, g.dtype));
+    tiles.result(value, reg, 0, byte_strides(g));
+    parts.push_back({tiles.finish()});
+  }
+
+  void add_call(const Instruction& i, const SmallCall& call, std::vector<Part>& parts) {
+    if (call.start >= 0) {
+      const Geometry& out = geometry(i.writes[0]);
+      TileBuilder tiles(out.shape);
+      int value = tiles.copied(operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, {}));
+      tiles.result(value, i.writes[0], 0, byte_strides(out));
+      parts.push_back({tiles.finish()});
+    }
+    Part part;
+    part.loop = call.loop;
+    part.what = call.what;
+    for (int read : call.reads) {
+      Source s = source(i.reads[read].reg);
+      part.from.push_back({s.reg, s.offset});
+    }
+    part.to = i.writes[0];
+    parts.push_back(std::move(part));
+  }
+
+  // A column times a row.
+  void add_outer(const Instruction& i, std::vector<Part>& parts) {
+    const Geometry& out = geometry(i.writes[0]);
+    TileBuilder tiles(out.shape);
+    std::vector<int> operands;
+    for (int n : {0, 1}) {
+      const Geometry& g = geometry(i.reads[n].reg);
+      Source s = source(i.reads[n].reg);
+      if (const char* bytes = uniform(s, i.reads[n].reg)) {
+        operands.push_back(tiles.element(bytes, g.dtype, g.dtype));
+        continue;
+      }
+      Dims strides(2, 0);
+      strides[n] = g.strides[0] * static_cast<int64_t>(item_size(g.dtype));
+      operands.push_back(tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, g.dtype));
+    }
+    int value = tiles.loop(product_loop(out.dtype), operands, out.dtype);
+    tiles.result(value, i.writes[0], 0, byte_strides(out));
+    parts.push_back({tiles.finish()});
   }
 
   Part group_part(const Unit& u) {
@@ -530,7 +571,8 @@ class Fusion {
   std::vector<int> alias_;    // register -> the Alias instruction that makes it
   bool effects_ = false;
   std::vector<std::optional<Pieces>> pieces_;  // by instruction
-  std::vector<How> how_;                       // by instruction
+  std::vector<std::optional<SmallCall>> calls_;
+  std::vector<How> how_;  // by instruction
   std::vector<Unit> units_;
   std::vector<int> unit_of_, written_;
   std::vector<bool> needed_, gone_;

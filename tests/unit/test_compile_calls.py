@@ -135,7 +135,7 @@ def test_programs_as_text() -> None:
 
     g = ad.compile(f)
     with ad.no_grad():
-        g(ad.ones(2, 2), ad.ones(2, 2))
+        g(ad.ones(40, 40), ad.ones(40, 40))
     text = str(g.programs[0])
     lines = text.splitlines()
     assert lines[0] == "forward: 41 instructions"

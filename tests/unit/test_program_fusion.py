@@ -129,8 +129,10 @@ def test_other_instructions_may_stand_between() -> None:
         n = m @ y
         return [b * a, m, n, n.exp() + m]
 
-    program = check(f, lambda s: [uniform(s, 4), uniform(s + 5, 3, 3)])
+    program = check(f, lambda s: [uniform(s, 4), uniform(s + 5, 40, 40)])
     assert names(program) == ["fused", "matmul", "matmul", "fused"]
+    small = check(f, lambda s: [uniform(s, 4), uniform(s + 5, 3, 3)])
+    assert names(small) == ["fused"]
 
 
 def test_small_sums_and_copies_stay_in_the_block() -> None:
@@ -187,6 +189,53 @@ def test_pieces_of_results(dtype: ad.dtype) -> None:
         ]
 
     check(f, lambda s: [uniform(s, 3, 4, dtype=dtype), uniform(s + 1, 4, 5, dtype=dtype)])
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.bfloat16, ad.int64, ad.complex64])
+@pytest.mark.parametrize("n", [1, 4, 20])
+def test_small_products(dtype: ad.dtype, n: int) -> None:
+    def f(a: ad.Tensor, b: ad.Tensor, x: ad.Tensor) -> list[ad.Tensor]:
+        c = a * 2
+        return [
+            c @ b,
+            c.t() @ b.t() + 1,
+            c @ x,
+            b.t() @ x * 2,
+            c[:, 0] @ x,
+            ad.outer(x, c[1 % n]),
+            ad.stack([c, b]) @ ad.stack([b, c]).transpose(1, 2),
+            ad.addmm(x, c, b, beta=2, alpha=3),
+            ad.addmm(b, c, b, beta=0),
+            ad.nn.functional.linear(c, b, x),
+            ad.nn.functional.linear(ad.stack([c, b]), b.t()),
+            ad.ones(n, n, dtype=dtype) @ c,
+        ]
+
+    def make(s: int) -> list[ad.Tensor]:
+        return [
+            uniform(s + k, *shape, dtype=dtype) for k, shape in enumerate([(n, n), (n, n), (n,)])
+        ]
+
+    check(f, make)
+
+
+def test_large_products_stay_alone() -> None:
+    program = check(lambda a, b: (a * 2) @ b, lambda s: [uniform(s, 32, 32), uniform(s, 32, 32)])
+    assert names(program) == ["fused", "matmul"]
+
+
+def test_a_network_and_its_gradients() -> None:
+    def f(x: ad.Tensor, w: ad.Tensor, b: ad.Tensor, v: ad.Tensor) -> list[ad.Tensor]:
+        h = ad.tanh(ad.nn.functional.linear(x, w, b))
+        loss = ((h @ v) ** 2).mean()
+        return [loss, *ad.autograd.grad(loss, [x, w, b, v], ad.ones_like(loss))]
+
+    def make(s: int) -> list[ad.Tensor]:
+        shapes = [(5, 7), (6, 7), (6,), (6,)]
+        return [uniform(s + k, *shape).requires_grad_() for k, shape in enumerate(shapes)]
+
+    program = check(f, make)
+    assert names(program) == ["fused"]
 
 
 def test_gradients_of_slices() -> None:
