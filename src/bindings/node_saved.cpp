@@ -1,6 +1,7 @@
 // What a node keeps, by PyTorch's names: `_saved_self`, `_saved_other`, `_saved_dim`,
 // `_saved_result`, and what it knows about arguments it does not keep: `_saved_self_sym_sizes`. The
 // SavedTensor objects behind `_raw_saved_self` are in saved_hooks.cpp.
+#include "../ops/recorder.h"
 #include "../engine/fit.h"
 #include "../engine/freed.h"
 #include "../graph/saved.h"
@@ -74,6 +75,7 @@ PyObject* result_value(Node* n, int k) {
 }  // namespace
 
 PyObject* saved_attribute(Node* n, std::string_view name) {
+  if (recorded()) t_recorder->pass(n, true);  // values of an older graph
   UnpackScope scope;
   int i = argument_of(n, name), k = result_of(n, name);
   if (i >= 0 && may_be_saved(n, i)) return argument_value(n, i);

@@ -1,4 +1,5 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
+#include "../ops/recorder.h"
 #include "../engine/fit.h"
 #include "../graph/saved.h"
 #include "autograd.h"
@@ -205,6 +206,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
       any = true;
     }
     if (any && n->backward) {
+      if (recorded()) t_recorder->pass(n, true);
       n->backward(n, grads.data(), results.data());
     } else if (any && n->variable) {
       accumulate_grad(n->variable, grads[0]);

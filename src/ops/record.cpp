@@ -1,6 +1,8 @@
 // Recording. Read record.h first.
 #include "record.h"
 
+#include "recorder.h"
+
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "../tensor/geometry.h"
@@ -162,6 +164,10 @@ void record(Call& c, Value& out) {
 }
 
 Tensor op_clone(const Tensor& t) {
+  if (recorded()) [[unlikely]] {
+    GradMode off(false);
+    return op<"clone">(alias(t));
+  }
   Tensor copy = empty_like(t, t.dtype());
   copy_into(copy, t);
   return copy;
