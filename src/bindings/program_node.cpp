@@ -86,6 +86,19 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   for (size_t k = 0; k < found.size(); ++k) result[k] = std::move(found[k]);
 }
 
+// A result that is a view of memory which nobody else can reach is a tensor of its own: it may be
+// changed in place like any other. `found` has it in all its places.
+Tensor whole(Tensors& found, Tensor view) {
+  if (!view->base) return view;
+  int64_t at = (view->data - static_cast<char*>(view->storage->data)) /
+               static_cast<int64_t>(view.itemsize());
+  Tensor own = on_storage(view->storage, view.shape(), view.strides(), at, view.dtype());
+  for (Tensor& t : found) {
+    if (t.is(view)) t = own;
+  }
+  return own;
+}
+
 }  // namespace
 
 // _replay(recorded, program, given, reached, count, places): runs the program and makes its first
@@ -106,6 +119,7 @@ PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     all.insert(all.begin(), given.begin(), given.end());
     Object alive = Object::borrow(args[1]);
     Tensors found = run(p, given, {});
+    for (int64_t k : Span(places)) found[k] = whole(found, found[k]);
     int kept = static_cast<int>(found.size() - count);
     std::vector<Edge> edges;
     for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));

@@ -78,6 +78,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   }
   p.given = static_cast<int>(given.size());
   p.default_dtype = default_dtype();
+  p.passes = from == 0 && passed_;
   for (const Tensor& t : outputs) {
     auto found = t ? register_of_.find(t.get()) : register_of_.end();
     p.outputs.push_back(t ? found->second : -1);

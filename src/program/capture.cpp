@@ -74,6 +74,17 @@ bool masks(const Op& op, const Value* args) {
   return any;
 }
 
+// Indices that may be out of range, divisors that may be zero.
+bool has_integers(const Op& op, const Value* args) {
+  bool any = false;
+  for (int i = 0; i < op.argument_count; ++i) {
+    each_tensor(args[i], [&](const Tensor& t) {
+      any |= !is_differentiable(t.dtype()) && t.dtype() != DType::Bool;
+    });
+  }
+  return any;
+}
+
 // Versions of the memory of operands, to see whether a forward changes it.
 using Versions = std::vector<std::pair<Tensor, uint32_t>>;
 Versions versions_of(const Op& op, const Value* args) {
@@ -341,12 +352,14 @@ Value Capture::forward(Call& c) {
   size_t instructions = code_.size(), registers = registers_.size();
   KernelWatch watch;
   Versions before = versions_of(op, c.args);
-  // An op may also fail where it is caught, and not fail with other values.
+  // An op may also fail where it is caught, and not fail with other values. What is no error (a
+  // checkpoint has all it wants) does not depend on values.
   auto computed = [&] {
     try {
       return op.forward(c);
     } catch (...) {
-      refuse(text("`", op.name, "` raised an error, which it might not do with other values"));
+      if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))
+        refuse(text("`", op.name, "` raised an error, which it might not do with other values"));
       throw;
     }
   };
@@ -358,6 +371,7 @@ Value Capture::forward(Call& c) {
       i.changes = true;
       roots_[registers_[register_of_.at(t.get())].root].changed = true;
     }
+    i.may_fail = !until_inputs_ && has_integers(op, c.args);
     if (!i.changes) {
       i.kernel = kernel_of(watch, c, out, i);
       i.sum = sum_of(watch, c, out);
@@ -477,6 +491,7 @@ bool Capture::pass(Node* node, bool executed) {
   bool before =
       leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
   if (before && until_inputs_) return false;
+  passed_ |= !until_inputs_;
   if (before && executed && node->backward) {
     refuse(text("a backward pass goes on into `", node->name,
                 "`, which was recorded before the function was called (", node->line.describe(),

@@ -105,6 +105,7 @@ class Capture final : public Recorder {
   bool running_ = false;
   bool draws_allowed_ = true;
   bool until_inputs_ = false;
+  bool passed_ = false;  // the function has run a backward pass itself
   bool started_ = false;
   uint64_t newest_before_ = 0;  // node, when it was started first
   uint32_t modes_ = 0;          // of the thread, when it was started

@@ -213,7 +213,7 @@ void remove_dead(Program& p) {
   std::vector<bool> needed(p.code.size());
   for (size_t k = p.code.size(); k-- > 0;) {
     Instruction& i = p.code[k];
-    bool wanted = i.has_effect();
+    bool wanted = i.has_effect() || i.may_fail;
     for (int& w : i.writes) {
       if (w >= 0 && !live[w] && i.kind != Kind::Fused) w = -1;
       wanted |= w >= 0;

@@ -87,10 +87,11 @@ struct Instruction {
   int64_t alias_offset = 0;  // in bytes from the first element of reads[0]
   DType alias_dtype = DType::Float32;
   Tensor constant;
-  Value host;            // what to call
-  bool changes = false;  // a host call, or an op, that changes memory of its operands
+  Value host;             // what to call
+  bool changes = false;   // a host call, or an op, that changes memory of its operands
+  bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   SourceLine line;
-  std::shared_ptr<const KernelStep> kernel;     // of elementwise ops
+  std::shared_ptr<const KernelStep> kernel;    // of elementwise ops
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
@@ -117,6 +118,7 @@ struct Program {
     std::optional<Geometry> found;  // of the gradient, if there was one
   };
   std::vector<GradState> grads;
+  bool passes = false;  // it has backward passes of its own, which call hooks of inputs
   std::vector<bool> requires_grad, leaf;  // by input
   DType default_dtype = DType::Float32;   // when it was recorded
   // Where memory of inputs is changed: the first input on the same memory, by input.

@@ -238,6 +238,15 @@ bool same_repeats(const Program& p, const Tensors& given) {
 
 }  // namespace
 
+// Hooks that a backward pass would call, or a gradient that it would keep.
+static bool has_hooks(const TensorObject* t) {
+  if (t->flags & kRetainsGrad) return true;
+  if (t->extra && (t->extra->hooks || t->extra->post_accumulate)) return true;
+  if (!t->grad_fn || !t->grad_fn->extra) return false;
+  const NodeExtra& x = *t->grad_fn->extra;
+  return !x.tensor_hooks.empty() || x.pre_hooks;
+}
+
 bool fits(const Program& p, const Tensors& given, std::string* why) {
   auto fail = [&](std::string text) {
     if (why) *why = std::move(text);
@@ -256,6 +265,7 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
     if ((t->grad_fn == nullptr) != p.leaf[k])
       return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
     if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
+    if (p.passes && p.requires_grad[k] && has_hooks(t)) return fail("a tensor has hooks");
   }
   if (!p.shares.empty()) {
     std::unordered_map<const Storage*, int> first;

@@ -265,3 +265,77 @@ def test_an_argument_that_is_given_twice_has_one_gradient() -> None:
         return out
 
     same(program, programs=2)
+
+
+# --- hooks, views and errors
+
+
+def test_hooks_that_come_later_are_called_by_passes_inside() -> None:
+    def program(compile: Compile) -> Any:
+        weight = randn(3).requires_grad_()
+
+        def step(x: Any) -> Any:
+            (x * weight).sum().backward()
+            (grad,) = ad.autograd.grad((x * weight).square().sum(), weight)
+            return grad
+
+        f = compile(step)
+        out = []
+        for k in range(6):
+            if k == 3:
+                hook = weight.register_hook(lambda g: g * 10)
+            if k == 5:
+                hook.remove()
+            out += [f(randn(3, seed=k)), weight.grad.clone()]
+        return out
+
+    same(program, programs=None)
+
+
+def test_results_that_are_views_may_be_changed() -> None:
+    def program(compile: Compile) -> Any:
+        f = compile(lambda x: ((x * 2)[0], x.exp().t()))
+        out = []
+        for k in range(CALLS):
+            x = randn(3, 3, seed=k).requires_grad_()
+            a, b = f(x)
+            a.mul_(3)
+            (a.sum() + b.square().sum()).backward()
+            out += [a, b, x]
+        return out
+
+    same(program)
+
+
+def test_an_error_that_nobody_wants_the_result_of() -> None:
+    def program(compile: Compile) -> Any:
+        def f(x: Any, index: Any) -> Any:
+            x[index]
+            return x * 2
+
+        g = compile(f)
+        out: list[Any] = []
+        for k in (0, 2, 7, 1):
+            try:
+                out.append(g(randn(3), ad.tensor([k])))
+            except IndexError as error:
+                out.append(str(error))
+        return out
+
+    same(program)
+
+
+def test_a_checkpoint_of_layers() -> None:
+    from adjoint.utils.checkpoint import checkpoint
+
+    def program(compile: Compile) -> Any:
+        net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 3))
+        f = compile(lambda x: checkpoint(net, x, use_reentrant=False).square().sum())
+        out = []
+        for k in range(CALLS):
+            x = randn(2, 3, seed=k).requires_grad_()
+            f(x).backward()
+            out += [x, state(net)]
+        return out
+
+    same(program)
