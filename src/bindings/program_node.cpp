@@ -25,6 +25,14 @@ Tensor intact(Node* n, const Saved& s) {
   return t;
 }
 
+// Contiguous with the strides that say so: axes of length one may have any.
+Tensor row_major(const Tensor& grad) {
+  Tensor t = contiguous(grad);
+  Dims strides = contiguous_strides(t.shape());
+  if (t.strides() == Span(strides)) return t;
+  return on_storage(t->storage, t.shape(), strides, t.offset(), t.dtype());
+}
+
 void eager_backward(Node* n, Tensor* grads, Tensor* result) {
   Object given = checked(list_of(n->saved[kGiven].value.tensors()));
   Object arrived = checked(PyList_New(0));
@@ -75,7 +83,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (part.program.get() == Py_None) return eager_backward(n, grads, result);
   Tensors given, rest;
   for (int64_t k : Span(places)) {
-    if (grads[k]) given.push_back(contiguous(grads[k]));
+    if (grads[k]) given.push_back(row_major(grads[k]));
   }
   const Program& p = program_in(part.program.get());
   for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {

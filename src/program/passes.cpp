@@ -167,6 +167,21 @@ std::vector<bool> seen_roots(const Program& p) {
   return seen;
 }
 
+namespace {
+
+// A second header on all of a tensor, which nobody gets to see: the tensor itself does as well.
+bool is_the_same(const Program& p, const Instruction& i) {
+  if (i.kind != Kind::Alias || i.alias_offset != 0) return false;
+  for (int r : p.outputs) {
+    if (r == i.writes[0]) return false;
+  }
+  const Geometry& g = p.registers[i.reads[0].reg].geometry;
+  return g.dtype == i.alias_dtype && Span(g.shape) == Span(i.alias_shape) &&
+         Span(g.strides) == Span(i.alias_strides);
+}
+
+}  // namespace
+
 void merge_common(Program& p) {
   std::vector<int> same(p.registers.size());
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
@@ -176,6 +191,10 @@ void merge_common(Program& p) {
   std::vector<Instruction> kept;
   for (Instruction& i : p.code) {
     for (Read& r : i.reads) r.reg = same[r.reg];
+    if (is_the_same(p, i)) {
+      same[i.writes[0]] = i.reads[0].reg;
+      continue;
+    }
     std::string key = key_of(p, i);
     bool seen = false;
     for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];

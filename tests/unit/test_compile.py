@@ -588,3 +588,12 @@ def test_a_checkpoint_that_draws_runs_eagerly() -> None:
     g = ad.compile(f)
     with pytest.warns(CompileWarning, match="in a checkpoint"):
         g(leaf(4))
+
+
+def test_gradients_of_results_with_one_element() -> None:
+    check(lambda x: x * 2, lambda: (leaf(1),))
+    g = ad.compile(lambda x: (x * 2).view(1, -1, 1), fullgraph=True)
+    for _ in range(CALLS):
+        x = leaf(1)
+        g(x).sum().backward()  # of stride 0
+        assert x.grad.item() == 2.0

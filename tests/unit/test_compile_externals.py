@@ -230,3 +230,17 @@ def test_text_among_the_results_runs_eagerly() -> None:
     external = ad.external(lambda x: (x * 2, "done"))
     with pytest.raises(CompileError, match="more than numbers"):
         ad.compile(lambda x: external(x)[0], fullgraph=True)(vector(2))
+
+
+def test_a_jacobian_serves_several_passes_where_nobody_else_holds_the_result() -> None:
+    model = Model()
+    external = ad.external(lambda s: model(s, np.ones(2))[0], probe=False)
+    g = ad.compile(lambda s: external(s).sum(), fullgraph=True)
+    s = vector(3)
+    g(s)
+    result = g(s)
+    result.backward(retain_graph=True)
+    after = model.evaluations
+    result.backward(retain_graph=True)
+    result.backward()
+    assert model.evaluations == after

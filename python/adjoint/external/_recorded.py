@@ -45,14 +45,14 @@ class Evaluation:
         if self.recorded:
             self.recorded, self.fixed, self.form.outputs = None, fixed, call.outputs
         if made:
-            key = made[0].data_ptr()
-            self.calls[key] = (weakref.ref(made[0], lambda _: self.calls.pop(key, None)), call)
+            self._note(made[0], call)
         return made
 
     def call_of(self, saved: Sequence[Tensor]) -> Any:
         """The call with these inputs and outputs, if it is still known; else one like it."""
         outputs = saved[len(self.form.places) : len(saved) - len(self.others)]
-        _, call = self.calls.get(outputs[0].data_ptr(), (None, None)) if outputs else (None, None)
+        key = outputs[0].data_ptr() if outputs else 0
+        _, call = self.calls.get(key, (None, None))
         if call is not None:
             return call
         call = again(self.form)
@@ -61,7 +61,14 @@ class Evaluation:
         call.outputs = self.form.outputs
         if call.outputs is not None and not isinstance(call.outputs, Outputs | int):
             call.outputs = type(call.outputs)(outputs[0].item())  # a number: that of this call
+        if outputs:
+            self._note(outputs[0], call)
         return call
+
+    def _note(self, output: Tensor, call: Any) -> None:
+        """Remember a call as long as its first output lives."""
+        key = output.data_ptr()
+        self.calls[key] = (weakref.ref(output, lambda _: self.calls.pop(key, None)), call)
 
 
 def again(call: Any) -> Any:
