@@ -184,7 +184,8 @@ void Capture::refuse(std::string reason) {
   if (!refused_.empty()) return;
   refused_ = std::move(reason);
   refused_at_ = SourceLine::here();
-  stop();
+  if (!until_inputs_) return stop();
+  running_ = false;  // a pass on placeholders goes on, and must still not change anything
 }
 
 // --- registers
@@ -212,6 +213,7 @@ void Capture::add_inputs(const Tensors& ts) {
     int reg = define(t.get());
     roots_[registers_[reg].root].external = true;
     inputs_.insert(t.get());
+    if (started_) placeholders_.insert(t->storage);
   }
 }
 
@@ -416,8 +418,17 @@ void Capture::check_draws(const Op& op) {
               "again; fix: draw them outside of the checkpoint"));
 }
 
+// A pass on placeholders is none of the program's: what it would leave behind must not happen.
+void Capture::fail_if_placeholders(const std::string& what) {
+  if (!until_inputs_) return;
+  refuse(what);
+  runtime_error(what);
+}
+
 void Capture::change(Call& c, const Tensor& self) {
   const Op& op = c.op;
+  if (is_outside(self.get()) && !placeholders_.count(self->storage))
+    fail_if_placeholders(text("`", op.name, "_` changes a tensor from outside in a backward pass"));
   check_draws(op);
   Instruction i;
   i.kind = Kind::Change;
@@ -549,6 +560,7 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
     refuse("a gradient with a history of its own is added to a leaf");
     return false;
   }
+  fail_if_placeholders("a backward pass runs another one, which adds to the gradient of a leaf");
   watch_grad(leaf);
   if (leaf->grad) read_grad(leaf);
   Instruction i;

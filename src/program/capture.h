@@ -87,6 +87,7 @@ class Capture final : public Recorder {
   void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
+  void fail_if_placeholders(const std::string& what);
 
   std::vector<Register> registers_;
   Tensors headers_;  // of the registers, kept alive
@@ -97,7 +98,8 @@ class Capture final : public Recorder {
   std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
   std::vector<Instruction> code_;
   Tensors reached_;
-  std::unordered_set<TensorObject*> inputs_;  // headers from outside: arguments and reached_
+  std::unordered_set<Storage*> placeholders_;  // memory of gradients that will arrive
+  std::unordered_set<TensorObject*> inputs_;   // headers from outside: arguments and reached_
   // Leaf register -> the gradient it had at the start.
   std::unordered_map<int, std::optional<Geometry>> grad_states_;
   std::string refused_;

@@ -339,3 +339,48 @@ def test_a_checkpoint_of_layers() -> None:
         return out
 
     same(program)
+
+
+class Noisy(ad.autograd.Function):
+    """The gradient draws a random number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad + ad.randn(3)
+
+
+def test_recording_a_backward_pass_leaves_nothing_behind() -> None:
+    def random(compile: Compile) -> Any:
+        f = compile(lambda x: (Noisy.apply(x).sum(), x * 2))
+        out = []
+        for k in range(CALLS):
+            x = randn(3, seed=k).requires_grad_()
+            f(x)[0].backward()
+            out.append(x)
+        return out
+
+    def changing(compile: Compile) -> Any:
+        total = ad.zeros(3)
+
+        def add(grad: Any) -> None:
+            total.add_(grad.abs())
+
+        def f(x: Any) -> Any:
+            y = x * 2
+            y.register_hook(add)
+            return y.sin().sum()
+
+        g = compile(f)
+        out = []
+        for k in range(CALLS):
+            x = randn(3, seed=k).requires_grad_()
+            g(x).backward()
+            out += [x, total.clone()]
+        return out
+
+    same(random)
+    same(changing, programs=None)

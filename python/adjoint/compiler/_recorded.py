@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core, _tree
-from adjoint._core import Tensor
+from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import enable_grad
 from adjoint.autograd import grad as gradients
@@ -329,6 +329,7 @@ def _record_pass(
 ) -> Any:
     """Take down one backward pass: a program, or None if the graph is gone."""
     start = recording.size()
+    numbers = default_generator.get_state()  # which this pass must not draw from
     recording.start(True)
     token = placeholder_pass.set(True)
     try:
@@ -340,6 +341,7 @@ def _record_pass(
             allow_unused=True,
         )
     except Exception as error:
+        _check(recording)
         if not isinstance(error, RuntimeError) or "second time" not in str(error):
             first = str(error).partition("\n")[0]
             reason = f"its backward pass raised {type(error).__name__}: {first}"
@@ -350,6 +352,7 @@ def _record_pass(
     finally:
         placeholder_pass.reset(token)
         recording.stop()
+        default_generator.set_state(numbers)
     _check(recording)
     wanted: list[Tensor | None] = [None] * len(known)
     for k, g in zip(by, found, strict=True):
