@@ -49,11 +49,11 @@ class Fusion {
       if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
     }
     for (const Instruction& i : p.code) {
-      bool ours = !touches_changed(i);
-      pieces_.push_back(ours ? pieces_of(i, headers) : std::nullopt);
-      calls_.push_back(ours ? call_of(i, p.registers) : std::nullopt);
+      pieces_.push_back(pieces_of(i, headers));
+      calls_.push_back(call_of(i, p.registers));
       how_.push_back(way_of(i, pieces_.back().has_value(), calls_.back().has_value()));
     }
+    order_changes();
   }
 
   void run() {
@@ -87,11 +87,13 @@ class Fusion {
     return s;
   }
 
+  // Whether the recorded tensor still has the elements that it was made with.
+  bool known(int reg) const { return !changed(reg) && geometry(reg).numel() > 0; }
+
   // The one value that all elements have, if they are known to: ones_like and its kin.
   const char* uniform(const Source& s, int reg) const {
     int k = made_by_[s.reg];
-    if (k < 0 || geometry(s.reg).dtype != geometry(reg).dtype || geometry(s.reg).numel() == 0)
-      return nullptr;
+    if (k < 0 || !known(s.reg) || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
     const Instruction& i = p_.code[k];
     bool one = i.kind == Kind::Constant && geometry(s.reg).numel() == 1;
     if (!one && !(i.kind == Kind::Apply && fills(i))) return nullptr;
@@ -127,11 +129,11 @@ class Fusion {
   }
 
   How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
-    if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || touches_changed(i))
+    if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
     if (!is_dense(out.shape, out.strides)) return How::Alone;
-    if (in_pieces || is_call || is_outer(i) || (fills(i) && out.numel() > 0))
+    if (in_pieces || is_call || is_outer(i) || (fills(i) && known(i.writes[0])))
       return out.numel() < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
@@ -162,9 +164,55 @@ class Fusion {
     return any;
   }
 
-  // What has to stay in order, besides values: effects, and all that touches changed memory.
-  bool ordered(const Instruction& i) const {
-    return i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf || touches_changed(i);
+  // What has to stay in order, besides values: effects, and ops that touch changed memory.
+  bool ordered(size_t k) const {
+    const Instruction& i = p_.code[k];
+    if (i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf) return true;
+    return how_[k] == How::Alone && i.kind != Kind::Alias && touches_changed(i);
+  }
+
+  // Loops that touch changed memory stay between the changes that they stood between.
+  void order_changes() {
+    after_.resize(p_.code.size());
+    std::vector<int> change(p_.roots.size(), -1);             // the last one
+    std::vector<std::vector<int>> touching(p_.roots.size());  // loops since then
+    std::vector<bool> gradients = gradient_roots();
+    auto changes = [&](int k, int root) {
+      for (int reader : touching[root]) after_[k].push_back(reader);
+      touching[root].clear();
+      change[root] = k;
+    };
+    for (size_t at = 0; at < p_.code.size(); ++at) {
+      const Instruction& i = p_.code[at];
+      int k = static_cast<int>(at);
+      if (how_[at] != How::Alone) {
+        auto touch = [&](int reg) {
+          int root = p_.registers[reg].root;
+          if (!p_.roots[root].changed) return;
+          if (change[root] >= 0) after_[at].push_back(change[root]);
+          touching[root].push_back(k);
+        };
+        for (const Read& r : reads(at)) touch(r.reg);
+        for (int w : i.writes) touch(w);
+      } else if (i.kind == Kind::Accumulate) {
+        for (size_t root = 0; root < gradients.size(); ++root) {
+          if (gradients[root]) changes(k, static_cast<int>(root));
+        }
+      } else if (i.kind == Kind::Change || i.changes) {
+        for (const Read& r : i.reads) changes(k, p_.registers[r.reg].root);
+      }
+    }
+  }
+
+  // Memory that is, or becomes, the gradient of a leaf.
+  std::vector<bool> gradient_roots() const {
+    std::vector<bool> roots(p_.roots.size());
+    for (const Instruction& i : p_.code) {
+      bool gives = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
+      if (gives && i.reads.size() > 1) roots[p_.registers[i.reads[1].reg].root] = true;
+      if (i.kind == Kind::GradOf) roots[p_.registers[i.writes[0]].root] = true;
+    }
+    return roots;
   }
 
   // A fill takes nothing but the shape from its operand.
@@ -184,6 +232,7 @@ class Fusion {
       Source s = source(r.reg);
       if (!is_number(k, s, r.reg) && made_by_[s.reg] >= 0) f(made_by_[s.reg], s.same);
     }
+    for (int from : after_[k]) f(from, false);
   }
 
   // --- groups
@@ -206,7 +255,7 @@ class Fusion {
         bool stays = group && same && shape_of[from] == shape_of[k];
         level[k] = std::max(level[k], level[from] + (stays ? 0 : 1));
       });
-      if (ordered(i)) {
+      if (ordered(k)) {
         if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
         last_ordered = static_cast<int>(k);
       }
@@ -296,12 +345,14 @@ class Fusion {
     for (size_t u = 0; u < units_.size(); ++u) {
       for (int k : units_[u].members) {
         if (gone_[k]) continue;
-        each_dependency(k, [&](int from, bool) { edge(unit_of_[from], static_cast<int>(u)); });
+        each_dependency(k, [&](int from, bool) {
+          if (!gone_[from]) edge(unit_of_[from], static_cast<int>(u));
+        });
       }
     }
     int last_ordered = -1;
     for (size_t k = 0; k < p_.code.size(); ++k) {
-      if (!ordered(p_.code[k]) || gone_[k]) continue;
+      if (!ordered(k) || gone_[k]) continue;
       if (last_ordered >= 0) {
         units_[last_ordered].after.push_back(unit_of_[k]);
         ++units_[unit_of_[k]].waits;
@@ -572,7 +623,8 @@ class Fusion {
   bool effects_ = false;
   std::vector<std::optional<Pieces>> pieces_;  // by instruction
   std::vector<std::optional<SmallCall>> calls_;
-  std::vector<How> how_;  // by instruction
+  std::vector<How> how_;
+  std::vector<std::vector<int>> after_;  // by instruction: others that come before it
   std::vector<Unit> units_;
   std::vector<int> unit_of_, written_;
   std::vector<bool> needed_, gone_;

@@ -271,6 +271,8 @@ UNARY: list[Callable[[ad.Tensor], ad.Tensor]] = [
     lambda x: ad.where(x < 0, 0.0, x),
     lambda x: x.isnan(),
     lambda x: ad.ones_like(x) * x,
+    lambda x: ad.zeros_like(x),
+    lambda x: ad.full((3, 1), 0.3),
     lambda x: x.sum(-1, keepdim=True),
     lambda x: x.sum(0) if x.ndim else x.sum(),
     lambda x: x.transpose(0, -1) if x.ndim else x,
@@ -294,6 +296,16 @@ BINARY: list[Callable[[ad.Tensor, ad.Tensor], ad.Tensor]] = [
     lambda x, y: ad.atan2(x, y),
     lambda x, y: ad.cat([x.reshape(-1), y.reshape(-1)]),
     lambda x, y: x @ y,
+]
+
+CHANGES: list[Callable[[ad.Tensor, ad.Tensor], ad.Tensor]] = [
+    lambda x, y: x.mul_(0.5),
+    lambda x, y: x.add_(y),
+    lambda x, y: x[..., :1].sub_(y, alpha=2),
+    lambda x, y: x[:1].copy_(y),
+    lambda x, y: x.zero_(),
+    lambda x, y: x.transpose(0, -1).mul_(y),
+    lambda x, y: x.masked_fill_(x > 0.5, 0.25),
 ]
 
 SHAPES = [
@@ -330,7 +342,9 @@ def layouts(draw: st.DrawFn) -> Callable[[ad.Tensor], ad.Tensor]:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> tuple[Function, Callable[[int], list[ad.Tensor]]]:
+def programs(
+    draw: st.DrawFn, changes: bool = False
+) -> tuple[Function, Callable[[int], list[ad.Tensor]]]:
     shapes = draw(st.sampled_from(SHAPES))
     dtypes = [draw(st.sampled_from(DTYPES)) for _ in shapes]
     orders = [draw(layouts()) for _ in shapes]
@@ -341,6 +355,8 @@ def programs(draw: st.DrawFn) -> tuple[Function, Callable[[int], list[ad.Tensor]
         pair = draw(st.booleans())
         which = draw(st.integers(0, len(BINARY if pair else UNARY) - 1))
         i, j = draw(st.integers(0, n - 1)), draw(st.integers(0, n - 1)) if pair else -1
+        if changes and draw(st.booleans()):
+            which, j = -2 - draw(st.integers(0, len(CHANGES) - 1)), draw(st.integers(0, n - 1))
         steps.append((which, i, j))
     shown = draw(st.sets(st.integers(0, len(steps) - 1), max_size=3)) | {len(steps) - 1}
 
@@ -358,8 +374,10 @@ def programs(draw: st.DrawFn) -> tuple[Function, Callable[[int], list[ad.Tensor]
         return arguments
 
     def apply(values: list[ad.Tensor], which: int, i: int, j: int) -> ad.Tensor:
-        if which < 0:
+        if which == -1:
             return values[i] * 3
+        if which < -1:
+            return CHANGES[-2 - which](values[i], values[j])
         return UNARY[which](values[i]) if j < 0 else BINARY[which](values[i], values[j])
 
     # Some ops do not take some dtypes: bool has no sign, integers no negative powers.
@@ -388,6 +406,20 @@ def test_random_programs_give_what_eager_gives(
     f, make = drawn
     with np.errstate(all="ignore"):
         check(f, make)
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs(changes=True))
+def test_random_programs_with_changes_in_place(
+    drawn: tuple[Function, Callable[[int], list[ad.Tensor]]],
+) -> None:
+    f, make = drawn
+    program = record(f, make(0))
+    ours, theirs = make(1), make(1)
+    results = [*program.run(ours), *ours]
+    expected = [*f(*theirs), *theirs]
+    for got, want in zip(results, expected, strict=True):
+        assert (got.dtype, got.shape, bits(got)) == (want.dtype, want.shape, bits(want))
 
 
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.bfloat16])
@@ -441,6 +473,16 @@ def test_changes_in_place_stay_in_their_places() -> None:
         return [a, b, y + 1, a * b]
 
     check(f, lambda s: [uniform(s, 6)])
+
+
+def test_a_fill_that_is_changed_later() -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        y = ad.zeros(3, 3)
+        before = y + x
+        y.diagonal().copy_(x)
+        return [before, y @ x, y]
+
+    check(f, lambda s: [uniform(s, 3)])
 
 
 def test_a_change_of_an_argument_is_seen_by_later_reads_only() -> None:
