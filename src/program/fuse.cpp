@@ -316,11 +316,13 @@ class Fusion {
     for (int r : p_.outputs) {
       if (r >= 0) needed_[r] = true;
     }
+    std::vector<bool> used(p_.registers.size());  // by others of its unit
     for (size_t k = p_.code.size(); k-- > 0;) {
       const Instruction& i = p_.code[k];
-      // Loops see through views and fills.
+      // Loops see through views and fills. What only a fill has read, for its shape, goes too.
       bool goes =
           i.kind == Kind::Alias || i.kind == Kind::Constant || (i.kind == Kind::Apply && fills(i));
+      goes |= how_[k] != How::Alone && !used[i.writes[0]];
       if (goes && !needed_[i.writes[0]]) {
         gone_[k] = true;
         continue;
@@ -329,8 +331,17 @@ class Fusion {
         Source s = how_[k] == How::Alone ? Source{r.reg} : source(r.reg);
         if (is_number(k, s, r.reg)) continue;
         int from = made_by_[s.reg];
-        if (from < 0 || unit_of_[from] != unit_of_[k]) needed_[s.reg] = true;
+        if (from < 0 || unit_of_[from] != unit_of_[k])
+          needed_[s.reg] = true;
+        else
+          used[s.reg] = true;
       }
+    }
+    for (Unit& u : units_) {
+      std::vector<int> left;
+      std::copy_if(u.members.begin(), u.members.end(), std::back_inserter(left),
+                   [&](int k) { return !gone_[k]; });
+      if (!left.empty()) u.members = std::move(left);
     }
   }
 

@@ -384,3 +384,18 @@ def test_recording_a_backward_pass_leaves_nothing_behind() -> None:
 
     same(random)
     same(changing, programs=None)
+
+
+def test_values_that_are_only_asked_for_their_shape() -> None:
+    def program(compile: Compile) -> Any:
+        f = compile(lambda x: ad.zeros_like(x.sin())[0] + x[0].exp())
+        g = compile(lambda x: ad.full_like(x * 2, 2.0).sum(0) * x[0] + ad.ones_like(x @ x)[1])
+        out = []
+        for k in range(CALLS):
+            x = randn(4, 4, seed=k).requires_grad_()
+            y = f(x) + g(x)
+            y.sum().backward()
+            out += [y, x]
+        return out
+
+    same(program, programs=2)
