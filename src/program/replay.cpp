@@ -291,7 +291,19 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
   return true;
 }
 
+// A view that leaves the program, as the function would have made it: not a part of the history of
+// a tensor that the function has detached, and not made without gradients where they are on.
+static Tensor result_of(const Program& p, int reg, const Tensor& t, bool with_grad) {
+  if (!t->base || std::find(p.inputs.begin(), p.inputs.end(), reg) != p.inputs.end()) return t;
+  if (with_grad) t->flags &= ~kNoGradView;
+  if (!needs_grad(t->base)) return t;
+  int64_t bytes = t->data - static_cast<char*>(t->storage->data);
+  return on_storage(t->storage, t.shape(), t.strides(), bytes / static_cast<int64_t>(t.itemsize()),
+                    t.dtype());
+}
+
 Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
+  bool with_grad = grad_enabled();
   GradMode off(false);
   ModeGuard quiet(kNoCuts, true);
   Replay replay(p);
@@ -308,7 +320,8 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   }
   replay.run();
   Tensors out;
-  for (int reg : p.outputs) out.push_back(reg < 0 ? Tensor() : replay.get(reg));
+  for (int reg : p.outputs)
+    out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
   return out;
 }
 

@@ -399,3 +399,30 @@ def test_values_that_are_only_asked_for_their_shape() -> None:
         return out
 
     same(program, programs=2)
+
+
+def test_views_of_arguments_are_those_that_the_function_makes() -> None:
+    def detached(compile: Compile) -> Any:
+        f = compile(lambda x: (x.detach().view(9), x.detach()[0].expand(2, 3)))
+        out = []
+        for grad in (True, False) * 2:
+            x = randn(3, 3).requires_grad_()
+            with ad.set_grad_enabled(grad):
+                found = f(x)
+            found[0].add_(1)
+            out += [*found, x]
+        return out
+
+    def changed(compile: Compile) -> Any:
+        f = compile(lambda x: x[0])
+        out = []
+        for k in range(CALLS):
+            x, w = randn(3, 3, seed=k), randn(3).requires_grad_()
+            row = f(x)
+            row.add_(w)
+            x.square().sum().backward()
+            out += [x, w]
+        return out
+
+    same(detached, programs=2)
+    same(changed)
