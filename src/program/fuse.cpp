@@ -10,24 +10,14 @@
 #include <map>
 #include <queue>
 
-#include "../kernels/convert.h"
 #include "../ops/elementwise_forward.h"
-#include "block.h"
-#include "calls.h"
-#include "moves.h"
+#include "parts.h"
 
 namespace adjoint {
 namespace {
 
 constexpr int64_t kLarge = 16384;  // elements from which on memory is a concern
 constexpr int kMaxWritten = 16;    // results of a group of that size
-
-// A register as memory, or as the result of a group: what views of it are resolved to.
-struct Source {
-  int reg;
-  int64_t offset = 0;  // in bytes
-  bool same = true;    // the same elements in the same places
-};
 
 // How an instruction is run.
 enum class How : uint8_t {
@@ -38,16 +28,8 @@ enum class How : uint8_t {
 
 class Fusion {
  public:
-  Fusion(Program& p, const Tensors& headers)
-      : p_(p), headers_(headers), made_by_(p.registers.size(), -1), alias_(p.registers.size(), -1) {
-    for (size_t k = 0; k < p.code.size(); ++k) {
-      const Instruction& i = p.code[k];
-      effects_ |= i.has_effect() || i.kind == Kind::Change;
-      for (int w : i.writes) {
-        if (w >= 0) made_by_[w] = static_cast<int>(k);
-      }
-      if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
-    }
+  Fusion(Program& p, const Tensors& headers) : p_(p), sources_(p, headers) {
+    for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
     for (const Instruction& i : p.code) {
       pieces_.push_back(pieces_of(i, headers));
       calls_.push_back(call_of(i, p.registers));
@@ -71,56 +53,12 @@ class Fusion {
     bool small = false;  // a part of a block
   };
 
-  const Geometry& geometry(int reg) const { return p_.registers[reg].geometry; }
-  bool changed(int reg) const { return p_.roots[p_.registers[reg].root].changed; }
+  const Geometry& geometry(int reg) const { return sources_.geometry(reg); }
 
   // --- what an instruction is
-  Source source(int reg) const {
-    Source s{reg};
-    while (alias_[s.reg] >= 0) {
-      const Instruction& i = p_.code[alias_[s.reg]];
-      s.offset += i.alias_offset;
-      s.reg = i.reads[0].reg;
-    }
-    const Geometry &g = geometry(reg), &of = geometry(s.reg);
-    s.same = s.offset == 0 && g.dtype == of.dtype && g.shape == of.shape && g.strides == of.strides;
-    return s;
-  }
-
-  // Whether the recorded tensor still has the elements that it was made with.
-  bool known(int reg) const { return !changed(reg) && geometry(reg).numel() > 0; }
-
-  // The one value that all elements have, if they are known to: ones_like and its kin.
-  const char* uniform(const Source& s, int reg) const {
-    int k = made_by_[s.reg];
-    if (k < 0 || !known(s.reg) || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
-    const Instruction& i = p_.code[k];
-    bool one = i.kind == Kind::Constant && geometry(s.reg).numel() == 1;
-    if (!one && !(i.kind == Kind::Apply && fills(i))) return nullptr;
-    return headers_[s.reg]->data;
-  }
-
   // Whether an instruction takes an operand as a number rather than from memory.
   bool is_number(size_t k, const Source& s, int reg) const {
-    return how_[k] != How::Alone && !calls_[k] && uniform(s, reg);
-  }
-
-  static bool fills(const Instruction& i) {
-    static constexpr std::string_view names[] = {
-        "ones",      "zeros",      "full",     "ones_like", "zeros_like",
-        "full_like", "_ones_like", "new_ones", "new_zeros", "new_full"};
-    for (const Read& r : i.reads) {
-      if (r.argument != 0) return false;  // a number that is a tensor
-    }
-    return i.writes.size() == 1 &&
-           std::find(std::begin(names), std::end(names), i.op->name) != std::end(names);
-  }
-
-  static bool divides_integers(const KernelStep& s) {
-    static constexpr std::string_view names[] = {"trunc_divide", "floor_divide", "fmod",
-                                                 "remainder"};
-    return is_integral(s.common) &&
-           std::find(std::begin(names), std::end(names), s.kernel->name) != std::end(names);
+    return how_[k] != How::Alone && !calls_[k] && sources_.uniform(s, reg);
   }
 
   static bool copies(const Instruction& i) {
@@ -133,7 +71,8 @@ class Fusion {
       return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
     if (!is_dense(out.shape, out.strides)) return How::Alone;
-    if (in_pieces || is_call || is_outer(i) || (fills(i) && known(i.writes[0])))
+    if (in_pieces || is_call || is_outer(i, sources_) ||
+        (Sources::fills(i) && sources_.known(i.writes[0])))
       return out.numel() < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
@@ -147,20 +86,10 @@ class Fusion {
     return copy ? How::Group : How::Alone;
   }
 
-  bool is_outer(const Instruction& i) const {
-    return i.op->name == "outer" && geometry(i.reads[0].reg).dtype == geometry(i.writes[0]).dtype &&
-           geometry(i.reads[1].reg).dtype == geometry(i.writes[0]).dtype &&
-           product_loop(geometry(i.writes[0]).dtype);
-  }
-  static Loop product_loop(DType d) {  // null for 16-bit floats
-    static const Kernel& mul = kernel_named("mul");
-    return mul.loop[static_cast<int>(d)];
-  }
-
   bool touches_changed(const Instruction& i) const {
     bool any = false;
-    for (const Read& r : i.reads) any |= changed(r.reg);
-    for (int w : i.writes) any |= w >= 0 && changed(w);
+    for (const Read& r : i.reads) any |= sources_.changed(r.reg);
+    for (int w : i.writes) any |= w >= 0 && sources_.changed(w);
     return any;
   }
 
@@ -218,7 +147,7 @@ class Fusion {
   // A fill takes nothing but the shape from its operand.
   const std::vector<Read>& reads(size_t k) const {
     static const std::vector<Read> none;
-    return how_[k] == How::Small && fills(p_.code[k]) ? none : p_.code[k].reads;
+    return how_[k] == How::Small && Sources::fills(p_.code[k]) ? none : p_.code[k].reads;
   }
 
   // f(instruction, whether its very elements are read)
@@ -226,11 +155,12 @@ class Fusion {
   void each_dependency(size_t k, F&& f) const {
     for (const Read& r : reads(k)) {
       if (how_[k] == How::Alone) {
-        if (made_by_[r.reg] >= 0) f(made_by_[r.reg], false);
+        if (sources_.made_by(r.reg) >= 0) f(sources_.made_by(r.reg), false);
         continue;
       }
-      Source s = source(r.reg);
-      if (!is_number(k, s, r.reg) && made_by_[s.reg] >= 0) f(made_by_[s.reg], s.same);
+      Source s = sources_.of(r.reg);
+      if (!is_number(k, s, r.reg) && sources_.made_by(s.reg) >= 0)
+        f(sources_.made_by(s.reg), s.same);
     }
     for (int from : after_[k]) f(from, false);
   }
@@ -293,12 +223,12 @@ class Fusion {
   std::vector<bool> read_outside() const {
     std::vector<bool> outside(p_.registers.size());
     for (int r : p_.outputs) {
-      if (r >= 0) outside[source(r).reg] = true;
+      if (r >= 0) outside[sources_.of(r).reg] = true;
     }
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
       for (const Read& r : reads(k)) {
-        Source s = source(r.reg);
+        Source s = sources_.of(r.reg);
         if (how_[k] != How::Group || !s.same ||
             !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
           outside[s.reg] = true;
@@ -320,17 +250,17 @@ class Fusion {
     for (size_t k = p_.code.size(); k-- > 0;) {
       const Instruction& i = p_.code[k];
       // Loops see through views and fills. What only a fill has read, for its shape, goes too.
-      bool goes =
-          i.kind == Kind::Alias || i.kind == Kind::Constant || (i.kind == Kind::Apply && fills(i));
+      bool goes = i.kind == Kind::Alias || i.kind == Kind::Constant ||
+                  (i.kind == Kind::Apply && Sources::fills(i));
       goes |= how_[k] != How::Alone && !used[i.writes[0]];
       if (goes && !needed_[i.writes[0]]) {
         gone_[k] = true;
         continue;
       }
       for (const Read& r : reads(k)) {
-        Source s = how_[k] == How::Alone ? Source{r.reg} : source(r.reg);
+        Source s = how_[k] == How::Alone ? Source{r.reg} : sources_.of(r.reg);
         if (is_number(k, s, r.reg)) continue;
-        int from = made_by_[s.reg];
+        int from = sources_.made_by(s.reg);
         if (from < 0 || unit_of_[from] != unit_of_[k])
           needed_[s.reg] = true;
         else
@@ -425,7 +355,8 @@ class Fusion {
     }
     for (int u : sequence) {
       for (int k : units_[u].members) {
-        for (const Read& r : reads(k)) ++readers[how_[k] == How::Alone ? r.reg : source(r.reg).reg];
+        for (const Read& r : reads(k))
+          ++readers[how_[k] == How::Alone ? r.reg : sources_.of(r.reg).reg];
       }
     }
     return readers;
@@ -439,7 +370,7 @@ class Fusion {
     Instruction made;
     made.kind = Kind::Fused;
     made.line = p_.code[u.members[0]].line;
-    Part part = group_part(u);
+    Part part = group_part(u.members, p_, sources_, needed_);
     for (const TileLoops::Place& p : part.tiles->places) {
       if (p.written)
         made.writes.push_back(p.reg);
@@ -458,6 +389,21 @@ class Fusion {
     made.reads.push_back({reg});
   }
 
+  void add_parts(const Unit& u, std::vector<Part>& parts) const {
+    int k = u.members[0];
+    const Instruction& i = p_.code[k];
+    if (how_[k] == How::Group)
+      parts.push_back(group_part(u.members, p_, sources_, needed_));
+    else if (calls_[k])
+      add_call(parts, i, *calls_[k], sources_);
+    else if (pieces_[k])
+      add_pieces(parts, i, *pieces_[k], sources_);
+    else if (Sources::fills(i))
+      add_fill(parts, i.writes[0], sources_.element(i.writes[0]), sources_);
+    else
+      add_outer(parts, i, sources_);
+  }
+
   // Small units that follow one another. What nobody else reads stays in the block.
   Instruction block(const std::vector<int>& units, std::vector<int> readers) {
     Instruction made;
@@ -468,7 +414,7 @@ class Fusion {
     std::vector<int> written;
     for (int u : units) {
       for (int k : units_[u].members) {
-        for (const Read& r : reads(k)) --readers[source(r.reg).reg];
+        for (const Read& r : reads(k)) --readers[sources_.of(r.reg).reg];
       }
       size_t first = parts.size();
       add_parts(units_[u], parts);
@@ -490,147 +436,8 @@ class Fusion {
     return made;
   }
 
-  // --- parts
-  void add_parts(const Unit& u, std::vector<Part>& parts) {
-    int k = u.members[0];
-    if (how_[k] == How::Group) return parts.push_back(group_part(u));
-    const Instruction& i = p_.code[k];
-    if (calls_[k]) return add_call(i, *calls_[k], parts);
-    const char zero[16] = {};
-    if (fills(i)) return add_fill(i.writes[0], headers_[i.writes[0]]->data, parts);
-    if (!pieces_[k]) return add_outer(i, parts);
-    const Geometry& whole = geometry(i.writes[0]);
-    if (pieces_[k]->zeros) add_fill(i.writes[0], zero, parts);
-    for (const Piece& piece : pieces_[k]->pieces) {
-      int reg = i.reads[piece.read].reg;
-      TileBuilder tiles(geometry(reg).shape);
-      int value = tiles.copied(operand(tiles, reg, whole.dtype, geometry(reg).shape, {}));
-      tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
-      parts.push_back({tiles.finish()});
-    }
-  }
-
-  void add_fill(int reg, const char* element, std::vector<Part>& parts) {
-    const Geometry& g = geometry(reg);
-    TileBuilder tiles(g.shape);
-    int value = tiles.copied(tiles.element(element, g.dtype, g.dtype));
-    tiles.result(value, reg, 0, byte_strides(g));
-    parts.push_back({tiles.finish()});
-  }
-
-  void add_call(const Instruction& i, const SmallCall& call, std::vector<Part>& parts) {
-    if (call.start >= 0) {
-      const Geometry& out = geometry(i.writes[0]);
-      TileBuilder tiles(out.shape);
-      int value = tiles.copied(operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, {}));
-      tiles.result(value, i.writes[0], 0, byte_strides(out));
-      parts.push_back({tiles.finish()});
-    }
-    Part part;
-    part.loop = call.loop;
-    part.what = call.what;
-    for (int read : call.reads) {
-      Source s = source(i.reads[read].reg);
-      part.from.push_back({s.reg, s.offset});
-    }
-    part.to = i.writes[0];
-    parts.push_back(std::move(part));
-  }
-
-  // A column times a row.
-  void add_outer(const Instruction& i, std::vector<Part>& parts) {
-    const Geometry& out = geometry(i.writes[0]);
-    TileBuilder tiles(out.shape);
-    std::vector<int> operands;
-    for (int n : {0, 1}) {
-      const Geometry& g = geometry(i.reads[n].reg);
-      Source s = source(i.reads[n].reg);
-      if (const char* bytes = uniform(s, i.reads[n].reg)) {
-        operands.push_back(tiles.element(bytes, g.dtype, g.dtype));
-        continue;
-      }
-      Dims strides(2, 0);
-      strides[n] = g.strides[0] * static_cast<int64_t>(item_size(g.dtype));
-      operands.push_back(tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, g.dtype));
-    }
-    int value = tiles.loop(product_loop(out.dtype), operands, out.dtype);
-    tiles.result(value, i.writes[0], 0, byte_strides(out));
-    parts.push_back({tiles.finish()});
-  }
-
-  Part group_part(const Unit& u) {
-    TileBuilder tiles(geometry(p_.code[u.members[0]].writes[0]).shape);
-    std::map<int, int> value_of;  // register -> value
-    for (int k : u.members) {
-      const Instruction& i = p_.code[k];
-      int reg = i.writes[0];
-      const Geometry& g = geometry(reg);
-      int value = i.kernel ? kernel_value(tiles, i, value_of)
-                           : operand(tiles, i.reads[0].reg, g.dtype, g.shape, value_of);
-      if (needed_[reg]) {
-        if (!i.kernel || !tiles.is_fresh(value)) value = tiles.copied(value);
-        tiles.result(value, reg, 0, byte_strides(g));
-      }
-      value_of.emplace(reg, value);
-    }
-    return {tiles.finish()};
-  }
-
-  static Dims byte_strides(const Geometry& g) {
-    Dims strides = g.strides;
-    for (int64_t& s : strides) s *= static_cast<int64_t>(item_size(g.dtype));
-    return strides;
-  }
-
-  int kernel_value(TileBuilder& tiles, const Instruction& i, const std::map<int, int>& value_of) {
-    const KernelStep& step = *i.kernel;
-    DType compute = compute_dtype(step.common);
-    std::string_view name = step.kernel->name;
-    std::vector<int> operands;
-    for (size_t n = 0; n < step.operands.size(); ++n) {
-      const KernelStep::Operand& o = step.operands[n];
-      if (o.read < 0) {
-        operands.push_back(tiles.number(o.number, compute));
-        continue;
-      }
-      int reg = i.reads[o.read].reg;
-      bool condition = name == "where" && n == 0 && geometry(reg).dtype == DType::Bool;
-      operands.push_back(operand(tiles, reg, condition ? DType::Bool : compute,
-                                 geometry(i.writes[0]).shape, value_of));
-    }
-    if (divides_integers(step)) tiles.may_fault();
-    // A gradient of ones times a factor is the factor.
-    if (name == "mul" && compute == step.common && compute != DType::Bool) {
-      for (int n : {0, 1}) {
-        if (tiles.is_one(operands[n])) return operands[1 - n];
-      }
-    }
-    int value = tiles.loop(step.kernel->loop[static_cast<int>(compute)], operands,
-                           result_dtype(*step.kernel, compute));
-    return tiles.converted(value, result_dtype(*step.kernel, step.common));
-  }
-
-  // The value of a register as dtype `wanted`, seen from a shape.
-  int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape,
-              const std::map<int, int>& value_of) {
-    Source s = source(reg);
-    if (auto found = value_of.find(s.reg); found != value_of.end())
-      return tiles.converted(found->second, wanted);
-    const Geometry& g = geometry(reg);
-    if (const char* bytes = uniform(s, reg)) return tiles.element(bytes, g.dtype, wanted);
-    Dims strides(shape.size(), 0);
-    int lead = shape.size() - g.shape.size();
-    for (int i = 0; i < g.shape.size(); ++i) {
-      if (g.shape[i] != 1)
-        strides[lead + i] = g.strides[i] * static_cast<int64_t>(item_size(g.dtype));
-    }
-    return tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, wanted);
-  }
-
   Program& p_;
-  const Tensors& headers_;
-  std::vector<int> made_by_;  // register -> instruction
-  std::vector<int> alias_;    // register -> the Alias instruction that makes it
+  Sources sources_;
   bool effects_ = false;
   std::vector<std::optional<Pieces>> pieces_;  // by instruction
   std::vector<std::optional<SmallCall>> calls_;

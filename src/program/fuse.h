@@ -4,6 +4,9 @@
 // the program: a group is one instruction, whose loops run over tiles (tiles.h). Only what others
 // read is written to memory. Results are those of the ops one by one, bit for bit: the kernels are
 // the same, and 16-bit floats are rounded after each.
+//
+// Small groups, and small sums, products and copies, that follow one another are one instruction
+// too (block.h). Read next: fuse.cpp, parts.h, tiles.h, block.h.
 #pragma once
 #include "program.h"
 

@@ -4,7 +4,7 @@
 //
 // Everything that can be known before a run is decided once, by TileBuilder: which axes are merged,
 // what is read where it lies and what has to be gathered, which tile buffer holds which value. A
-// run fetches pointers and calls loops. Read next: tiles.cpp; block.h for small tensors; fuse.cpp,
+// run fetches pointers and calls loops. Read next: tiles.cpp; block.h for small tensors; parts.h,
 // which says what is computed.
 #pragma once
 #include <memory>
