@@ -77,9 +77,7 @@ Value apply(const Op& op, Value* args) {
   return out;
 }
 
-Value run_forward(Call& c) {
-  return recorded() ? t_recorder->forward(c) : c.op.forward(c);
-}
+Value run_forward(Call& c) { return recorded() ? t_recorder->forward(c) : c.op.forward(c); }
 
 void run_change(Call& c, const Tensor& self) {
   if (recorded()) return t_recorder->change(c, self);
