@@ -45,6 +45,8 @@ def main() -> int:
     for workload in WORKLOADS:
         if args.only.lower() not in workload.name.lower():
             continue
+        if args.smoke and workload.slow_start:
+            continue
         if workload.peer and peer and importlib.util.find_spec(workload.peer) is None:
             console.print(f"{workload.peer} is not installed: left out {workload.name}")
             continue

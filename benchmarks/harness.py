@@ -59,6 +59,7 @@ class Workload:
     tolerance: float = 1e-4
     peer: str | None = None
     peer_setup: Setup | None = None
+    slow_start: bool = False  # the peer takes a minute to get ready: not for smoke runs
 
 
 @dataclass

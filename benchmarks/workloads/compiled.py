@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from benchmarks.harness import Mark, Setup, Workload
 from benchmarks.workloads import elementwise, mass_spring, mlp, products, recurrence
 from benchmarks.workloads.data import normal
@@ -22,9 +24,8 @@ def by_program(setup: Setup) -> Setup:
 
 
 def array(jax: Any, *shape: int, seed: int = 0) -> Any:
-    import torch
-
-    return jax.numpy.asarray(normal(torch, *shape, seed=seed).numpy())
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return jax.numpy.asarray(values)
 
 
 def jitted(jax: Any, function: Callable[..., Any], *args: Any) -> Work:
@@ -34,10 +35,10 @@ def jitted(jax: Any, function: Callable[..., Any], *args: Any) -> Work:
 
 def elementwise_jax(n: int) -> Setup:
     def prepare(jax: Any) -> Work:
-        np = jax.numpy
+        jnp = jax.numpy
 
         def f(x: Any) -> Any:
-            return (np.sin(x) * np.exp(-x * x) + x**2).sum()
+            return (jnp.sin(x) * jnp.exp(-x * x) + x**2).sum()
 
         return jitted(jax, jax.value_and_grad(f), array(jax, n))
 
@@ -78,22 +79,22 @@ def recurrence_jax(jax: Any) -> Work:
 
 
 def mass_spring_jax(jax: Any) -> Work:
-    np, dt = jax.numpy, 0.01
+    jnp, dt = jax.numpy, 0.01
 
     def f(stiffness: Any, start: Any) -> Any:
         def step(state: Any, _: Any) -> Any:
             position, velocity = state
             pull = stiffness * (position[1:] - position[:-1])
-            force = np.concatenate([pull, -pull[-1:]]) - np.concatenate([pull[:1], pull])
+            force = jnp.concatenate([pull, -pull[-1:]]) - jnp.concatenate([pull[:1], pull])
             velocity = velocity + dt * force
             return (position + dt * velocity, velocity), None
 
-        zero = np.zeros(mass_spring.PARTICLES, np.float32)
+        zero = jnp.zeros(mass_spring.PARTICLES, jnp.float32)
         (position, _), _ = jax.lax.scan(step, (start, zero), None, mass_spring.STEPS)
         return (position * position).sum()
 
     start = array(jax, mass_spring.PARTICLES)
-    return jitted(jax, jax.grad(f, (0, 1)), np.float32(2.0), start)
+    return jitted(jax, jax.grad(f, (0, 1)), jnp.float32(2.0), start)
 
 
 def beside(name: str, setup: Setup, mark: Mark, jax: Setup | None = None) -> list[Workload]:
@@ -112,7 +113,12 @@ def elementwise_lines(n: int, speedup: float) -> list[Workload]:
     inductor = elementwise_inductor(n)
     return [
         *lines,
-        Workload(f"compiled: {name}, beside torch.compile", by_program(setup), peer_setup=inductor),
+        Workload(
+            f"compiled: {name}, beside torch.compile",
+            by_program(setup),
+            peer_setup=inductor,
+            slow_start=True,
+        ),
     ]
 
 
