@@ -161,3 +161,21 @@ def test_many_registers_are_cut_short() -> None:
     assert _registers([]) == ""
     assert _registers([0, 1]) == "%0, %1"
     assert _registers(list(range(10))) == "%0, %1, %2, ... 6 more ..., %9"
+
+
+def test_a_cancelled_asynchronous_exception_does_not_hold_a_recording_up() -> None:
+    import ctypes
+    import gc
+    import threading
+
+    def callback(phase: str, info: Any) -> None:
+        pass
+
+    # As an interrupted backward pass leaves it, in CPython 3.11.
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+    gc.callbacks.append(callback)
+    try:
+        g = ad.compile(lambda x: (x * 2).sum(), fullgraph=True)
+        assert [g(ad.ones(3)).item() for _ in range(2)] == [6.0, 6.0]
+    finally:
+        gc.callbacks.remove(callback)

@@ -19,9 +19,11 @@ Stores into tensors are no business of the watch: the recording sees them. Read 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, MethodType, TracebackType
@@ -51,6 +53,29 @@ def paused() -> Iterator[None]:
         yield
     finally:
         _core._watch_pause(before)
+
+
+class _Cancelled(BaseException):
+    pass
+
+
+def _deliver_cancelled() -> None:
+    """Let an asynchronous exception arrive, so that none that was cancelled is waited for.
+
+    CPython 3.11 goes on to look for one that was cancelled (by PyThreadState_SetAsyncExc with
+    NULL, as interrupted backward passes do) until another arrives; a traced function would wait for
+    it at its first instruction for ever.
+    """
+    if sys.version_info >= (3, 12):
+        return
+    try:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_Cancelled)
+        )
+        while True:
+            pass
+    except _Cancelled:
+        pass
 
 
 class Watch:
@@ -116,6 +141,7 @@ class Watch:
         for one in self._bound:
             if isinstance(one, functools.partial):
                 self._calls.partial_called(one, None)
+        _deliver_cancelled()
         self._outer = sys.gettrace()
         array = getattr(sys.modules.get("numpy"), "ndarray", None)
         _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
