@@ -43,6 +43,17 @@ struct Job {
 
 thread_local Job* t_job = nullptr;  // what this thread was started for
 
+// Lets an interrupt arrive that was sent to this thread, as the error that is set, if any is still
+// on its way. It is not cancelled: CPython 3.11 would go on to look for it, and functions that are
+// traced (by debuggers, or for programs) would wait for it for ever.
+void receive_interrupt() {
+  static PyObject* nothing = [] {
+    Object names = checked(PyDict_New());
+    return checked(PyRun_String("lambda: None", Py_eval_input, names.get(), names.get())).release();
+  }();
+  Py_XDECREF(PyObject_CallNoArgs(nothing));
+}
+
 void* work(void* p) {
   Job& job = *static_cast<Job*>(p);
   PyGILState_STATE state = PyGILState_Ensure();
@@ -58,6 +69,10 @@ void* work(void* p) {
     job.error = std::current_exception();
   }
   PyErr_Fetch(&job.type, &job.value, &job.traceback);
+  if (std::exchange(job.interrupt, false)) {  // too late for it to matter
+    receive_interrupt();
+    PyErr_Clear();
+  }
   for (Carried& c : carried_state()) c.leave();
   job.thread = 0;
   PyGILState_Release(state);
@@ -144,8 +159,8 @@ void raise_outcome(Job& job, Pending& pending) {
 bool interrupted() {
   if (t_job && t_job->interrupt) {
     t_job->interrupt = false;
-    PyThreadState_SetAsyncExc(t_job->thread, nullptr);
-    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    receive_interrupt();
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
     return true;
   }
   return PyErr_CheckSignals() != 0;

@@ -33,7 +33,7 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.compiler._guards import Guards
 from adjoint.compiler._snapshots import MOST_PARTS, Snapshot, TooLarge, same
-from adjoint.compiler._watch import Refusal, Watch, paused
+from adjoint.compiler._watch import Refusal, Watch
 
 
 def watched(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Guards, list[Refusal]]:
@@ -1647,17 +1647,6 @@ def test_exceptions_of_the_function_pass_through() -> None:
         f(x())
     assert sys.gettrace() is outer
     assert gc.isenabled()
-
-
-def test_what_runs_paused_is_not_watched() -> None:
-    def f(t: Any) -> None:
-        with paused():
-            log.append(t)
-            print("", end="")
-        return settings.method(t)
-
-    guards = passes(f, x())
-    assert any("lr" in name for name in guards.describe())
 
 
 def test_user_code_is_not_run_by_the_watch_or_its_guards() -> None:

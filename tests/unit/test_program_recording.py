@@ -185,6 +185,7 @@ EAGER = {
     "a_generator_of_its_own",
     "a_hook_on_the_result",
     "a_leaf_as_result",
+    "an_error_in_a_replay",
     "an_error_that_is_caught",
     "as_strided_with_an_offset",
     "checkpoints_that_draw",

@@ -100,16 +100,29 @@ class Compiled:
                 if one.fits(tensors) and one.hold():
                     try:
                         return one(tensors)
-                    except Exception:
+                    except Exception as error:
                         if not one.program.is_pure():
                             raise
-                        # The function itself may catch it; if not, it raises with its own lines.
-                        return self.function(*args, **kwargs)
+                        return self._after_error(kind, error, args, kwargs)
         if kind in self._eager:
             if self.fullgraph:
                 raise CompileError(self._eager[kind])
             return self.function(*args, **kwargs)
         return self._record(kind, (args, kwargs), tensors)
+
+    def _after_error(
+        self, kind: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run the function where a replay raised: it raises too, with its own lines.
+
+        If it does not (it catches the error), such calls run eagerly from now on.
+        """
+        result = self.function(*args, **kwargs)
+        self._kinds.pop(kind, None)
+        first = str(error).partition("\n")[0]
+        reason = f"a replay raised {type(error).__name__} where it does not: {first}"
+        self._refuse(kind, Refused(reason, ""))
+        return result
 
     def _record(
         self,

@@ -24,8 +24,7 @@ import functools
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import CodeType, FrameType, MethodType, TracebackType
 from typing import Any
 
@@ -39,20 +38,10 @@ from adjoint.compiler._libraries import is_import, is_own, is_watched, module_ca
 from adjoint.compiler._steps import Steps, where
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["Refusal", "Watch", "paused"]
+__all__ = ["Refusal", "Watch"]
 
 
 _ENTERED, _MUTING = 1, 2  # what the core does with frames that are not followed
-
-
-@contextmanager
-def paused() -> Iterator[None]:
-    """Let what runs inside go unwatched: calls that a replay makes again."""
-    before = _core._watch_pause(True)
-    try:
-        yield
-    finally:
-        _core._watch_pause(before)
 
 
 class _Cancelled(BaseException):
@@ -62,8 +51,8 @@ class _Cancelled(BaseException):
 def _deliver_cancelled() -> None:
     """Let an asynchronous exception arrive, so that none that was cancelled is waited for.
 
-    CPython 3.11 goes on to look for one that was cancelled (by PyThreadState_SetAsyncExc with
-    NULL, as interrupted backward passes do) until another arrives; a traced function would wait for
+    CPython 3.11 goes on to look for one that anybody cancelled (by PyThreadState_SetAsyncExc with
+    NULL, as libraries for time limits do) until another arrives; a traced function would wait for
     it at its first instruction for ever.
     """
     if sys.version_info >= (3, 12):
