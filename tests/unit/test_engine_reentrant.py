@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -348,3 +349,46 @@ def test_anomaly_detection_goes_along_with_nested_passes() -> None:
         _, y, _ = nested(depth, innermost)
         with pytest.raises(RuntimeError, match="returned nan"), ad.autograd.detect_anomaly():
             y.backward()
+
+
+def test_functions_can_be_traced_after_an_interrupt() -> None:
+    """A pending interrupt that is cancelled would hold every traced function up in CPython 3.11."""
+    program = """
+import signal, sys, threading
+import adjoint as ad
+
+class Deep(ad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        ctx.n = n
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        with ad.enable_grad():
+            y = ad.ones(2, requires_grad=True)
+            if ctx.n > 0:
+                Deep.apply(y, ctx.n - 1).sum().backward()
+            else:
+                main = threading.main_thread().ident
+                threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+                while True:
+                    z = y
+                    for _ in range(2000):
+                        z = z * 1.0
+                    z.sum().backward()
+        return g * 2, None
+
+x = ad.ones(2, requires_grad=True)
+try:
+    Deep.apply(x, 60).sum().backward()
+except KeyboardInterrupt:
+    print("interrupted")
+sys.settrace(lambda *_: None)
+(lambda: 1)()
+print("traced")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.split() == ["interrupted", "traced"]
