@@ -209,7 +209,6 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
         # Where a tensor is used outside of the function as well, its gradients are added in another
         # order: those of the function first.
-        # Not bit for bit: gradients from inside and outside of a call add up in another order.
         return isinstance(b, np.ndarray) and np.allclose(a, b, 2e-6, 1e-6, equal_nan=True)
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
