@@ -112,7 +112,7 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
 void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
                 const Sources& sources) {
   const Geometry& whole = sources.geometry(i.writes[0]);
-  const char zero[16] = {};
+  alignas(16) const char zero[16] = {};
   if (pieces.zeros) add_fill(parts, i.writes[0], zero, sources);
   for (const Piece& piece : pieces.pieces) {
     int reg = i.reads[piece.read].reg;

@@ -86,7 +86,7 @@ int TileBuilder::converted(int value, DType to) {
   const Made& m = values_[value];
   if (m.dtype == to) return value;
   if (m.kind == Made::Number) {
-    char bytes[16];
+    alignas(16) char bytes[16];
     std::memcpy(bytes, m.bytes, sizeof(bytes));
     return element(bytes, m.dtype, to);
   }

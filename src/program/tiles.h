@@ -43,7 +43,7 @@ struct TileLoops {
   };
   struct Number {
     DType dtype;
-    char bytes[16];
+    alignas(16) char bytes[16];
   };
   // A result that may take the memory of an operand, if nobody reads that any more: places.
   struct Takeover {
@@ -95,8 +95,8 @@ class TileBuilder {
   struct Made {
     DType dtype;
     enum { Number, Memory, Tile } kind;
-    int place = -1;       // memory it is read from or written to
-    char bytes[16] = {};  // of a number
+    int place = -1;                   // memory it is read from or written to
+    alignas(16) char bytes[16] = {};  // of a number
     int number = -1;
     int last_use = -1;
     int tile = -1;

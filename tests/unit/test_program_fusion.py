@@ -398,6 +398,14 @@ def programs(
     return f, make
 
 
+@pytest.mark.parametrize("wanted", [ad.float64, ad.complex128])
+def test_numbers_of_a_narrow_dtype_are_widened(wanted: ad.dtype) -> None:
+    def f(x: ad.Tensor) -> list[ad.Tensor]:
+        return [x * ad.full((7,), 0.1), x + ad.full((7,), 3, dtype=ad.int8)]
+
+    check(f, lambda s: [uniform(s, 7).to(wanted)])
+
+
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_random_programs_give_what_eager_gives(
