@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import warnings
 from dataclasses import dataclass
@@ -295,6 +297,28 @@ def test_modules() -> None:
                 ad.autograd.grad(found.sum(), params),
                 ad.autograd.grad(expected.sum(), params),
             )
+
+
+def test_modules_compiled_in_place() -> None:
+    net = ad.nn.Sequential(ad.nn.Linear(4, 8), ad.nn.Tanh(), ad.nn.Linear(8, 1))
+    plain, names = copy.deepcopy(net), list(net.state_dict())
+    net.compile(fullgraph=True)
+    net[0].compile()
+    net.compile(fullgraph=True)  # once more changes nothing
+    other = pickle.loads(pickle.dumps(copy.deepcopy(net)))
+    seen = []
+    net.register_forward_hook(lambda module, args, result: seen.append(result.shape))
+    assert list(net.state_dict()) == list(other.state_dict()) == names
+    for _ in range(CALLS):
+        x = leaf(5, 4)
+        same(net(x), plain(x))
+        same(ad.autograd.grad(net(x).sum(), x), ad.autograd.grad(plain(x).sum(), x))
+    assert len(seen) == 2 * CALLS
+    assert len(net.forward.programs) == 1
+    with ad.no_grad():
+        other[0].weight.zero_()
+    assert not ad.equal(net(x), other(x))  # a copy has parameters of its own
+    assert isinstance(other.forward, ad.compiler.Compiled)
 
 
 def test_batch_norm_keeps_its_running_statistics() -> None:

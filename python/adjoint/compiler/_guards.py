@@ -60,6 +60,8 @@ class Guard(NamedTuple):
             return text
         if kind == "whole":
             return f"the content of {_shown(owner)}"
+        if kind == "told":
+            key = key.__name__.strip("_").replace("_", " ")
         named = isinstance(owner, type | FunctionType)
         return f"`{key}` of {owner.__name__ if named else type(owner).__name__}"
 
@@ -83,6 +85,8 @@ class Guard(NamedTuple):
                 return holder.get(ABSENT)
             if kind == "whole":
                 return self.place.value
+            if kind == "told":
+                return key(holder)
             return holder.cell_contents
         except (AttributeError, LookupError, ValueError):
             return ABSENT
@@ -92,7 +96,7 @@ class Guard(NamedTuple):
         now = self.now()
         if self.place.kind == "free":
             return self.place.key not in self.place.holder
-        if self.place.kind == "keys":
+        if self.place.kind in ("keys", "told"):
             return bool(now == self.place.value)
         if self.snapshot is not None:
             return self.snapshot.holds(now)
@@ -187,7 +191,7 @@ _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 def _row(guard: Guard) -> tuple[Any, ...]:
     """A guard as the core checks it: (kind, holder, key, value, parts, whom to ask)."""
     kind, holder, key, value, _ = guard.place
-    if kind in ("absent", "context"):
+    if kind in ("absent", "context", "told"):
         return _NUMBER["call"], None, None, None, None, guard.holds
     if kind == "item" and isinstance(holder, list):
         kind = "element"

@@ -59,7 +59,9 @@ ABSENT: Any = _Absent()  # what a name has that is not there
 class Place(NamedTuple):
     """One thing that was read: where, and what it was."""
 
-    kind: str  # attr, method, item, keys, cell, own (of a class), absent, free (built-in), whole
+    # attr, method, item, keys, cell, own (of a class), absent, free (built-in), whole, context;
+    # told: what the function `key` says of the holder, to be compared by ==
+    kind: str
     holder: Any
     key: Any
     value: Any

@@ -35,13 +35,17 @@ from adjoint.compiler._findings import Findings, Refusal
 from adjoint.compiler._guards import Guards
 from adjoint.compiler._instructions import steps
 from adjoint.compiler._libraries import is_import, is_own, is_watched, module_call
+from adjoint.compiler._lookups import Place
 from adjoint.compiler._steps import Steps, where
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["Refusal", "Watch"]
+__all__ = ["Refusal", "Watch", "guard"]
 
 
 _ENTERED, _MUTING = 1, 2  # what the core does with frames that are not followed
+
+
+_thread = threading.local()  # its `watch` is the one that is on: each thread has one at a time
 
 
 class _Cancelled(BaseException):
@@ -134,6 +138,7 @@ class Watch:
         self._outer = sys.gettrace()
         array = getattr(sys.modules.get("numpy"), "ndarray", None)
         _core._watch_start(self._describe, self._entered, self._failed, Parameter, array)
+        _thread.watch = self
         self._collecting = gc.isenabled()
         gc.disable()
         before = _core._watch_pause(True)  # collections call functions of other libraries
@@ -149,6 +154,7 @@ class Watch:
     ) -> None:
         if not _operands.KNOWN:
             return
+        _thread.watch = None
         if not _core._watch_stop():
             self._findings.refuse("a trace function is set, and what follows is not seen", None)
         sys.settrace(self._outer)
@@ -192,6 +198,21 @@ class Watch:
     def _failed(self, frame: FrameType, error: Exception) -> None:
         """A mistake in a step must not look like one of the user's program."""
         self._findings.refuse(f"{{}} could not be watched ({error!r})", where(frame))
+
+
+def guard(thing: Any, question: Callable[[Any], Any]) -> None:
+    """Guard the answer to a question about something, which no single place stands for.
+
+    Parameters
+    ----------
+    thing : object
+        What is asked about.
+    question : callable
+        Gets it, and gives what is compared by ``==``; its name is what people are told.
+    """
+    watch: Watch | None = getattr(_thread, "watch", None)
+    if watch is not None:
+        watch._findings.read(Place("told", thing, question, question(thing), thing), None)
 
 
 def _bound(function: Any) -> tuple[Any, ...]:

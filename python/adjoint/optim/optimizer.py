@@ -261,19 +261,18 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _recorded_parameters(optimizer: Optimizer) -> list[Tensor]:
-    """The parameters, for a program: it fails if they are others when it runs."""
-    params = _core._unrecorded(lambda: _parameters(optimizer))
+    """The parameters, for a program: with others it is recorded anew."""
+    from adjoint.compiler._watch import guard
 
-    def check(_: Any) -> tuple[()]:
-        if list(map(id, _parameters(optimizer))) != list(map(id, params)):
-            raise RuntimeError(
-                f"the parameters of {type(optimizer).__name__} are others than when the compiled "
-                "function was recorded.\n  fix: call compiler.reset() after changing them"
-            )
-        return ()
+    def read() -> list[Tensor]:
+        guard(optimizer, _which_parameters)
+        return _parameters(optimizer)
 
-    _core._host_change(check, [])
-    return params
+    return _core._unrecorded(read)
+
+
+def _which_parameters(optimizer: Optimizer) -> tuple[int, ...]:
+    return tuple(map(id, _parameters(optimizer)))
 
 
 def _record_step(

@@ -253,6 +253,32 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
+    def compile(self, **kwargs: Any) -> None:
+        """Compile the forward of this module in place.
+
+        Unlike ``adjoint.compile(module)``, which makes another module around this one, names of
+        parameters stay as they are. Hooks run around the program.
+
+        Parameters
+        ----------
+        **kwargs
+            Those of `adjoint.compile`.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> net = ad.nn.Sequential(ad.nn.Linear(2, 3), ad.nn.ReLU())
+        >>> net.compile()
+        >>> list(net(ad.ones(4, 2)).shape), len(net.forward.programs)
+        ([4, 3], 1)
+        """
+        from adjoint.compiler import Compiled, compile
+
+        forward: Any = self.forward
+        if isinstance(forward, Compiled):
+            forward = forward.function
+        self.__dict__["forward"] = compile(forward, **kwargs)
+
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
 
