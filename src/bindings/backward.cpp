@@ -177,8 +177,7 @@ PyObject* gradient_edge_of(PyObject*, PyObject* o) {
   });
 }
 
-// --- the pass under way
-// -----------------------------------------------------------------------------
+// --- the pass under way --------------------------------------------------------------------------
 PyObject* run_restricted(PyObject*, PyObject*) { return PyBool_FromLong(current_run_restricted()); }
 PyObject* run_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run_id()); }
 PyObject* current_node_(PyObject*, PyObject*) {

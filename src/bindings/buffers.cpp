@@ -283,8 +283,7 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
   });
 }
 
-// --- whole storages: what copying and saving need
-// -------------------------------------------------
+// --- whole storages: what copying and saving need ------------------------------------------------
 Tensor tensor_argument(PyObject* o) {
   if (!is_tensor(o)) type_error("expected a Tensor, not ", Py_TYPE(o)->tp_name);
   return Tensor::borrow(as_tensor(o));

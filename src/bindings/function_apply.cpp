@@ -18,8 +18,7 @@
 namespace adjoint {
 namespace {
 
-// --- arguments
-// ----------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 struct Arguments {
   PyObject* const* items;
   Py_ssize_t count;
@@ -140,8 +139,7 @@ Object with_defaults(PyObject* forward, Arguments a) {
   return all;
 }
 
-// --- the node
-// -----------------------------------------------------------------------------------
+// --- the node ------------------------------------------------------------------------------------
 class NodeHolder {
  public:
   explicit NodeHolder(FunctionNode* n) : n_(n) {}
@@ -276,8 +274,7 @@ Object call_split(PyObject* cls, PyObject* forward, FunctionNode* ctx, Arguments
   return out;
 }
 
-// --- outputs
-// ------------------------------------------------------------------------------------
+// --- outputs -------------------------------------------------------------------------------------
 bool contains(PyObject* tuple, PyObject* o) {
   if (!tuple) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {

@@ -90,8 +90,7 @@ FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges) {
 
 namespace {
 
-// --- what forward asks for
-// ----------------------------------------------------------------------
+// --- what forward asks for -----------------------------------------------------------------------
 PyObject* pack(PyObject* const* args, Py_ssize_t count) {
   PyObject* t = PyTuple_New(count);
   for (Py_ssize_t i = 0; t && i < count; ++i) {
@@ -188,8 +187,7 @@ PyObject* getattr(PyObject* o, PyObject* name) {
   return guard([&] { return guarded_attribute(n, name, value); });
 }
 
-// --- attributes
-// --------------------------------------------------------------------------------
+// --- attributes ----------------------------------------------------------------------------------
 PyObject* get_saved(PyObject* o, void*) {
   return guard([&] { return saved_tensors(function_node(o)); });
 }

@@ -19,9 +19,8 @@ Object tuple_of(const Tensor* ts, int n) {
 
 namespace {
 
-// --- running
-// ---------------------------------------------------------------------------------------- Hooks
-// may add or remove hooks while they run: those there at the start run, no others.
+// --- running -------------------------------------------------------------------------------------
+// Hooks may add or remove hooks while they run: those there at the start run, no others.
 Object hooks_in(PyObject* dict) { return checked(PyDict_Values(dict)); }
 
 std::string name_of(PyObject* hook) {
@@ -127,9 +126,8 @@ void retain(PyObject* weak, const Tensor& grad) {
 
 void run_callback(PyObject* callable) { checked(PyObject_CallNoArgs(callable)); }
 
-// --- registering
-// ------------------------------------------------------------------------------------ An
-// OrderedDict, since handles refer to it weakly and a plain dict has no weak references.
+// --- registering ---------------------------------------------------------------------------------
+// An OrderedDict, since handles refer to it weakly and a plain dict has no weak references.
 PyObject* new_table() {
   static PyObject* type = nullptr;
   if (!type) {

@@ -102,8 +102,7 @@ PyObject* dir(PyObject* o, PyObject*) {
   });
 }
 
-// --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py
-// ---------------------------------
+// --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py -----------------------------
 PyObject* add_hook(PyObject* node, PyObject* hook, const char* adder) {
   Object module = Object::steal(PyImport_ImportModule("adjoint._hooks"));
   if (!module) return nullptr;

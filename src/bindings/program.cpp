@@ -44,8 +44,7 @@ PyTypeObject program_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 Capture& capture_of(PyObject* o) { return *reinterpret_cast<RecordingObject*>(o)->capture; }
 Program& program_of(PyObject* o) { return *reinterpret_cast<ProgramObject*>(o)->program; }
 
-// --- recordings
-// ---------------------------------------------------------------------------------------
+// --- recordings ----------------------------------------------------------------------------------
 PyObject* new_recording(PyTypeObject* type, PyObject* args, PyObject*) {
   return guard([&]() -> PyObject* {
     PyObject* list;
@@ -151,8 +150,7 @@ PyMethodDef recording_methods[] = {
      "program(from, to, given, outputs): instructions as a program."},
     {nullptr}};
 
-// --- programs
-// -----------------------------------------------------------------------------------------
+// --- programs ------------------------------------------------------------------------------------
 int traverse_program(PyObject* o, visitproc visit, void* arg) {
   Program* p = reinterpret_cast<ProgramObject*>(o)->program;
   if (!p) return 0;
@@ -293,8 +291,7 @@ PyMethodDef program_methods[] = {
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
     {nullptr}};
 
-// --- functions
-// ----------------------------------------------------------------------------------------
+// --- functions -----------------------------------------------------------------------------------
 Tensors call_host(PyObject* run, const Tensors& operands) {
   Object list = checked(list_of(operands));
   Object results = checked(PyObject_CallOneArg(run, list.get()));

@@ -66,8 +66,7 @@ int guard_int(F&& f) noexcept {
   }
 }
 
-// --- types
-// ----------------------------------------------------------------------------------------
+// --- types ---------------------------------------------------------------------------------------
 inline bool is_tensor(PyObject* o) {
   return Py_TYPE(o) == tensor_type || PyObject_TypeCheck(o, tensor_type);
 }
@@ -98,15 +97,13 @@ bool parse_number(PyObject* o, Value* out);
 bool parse_int(PyObject* o, int64_t* out);
 bool parse_ints(PyObject* o, Dims* out);
 
-// --- functions of the op registry
-// ----------------------------------------------------------------- Fits positional and keyword
-// arguments to the schema of one of several overloads and runs it.
+// --- functions of the op registry ----------------------------------------------------------------
+// Fits positional and keyword arguments to the schema of one of several overloads and runs it.
 PyObject* call_ops(const std::vector<const Op*>& overloads, bool inplace, const char* name,
                    PyObject* const* args, Py_ssize_t positional, PyObject* keywords);
 void add_op_functions(PyObject* module, PyTypeObject* tensor);
 
-// --- parts of the module; each adds its functions and types
-// -----------------------------------------
+// --- parts of the module; each adds its functions and types --------------------------------------
 void add_dtypes(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_node_type(PyObject* module);

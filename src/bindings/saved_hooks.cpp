@@ -10,8 +10,7 @@
 namespace adjoint {
 namespace {
 
-// --- packed values
-// ------------------------------------------------------------------------------
+// --- packed values -------------------------------------------------------------------------------
 // What a pack hook returned, with the hook that turns it back into a tensor, and the levels of
 // forward mode at which the value had tangents: they must come back with it.
 struct Packed {
@@ -81,8 +80,7 @@ void check_tangents(const Packed* p, const Tensor& t) {
   }
 }
 
-// --- the stack
-// ----------------------------------------------------------------------------------
+// --- the stack -----------------------------------------------------------------------------------
 struct Hooks {
   Object pack, unpack;
 };
@@ -244,8 +242,7 @@ PyObject* watch_changes(PyObject*, PyObject* callback) {
   Py_RETURN_NONE;
 }
 
-// --- keeping tensors as a node does
-// ------------------------------------------------------------
+// --- keeping tensors as a node does --------------------------------------------------------------
 // _keep_tensors(tuple): a node that holds the tensors, packed and with their histories; it belongs
 // to no graph. _kept_tensors(node) gives them back.
 PyObject* keep_tensors(PyObject*, PyObject* o) {
@@ -277,8 +274,7 @@ PyObject* kept_tensors(PyObject*, PyObject* o) {
   });
 }
 
-// --- SavedTensor
-// --------------------------------------------------------------------------------
+// --- SavedTensor ---------------------------------------------------------------------------------
 // One value that a node keeps: an argument (index), or an output (index -1). `item` counts the
 // tensors of a list; -1 where the value is a tensor.
 struct SavedTensor {

@@ -56,8 +56,7 @@ PyGetSetDef attributes[] = {
     {"mH", get_mH, nullptr, "The conjugate of mT.", nullptr},
     {nullptr}};
 
-// --- in place
-// ---------------------------------------------------------------------------------
+// --- in place ------------------------------------------------------------------------------------
 // `seen`, a view of `t` with its history, becomes what `t` itself is.
 PyObject* become(const Tensor& t, const Tensor& seen) {
   refuse_recording("a tensor is given another shape in place; fix: use the form without the _");

@@ -21,8 +21,7 @@ PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 Tensor self_of(PyObject* o) { return Tensor::borrow(as_tensor(o)); }
 
-// --- life cycle
-// --------------------------------------------------------------------------------------
+// --- life cycle ----------------------------------------------------------------------------------
 int traverse(PyObject* o, visitproc visit, void* arg) {
   TensorObject* t = as_tensor(o);
   Py_VISIT(t->dict);
@@ -72,8 +71,7 @@ void dealloc(PyObject* o) {
   recycle_header(t);
 }
 
-// --- attributes
-// --------------------------------------------------------------------------------------
+// --- attributes ----------------------------------------------------------------------------------
 PyObject* get_shape(PyObject* o, void*) {
   look_at(as_tensor(o));
   return new_size({as_tensor(o)->shape, as_tensor(o)->ndim});
@@ -304,8 +302,7 @@ PyGetSetDef attributes[] = {
     {"is_nested", get_false, nullptr, "False.", nullptr},
     {nullptr}};
 
-// --- methods
-// -----------------------------------------------------------------------------------------
+// --- methods -------------------------------------------------------------------------------------
 PyObject* size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);

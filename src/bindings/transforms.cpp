@@ -106,8 +106,7 @@ PyObject* reaches_others(PyObject*, PyObject* args) {
   });
 }
 
-// --- functions that are differentiated: what they must not change is older than the call
-// -----------------------------------------------------------------------------------------
+// --- functions that are differentiated: what they must not change is older than the call ---------
 // _derivative_depth(change): the depth after the change.
 PyObject* derivative_depth(PyObject*, PyObject* change) {
   long by = PyLong_AsLong(change);
@@ -121,8 +120,7 @@ PyObject* derivative_depth(PyObject*, PyObject* change) {
   return PyLong_FromLong(depth);
 }
 
-// --- vmap
-// -----------------------------------------------------------------------------------------
+// --- vmap ----------------------------------------------------------------------------------------
 Level batch_level_at(int place) {
   if (place < 0 || place >= static_cast<int>(t_levels.size()) || !t_levels[place].batch)
     runtime_error("there is no vmap level ", place);

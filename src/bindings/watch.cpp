@@ -72,8 +72,7 @@ struct Watch {
 };
 thread_local Watch* t_watch = nullptr;
 
-// --- what needs no step
-// --------------------------------------------------------------------------------
+// --- what needs no step --------------------------------------------------------------------------
 bool is_plain(PyObject* o) {
   PyTypeObject* t = Py_TYPE(o);
   return t == &PyFloat_Type || t == &PyLong_Type || t == &PyTuple_Type || t == &PyUnicode_Type ||
@@ -155,8 +154,7 @@ bool needs_no_step(Watch& w, const Step& s, PyFrameObject* frame) {
   }
 }
 
-// --- events
-// --------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 // A mistake in a step is a reason to refuse the recording, not an error of the user's program.
 void settle_error(Watch& w, PyObject* frame) {
   if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
@@ -301,8 +299,7 @@ int trace(PyObject*, PyFrameObject* frame, int event, PyObject*) {
   });
 }
 
-// --- functions for Python
-// --------------------------------------------------------------------------------
+// --- functions for Python ------------------------------------------------------------------------
 // _watch_start(describe, entered, failed, Parameter, ndarray or None)
 PyObject* watch_start(PyObject*, PyObject* args) {
   return guard([&]() -> PyObject* {

@@ -88,8 +88,7 @@ Run::~Run() {
 Run* Run::current() { return t_current; }
 int Run::depth() { return t_depth; }
 
-// --- gradients on their way
-// ------------------------------------------------------------------------
+// --- gradients on their way ----------------------------------------------------------------------
 Tensor& Run::slot_elsewhere(const Edge& e) {
   Tensors& table = elsewhere_[e.node];
   if (table.empty()) {
@@ -157,8 +156,7 @@ inline void Run::take(Node* node, Tensor* grads) {
   }
 }
 
-// --- running a node
-// ---------------------------------------------------------------------------------
+// --- running a node ------------------------------------------------------------------------------
 void Run::run_tensor_hooks(Node* node, Tensor* grads) {
   TensorObject* v = node->variable;
   // As in PyTorch, without a gradient too: then a hook is called with None.

@@ -45,9 +45,8 @@ extern EngineHooks engine_hooks;
 // the caller's is the only reference to it.
 void accumulate_grad(TensorObject* leaf, const Tensor& grad);
 
-// --- the pass under way in this thread
-// ------------------------------------------------------------ A number of its own, or -1 outside
-// any.
+// --- the pass under way in this thread -----------------------------------------------------------
+// A number of its own, or -1 outside any.
 int64_t current_run_id();
 // The node whose backward is running: borrowed, null where there is none.
 Node* current_node();

@@ -49,8 +49,7 @@ Transformed& transformed(TensorObject* t);
 void drop_transformed(TensorObject* t) noexcept;
 int traverse_transformed(const TensorObject* t, visitproc visit, void* arg);
 
-// --- levels
-// ---------------------------------------------------------------------------------------------
+// --- levels --------------------------------------------------------------------------------------
 enum class Randomness : uint8_t { Error, Different, Same };
 struct OpenLevel {
   Level level;

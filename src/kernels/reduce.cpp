@@ -126,8 +126,7 @@ class Gather {
   alignas(64) char room_[kLevels][kRoom * kMaxItem];
 };
 
-// --- by rows
-// --------------------------------------------------------------------------------------
+// --- by rows -------------------------------------------------------------------------------------
 class Job {
  public:
   explicit Job(const Problem& p)
@@ -264,8 +263,7 @@ void Job::rows_range(int64_t first, int64_t last, char* partial) const {
   }
 }
 
-// --- by columns
-// -----------------------------------------------------------------------------------
+// --- by columns ----------------------------------------------------------------------------------
 void Job::reduce_columns(const char* x, int64_t width, char* acc, const char* centre) const {
   const Axes &k = p_.kept, &r = p_.reduced;
   const int64_t step = k.stride[k.count - 1];
@@ -326,8 +324,7 @@ void Job::one_column_item(int64_t item, char* partial) const {
   emit(acc, width, index, partial);
 }
 
-// --- threads
-// --------------------------------------------------------------------------------------
+// --- threads -------------------------------------------------------------------------------------
 void Job::range(int64_t first, int64_t last, char* partial) const {
   if (!by_columns_) return rows_range(first, last, partial);
   for (int64_t i = first; i < last; ++i) one_column_item(i, partial);

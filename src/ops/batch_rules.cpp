@@ -39,8 +39,7 @@ Tensor lined_up(Tensor t, int ndim) {
   return t;
 }
 
-// --- pointwise
-// ------------------------------------------------------------------------------------
+// --- pointwise -----------------------------------------------------------------------------------
 // The condition of `where` and masks take no part in promotion.
 bool promotes(const Op& op, int i) {
   if (op.name == "where") return i > 0;
@@ -86,8 +85,7 @@ Value pointwise(Call& c, const int* axes) {
 
 Value direct(Call& c, const int*) { return apply(c.op, c.args); }
 
-// --- axes
-// -----------------------------------------------------------------------------------------
+// --- axes ----------------------------------------------------------------------------------------
 bool names_axes(const std::string& name) {
   return name == "dim" || name == "dims" || name == "dim0" || name == "dim1" || name == "dim2" ||
          name == "dimension";
@@ -197,8 +195,7 @@ Value one_or_all(Call& c, const int* axes) {
   return ts;
 }
 
-// --- shapes
-// ---------------------------------------------------------------------------------------
+// --- shapes --------------------------------------------------------------------------------------
 Value view_rule(Call& c, const int* axes) {
   Tensor t = c.tensor(0);
   Dims shape = c.ints(1);
@@ -352,8 +349,7 @@ Value as_strided_scatter_rule(Call& c, const int* axes) {
   return op<"as_strided_scatter">(t, whole(c, axes, 1), size, stride, c[4]);
 }
 
-// --- products
-// -------------------------------------------------------------------------------------
+// --- products ------------------------------------------------------------------------------------
 Tensor column(T t) { return op<"unsqueeze">(t, -1); }
 
 void check_factors(Call& c, const int* axes, const char* name, int first, int second) {
@@ -438,8 +434,7 @@ Value linear_rule(Call& c, const int* axes) {
   return out + (axes[2] >= 0 ? lined_up(b, out.ndim() - mapped) : b);
 }
 
-// --- places
-// ---------------------------------------------------------------------------------------
+// --- places --------------------------------------------------------------------------------------
 bool is_mask(T t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
 bool has_mask(const Tensors& ts) {
   for (T t : ts) {
@@ -562,8 +557,7 @@ Value embedding_rule(Call& c, const int* axes) {
   return op<"index">(weight, Value(Tensors{rows, c.tensor(1)}));
 }
 
-// --- the rest
-// -------------------------------------------------------------------------------------
+// --- the rest ------------------------------------------------------------------------------------
 Value new_rule(Call& c, const int* axes) {
   Dims size = c.ints(1);
   size.insert(0, batch_size(c, axes));
@@ -675,8 +669,7 @@ Value nll_rule(Call& c, const int* axes) {
   return nll_of(x, target, c[2], c.integer(3), c[4].str());
 }
 
-// --- which op goes which way
-// ----------------------------------------------------------------------
+// --- which op goes which way ---------------------------------------------------------------------
 struct Entry {
   const char* names;
   BatchRule rule;

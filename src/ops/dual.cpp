@@ -31,8 +31,7 @@ void each_level(uint64_t levels, F&& f) {
 
 Tensor zeros_for(const Tensor& t) { return fresh_zeros(t.shape(), t.dtype()); }
 
-// --- the rules
-// --------------------------------------------------------------------------------------
+// --- the rules -----------------------------------------------------------------------------------
 // One application of an op as forward mode sees it, at one level.
 struct Application {
   const Op& op;
@@ -128,8 +127,7 @@ Value tangent_at(const Op& op, const Value* dual, const Value& kept, const Value
   return tangent_by_rule(a);
 }
 
-// --- results
-// ----------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 Tensor part_of(const Value& tangents, size_t k) {
   if (tangents.is_tensor()) return k == 0 ? tangents.tensor() : Tensor();
   return tangents.is_tensors() && k < tangents.tensors().size() ? tangents.tensors()[k] : Tensor();

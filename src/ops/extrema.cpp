@@ -14,8 +14,7 @@ using C = Context&;
   not_implemented("\"", name, "\" not implemented for '", d, "': complex numbers have no order");
 }
 
-// --- values
-// -----------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 void check_not_empty(T t, uint64_t mask, bool all, const char* name) {
   if (reduced_count(t.shape(), mask) != 0) return;
   if (all && t.numel() == 0) {
@@ -62,8 +61,7 @@ Tensor axes_extreme_grad(T g, C c) {
   return shared(g, c.tensor(0), c.out(), c.in(1), c.in(2).boolean());
 }
 
-// --- places
-// -----------------------------------------------------------------------------------------
+// --- places --------------------------------------------------------------------------------------
 Tensor places(bool largest, T t, int axis, bool keepdim) {
   Tensor x = contiguous(is_half(t.dtype()) ? cast(t, DType::Float32) : t);
   Tensor index = empty(reduced_shape(t.shape(), uint64_t{1} << axis, keepdim), DType::Int64);
@@ -153,8 +151,7 @@ void add_along(T out, T g, T index, int axis) {
              [&](int64_t small, int64_t large) { to[large] += from[small]; });
 }
 
-// --- truth
-// ------------------------------------------------------------------------------------------
+// --- truth ---------------------------------------------------------------------------------------
 Value truth(Call& c, bool all, const Value& dims, bool keepdim) {
   Tensor t = c.tensor(0);
   DType result = t.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;

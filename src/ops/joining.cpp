@@ -310,8 +310,7 @@ static const Op& repeat_interleave_each_ =
         })
         .no_out();
 
-// --- shapes made alike
-// ------------------------------------------------------------------------------
+// --- shapes made alike ---------------------------------------------------------------------------
 static const Op& broadcast_tensors_ =
     def("broadcast_tensors(tensors: Tensor[*])", "Views of all tensors in their common shape.")
         .forward([](Call& c) -> Value {

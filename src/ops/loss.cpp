@@ -81,8 +81,7 @@ Classes check_classes(const char* name, Span x, DType dtype, const Tensor& targe
   return c;
 }
 
-// --- losses of differences
-// -----------------------------------------------------------------------------------------------
+// --- losses of differences -----------------------------------------------------------------------
 namespace {
 
 DType float_only(const char* name, DType d) {
@@ -223,8 +222,7 @@ static const Op& huber_loss_ =
         })
         .function_only();
 
-// --- losses of probabilities
-// -----------------------------------------------------------------------------------------------
+// --- losses of probabilities ---------------------------------------------------------------------
 namespace {
 
 Tensor one_minus(T x) { return op<"rsub">(x, 1); }

@@ -119,8 +119,7 @@ Value nll_backward(Call& c) {
   return cast(out, g.dtype());
 }
 
-// --- cross entropy of logits, without the logarithms ever being written to memory
-// -----------------------------------------------------------------------------------------------
+// --- cross entropy of logits, without the logarithms ever being written to memory ----------------
 
 // Keeps {maximum, rest} of each row's log-sum-exp, and the total weight.
 Value cross_entropy_forward(Call& c) {
@@ -275,8 +274,7 @@ static const Op& cross_entropy_backward_ =
 
 namespace {
 
-// --- the public functions: shapes, then one of the above
-// -----------------------------------------------------------------------------------------------
+// --- the public functions: shapes, then one of the above -----------------------------------------
 void check_batch(T x, T target) {
   if (x.ndim() < 1) value_error("Expected 1 or more dimensions (got 0)");
   int64_t batch = target.ndim() ? target.size(0) : 0;

@@ -379,9 +379,7 @@ static const Op& matmul_ =
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); });
 
-// --- linear: as addmm with the transpose of the weight, but without making it, and with a
-// gradient of the weight that lies in memory as the weight does.
-// -----------------------------------------------------------------------------------------------
+// --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
 namespace {
 
 template <bool Bias>

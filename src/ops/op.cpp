@@ -69,6 +69,12 @@ Block def(const char* schema, const char* doc, const char* file) {
   return Block(op);
 }
 
+Block& Block::alias(const char* name) { return op_->aliases.push_back(name), *this; }
+
+Block& Block::results(std::initializer_list<const char*> names) {
+  return op_->result_fields.assign(names.begin(), names.end()), *this;
+}
+
 Block& Block::elementwise(const char* kernel, Promotion p) {
   op_->kernel_name = kernel;
   op_->promotion = p;

@@ -28,6 +28,8 @@
 // rule reads: only that is kept alive for backward. Read next: elementwise.cpp, then apply.cpp.
 #pragma once
 #include <array>
+#include <atomic>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,8 +54,7 @@ inline constexpr Uses nothing{};
 constexpr Uses input(int i) { return {1u << i, 0}; }
 constexpr Uses output(int i = 0) { return {0, 1u << i}; }
 
-// --- one application of an op
-// ----------------------------------------------------------------------
+// --- one application of an op --------------------------------------------------------------------
 struct Call {
   const Op& op;
   Value* args;      // as many as the schema has
@@ -71,10 +72,9 @@ struct Call {
 using Forward = Value (*)(Call&);
 using NodeName = const char* (*)(const Value* args);
 
-// --- what a rule sees
-// ------------------------------------------------------------------------------ Inputs and outputs
-// are those of the forward call. In backward they come from the node, checked against the version
-// they were saved with; in forward mode from the call itself.
+// --- what a rule sees ----------------------------------------------------------------------------
+// Inputs and outputs are those of the forward call. In backward they come from the node, checked
+// against the version they were saved with; in forward mode from the call itself.
 class Context {
  public:
   Context(Node* node, Tensor* grads) : node_(node), grads_(grads) {}
@@ -108,8 +108,7 @@ using Tangent = Value (*)(Context& c,
 // at 0.
 using BatchRule = Value (*)(Call& c, const int* axes);
 
-// --- dtype rules of elementwise ops
-// ------------------------------------------------------------------
+// --- dtype rules of elementwise ops --------------------------------------------------------------
 enum Promotion : uint8_t {
   Common,   // the common dtype of all operands
   ToFloat,  // the same, but integers become the default float dtype
@@ -171,8 +170,7 @@ struct Op {
   }
 };
 
-// --- the block
-// ---------------------------------------------------------------------------------------
+// --- the block -----------------------------------------------------------------------------------
 class Block {
  public:
   explicit Block(Op* op) : op_(op) {}
@@ -207,12 +205,10 @@ class Block {
   Block& method_only() { return op_->as_function = false, *this; }
   Block& internal() { return op_->as_function = op_->as_method = false, *this; }
   Block& no_out() { return op_->has_out = false, *this; }
-  Block& alias(const char* name) { return op_->aliases.push_back(name), *this; }
+  Block& alias(const char* name);
   Block& node(const char* name) { return op_->node_name = name, *this; }
   Block& node(NodeName name) { return op_->name_of = name, *this; }
-  Block& results(std::vector<std::string> names) {
-    return op_->result_fields = std::move(names), *this;
-  }
+  Block& results(std::initializer_list<const char*> names);
 
  private:
   Op* op_;
@@ -225,9 +221,8 @@ const std::vector<Op*>& all_ops();
 const Op& find_op(std::string_view full_name);  // throws if there is none
 void finish_ops();                              // resolves kernels; called once at import
 
-// --- calling
-// ----------------------------------------------------------------------------------------- Runs an
-// op and records it. `args` has one value per argument of the schema.
+// --- calling -------------------------------------------------------------------------------------
+// Runs an op and records it. `args` has one value per argument of the schema.
 Value apply(const Op& op, Value* args);
 // The same as apply, into args[0].
 Tensor apply_inplace(const Op& op, Value* args);
@@ -265,10 +260,22 @@ inline TensorObject* try_direct(const Op& op, TensorObject* a, TensorObject* b) 
 Value apply_given(const Op& op, Value* given, int n);
 Tensor apply_given_inplace(const Op& op, Value* given, int n);
 
+// The op of a name, looked up once.
+template <OpName Name>
+const Op& op_named() {
+  static constinit std::atomic<const Op*> found{nullptr};
+  const Op* op = found.load(std::memory_order_relaxed);
+  if (!op) [[unlikely]] {
+    op = &find_op({Name.text, sizeof(Name.text) - 1});
+    found.store(op, std::memory_order_relaxed);
+  }
+  return *op;
+}
+
 // op<"cos">(x): calls an op from C++; arguments left out take their defaults.
 template <OpName Name, class... A>
 Value op(A&&... a) {
-  static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
+  const Op& found = op_named<Name>();
   constexpr int given = sizeof...(A);
   if constexpr (given == 1 || given == 2) {
     if (TensorObject* out = try_direct(found, operand(a)...)) return Tensor::steal(out);
@@ -279,7 +286,7 @@ Value op(A&&... a) {
 // The in-place form of the same.
 template <OpName Name, class... A>
 Tensor op_inplace(A&&... a) {
-  static const Op& found = find_op({Name.text, sizeof(Name.text) - 1});
+  const Op& found = op_named<Name>();
   Value args[sizeof...(A)] = {Value(std::forward<A>(a))...};
   return apply_given_inplace(found, args, sizeof...(A));
 }
@@ -298,9 +305,9 @@ inline Tensor operator-(const Tensor& a, double b) { return op<"sub">(a, b); }
 inline Tensor operator/(const Tensor& a, double b) { return op<"div">(a, b); }
 inline Tensor operator-(const Tensor& a) { return op<"neg">(a); }
 
-// --- help for forwards
-// ----------------------------------------------------------------------------- -ndim <= dim <
-// ndim, made non-negative; PyTorch's IndexError otherwise. A 0-d tensor counts as one axis.
+// --- help for forwards ---------------------------------------------------------------------------
+// -ndim <= dim < ndim, made non-negative; PyTorch's IndexError otherwise. A 0-d tensor counts as
+// one axis.
 int wrap_dim(int64_t dim, int ndim);
 // The shape that shapes broadcast to; names both shapes when they do not.
 Dims broadcast_shapes(Span a, Span b);

@@ -120,8 +120,7 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
   return ordered || r.memory_order ? out : contiguous(out);
 }
 
-// --- the transpose of a sum
-// -----------------------------------------------------------------------
+// --- the transpose of a sum ----------------------------------------------------------------------
 static const Op& spread_ =
     def("_spread(input, size: int[], dim: int[]? = None, keepdim: bool = False)",
         "A view of the result of a sum over `dim` as every element of `size` sees it.")

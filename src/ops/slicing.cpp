@@ -11,8 +11,7 @@ namespace {
 using T = const Tensor&;
 using C = Context&;
 
-// --- geometry, shared by views and their transposes
-// ------------------------------------------------
+// --- geometry, shared by views and their transposes ----------------------------------------------
 Tensor selected(T t, int axis, int64_t index, bool recorded) {
   Dims shape(t.shape()), strides(t.strides());
   int64_t offset = t.offset() + index * strides[axis];

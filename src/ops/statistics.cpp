@@ -10,8 +10,7 @@ using C = Context&;
 
 const double kInfinity = __builtin_inf();
 
-// --- variance
-// ---------------------------------------------------------------------------------------
+// --- variance ------------------------------------------------------------------------------------
 double correction_of(const Value& v) { return v.is_none() ? 1.0 : v.real(); }
 
 // The variance in the dtype it is computed in: the mean first, then the squares around it. What the
@@ -74,8 +73,7 @@ Tensor std_grad(T g, C c) {
 
 Value unbiased(const Value& flag) { return Value(flag.boolean() ? 1 : 0); }
 
-// --- norms
-// ------------------------------------------------------------------------------------------
+// --- norms ---------------------------------------------------------------------------------------
 Tensor norm_forward(Tensor t, double p, const Value& dims, bool keepdim, const Value& dtype) {
   if (is_integral(t.dtype())) {
     runtime_error("linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
@@ -144,8 +142,7 @@ Tensor norm_grad(T given, C c) {
   return x * op<"pow">(size, p - 2.0).tensor() * wide(scale);
 }
 
-// --- logsumexp
-// --------------------------------------------------------------------------------------
+// --- logsumexp -----------------------------------------------------------------------------------
 Value logsumexp_forward(Call& c) {
   Tensor t = c.tensor(0);
   if (is_integral(t.dtype())) t = cast(t, default_dtype());

@@ -8,8 +8,7 @@
 namespace adjoint {
 namespace {
 
-// --- where tangents lie in memory
-// ----------------------------------------------------------------
+// --- where tangents lie in memory ----------------------------------------------------------------
 bool same_layout(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return true;
   if (a.offset() != b.offset()) return false;
@@ -59,8 +58,7 @@ Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
   return op<"view_as_complex">(op<"as_strided">(tangent, shape, strides, 2 * at));
 }
 
-// --- the table of a tensor
-// -----------------------------------------------------------------------
+// --- the table of a tensor -----------------------------------------------------------------------
 TangentAt* find(const Tensor& t, Level level) {
   if (Transformed* x = transformed_of(t.get())) {
     for (TangentAt& e : x->tangents) {

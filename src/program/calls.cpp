@@ -10,8 +10,7 @@ namespace {
 
 constexpr int64_t kSmallSum = 8192;  // elements
 
-// --- sums
-// ------------------------------------------------------------------------------------------
+// --- sums ----------------------------------------------------------------------------------------
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
   problem.out = p[1];
@@ -19,8 +18,7 @@ void sum_loop(char* const* p, int64_t) {
   reduce::run(problem);
 }
 
-// --- products
-// --------------------------------------------------------------------------------------
+// --- products ------------------------------------------------------------------------------------
 struct Product {
   DType dtype = DType::Float32;
   int64_t batch = 1, m = 1, n = 1, k = 1;

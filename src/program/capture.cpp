@@ -188,8 +188,7 @@ void Capture::refuse(std::string reason) {
   running_ = false;  // a pass on placeholders goes on, and must still not change anything
 }
 
-// --- registers
-// ---------------------------------------------------------------------------------------
+// --- registers -----------------------------------------------------------------------------------
 int Capture::new_register(TensorObject* t, int root) {
   int reg = static_cast<int>(registers_.size());
   registers_.push_back({Geometry(t), root});
@@ -336,8 +335,7 @@ void Capture::roll_back(size_t instructions, size_t registers) {
   }
 }
 
-// --- ops
-// -------------------------------------------------------------------------------------------
+// --- ops -----------------------------------------------------------------------------------------
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
   check_draws(op);
@@ -495,8 +493,7 @@ void Capture::host_change(PyObject* run, const Tensors& operands) {
   for (const Read& r : code_.back().reads) roots_[registers_[r.reg].root].changed = true;
 }
 
-// --- gradients of leaves
-// ---------------------------------------------------------------------------
+// --- gradients of leaves -------------------------------------------------------------------------
 bool Capture::pass(Node* node, bool executed) {
   TensorObject* leaf = node->variable;
   bool before =

@@ -14,8 +14,7 @@ int64_t Geometry::numel() const {
   return n;
 }
 
-// --- views
-// -------------------------------------------------------------------------------------------
+// --- views ---------------------------------------------------------------------------------------
 namespace {
 
 // Whether an op gave nothing but other headers on the memory of its operand.
@@ -76,8 +75,7 @@ void make_aliases(Program& p, const Tensors& headers) {
   p.code = std::move(code);
 }
 
-// --- common subexpressions
-// -------------------------------------------------------------------------
+// --- common subexpressions -----------------------------------------------------------------------
 namespace {
 
 // What an argument that is no tensor says, as bytes: equal for equal arguments only.
@@ -218,8 +216,7 @@ void merge_common(Program& p) {
   p.code = std::move(kept);
 }
 
-// --- dead code
-// ---------------------------------------------------------------------------------------
+// --- dead code -----------------------------------------------------------------------------------
 void remove_dead(Program& p) {
   std::vector<bool> live(p.registers.size()), live_root(p.roots.size());
   auto use = [&](int reg) {

@@ -30,8 +30,7 @@ Loop copy_loop_of(DType d) {
 
 }  // namespace
 
-// --- values
-// ----------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 int TileBuilder::number(const Value& v, DType wanted) {
   Made m{wanted, Made::Number};
   if (v.kind() == Value::Int || v.kind() == Value::Bool)
@@ -118,8 +117,7 @@ void TileBuilder::result(int value, int reg, int64_t offset, Dims byte_strides) 
   made_->places.push_back(std::move(p));
 }
 
-// --- axes
-// ------------------------------------------------------------------------------------------
+// --- axes ----------------------------------------------------------------------------------------
 // Axes of length one are dropped, the others put in the order in which they lie in the first
 // result, outermost first.
 void TileBuilder::order_axes() {
@@ -167,8 +165,7 @@ void TileBuilder::classify(TileLoops::Place& p) const {
                      : TileLoops::Way::Moved;
 }
 
-// --- tiles
-// -----------------------------------------------------------------------------------------
+// --- tiles ---------------------------------------------------------------------------------------
 void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
     for (size_t k = 1; k < calls_[s].values.size(); ++k)

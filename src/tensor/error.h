@@ -1,7 +1,7 @@
 // Errors of the core: a C++ exception that says which Python class it becomes.
 // The bindings translate it (bindings/errors.cpp); nothing else catches it.
 #pragma once
-#include <sstream>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -24,15 +24,39 @@ inline std::ostream& operator<<(std::ostream& s, const Dims& d) { return s << to
 inline std::ostream& operator<<(std::ostream& s, Span d) { return s << to_string(d); }
 inline std::ostream& operator<<(std::ostream& s, DType d) { return s << name_of(d); }
 
+// A part of a message: a value, and how it is printed. Every op has a dozen messages and hardly any
+// is ever read, so what puts them together is out of line.
+class Word {
+ public:
+  template <class T>
+  Word(const T& value) : value_(&value), print_(print<T>) {}
+  template <size_t N>
+  Word(const char (&literal)[N]) : value_(literal), print_(print_literal) {}
+  void print_to(std::ostream& s) const { print_(s, value_); }
+
+ private:
+  template <class T>
+  static void print(std::ostream& s, const void* value) {
+    s << *static_cast<const T*>(value);
+  }
+  static void print_literal(std::ostream& s, const void* literal);
+
+  const void* value_;
+  void (*print_)(std::ostream&, const void*);
+};
+
+std::string join(const Word* words, size_t n);
+[[noreturn]] void throw_error(ErrorClass kind, const Word* words, size_t n);
+
 template <class... A>
 std::string text(const A&... a) {
-  std::ostringstream s;
-  (s << ... << a);
-  return s.str();
+  const Word words[] = {Word(a)...};
+  return join(words, sizeof...(A));
 }
 template <class... A>
-[[noreturn]] void fail(ErrorClass kind, const A&... a) {
-  throw Error(kind, text(a...));
+[[noreturn, gnu::cold, gnu::noinline]] void fail(ErrorClass kind, const A&... a) {
+  const Word words[] = {Word(a)...};
+  throw_error(kind, words, sizeof...(A));
 }
 template <class... A>
 [[noreturn]] void runtime_error(const A&... a) {

@@ -122,9 +122,9 @@ inline void short_block(const T* x, int64_t n, T* result, T centre) {
   }
 }
 
-// n counts numbers of type T; a complex sum is one with Width = 2.
+// n counts numbers of type T; a complex sum is one with Width = 2. Out of line: it is called twice.
 template <class T, class Op, class Map, int Width>
-inline void block(const T* x, int64_t n, T* result, T centre) {
+[[gnu::noinline]] void block(const T* x, int64_t n, T* result, T centre) {
   using L = LanesOf<T>;
   using V = typename L::Vector;
   if (n < reduce::kShortRow) return short_block<T, Op, Map, Width>(x, n, result, centre);
@@ -139,21 +139,27 @@ inline void block(const T* x, int64_t n, T* result, T centre) {
       acc[k] = Op::combine(acc[k], V(Map::map(v, centre)));
     }
   }
+  // The rest: whole vectors, and one that is filled up.
+  int last = 0;
 #pragma GCC unroll 16
-  for (int k = 0; k < L::vectors; ++k) {
-    if (i >= n) break;
-    V v = V{} + Op::template identity<T>;
-    if (i + L::width <= n) {
-      std::memcpy(&v, x + i, sizeof v);
-      v = Map::map(v, centre);
-    } else {
-      T rest[L::width];
-      std::memcpy(rest, &v, sizeof v);
-      for (int64_t j = i; j < n; ++j) rest[j - i] = Map::map(x[j], centre);
-      std::memcpy(&v, rest, sizeof v);
-    }
-    acc[k] = Op::combine(acc[k], v);
+  for (int k = 0; k < L::vectors - 1; ++k) {
+    if (i + L::width > n) break;
+    V v;
+    std::memcpy(&v, x + i, sizeof v);
+    acc[k] = Op::combine(acc[k], V(Map::map(v, centre)));
     i += L::width;
+    ++last;
+  }
+  if (i < n) {
+    T rest[L::width];
+    for (int j = 0; j < L::width; ++j)
+      rest[j] = i + j < n ? Map::map(x[i + j], centre) : Op::template identity<T>;
+    V v;
+    std::memcpy(&v, rest, sizeof v);
+#pragma GCC unroll 16
+    for (int k = 0; k < L::vectors; ++k) {
+      if (k == last) acc[k] = Op::combine(acc[k], v);
+    }
   }
 #pragma GCC unroll 16
   for (int half = L::vectors / 2; half > 0; half /= 2) {
