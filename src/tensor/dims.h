@@ -94,7 +94,7 @@ class Dims {
  private:
   void assign(const int64_t* v, int n) {
     resize(n);
-    if (n) std::memcpy(p_, v, n * sizeof(int64_t));
+    if (n > 0) std::memcpy(p_, v, n * sizeof(int64_t));
   }
   void take(Dims& o) {
     n_ = o.n_;
