@@ -338,6 +338,62 @@ def test_custom_functions_keep_their_backward_under_vmap(function: type) -> None
     assert grad(lambda x: vmap(function.apply, randomness="same")(x).sum())(x).tolist() == [3, 6, 9]
 
 
+class Cube(ad.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: ad.Tensor) -> ad.Tensor:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: object, g: ad.Tensor) -> ad.Tensor:
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+    @staticmethod
+    def jvp(ctx: object, t: ad.Tensor) -> ad.Tensor:
+        return Slope.apply(ctx.saved_tensors[0], t)
+
+
+class Slope(ad.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+        return 3 * x**2 * t
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple, output: object) -> None:
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx: object, dx: ad.Tensor, dt: ad.Tensor) -> ad.Tensor:
+        x, t = ctx.saved_tensors
+        return (0 if dx is None else 6 * x * t * dx) + (0 if dt is None else 3 * x**2 * dt)
+
+
+@pytest.mark.parametrize("function", [Cube.apply, lambda x: x**3])
+def test_hessians_of_samples_are_the_samples_own(function: object) -> None:
+    x = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    wanted = ad.diag_embed(6 * x)
+    assert ad.equal(vmap(ad.func.hessian(lambda v: function(v).sum()))(x), wanted)
+    shifted = vmap(lambda b: ad.func.hessian(lambda v: function(v + b).sum())(ad.zeros(2)))(x)
+    assert ad.equal(shifted, wanted)
+
+
+def test_two_tangents_of_one_batch_meet_in_a_custom_function() -> None:
+    def bend(x: ad.Tensor, v: ad.Tensor) -> ad.Tensor:
+        return ad.func.jvp(lambda y: ad.func.jvp(Cube.apply, (y,), (v,))[1], (x,), (v,))[1]
+
+    x = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    got = vmap(lambda r: vmap(lambda v: bend(r, v))(ad.eye(2)))(x)
+    assert got.tolist() == ad.diag_embed(6 * x).tolist()
+
+
 def test_custom_functions_without_a_rule_say_so() -> None:
     with pytest.raises(RuntimeError, match="Unmapped, but it does not have vmap support"):
         vmap(Unmapped.apply)(ad.ones(3))

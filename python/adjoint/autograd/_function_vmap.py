@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NamedTuple
 
 from adjoint import _core, _tree
@@ -25,6 +26,11 @@ def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
     level = _core._batch_level(tuple(leaves))
     sizes = [_core._size_at(x, level) if isinstance(x, Tensor) else -1 for x in leaves]
     size = max(sizes)
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and sizes[k] < 0 and _tangent_at(leaf, level):
+            # Its tangent is different in each sample, so it has to be taken apart as well.
+            leaves[k] = leaf + _core._put_on(_core.zeros(size, dtype=leaf.dtype), level)
+            sizes[k] = size
     plain = [
         _core._take_off(x, level, size) if n >= 0 else x for x, n in zip(leaves, sizes, strict=True)
     ]
@@ -54,6 +60,21 @@ def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
         "override and implement the vmap staticmethod of this autograd.Function or set "
         "generate_vmap_rule=True."
     )
+
+
+def _tangent_at(tensor: Tensor, level: int) -> bool:
+    """Whether some tangent of a tensor is batched at a level of vmap."""
+    if not _core._has_tangent(tensor):
+        return False
+    for place in range(_core._current_dual_level() + 1):
+        tangent = None
+        with contextlib.suppress(RuntimeError):  # the level at that place is one of vmap
+            _, tangent = _core._unpack_dual(tensor, place)
+        if tangent is None:
+            continue
+        if _core._size_at(tangent, level) >= 0 or _tangent_at(tangent, level):
+            return True
+    return False
 
 
 def _returns(result: Any) -> str:

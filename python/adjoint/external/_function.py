@@ -242,7 +242,9 @@ def _first(of: Any, ctx: Any, tangents: Any) -> Any:
 
 def _each(size: int, dims: Any, of: Any, problem: Any, count: int, given: Any) -> Any:
     """A batch of vectors through one linear map, for vmap: the Jacobian is found once."""
-    if of in (Pull, Push) and any(d is not None for d in dims[:count]):
+    # An input that is batched for the sake of its tangent is the same in each sample.
+    batched = [x for x, d in zip(given[:count], dims, strict=False) if d is not None]
+    if of in (Pull, Push) and not all(_core._has_tangent(x) for x in batched):
         raise RuntimeError(
             "vmap over the derivative of an external whose input is batched too; "
             "fix: put the derivative inside the function that vmap gets: vmap(grad(f))"

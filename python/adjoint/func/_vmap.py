@@ -20,8 +20,9 @@ from ._arguments import named
 Dims = Any  # an int, None, or a structure of them
 
 
-# The randomness of the levels that are open, by level.
+# The randomness of the levels that are open, by level; those of them that batch tangents only.
 _randomness: dict[int, str] = {}
+_tangents_only: set[int] = set()
 
 
 def randomness_of(level: int) -> str:
@@ -289,17 +290,22 @@ def mapped(
         size = _batch_size(func, leaves, dims, in_dims)
 
         def run(part: list[Any], count: int) -> Any:
-            with _level(count, randomness, directions) as place:
+            # Inside another vmap, values are batched anyway: a gradient would have to take turns.
+            alone = directions and _randomness.keys() <= _tangents_only
+            with _level(count, randomness, alone) as place:
                 samples = [
                     x if d is None else _core._add_batch(x, d, place)
                     for x, d in zip(part, dims, strict=True)
                 ]
                 level = _core._batch_level(tuple(samples))
                 _randomness[level] = randomness
+                if alone:
+                    _tangents_only.add(level)
                 try:
                     output = func(*_tree.unflatten(spec, samples), **kwargs)
                 finally:
                     del _randomness[level]
+                    _tangents_only.discard(level)
                 return _unwrapped(func, out_dims, output, place, level)
 
         if chunk_size is None or chunk_size >= size:
