@@ -71,10 +71,16 @@ class Call:
                 if _core._batch_level((leaf,)) > 0:
                     self._refuse_batch(k, leaf)
                 leaves[k] = as_array(leaf)
-                leaves[k] = self.leaves[k] = leaves[k].copy() if copy else leaves[k]
+                leaves[k] = self.leaves[k] = self._kept(k, leaves[k]) if copy else leaves[k]
             elif copy and isinstance(leaf, np.ndarray) and k not in self.places:
-                leaves[k] = self.leaves[k] = leaf.copy()
+                leaves[k] = self.leaves[k] = self._kept(k, leaf)
         return leaves
+
+    def _kept(self, k: int, array: Any) -> Any:
+        """A copy for the derivatives, which the function must not change unless it is static."""
+        array = array.copy()
+        array.flags.writeable = k in self.arguments.static
+        return array
 
     def _refuse_batch(self, k: int, leaf: Tensor) -> None:
         name, of = self.arguments.names()[k], self.external.name

@@ -25,6 +25,7 @@ from ._journal import Note
 __all__ = ["Command", "CommandError", "command"]
 
 _TAIL = 2000  # characters of stderr in an error
+_DOUBLED = "braces that are no fields are doubled: '{{' and '}}'"
 
 
 class CommandError(ExternalError):
@@ -54,6 +55,7 @@ class Command:
         self.format: str = options["format"]
         self.inputs: list[str] | None = options["inputs"]
         self.outputs: list[str] | None = options["outputs"]
+        self.retries: int = options["retries"]
         # Where relative paths start: programs run in a scratch folder, perhaps in another process.
         self.home = os.path.abspath(options["cwd"] or os.getcwd())
         self.options = {**options, "cwd": options["cwd"] and self.home}
@@ -67,6 +69,8 @@ class Command:
     def _check(self) -> None:
         if not self.arguments:
             raise ValueError("command() needs the program to run, got an empty list")
+        if self.retries < 0:
+            raise ValueError(f"retries= must not be negative, got {self.retries}")
         if self.format not in FORMATS:
             raise ValueError(
                 f"format= is one of {', '.join(map(repr, FORMATS))}; got {self.format!r}"
@@ -97,10 +101,25 @@ class Command:
         return str(Path(home, program))
 
     def _fields(self) -> set[str]:
-        return {f for a in self.arguments for _, f, _, _ in Formatter().parse(a) if f}
+        found: set[str] = set()
+        for argument in self.arguments:
+            try:
+                fields = {f for _, f, _, _ in Formatter().parse(argument) if f is not None}
+            except ValueError as error:
+                raise ValueError(f"the template {argument!r}: {error}; {_DOUBLED}") from None
+            if any(not f or f.isdigit() for f in fields):
+                raise ValueError(f"the template {argument!r} has a nameless field; {_DOUBLED}")
+            found |= fields
+        return found
 
     def __call__(self, *args: Any) -> Any:
-        """Run the program once on arrays."""
+        """Run the program on arrays; again, if it fails and ``retries`` says so."""
+        for _ in range(self.retries):
+            with contextlib.suppress(CommandError):
+                return self._once(args)
+        return self._once(args)
+
+    def _once(self, args: Sequence[Any]) -> Any:
         note = self._scratch()
         try:
             return self._run(Path(note.folder), args, note)
@@ -135,7 +154,7 @@ class Command:
             values["input" if self.inputs is None else f"input_{name}"] = str(path)
             values["input"] = values.get("input", str(path))
             # A number may stand in the arguments themselves, with every digit.
-            values[name] = values[name] if name == "input" else repr(np.asarray(value).tolist())
+            values[name] = values[name] if name == "input" else np.asarray(value).tolist()
             if self.stdin:
                 text += data
             else:
@@ -257,6 +276,7 @@ def command(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     timeout: float | None = None,
+    retries: int = 0,
     scratch: str | os.PathLike[str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
@@ -279,6 +299,8 @@ def command(
         Names, for programs with several.
     timeout
         Seconds after which the program, and all it started, is ended.
+    retries
+        How often a program that failed or took too long is run again.
     scratch
         Where scratch folders are made; the system's folder for temporary files by default.
     cwd, env
@@ -287,7 +309,7 @@ def command(
     Returns
     -------
     Command
-        A function of arrays; ``retries`` and ``workers`` are options of `external`.
+        A function of arrays; ``workers`` is an option of `external`.
     """
     return Command(
         arguments,
@@ -295,6 +317,7 @@ def command(
         inputs=None if inputs is None else list(inputs),
         outputs=None if outputs is None else list(outputs),
         timeout=timeout,
+        retries=retries,
         scratch=scratch,
         cwd=cwd,
         env=env,

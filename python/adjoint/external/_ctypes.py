@@ -101,8 +101,10 @@ class CFunction:
         path = self.path if self.path is not None else self.library._name
         return type(self), (path, self.__name__, self.texts, self.returned, self.fortran)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the routine on arrays and numbers."""
+        if named:
+            args = self.__signature__.bind(*args, **named).args
         if len(args) != len(self.inputs):
             wanted = ", ".join(p.name for p in self.inputs)
             raise TypeError(f"{self.__name__} takes {len(self.inputs)} ({wanted}), got {len(args)}")

@@ -209,7 +209,9 @@ class Derivatives:
         if self._jacobian is not None or not (external.elementwise and plain):
             return None
         # The first derivative goes the long way, which verifies.
-        if "elementwise" not in external.verified or self.form.spec or len(self.wanted) != 1:
+        if self.form.spec or len(self.wanted) != 1:
+            return None
+        if f"elementwise {self.arguments.names()[self.wanted[0]]}" not in external.verified:
             return None
         with self._lock:
             if self._slopes is None:

@@ -66,6 +66,7 @@ class Evaluator:
         self.mode = mode
         self.progress = progress
         self.count = 0  # evaluations so far
+        self.reuses = False  # whether it was seen to return the same memory in each call
 
     def one(self, args: list[Any], kwargs: dict[str, Any], where: str = "") -> Any:
         """Evaluate once, here."""
@@ -133,7 +134,8 @@ class Evaluator:
             ) from error
         if "read-only" in str(error):
             told = (
-                f"{self.name} changes its argument, which is the memory of a tensor.\n"
+                f"{self.name} changes its argument, which is the memory of a tensor, or needed for "
+                "the derivative.\n"
                 "  fix: external(..., writable=True) hands it copies that it may change"
             )
             if type(error) in (ValueError, TypeError, RuntimeError):  # plain: a message, no more

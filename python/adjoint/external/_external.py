@@ -17,7 +17,9 @@ from adjoint._core import Tensor
 
 from ._arguments import Arguments, Static, as_array, name_of
 from ._call import Call, TensorCall
-from ._colouring import ColouredPattern
+from ._colouring import ColouredPattern, restricted
+from ._coordinates import Coordinates
+from ._elementwise import masks_needed
 from ._evaluate import Evaluator
 from ._function import ExternalFunction
 from ._methods import NAMES, evaluations
@@ -206,7 +208,11 @@ class External:
         key = (problem.outputs.size, problem.inputs.size, tuple(problem.inputs.names))
         if self._pattern is None or self._pattern[0] != key:
             shape = (problem.outputs.size, problem.inputs.size)
-            self._pattern = (key, ColouredPattern(self.sparsity, shape, self.name))
+            arguments = problem.arguments
+            every = Coordinates([problem.leaves[k] for k in arguments.inputs], arguments.inputs)
+            wanted = [arguments.inputs.index(k) for k in problem.wanted]
+            given = restricted(self.sparsity, every.sizes, wanted)
+            self._pattern = (key, ColouredPattern(given, shape, self.name))
         pattern: ColouredPattern = self._pattern[1]
         return pattern
 
@@ -259,10 +265,15 @@ class External:
         """
         call = Call(self, args, kwargs)
         leaves = call.leaves
-        asked = [leaves[k] for k in call.places if leaves[k].requires_grad]
-        asked = asked or [leaves[k] for k in call.places]
-        n = sum(t.numel() * (2 if t.dtype.is_complex else 1) for t in asked)
-        return _cost(self, n, len(asked), self._tiny(asked))
+        wanted = [k for k in call.places if leaves[k].requires_grad] or call.places
+        asked = [leaves[k] for k in wanted]
+        colours = None
+        if self.sparsity is not None and not self.exact:
+            inputs = call.arguments.inputs
+            every = [_count(leaves[k]) for k in inputs]
+            given = restricted(self.sparsity, every, [inputs.index(k) for k in wanted])
+            colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
+        return _cost(self, [_count(t) for t in asked], self._tiny(asked), colours)
 
     def _tiny(self, asked: Sequence[Any]) -> list[int]:
         """How many elements of each input may have to be stepped twice (_tiny.py)."""
@@ -273,7 +284,15 @@ class External:
         return [count_tiny(as_array(t.detach()), self.noise or 0.0) for t in asked]
 
 
-def _cost(e: External, n: int, arrays: int, tiny: Sequence[int]) -> Cost:
+def _count(leaf: Any) -> int:
+    """The coordinates of an input."""
+    if isinstance(leaf, Tensor):
+        return leaf.numel() * (2 if leaf.dtype.is_complex else 1)
+    return int(np.size(leaf)) * (2 if np.iscomplexobj(leaf) else 1)
+
+
+def _cost(e: External, sizes: Sequence[int], tiny: Sequence[int], colours: int | None) -> Cost:
+    n, arrays = sum(sizes), len(sizes)
     if e.exact:
         kinds = [
             k for k, f in (("jacobian", e.jacobian_given), ("vjp", e.vjp), ("jvp", e.jvp)) if f
@@ -281,10 +300,6 @@ def _cost(e: External, n: int, arrays: int, tiny: Sequence[int]) -> Cost:
         calls = n if kinds == ["jvp"] else 1
         text = f"{e.name}: 1 evaluation; a vjp calls {kinds[0]}= {calls} times, no evaluations"
         return Cost(1, 0, 0, 0, calls, text)
-    colours = None
-    if e.sparsity is not None:
-        shape = np.shape(e.sparsity) if not hasattr(e.sparsity, "tocsr") else e.sparsity.shape
-        colours = ColouredPattern(e.sparsity, tuple(shape), e.name).count
     vjp = evaluations(e, n, arrays, colours)
     cheap = e.derivative in ("central", "richardson") and not e.elementwise
     again = sum(tiny)
@@ -295,11 +310,7 @@ def _cost(e: External, n: int, arrays: int, tiny: Sequence[int]) -> Cost:
     jvp = (4 if again else 2) if cheap else vjp
     first = int(looks_at_repeats(e))
     if e.elementwise:
-        first += (
-            2 * arrays
-            if n > 64 * arrays
-            else 2 * arrays * max(n // max(arrays, 1) - 1, 0).bit_length()
-        )
+        first += sum(masks_needed(size) for size in sizes)
     elif e.derivative == "complex-step" or e.sparsity is not None:
         first += 2
     if (
@@ -446,6 +457,16 @@ def external(
     return External(function, **options)
 
 
+def _options(**given: Any) -> dict[str, Any]:
+    """All options of `external`, those that were not given by default."""
+    found = inspect.signature(external).parameters.values()
+    known = {p.name: p.default for p in found if p.kind is p.KEYWORD_ONLY}
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        raise TypeError(f"external() got an unexpected keyword argument {unknown[0]!r}")
+    return {**known, **given}
+
+
 def numpy_function(function: Callable[..., Any], **options: Any) -> External:
     """Give one of NumPy's or SciPy's elementwise functions a derivative: a ufunc such as ``erf``.
 
@@ -471,7 +492,21 @@ def numpy_function(function: Callable[..., Any], **options: Any) -> External:
     """
     exact = any(options.get(k) is not None for k in ("jacobian", "vjp", "jvp", "sparsity"))
     plain = options.get("derivative", "central") in ("central", "forward")
-    if isinstance(function, np.ufunc) and function.nout == 1 and plain and not exact:
-        options.setdefault("elementwise", True)
-    made: External = external(function, **options)
-    return made
+    single = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
+    if not single or exact or not plain:
+        made: External = external(function, **options)
+        return made
+    options.setdefault("elementwise", True)
+    return Ufunc(function, **_options(**options))
+
+
+class Ufunc(External):
+    """An elementwise function of NumPy, which broadcasts its arguments."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate the function; tensors of several shapes are broadcast here, on the graph."""
+        shapes = {np.shape(a) for a in args}
+        if self.elementwise and len(shapes) > 1 and any(isinstance(a, Tensor) for a in args):
+            shape = np.broadcast_shapes(*shapes)
+            args = tuple(a.expand(shape) if isinstance(a, Tensor) else a for a in args)
+        return super().__call__(*args, **kwargs)

@@ -47,6 +47,8 @@ def _rows(array: Any, between: str) -> bytes:
 
 def _read_rows(data: bytes, between: str | None) -> Any:
     lines = [line for line in data.decode().splitlines() if line.strip()]
+    if not lines:
+        raise ValueError("it is empty")
     table = np.array([[float(v) for v in line.split(between)] for line in lines])
     # One number is a number, one row or one column a vector.
     if table.size == 1:

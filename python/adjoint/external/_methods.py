@@ -51,7 +51,7 @@ def jacobian_error(external: External, noise: float) -> float:
 def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
     """The Jacobian of a problem by the external's method."""
     rng = np.random.default_rng(external.seed)
-    kind = external.derivative
+    kind, names = external.derivative, " ".join(problem.inputs.names)
     settled = not external.probes or not np.isnan(steps.given).any()
     if kind in ("forward", "central") and settled:
         # Nothing else is found out first: workers need not wait for it.
@@ -59,14 +59,14 @@ def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Ja
     else:
         verify_repeats(external, problem, steps)
     if external.elementwise:
-        return _elementwise(external, problem, steps, rng)
+        return _elementwise(external, problem, steps)
     if external.sparsity is not None:
         return _sparse(external, problem, steps, rng)
     if kind == "complex-step":
         found = complex_step(problem, steps)
-        if "analytic" not in external.verified:
+        if f"analytic {names}" not in external.verified:
             verify_analytic(problem, steps, found, rng)
-            external.verified.add("analytic")
+            external.verified.add(f"analytic {names}")
         return found
     if kind == "richardson":
         matrix, error = richardson(problem, steps)
@@ -78,10 +78,13 @@ def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Ja
     return forward(problem, steps) if kind == "forward" else central(problem, steps)
 
 
-def _elementwise(external: External, problem: Problem, steps: Steps, rng: Any) -> Jacobian:
-    if "elementwise" not in external.verified:
-        verify_elementwise(problem, steps, rng)
-        external.verified.add("elementwise")
+def _elementwise(external: External, problem: Problem, steps: Steps) -> Jacobian:
+    names = problem.inputs.names
+    if not external.verified.issuperset(f"elementwise {name}" for name in names):
+        verify_elementwise(problem, steps)
+        # Of a single element nothing was learned.
+        sizes = zip(names, problem.inputs.sizes, strict=True)
+        external.verified.update(f"elementwise {name}" for name, size in sizes if size > 1)
     return elementwise(problem, steps, 1 if external.derivative == "forward" else 2)
 
 
@@ -89,7 +92,8 @@ def _sparse(external: External, problem: Problem, steps: Steps, rng: Any) -> Jac
     pattern = external.pattern(problem)
     probe(external, problem, steps)
     found = coloured(problem, steps, pattern, 1 if external.derivative == "forward" else 2)
-    if "sparsity" not in external.verified:
+    key = f"sparsity {' '.join(problem.inputs.names)}"
+    if key not in external.verified:
         verify_pattern(problem, steps, found, rng)
-        external.verified.add("sparsity")
+        external.verified.add(key)
     return found

@@ -56,17 +56,20 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[fl
     if direction is None:
         return None
     slopes: dict[int, Any] = {}
+    bends: dict[int, Any] = {}
 
     def gap(k: int) -> float:
         """How far the slopes at 10**k and 10**(k-1) are apart, relative to the outputs."""
-        a, b = (_slope(problem, steps, direction, j, slopes) for j in (k, k - 1))
+        a, b = (_slope(problem, steps, direction, j, slopes, bends) for j in (k, k - 1))
         # Slopes of exactly zero are steps too small to be seen in rounded outputs.
         if a is None or b is None or not (a.any() or b.any()):
             return float("inf")
-        size = np.hypot(problem.y, np.maximum(np.abs(a), np.abs(b)))
-        size += 1e-2 * root_mean_square(size) + 1e-300
-        with np.errstate(invalid="ignore", over="ignore"):
-            return float(np.sqrt(np.nanmean(((a - b) / size) ** 2)))
+        return _relative(a - b, np.maximum(np.abs(a), np.abs(b)), problem.y)
+
+    def bend(k: int) -> float:
+        """The second derivative, of the outputs that change."""
+        moved = (slopes[k] != 0) | (bends[k] != 0)
+        return _relative(bends[k][moved], np.abs(slopes[k][moved]), problem.y[moved])
 
     def doubt(k: int) -> float:
         """The gap, or what smaller steps say of the noise: by luck one gap may be nothing."""
@@ -85,19 +88,31 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[fl
         # Steps that are far too long look like noise, too: the slopes of a fast wave are random.
         smaller = range(min(middle, -1) - 1, lowest + 2, -1)
         k = min([k, *smaller], key=doubt)
-    return _balance(gap, k, lowest, order, steps, direction, problem)
+    best, noise = _balance(gap, k, lowest, steps)
+    if order == 1 and np.isfinite(gap(k)):
+        # Where rounding and the second derivative, seen at the step k, do the same harm.
+        best = float(np.clip(2 * np.sqrt(noise / max(bend(k), 1e-300)), 10.0**lowest, _LARGEST))
+    elif order == 1:
+        best = float(steps.noise**0.5)
+    return best, noise
 
 
-def _balance(
-    gap: Any, k: int, lowest: int, order: int, steps: Steps, direction: Any, problem: Problem
-) -> tuple[float, float]:
+def _relative(found: Any, slopes: Any, y: Any) -> float:
+    """The typical size of what was found for some outputs, relative to those and their slopes."""
+    size = np.hypot(y, slopes)
+    size += 1e-2 * root_mean_square(size) + 1e-300
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.sqrt(np.nanmean((found / size) ** 2)))
+
+
+def _balance(gap: Any, k: int, lowest: int, steps: Steps) -> tuple[float, float]:
     """The step where both errors are equal, from the gaps on both sides of the bottom; the noise.
 
     Above it a gap is about c h**2, with h the larger step; below it, e / h, with h the smaller.
     """
     above, here = gap(k + 1) if k + 1 <= -1 else np.inf, gap(k)
     if not np.isfinite(here):
-        return float(steps.noise ** (1 / (order + 1))), steps.noise
+        return float(steps.noise ** (1 / 3)), steps.noise
     below = gap(k - 1) if k - 2 >= lowest else np.inf
     noise = steps.noise
     if np.isfinite(below) and below > 0:
@@ -112,11 +127,6 @@ def _balance(
         curvature = above / 10.0 ** (2 * (k + 1))
     else:
         curvature = max(here, 1e-300) / 10.0 ** (2 * k)
-    if order == 1:
-        # The second derivative is not seen by a central difference: assume the same length scale.
-        length = (1.0 / max(curvature, 1e-30)) ** 0.5
-        best = float(np.clip(noise**0.5 * min(length, 10.0), 10.0 ** (k - 3), _LARGEST))
-        return best, noise
     best = (noise / (2 * curvature)) ** (1 / 3)
     return float(np.clip(best, 10.0 ** (k - 1), min(10.0 ** (k + 1), _LARGEST))), noise
 
@@ -131,7 +141,9 @@ def _direction(steps: Steps, part: slice) -> Any:
     return direction if direction.any() else None
 
 
-def _slope(problem: Problem, steps: Steps, v: Any, k: int, known: dict[int, Any]) -> Any:
+def _slope(
+    problem: Problem, steps: Steps, v: Any, k: int, known: dict[int, Any], bends: dict[int, Any]
+) -> Any:
     """The central difference along v with the step 10**k; None where the function fails."""
     if k not in known:
         t = 10.0**k
@@ -143,6 +155,7 @@ def _slope(problem: Problem, steps: Steps, v: Any, k: int, known: dict[int, Any]
             with np.errstate(all="ignore"):
                 up, down = problem.values(points, 2)
             known[k] = (up - down) / (2 * t)
+            bends[k] = ((up - problem.y) + (down - problem.y)) / t**2
         except EvaluationError:
             # Far steps may leave the domain; near ones are judged by the differences themselves.
             known[k] = None

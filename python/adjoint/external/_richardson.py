@@ -62,6 +62,7 @@ def _table(problem: Problem, steps: Steps, active: Any, size: Any) -> tuple[Any,
     for level in range(ROUNDS):
         above, below = steps.both_sides(size)
         slopes = _slopes(problem, active, above, below)
+        rounding = steps.noise * np.abs(problem.y)[:, None] / np.abs(above - below)
         new = [np.full((m, n), np.nan)]
         new[0][:, active] = slopes
         # On both sides the error has powers 2, 4, 6, ...; on one, at a bound, 2, 3, 4, ...
@@ -70,12 +71,13 @@ def _table(problem: Problem, steps: Steps, active: Any, size: Any) -> tuple[Any,
             factor = _SHRINK ** np.where(two_sided, 2 * j + 2, j + 2)
             new.append(new[j] + (new[j] - row[j]) / (factor - 1))
             change = np.maximum(np.abs(new[j + 1] - new[j]), np.abs(new[j + 1] - row[j]))
+            change = np.maximum(change, rounding)  # rounded outputs may agree by luck
             better = change < error
             best[better], error[better] = new[j + 1][better], change[better]
         if level == 0:
             best[:, active] = slopes
         elif level >= 2:
-            active = active[~_settled(new, row, error, best, active, problem)]
+            active = active[~_settled(new, row, error, best, active, problem, rounding)]
         row = new
         if not active.size:
             break
@@ -106,8 +108,11 @@ def _slopes(problem: Problem, active: Any, above: Any, below: Any) -> Any:
     return np.stack(columns, 1) if columns else np.zeros((problem.outputs.size, 0))
 
 
-def _settled(new: list[Any], row: list[Any], error: Any, best: Any, active: Any, p: Problem) -> Any:
+def _settled(
+    new: list[Any], row: list[Any], error: Any, best: Any, active: Any, p: Problem, rounding: Any
+) -> Any:
     """Which inputs are done: their errors have reached rounding, or have begun to grow."""
     grown = np.abs(new[-1] - row[-1])[:, active] >= 2 * error[:, active]
-    tiny = error[:, active] <= 4 * p.epsilon() * np.abs(best[:, active])
+    least = np.fmax(4 * p.epsilon() * np.abs(best), 2 * rounding)
+    tiny = error[:, active] <= least[:, active]
     return (grown | tiny).all(axis=0)

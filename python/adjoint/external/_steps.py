@@ -9,6 +9,7 @@ looked. Read next: _differences.py.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,8 @@ class Steps:
         high = {n: p[1] for n, p in zip(names, pairs, strict=False) if p and p[1] is not None}
         lows = spread(problem, low, "bounds", -np.inf) if low else np.full(problem.x.size, -np.inf)
         highs = spread(problem, high, "bounds", np.inf) if high else np.full(problem.x.size, np.inf)
+        # As the input's dtype has them: 0.1 is a number between two of float32.
+        lows, highs = problem.representable(lows), problem.representable(highs)
         outside = (problem.x < lows) | (problem.x > highs)
         if outside.any():
             i = int(np.argmax(outside))
@@ -127,6 +130,12 @@ class Steps:
             inside[inside == 0] = width[inside == 0]
         size = np.where(np.isfinite(size), size, 1.0)
         return np.where(np.isnan(given), size, np.maximum(given, 0))
+
+    def by_rule(self) -> Steps:
+        """The same without what was given or found out: relative to the magnitudes alone."""
+        made = copy.copy(self)
+        made.given, made.relative = np.full_like(self.given, np.nan), None
+        return made
 
     def sizes(self, order: int) -> Any:
         """The step of every coordinate: e**(1/2) for order 1, e**(1/3) for order 2."""

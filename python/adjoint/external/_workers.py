@@ -110,6 +110,9 @@ class Workers:
             return self.choice
         return int(getattr(self.choice, "_max_workers", 0) or 1)
 
+    def __reduce__(self) -> tuple[type, tuple[Any, float | None]]:
+        return type(self), (self.choice, self.timeout)  # a copy has a pool of its own
+
     def _executor(self, function: Any) -> Any:
         if hasattr(self.choice, "submit"):
             return self.choice
