@@ -81,6 +81,7 @@ void add_autograd(PyObject* module) {
   add_functions(module, functions);
   add_backward(module);
   add_hooks(module);
+  prepare_fresh_threads();
 }
 
 }  // namespace adjoint

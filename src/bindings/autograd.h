@@ -20,6 +20,7 @@ Object tuple_of(const Tensor* ts, int n);  // None where undefined
 // backward.cpp: running passes. hooks.cpp: hooks and retained gradients. fresh_thread.cpp.
 void add_backward(PyObject* module);
 void add_hooks(PyObject* module);
+void prepare_fresh_threads();
 void run_on_fresh_thread(void (*body)(void*), void* argument);
 // Ctrl-C arrived: a Python exception is set.
 bool interrupted();

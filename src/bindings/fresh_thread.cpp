@@ -43,16 +43,12 @@ struct Job {
 
 thread_local Job* t_job = nullptr;  // what this thread was started for
 
+PyObject* do_nothing = nullptr;  // a function of Python
+
 // Lets an interrupt arrive that was sent to this thread, as the error that is set, if any is still
 // on its way. It is not cancelled: CPython 3.11 would go on to look for it, and functions that are
 // traced (by debuggers, or for programs) would wait for it for ever.
-void receive_interrupt() {
-  static PyObject* nothing = [] {
-    Object names = checked(PyDict_New());
-    return checked(PyRun_String("lambda: None", Py_eval_input, names.get(), names.get())).release();
-  }();
-  Py_XDECREF(PyObject_CallNoArgs(nothing));
-}
+void receive_interrupt() { Py_XDECREF(PyObject_CallNoArgs(do_nothing)); }
 
 void* work(void* p) {
   Job& job = *static_cast<Job*>(p);
@@ -164,6 +160,13 @@ bool interrupted() {
     return true;
   }
   return PyErr_CheckSignals() != 0;
+}
+
+// Made at import, when no interrupt is on its way to whoever makes it.
+void prepare_fresh_threads() {
+  Object names = checked(PyDict_New());
+  Object code = checked(Py_CompileString("lambda: None", "<adjoint>", Py_eval_input));
+  do_nothing = checked(PyEval_EvalCode(code.get(), names.get(), names.get())).release();
 }
 
 void run_on_fresh_thread(void (*body)(void*), void* argument) {
