@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -49,6 +49,27 @@ def test_any_executor_will_do() -> None:
         gradient(ad.external(lambda x: x**3, workers=pool))
     with cf.ProcessPoolExecutor(2, multiprocessing.get_context("forkserver")) as processes:
         gradient(ad.external(cube, workers=processes, probe=False))
+
+
+@ad.external(probe=False)
+def decorated(x: Any) -> Any:
+    return x**3
+
+
+def test_a_decorated_function_is_sent_by_its_name() -> None:
+    with cf.ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
+        gradient(ad.external(decorated.function, workers=pool, probe=False))
+
+
+def test_an_argument_that_cannot_be_sent_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    class Local(NamedTuple):
+        k: Any
+
+    f = ad.external(lambda p: p.k**3, workers=1, probe=False)
+    with pytest.raises(ad.external.EvaluationError, match="cannot be sent to the workers"):
+        f(Local(ad.ones(2, dtype=ad.float64, requires_grad=True))).sum().backward()
+    f.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_function_that_cannot_be_sent_says_so() -> None:
@@ -141,6 +162,36 @@ def test_a_failed_evaluation_is_tried_again(tmp_path: Path) -> None:
     g = ad.external(f, workers=1, retries=2, step=1e-5)
     gradient(g)
     g.close()
+
+
+def _failing_once(kind: str, mark: Path) -> Callable[[Any], Any]:
+    """Hangs or dies in one evaluation of a worker, the first that finds no mark."""
+    here = os.getpid()
+
+    def f(x: Any) -> Any:
+        if os.getpid() != here:
+            try:
+                mark.touch(exist_ok=False)
+            except FileExistsError:
+                return x**3
+            if kind == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(600)
+        return x**3
+
+    return f
+
+
+@pytest.mark.parametrize("kind", ["hangs", "dies"])
+def test_an_evaluation_that_is_lost_is_made_again(kind: str, tmp_path: Path) -> None:
+    timeout = 3.0 if kind == "hangs" else None
+    f = ad.external(
+        _failing_once(kind, tmp_path / "mark"), workers=2, timeout=timeout, retries=1, probe=False
+    )
+    gradient(f)
+    assert (tmp_path / "mark").exists()
+    gradient(f)
+    f.close()
 
 
 def test_a_hung_thread_is_reported() -> None:

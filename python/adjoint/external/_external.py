@@ -429,7 +429,8 @@ def external(
         Where the evaluations of a Jacobian run: None (here), a number of processes, ``"threads"``,
         or an Executor.
     timeout, retries
-        Seconds that an evaluation may take on a worker; how often a failed one is tried again.
+        Seconds that an evaluation may take on a worker; how often one that failed, hung or lost its
+        process is tried again.
     progress
         Whether to show a progress bar; None for one after two seconds, on a terminal.
     name

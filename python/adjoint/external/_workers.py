@@ -10,10 +10,12 @@ from __future__ import annotations
 import collections
 import concurrent.futures as cf
 import contextlib
+import importlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -70,6 +72,52 @@ def _run(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str, retr
             if not left:
                 raise
     raise AssertionError("unreachable")
+
+
+class _Task:
+    """An evaluation that was submitted; with what, if it may have to be submitted again."""
+
+    __slots__ = ("future", "given", "left", "where")
+
+    def __init__(self, given: tuple[Any, ...], where: Callable[[], str], left: int) -> None:
+        self.given, self.where, self.left = given, where, left
+        self.future: Any = None
+
+    def submit(self, executor: Any) -> None:
+        with warnings.catch_warnings():
+            # Since 3.12 a fork beside threads warns; the thread pool here is made for it.
+            warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
+            self.future = executor.submit(_run, *self.given)
+        if not self.left:
+            self.given = ()
+
+    def arrived(self) -> bool:
+        future = self.future
+        return bool(future.done() and not future.cancelled() and future.exception() is None)
+
+
+class _Named:
+    """A function that was decorated with `external`, whose name in its module is the external."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        external: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            external = getattr(external, part)
+        return external.function(*args, **kwargs)
+
+
+def _by_name(function: Any) -> Any:
+    """What is sent in the place of a function: itself, or its name if pickle would not find it."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    found = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is function or getattr(found, "function", None) is not function:
+        return function
+    return _Named(str(module), name)
 
 
 class Workers:
@@ -156,26 +204,30 @@ class Workers:
         """
         executor = self._executor(function)
         ours = executor is self._pool and isinstance(self.choice, int)
-        sent = None if ours else function
-        waiting: collections.deque[tuple[Any, Any]] = collections.deque()
+        sent = None if ours else _by_name(function)
+        waiting: collections.deque[_Task] = collections.deque()
         source = iter(points)
-        if isinstance(executor, cf.ProcessPoolExecutor) and not ours:
-            source = _sendable(function, source, name)
+        if isinstance(executor, cf.ProcessPoolExecutor):
+            source = _sendable(sent, source, name)
         finished = False
         try:
             self._submit(executor, sent, source, waiting, mode, retries)
             if meanwhile is not None:
                 meanwhile()
             while waiting:
-                future, where = waiting[0]
-                yield self._result(future, where, name)
+                task = waiting[0]
+                if task.left and self._lost(task.future, ours):
+                    task.left -= 1
+                    executor = self._once_more(function, executor, waiting)
+                    continue
+                yield self._result(task.future, task.where, name)
                 waiting.popleft()
                 self._submit(executor, sent, source, waiting, mode, retries)
             finished = True
         finally:
             if not finished:
-                for future, _ in waiting:
-                    future.cancel()
+                for task in waiting:
+                    task.future.cancel()
                 if executor is self._pool:
                     self.close()
 
@@ -187,11 +239,34 @@ class Workers:
             if point is None:
                 return
             args, kwargs, where = point
-            with warnings.catch_warnings():
-                # Since 3.12 a fork beside threads warns; the thread pool here is made for it.
-                warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
-                future = executor.submit(_run, sent, args, kwargs, mode, retries)
-            waiting.append((future, where))
+            task = _Task((sent, args, kwargs, mode, retries), where, retries)
+            task.submit(executor)
+            waiting.append(task)
+
+    def _lost(self, future: Any, ours: bool) -> bool:
+        """Wait; whether the evaluation hangs, or its worker has died (of a pool that can be)."""
+        try:
+            self._wait(future)
+        except cf.TimeoutError:
+            return not future.done()
+        except cf.BrokenExecutor:
+            return ours
+        except Exception:
+            return False
+        return False
+
+    def _once_more(self, function: Any, executor: Any, waiting: Iterable[_Task]) -> Any:
+        """Submit again what is not there; to a new pool, if that one is ours to end."""
+        stuck = next(iter(waiting))
+        if executor is not self._pool or not isinstance(self.choice, int):
+            stuck.submit(executor)
+            return executor
+        self.close()
+        executor = self._executor(function)
+        for task in waiting:
+            if task is stuck or not task.arrived():
+                task.submit(executor)
+        return executor
 
     def _result(self, future: Any, where: Any, name: str) -> Any:
         try:
@@ -262,7 +337,7 @@ def _sendable(function: Any, points: Iterator[Any], name: str) -> Iterator[Any]:
 def _unsendable(name: str, error: BaseException, where: Callable[[], Any]) -> EvaluationError:
     return EvaluationError(
         f"{name} cannot be sent to the workers: {error}\n  fix: define it at the top "
-        "level of a module, or use workers=<int> or workers='threads'",
+        "level of a module, or use workers=<int> (which sends arguments only) or 'threads'",
         where(),
     )
 
