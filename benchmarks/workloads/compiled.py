@@ -1,7 +1,8 @@
 """The same work once more by `adjoint.compile`, beside PyTorch, its compiler, and `jax.jit`.
 
 What is compiled is the very function that other lines time eagerly: forward, backward, gradients,
-and the optimizer's step where there is one. JAX gets loops as `lax.scan`, its best form.
+and the optimizer's step where there is one. JAX gets loops as `lax.scan`, its best form. PyTorch
+runs transforms by `torch.func`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from benchmarks.harness import Mark, Setup, Workload
-from benchmarks.workloads import elementwise, mass_spring, mlp, products, recurrence
+from benchmarks.workloads import elementwise, mass_spring, mlp, products, recurrence, transforms
 from benchmarks.workloads.data import normal
+from benchmarks.workloads.transforms import array
+from benchmarks.workloads.transforms import compiled as jitted
 
 Work = Callable[[], Any]
 
@@ -23,16 +24,6 @@ def by_program(setup: Setup) -> Setup:
     return lambda lib: lib.compile(setup(lib), fullgraph=True)
 
 
-def array(jax: Any, *shape: int, seed: int = 0) -> Any:
-    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    return jax.numpy.asarray(values)
-
-
-def jitted(jax: Any, function: Callable[..., Any], *args: Any) -> Work:
-    fast = jax.jit(function)
-    return lambda: jax.block_until_ready(fast(*args))
-
-
 def elementwise_jax(n: int) -> Setup:
     def prepare(jax: Any) -> Work:
         jnp = jax.numpy
@@ -40,7 +31,7 @@ def elementwise_jax(n: int) -> Setup:
         def f(x: Any) -> Any:
             return (jnp.sin(x) * jnp.exp(-x * x) + x**2).sum()
 
-        return jitted(jax, jax.value_and_grad(f), array(jax, n))
+        return jitted(jax, jax.value_and_grad(f), array(jax, n, seed=0))
 
     return prepare
 
@@ -93,7 +84,7 @@ def mass_spring_jax(jax: Any) -> Work:
         (position, _), _ = jax.lax.scan(step, (start, zero), None, mass_spring.STEPS)
         return (position * position).sum()
 
-    start = array(jax, mass_spring.PARTICLES)
+    start = array(jax, mass_spring.PARTICLES, seed=0)
     return jitted(jax, jax.grad(f, (0, 1)), jnp.float32(2.0), start)
 
 
@@ -128,6 +119,15 @@ WORKLOADS = (
     *beside("mass-spring, 200 steps", mass_spring.setup, Mark(speedup=40), mass_spring_jax),
     *elementwise_lines(1_000, 4.0),
     *elementwise_lines(1_000_000, 3.0),
+    *(
+        line
+        for name, ours, jax in (
+            ("per-sample gradients, batch 64", transforms.per_sample, transforms.per_sample_jax),
+            ("Jacobian 256x256", transforms.jacobian, transforms.jacobian_jax),
+            ("Hessian of 100 variables", transforms.hessian, transforms.hessian_jax),
+        )
+        for line in beside(name, ours, Mark(speedup=1.0), jax)
+    ),
     *(
         line
         for batch in (1, 32, 128)
