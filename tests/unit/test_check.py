@@ -531,3 +531,43 @@ def test_a_noisy_gradient_is_told_readably_with_what_to_do():
     assert note.startswith("the gradient is noisy: its values scatter by ")
     assert "of their size" in note and "order=1 checks the first derivative alone" in note
     assert ad.check(rough, point(), order=1).verdict == "right"
+
+
+@pytest.mark.parametrize("bounds", [None, {"k": (0, None)}])
+@pytest.mark.parametrize("method", ["central", "forward"])
+def test_second_derivatives_by_differences_are_judged_by_what_differences_can_do(bounds, method):
+    """No derivative by k twice, an element on a bound: small steps see nothing but noise."""
+
+    def diffuse(u, k):
+        out = u.copy()
+        out[1:-1] += 0.1 * k[1:-1, None] * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return out
+
+    f = ad.external(diffuse, bounds=bounds, derivative=method)
+    k = ad.tensor([0.0, 1.0, 2.0, 3.0, 4.0], dtype=ad.float64)
+    for seed in range(3):
+        u = ad.rand(5, 2, dtype=ad.float64, generator=ad.Generator().manual_seed(seed))
+        report = ad.check(f, u, k)
+        assert report.verdict == "right", report
+
+
+def test_a_wrong_second_derivative_beside_differences_is_found():
+    class Square(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2 * ctx.saved_tensors[0].detach()
+
+    calls = []
+    sine = ad.external(lambda x: [calls.append(x), np.sin(x)][1])
+    x = ad.tensor([0.3, 0.7, -0.4], dtype=ad.float64)
+    report = ad.check(lambda x: Square.apply(sine(x)), x)
+    assert report.first.verdict == "right" and report.second.verdict == "wrong"
+    # Gradients take evaluations too, and are counted.
+    assert report.evaluations < report.external_evaluations <= len(calls)
+    assert report.external_evaluations > 0.9 * len(calls)
+    assert f"{report.external_evaluations} of externals" in str(report)

@@ -124,7 +124,7 @@ class Line:
     def noise(self) -> Vector:
         """How much the values of each combination are uncertain; from a sweep if not given."""
         if self._noise is None:
-            least = np.array([self.subject.unit * w.size for w in self.weights])
+            least = np.array([self._least(w) for w in range(len(self.weights))])
             if self._known is not None:
                 self._noise = np.maximum(least, self._known)
             else:
@@ -132,6 +132,10 @@ class Line:
                 found = [_plateau(samples, w, halfway) for w in range(len(self.weights))]
                 self._noise = np.maximum(least, found)
         return self._noise
+
+    def _least(self, w: int) -> float:
+        """What is noise by construction: rounding, and the error of values by differences."""
+        return max(self.subject.unit, self.subject.rough) * self.weights[w].size
 
     # --- the error of the derivative ------------------------------------------------------------
 
@@ -250,7 +254,7 @@ class Line:
     def shape(self, w: int) -> Shape:
         """Whether the input is a kink or a jump on this line, or the function noisy."""
         samples = self.sweep()
-        least = self.subject.unit * self.weights[w].size
+        least = self._least(w)
         noise = float(self.noise[w])
         jump = _jump(samples, w, least)
         if jump is not None:

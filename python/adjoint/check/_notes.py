@@ -85,7 +85,7 @@ def _of_line(search: Search, line: Line, w: int, part: Part) -> list[str]:
             f"the {what} is noisy: its values scatter {much}, rounding of "
             f"{_plain(search.subject.dtype)} by {_share(search.subject.unit)}{steps}{advice}"
         ]
-    if shape.near is not None:
+    if shape.near is not None and not search.subject.rough:
         return [
             f"something is passed at about {shape.near:.2g} of the inputs' size away (a kink, a "
             "jump, a branch); steps below that are used"

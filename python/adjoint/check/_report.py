@@ -35,6 +35,8 @@ class CheckReport:
         What was found about each derivative; ``second`` is None if it was not looked at.
     tolerance : float
         The relative error above which an element is wrong.
+    external_evaluations : int
+        How often externals were evaluated whose derivatives come from differences; 0 for others.
     """
 
     def __init__(self, name: str, dtype: Any, tolerance: float) -> None:
@@ -44,6 +46,7 @@ class CheckReport:
         self.first = Part(1)
         self.second: Part | None = None
         self.second_note = "not asked for"
+        self.external_evaluations = 0
 
     @property
     def parts(self) -> list[Part]:
@@ -93,7 +96,7 @@ class CheckReport:
 
     @property
     def evaluations(self) -> int:
-        """How often the function was evaluated."""
+        """How often the function, or for the second derivative its gradient, was evaluated."""
         return sum(part.evaluations for part in self.parts)
 
     def __bool__(self) -> bool:

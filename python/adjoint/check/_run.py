@@ -266,7 +266,7 @@ class _Examination:
             size = max(norm, abs(best.slope))
             # Zero but for rounding, beside other derivatives: nothing is to be seen there.
             largest = self._largest(scale)
-            nothing = norm <= 100 * self.subject.unit * largest
+            nothing = norm <= max(100 * self.subject.unit, self.subject.blur) * largest
             if nothing and abs(best.error) <= SURE * best.doubt:
                 size = norm = 0.0
             # Long steps may be too long for small elements: they do not overrule short ones.

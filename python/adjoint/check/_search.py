@@ -59,7 +59,8 @@ class Search:
 
     def floor(self, w: int) -> float:
         """Rounding inside of the derivative, which nobody is to blame for."""
-        return 16 * self.subject.unit * norm(self.weights[w].gradient * self.scales[0])
+        share = max(16 * self.subject.unit, self.subject.blur)
+        return share * norm(self.weights[w].gradient * self.scales[0])
 
     def measure(self, chosen: Indices, w: int, scale: Vector) -> Estimate | None:
         """The error of a group of coordinates, from a few evaluations."""

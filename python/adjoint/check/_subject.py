@@ -130,7 +130,16 @@ class Subject(Problem):
         dtypes = [item.tensor.dtype for item in (*self.inputs, *self.outputs)]
         self.dtype = max(dtypes, key=lambda d: finfo(d).eps)
         self.unit = float(finfo(self.dtype).eps)
+        self.rough = 0.0  # the relative error of values that are themselves made by differences
         self.low, self.high = -np.inf, np.inf  # or vectors: see _bounds.py
+
+    @property
+    def blur(self) -> float:
+        """The relative error of derivatives of values that are made by differences themselves.
+
+        That of a difference of differences, and what may be lost on top where they cancel.
+        """
+        return min(128 * float(self.rough ** (2 / 3)), 0.3)
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -351,6 +360,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     """The gradient of a combination of outputs as a function of the same inputs."""
     from adjoint.autograd._backward import grad
     from adjoint.autograd.grad_mode import enable_grad
+    from adjoint.external._methods import watched
 
     tensors = [item.tensor for item in subject.inputs]
 
@@ -364,7 +374,9 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
             for g, t in zip(found, tensors, strict=True)
         )
 
-    result = Subject(gradient, subject.arguments, subject.argument_names, keep_all=True)
+    with watched() as watch:
+        result = Subject(gradient, subject.arguments, subject.argument_names, keep_all=True)
+    result.rough = watch.error
     names = [f"gradient of {item.name}" for item in subject.inputs]
     result.outputs = [
         Named(item.tensor, names[n]) for item, n in zip(result.outputs, result.kept, strict=True)

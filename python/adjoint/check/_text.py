@@ -22,8 +22,10 @@ def render(report: CheckReport) -> Text:
     """The whole report."""
     text = verdict_line(report)
     dtype = str(report.dtype).replace("torch.", "")
+    inside = report.external_evaluations
     text.append(
-        f"\n  {dtype}, relative tolerance {report.tolerance:.2g}, {report.evaluations} evaluations",
+        f"\n  {dtype}, relative tolerance {report.tolerance:.2g}, {report.evaluations} evaluations"
+        + (f", with derivatives by differences {inside} of externals" if inside else ""),
         "dim",
     )
     for part in report.parts:

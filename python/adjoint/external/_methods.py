@@ -5,7 +5,9 @@ Read next: the file of each method; docs/externals.md explains when to choose wh
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from ._spsa import spsa
 from ._steps import Steps
 
 if TYPE_CHECKING:
+    from ._evaluate import Evaluator
     from ._external import External
 
-__all__ = ["NAMES", "evaluations", "jacobian_error", "numerical_jacobian"]
+__all__ = ["NAMES", "evaluations", "jacobian_error", "numerical_jacobian", "watched"]
 
 NAMES = ("forward", "central", "complex-step", "richardson", "spsa")
 
@@ -48,8 +51,42 @@ def jacobian_error(external: External, noise: float) -> float:
     return float(noise**power)
 
 
+class Watch:
+    """What became known of the Jacobians by differences that were computed meanwhile."""
+
+    def __init__(self) -> None:
+        self.error = 0.0  # the largest relative error to expect in one
+        self._before: dict[Evaluator, int] = {}
+
+    def see(self, external: External, noise: float) -> None:
+        """Note one Jacobian."""
+        self.error = max(self.error, jacobian_error(external, noise))
+        self._before.setdefault(external.evaluator, external.evaluator.count)
+
+    @property
+    def evaluations(self) -> int:
+        """Of all externals concerned, since the first derivative of each."""
+        return sum(e.count - before for e, before in self._before.items())
+
+
+_watches: list[Watch] = []
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Watch]:
+    """Watches all externals, for `check`."""
+    watch = Watch()
+    _watches.append(watch)
+    try:
+        yield watch
+    finally:
+        _watches.remove(watch)
+
+
 def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
     """The Jacobian of a problem by the external's method."""
+    for watch in _watches:
+        watch.see(external, steps.noise)
     rng = np.random.default_rng(external.seed)
     kind, names = external.derivative, " ".join(problem.inputs.names)
     settled = not external.probes or not np.isnan(steps.given).any()

@@ -232,7 +232,8 @@ def is_scaled(case: Case) -> str | None:
     if not (np.isfinite(n).all() and np.isfinite(a).all()):
         return None
     factor = np.vdot(n, a) / np.vdot(n, n)
-    if abs(factor) < 1e-6 or not case.same(n, a / factor):
+    # A factor of 1 explains nothing: then what differs is too small to be told by these numbers.
+    if min(abs(factor), abs(factor - 1)) < 1e-6 or not case.same(n, a / factor):
         return None
     text = f"{factor if abs(factor.imag) > 1e-3 * abs(factor) else factor.real:.4g}"
     return (
