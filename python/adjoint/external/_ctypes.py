@@ -2,12 +2,14 @@
 
 The signature says for each parameter what it is; arrays that the routine writes are allocated here,
 so that a routine never sees memory that somebody else holds. ctypes releases the GIL during the
-call. Read next: _external.py, whose `external` gives the result a derivative.
+call. Read next: _sizes.py for the sizes in a shape; _external.py, whose `external` gives the result
+a derivative.
 """
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import re
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ._external import External, external
+from ._sizes import Size, read_off
 
 __all__ = ["CFunction", "ctypes_function"]
 
@@ -49,20 +52,21 @@ class _Parameter:
         self.pointer = match[3] is not None or self.way != "in"
 
     @staticmethod
-    def _sizes(text: str | None) -> tuple[str, ...] | None:
-        """The axes: names or numbers; () for a single number, None for any shape."""
+    def _sizes(text: str | None) -> tuple[Size, ...] | None:
+        """The axes; () for a single number, None for any shape."""
         if text is None:
             return ()
         if text == "*" or text == "[]":
             return None
-        return tuple(part.strip() for part in text[1:-1].split(","))
+        return tuple(Size(part) for part in text[1:-1].split(","))
 
 
 class CFunction:
     """A routine with its parameters: takes the inputs, returns the outputs.
 
-    Sizes that appear in the shapes (``n`` in ``double[n]``) are read off the inputs, and handed to
-    the parameter of that name, if there is one.
+    Sizes in the shapes of inputs (``n`` in ``double[n]`` or ``double[n-1]``) are read off these,
+    and handed to the parameter of that name, if there is one. A size that only outputs have is an
+    argument.
     """
 
     def __init__(
@@ -76,8 +80,9 @@ class CFunction:
         self.returns = None if returns is None else _Parameter(returns, -1)
         self.texts, self.returned = list(parameters), returns
         self.symbol = self._find(name)
-        axes = {axis for p in self.parameters for axis in (p.shape or ())}
-        self.sizes = {p.name for p in self.parameters if p.name in axes and p.way == "in"}
+        axes = [a for p in self.parameters if p.way != "out" for a in (p.shape or ())]
+        told = {axis.tells for axis in axes if axis.tells is not None}
+        self.sizes = {p.name for p in self.parameters if p.name in told and p.way == "in"}
         self.inputs = [p for p in self.parameters if p.way != "out" and p.name not in self.sizes]
         self.__signature__ = _signature([p.name for p in self.inputs])
 
@@ -91,9 +96,12 @@ class CFunction:
             if self.returns is not None:
                 symbol.restype = np.ctypeslib.as_ctypes_type(self.returns.dtype)
             return symbol
+        mangled = name.lower() + "_"
+        hint = f" nor {mangled!r}" if self.fortran else ""
+        if not self.fortran and hasattr(self.library, mangled):
+            hint = f", but {mangled!r}, a Fortran routine; fix: fortran=True"
         raise AttributeError(
-            f"{getattr(self.library, '_name', self.library)} has no symbol {name!r}"
-            + (f" nor {name.lower() + '_'!r}" if self.fortran else "")
+            f"{getattr(self.library, '_name', self.library)} has no symbol {name!r}{hint}"
         )
 
     def __reduce__(self) -> Any:
@@ -107,9 +115,13 @@ class CFunction:
             args = self.__signature__.bind(*args, **named).args
         if len(args) != len(self.inputs):
             wanted = ", ".join(p.name for p in self.inputs)
-            raise TypeError(f"{self.__name__} takes {len(self.inputs)} ({wanted}), got {len(args)}")
-        sizes: dict[str, int] = {}
-        given = {p.name: self._array(p, a, sizes) for p, a in zip(self.inputs, args, strict=True)}
+            known = f"; {', '.join(sorted(self.sizes))} is read off them" if self.sizes else ""
+            raise TypeError(
+                f"{self.__name__} takes {len(self.inputs)} arguments ({wanted}), got {len(args)}"
+                f"{known}"
+            )
+        given = {p.name: self._array(p, a) for p, a in zip(self.inputs, args, strict=True)}
+        sizes = self._sizes(given)
         held = [self._place(p, given, sizes) for p in self.parameters]
         result = self.symbol(
             *(self._pass(p, a) for p, a in zip(self.parameters, held, strict=True))
@@ -122,8 +134,8 @@ class CFunction:
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _array(self, p: _Parameter, value: Any, sizes: dict[str, int]) -> Any:
-        """An argument with the dtype and order that the routine expects; sizes are noted."""
+    def _array(self, p: _Parameter, value: Any) -> Any:
+        """An argument with the dtype and order that the routine expects."""
         order: Any = "F" if self.fortran else "C"
         array = np.asarray(value)
         if array.dtype.kind == "c" and p.dtype.kind != "c":
@@ -131,35 +143,35 @@ class CFunction:
                 f"{self.__name__}: {p.name} is {p.dtype}, but a complex value was given"
             )
         array = np.array(value, p.dtype, order=order, copy=True if p.way == "inout" else None)
-        if p.shape is None:
-            return array
-        if array.ndim != len(p.shape):
+        if p.shape is not None and array.ndim != len(p.shape):
             raise ValueError(
-                f"{self.__name__}: {p.name} has {len(p.shape)} axes ({', '.join(p.shape)}), got an "
-                f"array of shape {list(array.shape)}"
+                f"{self.__name__}: {p.name} has {len(p.shape)} axes "
+                f"({', '.join(a.text for a in p.shape)}), got an array of shape {list(array.shape)}"
             )
-        for axis, size in zip(p.shape, array.shape, strict=True):
-            known = int(axis) if axis.isdigit() else sizes.setdefault(axis, size)
-            if known != size:
-                raise ValueError(
-                    f"{self.__name__}: {p.name} has {size} along {axis}, which is {known} elsewhere"
-                )
         return array
+
+    def _sizes(self, given: dict[str, Any]) -> dict[str, int]:
+        """The sizes by name: arguments of that name, and what the shapes of the inputs tell."""
+        numbers = {name: a for name, a in given.items() if a.ndim == 0 and a.dtype.kind == "i"}
+        sizes = {name: int(a) for name, a in numbers.items()}
+        axes = [
+            (p.name, axis, size)
+            for p in self.inputs
+            for axis, size in zip(
+                p.shape or (), given[p.name].shape if p.shape else (), strict=True
+            )
+        ]
+        return read_off(axes, sizes, self.__name__)
 
     def _place(self, p: _Parameter, given: dict[str, Any], sizes: dict[str, int]) -> Any:
         """The memory of one parameter."""
         if p.name in given:
             return given[p.name]
         if p.name in self.sizes:
-            if p.name not in sizes:
-                raise ValueError(f"{self.__name__}: no input tells the size {p.name}")
             return np.array(sizes[p.name], p.dtype)
         if p.shape is None:
             raise ValueError(f"{self.__name__}: the output {p.name} needs a shape, as in double[n]")
-        unknown = [a for a in p.shape if not a.isdigit() and a not in sizes]
-        if unknown:
-            raise ValueError(f"{self.__name__}: no input tells the size {unknown[0]} of {p.name}")
-        shape = [int(a) if a.isdigit() else sizes[a] for a in p.shape]
+        shape = [axis.value(sizes, self.__name__, p.name) for axis in p.shape]
         return np.zeros(shape, p.dtype, order="F" if self.fortran else "C")
 
     def _pass(self, p: _Parameter, array: Any) -> Any:
@@ -171,9 +183,7 @@ class CFunction:
         return np.ctypeslib.as_ctypes_type(p.dtype)(array[()])
 
 
-def _signature(names: Sequence[str]) -> Any:
-    import inspect
-
+def _signature(names: Sequence[str]) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature([inspect.Parameter(n, kind) for n in names])
 
@@ -198,11 +208,14 @@ def ctypes_function(
     argtypes
         One text per parameter: ``"in double[n] x"``, ``"out double[n,m] y"``,
         ``"inout float* z"``, ``"int n"``. Directions are in, out and inout; types
-        double, float, int, int64, long and complex. Sizes are read off the inputs and passed where
-        a parameter has their name. Arrays and outputs go by address, other numbers by value (by
-        address in Fortran).
+        double, float, int, int64, long and complex. Sizes are names, numbers, or put together by
+        ``+``, ``-``, ``*`` and ``//`` (``double[n-1]``); they are read off the inputs and passed
+        where a parameter has their name. One that only outputs have (``"int steps"`` with
+        ``"out double[steps] y"``) is an argument. Arrays and outputs go by address, other numbers
+        by value (by address in Fortran).
     restype
-        The type that the function returns, if any.
+        The type that the function returns, if any. An exit status is the first of the results; it
+        is not looked at.
     fortran
         Arrays are stored by columns and everything goes by address.
     **options
