@@ -312,6 +312,29 @@ def test_a_jacobian_of_two_inputs_and_two_outputs() -> None:
     close(only.grad, [6.0, 12.0], 1e-15)
 
 
+def test_a_jacobian_in_dicts_goes_by_their_keys() -> None:
+    def f(p: Any, a: Any) -> Any:
+        return {"z": a * p["x"], "b": a + p["y"]}
+
+    def jacobian(p: Any, a: Any) -> Any:
+        return {
+            "z": {"p": {"y": None, "x": a * np.eye(2)}, "a": p["x"]},
+            "b": (None, np.eye(2), np.ones(2)),  # p['x'], p['y'], a
+        }
+
+    x, y, a = leaf(1.0, 2.0), leaf(3.0, 5.0), leaf(7.0)
+    out = ad.external(f, jacobian=jacobian)({"x": x, "y": y}, a)
+    (out["z"][0] + 10 * out["b"][1]).backward()
+    close(x.grad, [7.0, 0.0], 1e-15)
+    close(y.grad, [0.0, 10.0], 1e-15)
+    close(a.grad, 11.0, 1e-15)
+    wrong = ad.external(f, jacobian=lambda p, a: {"z": None, "c": None})
+    with pytest.raises(
+        ValueError, match=r"\(output\['b'\], output\['z'\]\), got a dict of 'z', 'c'"
+    ):
+        wrong({"x": x, "y": y}, a)["z"].sum().backward()
+
+
 def test_a_jacobian_of_the_wrong_shape_says_both() -> None:
     with pytest.raises(
         ValueError, match=r"returned shape \[3, 2\] for d output / d v; expected \[2, 2\]"
@@ -319,7 +342,9 @@ def test_a_jacobian_of_the_wrong_shape_says_both() -> None:
         ad.external(lambda v: v, jacobian=lambda v: np.ones((3, 2)))(
             leaf(1.0, 2.0)
         ).sum().backward()
-    with pytest.raises(ValueError, match="one block for each of its 2 inputs, got a ndarray"):
+    with pytest.raises(
+        ValueError, match=r"one block for each of its 2 inputs \(x, a\), got a ndarray"
+    ):
         ad.external(square, jacobian=lambda x, a: np.eye(2))(
             leaf(1.0, 2.0), leaf(1.0)
         ).sum().backward()

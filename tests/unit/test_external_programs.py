@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ double energy(int n, const double *x, double k) {
 void wave(const double *x, int n, double *y, double *total) {
     *total = 0; for (int i = 0; i < n; i++) { y[i] = sin(x[i]); *total += y[i]; } }
 void halve(float *x, int n) { for (int i = 0; i < n; i++) x[i] *= 0.5f; }
+void gaps(int n, const double *x, const double *w, double *y) {
+    for (int i = 0; i + 1 < n; i++) y[i] = w[i] * (x[i + 1] - x[i]); }
+void powers(double x, int steps, double *y) {
+    double p = 1; for (int i = 0; i < steps; i++) y[i] = p *= x; }
 void corner_(const double *a, const int *n, const int *m, double *y) { *y = a[1] * a[*n]; }
 """
 
@@ -107,8 +112,45 @@ def test_mistakes_in_a_signature_are_named(library: str) -> None:
         f(leaf([1.0]))
     with pytest.raises(ValueError, match=r"x has 1 axes \(n\), got an array of shape \[1, 2\]"):
         f(leaf([[1.0, 2.0]]))
-    with pytest.raises(TypeError, match=r"wave takes 1 \(x\), got 2"):
+    with pytest.raises(TypeError, match=r"wave takes 1 arguments \(x\), got 2; n is read off them"):
         f(leaf([1.0]), leaf([1.0]))
+    with pytest.raises(
+        AttributeError, match=r"has no symbol 'corner', but 'corner_'.*fortran=True"
+    ):
+        ad.ctypes_function(library, "corner", ["double x"])
+    with pytest.raises(ValueError, match=r"the size 'n/2' is not understood"):
+        ad.ctypes_function(library, "wave", ["double[n] x", "out double[n/2] y"])
+
+
+def test_sizes_may_be_put_together(library: str) -> None:
+    """A wrong length is refused: the routine would read beyond the array."""
+    argtypes = ["int n", "in double[n] x", "in double[n-1] w", "out double[n+1] y"]
+    f = ad.ctypes_function(library, "gaps", argtypes)
+    x, w = leaf([1.0, 2.0, 4.0]), leaf([10.0, 100.0])
+    y = f(x, w)
+    assert y.tolist() == [10.0, 200.0, 0.0, 0.0]
+    y.sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), [1.0, 2.0], rtol=1e-8)
+    np.testing.assert_array_equal(f(w=w, x=x).detach().numpy(), y.detach().numpy())
+    with pytest.raises(ValueError, match=r"w has 3 along n-1, which is 2 elsewhere \(n = 3\)"):
+        f(x, leaf([1.0, 2.0, 3.0]))
+    # n is read off 2*n as well.
+    twice = ad.ctypes_function(library, "wave", ["in double[2*n] x", "int n", "out double[n] y"])
+    assert twice(leaf([0.0, 1.0, 2.0, 3.0])).shape == (2,)
+    with pytest.raises(ValueError, match=r"x has 3 along 2\*n, which fits no n"):
+        twice(leaf([0.0, 1.0, 2.0]))
+    less = ad.ctypes_function(library, "wave", ["in double[n] x", "int n", "out double[n-2] y"])
+    with pytest.raises(ValueError, match="y cannot have the size n-2 with n = 1"):
+        less(leaf([1.0]))
+
+
+def test_a_size_of_outputs_alone_is_an_argument(library: str) -> None:
+    f = ad.ctypes_function(library, "powers", ["double x", "int steps", "out double[steps] y"])
+    x = leaf(2.0)
+    y = f(x, 4)
+    assert y.tolist() == [2.0, 4.0, 8.0, 16.0]
+    y[3].backward()
+    np.testing.assert_allclose(x.grad.item(), 32.0, rtol=1e-8)
 
 
 # --- executables ----------------------------------------------------------------------------------
@@ -172,6 +214,36 @@ def test_several_inputs_outputs_and_values_in_the_arguments() -> None:
     (b.sum() + s).backward()
     np.testing.assert_allclose(a.grad.numpy(), [1.1, 1.1], rtol=1e-8)
     np.testing.assert_allclose(k.grad.item(), 3.0, rtol=1e-8)
+
+
+def test_json_has_objects(tmp_path: Path) -> None:
+    code = (
+        "import sys, json\n"
+        "d = json.load(open(sys.argv[1]))\n"
+        "lift = [a * d['speed'] ** 2 for a in d['angles']]\n"
+        "out = dict(lift=lift, name=d['name'], rows=[dict(n=1)])\n"
+        "json.dump(out, open(sys.argv[2], 'w'))\n"
+    )
+    run = program(code, "{input}", "{output}", format="json")
+    angles, speed = leaf([1.0, 2.0]), leaf(3.0)
+    out = ad.external(run)({"angles": angles, "speed": speed, "name": "wing"})
+    assert out["lift"].tolist() == [9.0, 18.0] and out["name"] == "wing"
+    assert out["rows"][0]["n"].item() == 1.0
+    out["lift"].sum().backward()
+    np.testing.assert_allclose(angles.grad.numpy(), [9.0, 9.0], rtol=1e-8)
+    np.testing.assert_allclose(speed.grad.item(), 18.0, rtol=1e-8)
+
+    @dataclass
+    class Case:
+        angles: Any
+        speed: Any
+        name: str = "dataclass"
+
+    assert run(Case(np.ones(1), 2.0))["lift"].tolist() == [4.0]
+    with pytest.raises(TypeError, match="a file of format='npy' holds one array"):
+        program(code, "{input}", "{output}")({"angles": np.ones(2)})
+    with pytest.raises(TypeError, match="JSON has no object"):
+        run({"angles": object()})
 
 
 def test_exit_code_and_stderr_are_in_the_error(tmp_path: Path) -> None:
@@ -275,8 +347,12 @@ def test_mistakes_in_a_template_are_named() -> None:
         ad.command(["model", "{inptu}"])
     with pytest.raises(ValueError, match="format= is one of 'npy', 'json', 'csv', 'text'"):
         ad.command(["model"], format="xml")
+    with pytest.raises(ValueError, match="braces that are no fields are doubled"):
+        ad.command(["awk", "{print $1"])
     with pytest.raises(ValueError, match="got an empty list"):
         ad.command([])
+    with pytest.raises(TypeError, match="takes the program and its arguments as a list"):
+        ad.command("./model {input}")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes 1 inputs"):
         ad.command(["model"])(1.0, 2.0)
     with pytest.raises(ValueError, match="text has at most 2 axes"):

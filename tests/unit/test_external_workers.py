@@ -150,6 +150,26 @@ def test_what_goes_wrong_in_a_worker_is_one_clear_error(kind: str, message: str)
     assert eventually(lambda: children() <= before)
 
 
+def test_the_choice_of_steps_does_not_wait_again_and_again() -> None:
+    """One wait for the probe, one for the differences: not one for every step."""
+    f = ad.external(failing("hang"), workers=1, timeout=0.2)
+    waits = []
+    wait = f.workers._wait
+
+    def counted(future: Any) -> Any:
+        try:
+            return wait(future)
+        except TimeoutError:
+            waits.append(future)
+            raise
+
+    f.workers._wait = counted  # type: ignore[method-assign]
+    x = ad.tensor([0.5, 1.0, 0.7], dtype=ad.float64, requires_grad=True)
+    with pytest.raises(ad.external.EvaluationError, match=r"did not return within timeout=0\.2 s"):
+        f(x).sum().backward()
+    assert len(waits) == 2
+
+
 def test_a_failed_evaluation_is_tried_again(tmp_path: Path) -> None:
     mark, parent = tmp_path / "mark", os.getpid()
 

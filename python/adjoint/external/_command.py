@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint import _tree
+
 from ._errors import ExternalError
 from ._formats import FORMATS
 from ._journal import Note
@@ -47,10 +49,21 @@ class CommandError(ExternalError):
         return type(self), (str(self), self.returncode, self.stderr)
 
 
+class TimedOut(CommandError):
+    """A program did not end within its ``timeout=``."""
+
+    timed_out = True
+
+
 class Command:
     """A callable that runs a program; made by `command`."""
 
     def __init__(self, arguments: Sequence[str], **options: Any) -> None:
+        if isinstance(arguments, (str, bytes, os.PathLike)):
+            raise TypeError(
+                f"command() takes the program and its arguments as a list, got {arguments!r}.\n"
+                "  fix: ['./model', '{input}', '{output}'], or ['sh', '-c', line] for a shell"
+            )
         self.arguments = [os.fspath(a) for a in arguments]
         self.format: str = options["format"]
         self.inputs: list[str] | None = options["inputs"]
@@ -85,7 +98,8 @@ class Command:
             if field not in known:
                 raise ValueError(
                     f"the template names {{{field}}}; there are "
-                    f"{', '.join('{' + k + '}' for k in sorted(known))}"
+                    f"{', '.join('{' + k + '}' for k in sorted(known))}; "
+                    f"{_DOUBLED}"
                 )
         binary = self.format == "npy"
         if binary and self.stdout and self.outputs and len(self.outputs) > 1:
@@ -150,17 +164,32 @@ class Command:
         text = b""
         for name, value in zip(names, args, strict=True):
             path = folder / f"{name}{suffix}"
-            data = write(np.asarray(value))
+            data = write(self._written(name, value))
             values["input" if self.inputs is None else f"input_{name}"] = str(path)
             values["input"] = values.get("input", str(path))
             # A number may stand in the arguments themselves, with every digit.
-            values[name] = values[name] if name == "input" else np.asarray(value).tolist()
+            if name != "input" and not _tree.is_structure(value):
+                values[name] = np.asarray(value).tolist()
             if self.stdin:
                 text += data
             else:
                 path.write_bytes(data)
         done = self._execute([a.format_map(values) for a in self.arguments], folder, text, note)
         return self._read(folder, values, done)
+
+    def _written(self, name: str, value: Any) -> Any:
+        """What a file is to hold: an array, or (in JSON) a composite as it is."""
+        if not _tree.is_structure(value):
+            return np.asarray(value)
+        if self.format != "json":
+            if isinstance(value, (list, tuple)):
+                return np.asarray(value)
+            raise TypeError(
+                f"{self.label}: {name} is {_tree.kind_of(value)}, but a file of "
+                f"format={self.format!r} holds one array.\n"
+                "  fix: format='json', or a file for each array: inputs=[...]"
+            )
+        return value
 
     def _execute(self, arguments: list[str], folder: Path, text: bytes, note: Note) -> bytes:
         process, timeout = None, self.options["timeout"]
@@ -171,7 +200,7 @@ class Command:
             out, err = process.communicate(text, timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            raise CommandError(
+            raise TimedOut(
                 f"{self.label} did not end within timeout={timeout} s and was stopped: "
                 f"{' '.join(arguments)}"
             ) from None
@@ -293,8 +322,9 @@ def command(
         scratch folder. Without ``{input}`` the input goes to standard input, without ``{output}``
         the output is read from standard output.
     format
-        ``"npy"``, ``"json"`` (nested lists), ``"csv"`` or ``"text"`` (numbers between blanks). All
-        are written with every digit; tell `external` with ``noise=`` how many the program writes.
+        ``"npy"``, ``"json"`` (a number or nested lists, or an object: a dict or dataclass of such),
+        ``"csv"`` or ``"text"`` (numbers between blanks). All are written with every digit; tell
+        `external` with ``noise=`` how many the program writes.
     inputs, outputs
         Names, for programs with several.
     timeout

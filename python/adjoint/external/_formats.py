@@ -1,5 +1,7 @@
 """Arrays as the bytes of files that programs read and write: npy, JSON, CSV, text.
 
+JSON also has objects: dicts and dataclasses of arrays, numbers and texts.
+
 Text is written with the digits that a float needs to be read back unchanged. Read next:
 _command.py.
 """
@@ -12,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from adjoint import _tree
 
 __all__ = ["FORMATS"]
 
@@ -26,13 +30,44 @@ def _read_npy(data: bytes) -> Any:
     return np.load(io.BytesIO(data), allow_pickle=False)
 
 
-def _write_json(array: Any) -> bytes:
-    return json.dumps(array.tolist()).encode() + b"\n"
+def _write_json(value: Any) -> bytes:
+    return json.dumps(value, default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """What stands for something that JSON has no word for."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if _tree.is_structure(value):
+        children, entries = _tree.children(value)
+        return dict(zip(map(str, entries), children, strict=True))
+    raise TypeError(
+        f"JSON has no {type(value).__name__}; give arrays, numbers, texts, and dicts, lists or "
+        "dataclasses of them"
+    )
 
 
 def _read_json(data: bytes) -> Any:
+    return _arrays(json.loads(data))
+
+
+def _arrays(value: Any) -> Any:
+    """Numbers and nested lists of numbers as arrays; objects, and lists of them, stay."""
+    if isinstance(value, dict):
+        return {key: _arrays(item) for key, item in value.items()}
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, list) and _mixed(value):
+        return [_arrays(item) for item in value]
     # Whole numbers are floats that happened to be whole: 2 may be 2.5 at the next point.
-    return np.asarray(json.loads(data), float)
+    return np.asarray(value, float)
+
+
+def _mixed(value: list[Any]) -> bool:
+    """Whether there is something else than numbers in nested lists."""
+    return any(
+        _mixed(item) if isinstance(item, list) else isinstance(item, (dict, str)) for item in value
+    )
 
 
 def _rows(array: Any, between: str) -> bytes:

@@ -6,6 +6,7 @@ _differences.py, which finds them.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,37 +106,61 @@ def from_user(
 
     ``inputs`` are all inputs of the function; ``wanted`` those whose columns are kept. One block
     for one output and one input; a sequence (or composite) of blocks for several of either; a
-    sequence of sequences for several of both. None is a block of zeros.
+    sequence of sequences for several of both, outputs first. Dicts go by their keys: those of the
+    result, and those of the argument or the names of the arguments. None is a block of zeros.
     """
     several_out, several_in = len(outputs.shapes) > 1, len(inputs.shapes) > 1
     if any(d.kind == "c" for d in (*inputs.dtypes, *outputs.dtypes)):
         raise TypeError(
             f"the jacobian= of {name} is used for real inputs and outputs; give vjp= for complex"
         )
-    rows = _items(raw, len(outputs.shapes), "outputs", name) if several_out else [raw]
+    rows = _items(raw, outputs.names, "outputs", name) if several_out else [raw]
     if not several_in and not several_out and hasattr(raw, "toarray"):
         _shaped(raw, inputs, 0, outputs, 0, name)
         return Dense(raw)
     blocks = []
     for k, row in enumerate(rows):
-        items = _items(row, len(inputs.shapes), "inputs", name) if several_in else [row]
+        items = _items(row, inputs.names, "inputs", name) if several_in else [row]
         blocks.append([_shaped(items[i], inputs, i, outputs, k, name) for i in wanted])
     return Dense(np.block(blocks))
 
 
-def _items(raw: Any, count: int, what: str, name: str) -> list[Any]:
-    if isinstance(raw, (list, tuple, dict)) or _tree.is_structure(raw):
-        leaves = list(raw.values()) if isinstance(raw, dict) else raw
-        if not isinstance(leaves, (list, tuple)):
-            leaves = _tree.flatten(raw)[0]
-        if len(leaves) == count:
+def _items(raw: Any, names: list[str], what: str, name: str) -> list[Any]:
+    if isinstance(raw, dict):
+        # By their keys: the order of a dict is that of its lines, here and where it was returned.
+        found = _by_path(raw, names)
+        if found is not None:
+            return found
+        got = f"a dict of {', '.join(map(repr, raw))}"
+    elif isinstance(raw, (list, tuple)) or _tree.is_structure(raw):
+        leaves = raw if isinstance(raw, (list, tuple)) else _tree.flatten(raw)[0]
+        if len(leaves) == len(names):
             return list(leaves)
         got = f"{len(leaves)} items"
     else:
         got = f"a {type(raw).__name__} of shape {list(np.shape(raw))}"
     raise ValueError(
-        f"the jacobian= of {name} must return one block for each of its {count} {what}, got {got}"
+        f"the jacobian= of {name} must return one block for each of its {len(names)} {what} "
+        f"({', '.join(names)}), got {got}"
     )
+
+
+def _by_path(raw: dict[Any, Any], names: list[str]) -> list[Any] | None:
+    """What stands in a dict under the paths of some inputs or outputs; None if one is missing."""
+    found: dict[str, Any] = {}
+
+    def collect(tree: Any, path: str) -> None:
+        if path in names:
+            found[path] = tree
+        elif isinstance(tree, dict) or _tree.is_structure(tree):
+            for child, entry in zip(*_tree.children(tree), strict=True):
+                collect(child, path + _tree.step(type(tree), entry))
+
+    for key, value in raw.items():  # by the names of arguments
+        collect(value, str(key))
+    for root in {re.split(r"[.\[]", n)[0] for n in names} - set(names):
+        collect(raw, root)  # built like the one argument, or like the result
+    return [found[n] for n in names] if found.keys() == set(names) else None
 
 
 def _shaped(

@@ -43,7 +43,10 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
         key = f"{name} {problem.inputs.dtypes[k]} {steps.noise:.0e}"
         known = external.steps_found.get(key)
         if known is None or not 0.1 < size / known[0] < 10:
-            found = _search(problem, steps, part, order)
+            try:
+                found = _search(problem, steps, part, order)
+            except EvaluationError:
+                return  # it hangs, and may at every step: do not wait for each of them
             known = external.steps_found[key] = (size, *(found or (rule, steps.noise)))
         relative[part] = known[1]
         steps.rounding = max(steps.rounding, known[2])
@@ -102,7 +105,9 @@ def _relative(found: Any, slopes: Any, y: Any) -> float:
     size = np.hypot(y, slopes)
     size += 1e-2 * root_mean_square(size) + 1e-300
     with np.errstate(invalid="ignore", over="ignore"):
-        return float(np.sqrt(np.nanmean((found / size) ** 2)))
+        shares = (found / size) ** 2
+        # All NaN: the outputs are. There is nothing to choose a step by.
+        return float(np.sqrt(np.nanmean(shares))) if not np.isnan(shares).all() else float("inf")
 
 
 def _balance(gap: Any, k: int, lowest: int, steps: Steps) -> tuple[float, float]:
@@ -156,7 +161,9 @@ def _slope(
                 up, down = problem.values(points, 2)
             known[k] = (up - down) / (2 * t)
             bends[k] = ((up - problem.y) + (down - problem.y)) / t**2
-        except EvaluationError:
+        except EvaluationError as error:
+            if error.hung:
+                raise
             # Far steps may leave the domain; near ones are judged by the differences themselves.
             known[k] = None
     return known[k]

@@ -276,11 +276,13 @@ class Workers:
                 raise EvaluationError(f"{name} failed at {where()}: {error!r}", where()) from error
             stuck = self.choice == "threads" or hasattr(self.choice, "submit")
             note = "; it still runs, since only processes of workers=<int> can be ended"
-            raise EvaluationError(
+            hung = EvaluationError(
                 f"{name} did not return within timeout={self.timeout} s at {where()}"
                 f"{note if stuck else ' and was ended'}",
                 where(),
-            ) from None
+            )
+            hung.timed_out = True
+            raise hung from None
         except cf.BrokenExecutor as error:
             raise EvaluationError(
                 f"a worker process died while {name} was evaluated at {where()}, or at a point "
