@@ -877,3 +877,11 @@ def test_what_captures_a_computation_captures_it_too(kind: str) -> None:
     known(b).sum().backward()
     close(a.grad, b.grad)
     assert "ExternalFunction" in str(ad.graph(f(a)))
+
+
+def test_a_function_of_tensors_is_told_how_to_get_them() -> None:
+    x = ad.tensor([1.0], requires_grad=True)
+    with pytest.raises(TypeError, match="must be Tensor") as caught:
+        ad.external(ad.sin)(x)
+    assert "arrays='tensor'" in caught.value.__notes__[0]
+    assert ad.external(ad.sin, arrays="tensor")(x).item() == ad.sin(x).item()

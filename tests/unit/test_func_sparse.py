@@ -527,3 +527,29 @@ def test_parameters_that_the_function_holds_are_constants() -> None:
     J = func.jacobian(lambda x: x * weight + weight.sum())
     np.testing.assert_array_equal(J(numbers(5)).toarray(), np.eye(5))
     assert weight.grad is None
+
+
+def test_externals_have_the_pattern_that_they_were_given():
+    def heat(u, k):
+        out = np.zeros_like(u)
+        out[1:-1] = k[1:-1] * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return out
+
+    n = 12
+    near = sparse.diags_array([np.ones(n)] * 3, offsets=[-1, 0, 1], shape=(n, n))
+    f = ad.external(heat, sparsity=sparse.hstack([near, sparse.eye_array(n)]))
+    u, k = ad.linspace(0, 1, n, dtype=ad.float64) ** 2, ad.linspace(1, 2, n, dtype=ad.float64)
+    for argnums, g, passes in (
+        ((0, 1), f, 3),
+        (0, lambda u, k: f(u**2, k).sin(), 3),
+        (1, f, 1),  # by an operand whose columns are not the first
+    ):
+        jacobian = ad.func.jacobian(g, argnums)
+        dense = ad.func.jacrev(g, argnums)(u, k)
+        dense = np.hstack([d.numpy() for d in (dense if isinstance(dense, tuple) else (dense,))])
+        np.testing.assert_allclose(jacobian(u, k).toarray(), dense, atol=1e-8)
+        assert jacobian.passes == passes
+    sine = ad.external(lambda x, k: np.sin(k * x), elementwise=True)
+    jacobian = ad.func.jacobian(sine)
+    np.testing.assert_allclose(jacobian(u, k).diagonal(), (k * (k * u).cos()).numpy(), atol=1e-8)
+    assert jacobian.passes == 1 and jacobian.pattern.nnz == n

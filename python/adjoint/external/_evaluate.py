@@ -142,6 +142,12 @@ class Evaluator:
                 error.args = (f"{error}: {told}",)
             else:
                 error.add_note(told)
+        if "t" not in self.mode and "must be Tensor, not numpy" in str(error):
+            error.add_note(
+                f"{self.name} is given NumPy arrays.\n"
+                "  fix: external(..., arrays='tensor') gives it adjoint tensors; a function of "
+                "adjoint operations alone needs no external at all"
+            )
         raise error
 
 

@@ -9,7 +9,8 @@ values of its operands, so a zero that happens to be there hides nothing:
   which goes where is found by sending labels through the node, see `_moved`
 - along axes (softmax, sort, norm): everything that shares the element's place on the other axes
 - products of matrices: rows and columns; zeros of a constant matrix count as structure
-- a few that have a rule of their own (layer norm, scatters that reduce, losses by class)
+- a few that have a rule of their own (layer norm, scatters that reduce, losses by class; externals
+  by the pattern that they were given)
 - anything else: every element of the result has everything. Never too little.
 
 Read next: ``sparse.py``, which asks.
@@ -29,7 +30,7 @@ from adjoint._creation import from_numpy
 from adjoint._typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._own_rules import OWN_RULES
+from ._own_rules import OWN_RULES, external_rows
 from ._rows import (
     Rows,
     Step,
@@ -375,7 +376,7 @@ def _passed(step: Step) -> list[Rows]:
     """The rows of each result of a node."""
     if _core._window_facts(step.node) is not None:
         return _copied(step)
-    own = OWN_RULES.get(step.op)
+    own = OWN_RULES.get(step.op) if step.op else external_rows
     found = None if own is None else own(step)
     if found is not None:
         return found

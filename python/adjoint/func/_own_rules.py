@@ -7,6 +7,7 @@ Each returns the rows of the results, or None to leave the node to the kind of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from ._rows import (
     grouped,
     joined,
     put,
+    sparse,
     taken,
     unknown,
 )
 
-__all__ = ["OWN_RULES"]
+__all__ = ["OWN_RULES", "external_rows"]
 
 
 def _summed(step: Step, parts: Sequence[Rows | None], shape: Any) -> Rows:
@@ -167,6 +169,44 @@ def _cdist(step: Step) -> list[Rows] | None:
         together = put(r, np.arange(r.shape[0]) // given[-1], count)
         parts.append(taken(together, broadcast(points, out), step))
     return [_summed(step, parts, out)]
+
+
+def external_rows(step: Step) -> list[Rows] | None:
+    """An external whose pattern was given: `sparsity=`, or `elementwise=True`."""
+    node: Any = step.node  # of a custom function, which keeps what it likes
+    external = getattr(getattr(node, "call", None), "external", None)
+    sizes = [int(np.prod(shape, dtype=np.int64)) for shape in step.outputs]
+    given = getattr(external, "sparsity", None)
+    if getattr(external, "elementwise", False):
+        return _external_elementwise(step)
+    if given is None:
+        return None
+    matrix = sparse().csr_array(given) != 0
+    operands = node.saved_tensors[: len(step.inputs)]
+    starts = np.cumsum([0, *(t.numel() for t in operands)])
+    if matrix.shape != (sum(sizes), starts[-1]):  # complex numbers, or outputs without derivative
+        return None
+    columns = [matrix[:, a:b] for a, b in pairwise(starts)]
+    parts = [None if r is None else c @ r for c, r in zip(columns, step.inputs, strict=True)]
+    rows = joined(parts, sum(sizes), step.n)
+    return [rows[a:b] for a, b in pairwise(np.cumsum([0, *sizes]))]
+
+
+def _external_elementwise(step: Step) -> list[Rows] | None:
+    known = [s for r, s in zip(step.inputs, step.shapes, strict=True) if r is not None]
+    if not all(broadcasts(tuple(s), out) for s in known for out in step.outputs):
+        return None
+    return [
+        _summed(
+            step,
+            [
+                None if r is None else taken(r, broadcast(s, out), step)
+                for r, s in zip(step.inputs, step.shapes, strict=True)
+            ],
+            out,
+        )
+        for out in step.outputs
+    ]
 
 
 OWN_RULES: dict[str, Callable[[Step], list[Rows] | None]] = {

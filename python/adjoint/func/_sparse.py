@@ -506,7 +506,8 @@ def sparsity(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., An
 
     Dependencies are followed through the recorded graph. They do not depend on values: ``0 * x``
     depends on ``x``. What is not known about an operation is taken to be dense (custom functions,
-    externals), so the pattern may have too many entries, never too few. Where ``func`` branches on
+    and externals without ``sparsity=`` or ``elementwise=``), so the pattern may have too many
+    entries, never too few. Where ``func`` branches on
     values, or indexes with computed numbers, the pattern is that of this branch.
 
     Parameters
