@@ -163,6 +163,16 @@ class Walk {
     static PyObject* nothing = PyTuple_New(0);
     return checked(PyBaseObject_Type.tp_new(type, nothing, nullptr));
   }
+  // Python 3.13 keeps attributes in the object as long as it can. PyObject_GenericSetDict does not
+  // tell it that they are in the dict from now on; the setter of `__dict__` does.
+  static void set_dict(PyObject* o, PyObject* dict) {
+#if PY_VERSION_HEX < 0x030D0000
+    checked(PyObject_GenericSetDict(o, dict, nullptr));
+#else
+    static PyObject* name = checked(PyUnicode_InternFromString("__dict__")).release();
+    checked(PyObject_GenericSetAttr(o, name, dict));
+#endif
+  }
   static Object dict_of(PyObject* o) {
     Object d = checked(PyObject_GenericGetDict(o, nullptr));
     if (!PyDict_CheckExact(d.get())) throw GiveUp{};
@@ -186,7 +196,7 @@ class Walk {
     }
     if (!builds()) return {};
     Object made = empty_object(type);
-    checked(PyObject_GenericSetDict(made.get(), into.get(), nullptr));
+    set_dict(made.get(), into.get());
     return made;
   }
   // Items of a dict, mostly asked for in the order they were put in: then nothing is looked up.

@@ -84,4 +84,6 @@ interpreters.destroy(other)
 def test_a_second_interpreter_is_told_that_it_cannot() -> None:
     command = [sys.executable, "-c", SUBINTERPRETER]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "adjoint cannot be imported in a subinterpreter" in done.stdout, done.stderr
+    # From 3.12 on Python itself may say so first.
+    said = ("adjoint cannot be imported in a subinterpreter", "does not support loading in sub")
+    assert any(one in done.stdout for one in said), done.stderr
