@@ -39,12 +39,28 @@ struct Step {
   Object last;  // the object of the last time
 };
 
+// What may run after an instruction; see python/adjoint/compiler/_flow.py.
+struct Follows {
+  int of = -1;           // the instruction itself, for a prefix of it
+  int next = -1;         // the one behind it
+  int jump = -1;         // the one it jumps to
+  bool handler = false;  // it may run after any other
+  bool again = false;    // it raises what another one has raised
+};
+
 struct Code {
   Object code;
   enum { kUnseen, kEntered, kMuting, kFollowed } how = kUnseen;
   std::vector<std::pair<int, int>> at;  // by instruction: its first step, and how many
   std::vector<Step> steps;
-  Object function;  // the last one that was entered
+  std::vector<Follows> follows;  // by instruction; empty if that is not asked for
+  Object function;               // the last one that was entered
+};
+
+// The last instruction that was seen of a frame.
+struct Seen {
+  PyObject* code;
+  int at;
 };
 
 struct Pair {
@@ -68,7 +84,9 @@ struct Watch {
   PyFrameObject* muting = nullptr;
   PyFrameObject* frame = nullptr;  // whose step is being taken
   frames::Stack stack;             // and what it is about to use
+  std::unordered_map<PyFrameObject*, Seen> seen;
   bool paused = false;
+  bool lost = false;  // instructions have run unseen
 };
 thread_local Watch* t_watch = nullptr;
 
@@ -199,6 +217,23 @@ void read_steps(Code& c, PyObject* list) {
   }
 }
 
+void read_flow(Code& c, PyObject* list) {
+  Object items = checked(PySequence_Fast(list, "a list of instructions was expected"));
+  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(items.get()); ++k) {
+    int offset, of, next, jump, handler, again;
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), k), "iiiipp", &offset, &of, &next,
+                          &jump, &handler, &again))
+      throw PythonError{};
+    auto at = [](int o) { return o < 0 ? -1 : o / 2; };
+    if (offset < 0) value_error("_watch_start(): an instruction at offset ", offset);
+    if (c.follows.size() <= static_cast<size_t>(at(offset))) c.follows.resize(at(offset) + 1);
+    c.follows[at(offset)] = {at(of), at(next), at(jump), handler != 0, again != 0};
+  }
+  // A frame that waits for a call is in the cache behind that instruction (Python 3.12).
+  for (size_t k = 1; k < c.follows.size(); ++k)
+    if (c.follows[k].of < 0) c.follows[k] = c.follows[k - 1];
+}
+
 // Code that cannot be described is not followed, and the recording refused.
 Code& described(Watch& w, PyFrameObject* frame, PyObject* code) {
   if (w.recent && w.recent->code.get() == code) return *w.recent;
@@ -211,6 +246,10 @@ Code& described(Watch& w, PyFrameObject* frame, PyObject* code) {
       settle_error(w, reinterpret_cast<PyObject*>(frame));
     } else if (PyList_Check(what.get())) {
       read_steps(c, what.get());
+      c.how = Code::kFollowed;
+    } else if (PyTuple_Check(what.get()) && PyTuple_GET_SIZE(what.get()) == 2) {
+      read_steps(c, PyTuple_GET_ITEM(what.get(), 0));
+      read_flow(c, PyTuple_GET_ITEM(what.get(), 1));
       c.how = Code::kFollowed;
     } else if (PyLong_Check(what.get())) {
       c.how = PyLong_AsLong(what.get()) == 1 ? Code::kEntered : Code::kMuting;
@@ -245,8 +284,73 @@ void follow(PyFrameObject* frame) {
 #endif
 }
 
+// --- whether all instructions are seen -----------------------------------------------------------
+int now_at(PyFrameObject* frame) { return PyFrame_GetLasti(frame) / 2; }
+
+// Null outside of the code, where nothing is ever seen.
+const Follows* follows(const Code& c, int at) {
+  bool known = at >= 0 && static_cast<size_t>(at) < c.follows.size() && c.follows[at].of >= 0;
+  return known ? &c.follows[at] : nullptr;
+}
+
+bool may_follow(const Code& c, int last, int now) {
+  const Follows *a = follows(c, last), *b = follows(c, now);
+  if (!a || !b) return false;
+  if (b->handler || b->of == a->of || b->of == a->next || b->of == a->jump) return true;
+  // Loops leave out the instructions that mark their end: one in Python 3.12, two in 3.13.
+  const Follows* end = follows(c, a->jump);
+  for (int k = 0; end && k < 2; ++k, end = follows(c, end->next))
+    if (b->of == end->next) return true;
+  return false;
+}
+
+void see_entry(Watch& w, PyFrameObject* frame, const Code& c) {
+  if (c.how == Code::kFollowed && !c.follows.empty())
+    w.seen[frame] = {c.code.get(), now_at(frame)};
+  else
+    w.seen.erase(frame);
+}
+
+void see_instruction(Watch& w, PyFrameObject* frame, const Code& c) {
+  auto found = w.seen.find(frame);
+  if (found == w.seen.end()) return;
+  int now = now_at(frame);
+  if (!may_follow(c, found->second.at, now)) w.lost = true;
+  found->second.at = now;
+}
+
+// A generator that waits does not ask for its instructions: it may go on without a watch, and while
+// another thread has a trace function Python 3.12 would call the one that is not there.
+void unfollow([[maybe_unused]] PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+  checked(PyObject_SetAttrString(reinterpret_cast<PyObject*>(frame), "f_trace_opcodes", Py_False));
+#endif
+}
+
+// A frame ends, or waits, at the instruction that was seen last.
+void see_end(Watch& w, PyFrameObject* frame, PyCodeObject* code, PyObject* value) {
+  auto found = w.seen.find(frame);
+  if (found == w.seen.end()) return;
+  auto* object = reinterpret_cast<PyObject*>(code);
+  auto known = w.codes.find(object);
+  if (found->second.code == object && known != w.codes.end()) {
+    const Follows* last = follows(known->second, found->second.at);
+    const Follows* now = follows(known->second, now_at(frame));
+    bool whole = last && now && now->of == last->of;
+    // A frame that yields is at the instruction behind that already (Python 3.13).
+    if (last && now && value) whole = whole || now->of == last->next;
+    if (last && (!value || value == Py_None)) whole = whole || last->again;
+    if (!whole) w.lost = true;
+  }
+  if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+    unfollow(frame);
+  else
+    w.seen.erase(found);
+}
+
 void enter(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
   Code& c = described(w, frame, reinterpret_cast<PyObject*>(code));
+  see_entry(w, frame, c);
   if (c.how == Code::kMuting) w.muting = frame;
   if (c.how == Code::kFollowed) {
     follow(frame);
@@ -262,7 +366,8 @@ void enter(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
 
 void step(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
   Code& c = described(w, frame, reinterpret_cast<PyObject*>(code));
-  size_t at = static_cast<size_t>(PyFrame_GetLasti(frame)) / 2;
+  if (!c.follows.empty()) see_instruction(w, frame, c);
+  size_t at = static_cast<size_t>(now_at(frame));
   if (at >= c.at.size()) return;
   auto [first, count] = c.at[at];
   w.frame = nullptr;
@@ -281,7 +386,7 @@ void step(Watch& w, PyFrameObject* frame, PyCodeObject* code) {
   }
 }
 
-int trace(PyObject*, PyFrameObject* frame, int event, PyObject*) {
+int trace(PyObject*, PyFrameObject* frame, int event, PyObject* value) {
   Watch* w = t_watch;
   if (!w || w->paused) return 0;
   return guard_int([&] {
@@ -289,12 +394,19 @@ int trace(PyObject*, PyFrameObject* frame, int event, PyObject*) {
       if (event == PyTrace_RETURN && frame == w->muting) w->muting = nullptr;
       return 0;
     }
-    if (event != PyTrace_CALL && event != PyTrace_OPCODE) return 0;
+    if (event == PyTrace_RETURN ? w->seen.empty()
+                                : event != PyTrace_CALL && event != PyTrace_OPCODE)
+      return 0;
     // What a host call runs (an external) is run again by a replay.
     if (event == PyTrace_CALL && t_recorder && !mode_on(kRecorded)) return 0;
     Object code = Object::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     auto* c = reinterpret_cast<PyCodeObject*>(code.get());
-    event == PyTrace_CALL ? enter(*w, frame, c) : step(*w, frame, c);
+    if (event == PyTrace_CALL)
+      enter(*w, frame, c);
+    else if (event == PyTrace_OPCODE)
+      step(*w, frame, c);
+    else
+      see_end(*w, frame, c, value);
     return 0;
   });
 }
@@ -332,6 +444,9 @@ PyObject* watch_stop(PyObject*, PyObject*) {
   PyEval_SetTrace(nullptr, nullptr);
   return PyBool_FromLong(w && whole);
 }
+
+// _watch_lost() -> whether instructions have run unseen
+PyObject* watch_lost(PyObject*, PyObject*) { return PyBool_FromLong(t_watch && t_watch->lost); }
 
 PyObject* watch_pause(PyObject*, PyObject* flag) {
   bool before = t_watch && t_watch->paused;
@@ -407,6 +522,7 @@ PyCFunction fast(F f) {
 PyMethodDef functions[] = {
     {"_watch_start", watch_start, METH_VARARGS, "Looks at every instruction of this thread."},
     {"_watch_stop", watch_stop, METH_NOARGS, "Ends that; whether it lasted until now."},
+    {"_watch_lost", watch_lost, METH_NOARGS, "Whether instructions have run unseen."},
     {"_watch_pause", watch_pause, METH_O, "Looks at nothing for a while; whether it did."},
     {"_watch_is_made", watch_is_made, METH_O, "Whether an object was made by the run."},
     {"_watch_harmless", fast(watch_harmless), METH_FASTCALL,

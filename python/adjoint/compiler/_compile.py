@@ -26,6 +26,7 @@ from ._watch import Watch
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
+_MOST_LOST = 16  # recordings of one kind that other threads have disturbed
 _TENSOR_ONLY = {Tensor}
 _FLAT = {Tensor, bool, int, float, str}
 _PACKAGE = os.path.dirname(_tree.__file__)
@@ -72,6 +73,7 @@ class Compiled:
         self._kinds: dict[Any, list[Recorded]] = {}
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
         self._again: dict[Any, str] = {}  # kinds that were refused once
+        self._lost: dict[Any, int] = {}  # how often other threads disturbed a recording
         self._relatives: dict[Any, dict[Any, None]] = {}  # families of kinds
         self._recording = threading.Lock()
         compiled.add(self)
@@ -159,6 +161,9 @@ class Compiled:
                     recording.stop()
                 # Still watched: the backward pass runs what hooks and custom functions bring.
                 made = _made(watch, recording, result, tensors, rebuild)
+            if watch.lost and self._lost.get(kind, 0) < _MOST_LOST:
+                self._lost[kind] = self._lost.get(kind, 0) + 1
+                return result  # nothing of the function's: the next call is recorded
             if isinstance(made, Recorded) and watch.refusals:
                 made = Refused(*watch.refusals[0])
             if isinstance(made, Recorded):
@@ -232,6 +237,7 @@ class Compiled:
         self._kinds.clear()
         self._eager.clear()
         self._again.clear()
+        self._lost.clear()
         self._relatives.clear()
 
 

@@ -32,6 +32,7 @@ from adjoint import _core
 from adjoint.compiler import _operands
 from adjoint.compiler._calls import Calls
 from adjoint.compiler._findings import Findings, Refusal
+from adjoint.compiler._flow import flow
 from adjoint.compiler._guards import Guards
 from adjoint.compiler._instructions import steps
 from adjoint.compiler._libraries import is_import, is_own, is_watched, module_call
@@ -43,6 +44,8 @@ __all__ = ["Refusal", "Watch", "guard"]
 
 
 _ENTERED, _MUTING = 1, 2  # what the core does with frames that are not followed
+_BY_THREAD = sys.version_info < (3, 12)  # a thread is told of its instructions whatever others do
+_UNSEEN = "some of it ran unseen, while another thread ran the same code or set a trace function"
 
 
 _thread = threading.local()  # its `watch` is the one that is on: each thread has one at a time
@@ -83,6 +86,12 @@ class Watch:
         arguments: they are not guarded, but they must not be changed. Without it the variables of
         the first frame are taken.
 
+    Attributes
+    ----------
+    lost : bool
+        Whether another thread kept the watch from seeing everything, which is a refusal that need
+        not come again.
+
     Examples
     --------
     >>> scale = 2.0
@@ -102,6 +111,7 @@ class Watch:
         function: Callable[..., Any],
         arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
     ) -> None:
+        self.lost = False
         self._findings = Findings()
         self._steps = Steps(self._findings)
         self._calls = Calls(self._steps)
@@ -155,6 +165,9 @@ class Watch:
         if not _operands.KNOWN:
             return
         _thread.watch = None
+        self.lost = _core._watch_lost()
+        if self.lost:
+            self._findings.refuse(_UNSEEN, None)
         if not _core._watch_stop():
             self._findings.refuse("a trace function is set, and what follows is not seen", None)
         sys.settrace(self._outer)
@@ -168,13 +181,14 @@ class Watch:
 
     # -- what the core asks for ------------------------------------------------------------------
 
-    def _describe(self, code: CodeType) -> list[tuple[Any, ...]] | int | None:
+    def _describe(self, code: CodeType) -> list[Any] | tuple[list[Any], list[Any]] | int | None:
         """What is to be done with frames of this code: the steps, if they are followed."""
         if is_watched(code):
-            return [
+            found = [
                 (*one, self._method(name), argument)
                 for *one, name, argument in steps(code, is_own(code))
             ]
+            return found if _BY_THREAD else (found, flow(code))
         if code is module_call or not self._started:
             return _ENTERED
         # An import makes a module that was not there; what happens meanwhile is not the user's.
