@@ -571,3 +571,20 @@ def test_a_wrong_second_derivative_beside_differences_is_found():
     assert report.evaluations < report.external_evaluations <= len(calls)
     assert report.external_evaluations > 0.9 * len(calls)
     assert f"{report.external_evaluations} of externals" in str(report)
+
+
+def test_both_modes_by_differences_in_float32_need_not_agree_to_more_than_these():
+    def swing(p):  # an oscillator in single precision
+        x, v = np.float32(1), np.float32(0.3)
+        found = []
+        for _ in range(150):
+            v = v - np.float32(0.05) * (p[0] * x + p[1] * v + p[2] * x**3)
+            x = x + np.float32(0.05) * v
+            found.append(x)
+        return np.stack(found)
+
+    f = ad.external(swing)
+    for seed in range(4):
+        p = 0.2 + ad.rand(3, generator=ad.Generator().manual_seed(seed))
+        report = ad.check(f, p, order=1)
+        assert report.verdict == "right", report

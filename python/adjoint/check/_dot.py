@@ -120,10 +120,20 @@ def _test(search: Search, w: int, direction: Vector, pushed: Vector) -> DotProdu
     worst = _disagreeing(search, w, direction)
     if worst:
         return DotProduct(a, b, relative, "wrong", worst, _blame(worst, search, w))
-    if not abs(a - b) <= search.tolerance * max(abs(a), abs(b), size / 2):
+    if not abs(a - b) <= _allowed(search) * max(abs(a), abs(b), size / 2):
         return DotProduct(a, b, relative, "wrong", [], "they differ in too many elements to name")
     note = "equal within the tolerance, not to rounding: one of them is an approximation"
     return DotProduct(a, b, relative, "approximate", [], note)
+
+
+def _allowed(search: Search) -> float:
+    """The tolerance; more if both modes take differences, each its own."""
+    return max(search.tolerance, search.subject.slack)
+
+
+def _floor(search: Search, w: int) -> float:
+    whole = float(np.linalg.norm(search.weights[w].gradient * search.scales[0]))
+    return max(search.floor(w), search.subject.slack * whole)
 
 
 def _disagreeing(search: Search, w: int, direction: Vector) -> list[Element]:
@@ -148,7 +158,7 @@ def _disagreeing(search: Search, w: int, direction: Vector) -> list[Element]:
                 continue
             seen += 1
             i = int(half[0])
-            if abs(a - b) > search.tolerance * max(abs(a), abs(b)) + search.floor(w):
+            if abs(a - b) > _allowed(search) * max(abs(a), abs(b)) + _floor(search, w):
                 found.append(_element(search, w, i, a / direction[i]))
     return found
 

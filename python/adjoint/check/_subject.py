@@ -131,6 +131,7 @@ class Subject(Problem):
         self.dtype = max(dtypes, key=lambda d: finfo(d).eps)
         self.unit = float(finfo(self.dtype).eps)
         self.rough = 0.0  # the relative error of values that are themselves made by differences
+        self.slack = 0.0  # and that of derivatives by differences, in each of the two modes
         self.low, self.high = -np.inf, np.inf  # or vectors: see _bounds.py
 
     @property

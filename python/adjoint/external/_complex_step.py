@@ -105,6 +105,12 @@ def verify_analytic(problem: Problem, steps: Steps, found: Dense, rng: Any) -> N
     size = np.abs(found.dense()) @ np.abs(v) + np.abs(problem.y) + np.abs(theirs)
     wrong = np.abs(ours - theirs) > 100 * steps.noise**0.5 * size
     if wrong.any():
+        # The steps may be too long for a steep function. Then shorter ones come closer, which they
+        # do not where the two disagree.
+        steps.relative = np.full(problem.inputs.size, steps.noise ** (1 / 3) / 8)
+        shorter = directional(problem, steps, v)
+        wrong &= ~(np.abs(ours - shorter) < np.abs(ours - theirs) / 4)
+    if wrong.any():
         k = int(np.argmax(wrong))
         raise ExternalError(
             f"derivative='complex-step' is refused: along one direction it gives {ours[k]:.6g} for "
