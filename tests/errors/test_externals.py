@@ -96,7 +96,7 @@ def directional(low: float, high: float) -> None:
         "the output y needs a shape, as in double[n]",
     ),
     (
-        lambda: c_function("memcpy", ["out double[m] y", "double[n] x", "int m"])([1.0]),
+        lambda: c_function("memcpy", ["out double[m] y", "double[n] x", "int n"])([1.0]),
         ValueError,
         "no input tells the size m",
     ),

@@ -214,7 +214,7 @@ def third() -> None:
 
 
 def unknown_size() -> None:
-    types = ["int m", "out double[m] y", "double[n] x"]
+    types = ["int n", "out double[m] y", "double[n] x"]
     ad.ctypes_function(ctypes.CDLL(None), "memcpy", types)([1.0])
 
 
