@@ -66,7 +66,7 @@ def test_cost_knows_what_verifying_elements_takes(n: int) -> None:
         count += 1
         return np.sin(x)
 
-    e = ad.external(f, elementwise=True)
+    e = ad.external(f, elementwise=True, probe=False)
     cost = e.cost(leaf(np.linspace(1, 2, n)))
     gradient(e, np.linspace(1, 2, n))
     assert count == cost.forward + cost.vjp + cost.first
@@ -237,3 +237,69 @@ def test_numbers_among_the_arguments_may_be_formatted() -> None:
     code = "import sys; print(sys.argv[1])"
     f = ad.command([sys.executable, "-c", code, "{x:.2f}"], format="text", inputs=["x"])
     assert f(np.float64(1.23456)) == 1.23
+
+
+# --- functions that vary quickly, or have few digits ----------------------------------------------
+
+QUICK = (lambda x: np.sin(1e6 * x), lambda x: 1e6 * np.cos(1e6 * x), 1e-5)
+DIGITS = (lambda x: np.round(np.sin(x), 6), np.cos, 2e-3)
+PLAIN = (np.sin, np.cos, 1e-6)
+
+
+@pytest.mark.parametrize("case", [QUICK, DIGITS, PLAIN])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"elementwise": True}, {"sparsity": np.eye(3)}, {"derivative": "richardson"}],
+    ids=lambda o: next(iter(o), "central"),
+)
+def test_every_way_looks_at_the_function_first(case: Any, options: Any) -> None:
+    function, slope, limit = case
+    f = ad.external(function, **options)
+    x = np.array([0.3, 0.7, 1.9])
+    expected = slope(x)
+    for _ in range(2):  # an elementwise function takes a quicker way from the second one on
+        off = np.abs(gradient(f, x) - expected)
+        assert off.max() < limit * np.abs(expected).max()
+    if "derivative" in options:
+        assert (off <= 100 * np.diag(f.error)).all()
+    t = ad.tensor(x)
+    _, along = ad.func.jvp(f, (t,), (ad.ones_like(t),))
+    assert np.abs(along.numpy() - expected).max() < limit * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("case", "limit"), [(QUICK, 1e-2), (DIGITS, 0.1), (PLAIN, 1e-6)])
+def test_second_derivatives_know_how_quickly_a_function_varies(case: Any, limit: float) -> None:
+    x = ad.tensor([0.3, 0.7, 1.9]).double()
+    found = ad.func.hessian(lambda x: ad.external(case[0])(x).sum())(x).numpy()
+    scale = 1e6 if case is QUICK else 1.0
+    expected = -(scale**2) * np.sin(scale * x.numpy())
+    assert np.abs(np.diag(found) - expected).max() < limit * np.abs(expected).max()
+
+
+def test_a_direction_through_several_arrays_takes_no_longer_steps_than_they_allow() -> None:
+    f = ad.external(lambda x, k: x**2 * k)
+    x, k = ad.tensor([1.0, 2.0, 3.0]).double(), ad.tensor(2.0).double()
+    _, along = ad.func.jvp(f, (x, k), (ad.ones_like(x), ad.ones_like(k)))
+    np.testing.assert_allclose(along.numpy(), (2 * x * k + x**2).numpy(), rtol=1e-8)
+
+
+def test_complex_steps_are_not_refused_for_a_function_that_varies_quickly() -> None:
+    f = ad.external(QUICK[0], derivative="complex-step")
+    x = np.array([0.3, 0.7, 1.9])
+    np.testing.assert_allclose(gradient(f, x), QUICK[1](x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("derivative", ["central", "forward"])
+def test_steps_are_not_longer_than_what_was_tried(derivative: str) -> None:
+    f = ad.external(lambda x: np.where(x > 1, np.nan, x), derivative=derivative)
+    np.testing.assert_allclose(gradient(f, [0.5, 0.9]), [1.0, 1.0], rtol=1e-6)
+
+
+def test_check_knows_that_both_modes_are_differences() -> None:
+    f = ad.external(lambda x: np.round(np.sin(x), 5))
+    report = ad.check(f, ad.tensor([0.5, -1.5, 2.0]).double(), order=1)
+    assert report.verdict == "right", str(report)
+
+
+def test_check_takes_a_bound_as_a_number_of_the_input_s_dtype() -> None:
+    assert ad.check(lambda x: x.sqrt(), ad.tensor([0.1]), bounds=(0, 0.1), order=1).ok

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.autograd._gradcheck.problem import Named, Vector
+from adjoint.autograd._gradcheck.problem import Named, Vector, to_tensor, to_vector
 
 from ._subject import Subject
 
@@ -33,7 +33,10 @@ def keep_within(subject: Subject, bounds: Any) -> None:
             )
         for vector, value in zip((low, high), pair, strict=True):
             if value is not None:
-                vector[subject.x.part(k)] = _spread(value, subject.inputs[k])
+                item = subject.inputs[k]
+                # As the input's dtype has it: 0.1 is a number between two of float32.
+                spread = to_tensor(_spread(value, item), item.tensor.detach())
+                vector[subject.x.part(k)] = to_vector(spread)
     outside = np.flatnonzero((subject.at < low) | (subject.at > high))
     if outside.size:
         i = int(outside[0])

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ __all__ = ["dot_product", "symmetry"]
 
 MOST = 4  # elements named
 BUDGET = 200  # directions pushed forward to find them
+_NOBODY = "differences cannot tell which of them is wrong"
 
 
 def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, str]:
@@ -77,6 +78,12 @@ def _is_ours(file: str) -> bool:
 
 def _derived(subject: Subject) -> str:
     """Which external in the function has one rule for both modes, and why; or an empty string."""
+    found = ((external.one_rule(), external.name) for external in _externals(subject))
+    return next((f"{why} ({name})" for why, name in found if why), "")
+
+
+def _externals(subject: Subject) -> Iterator[Any]:
+    """The externals in the function."""
     nodes = [tensor.grad_fn for tensor in subject.fresh_outputs()]
     seen: set[Any] = set()
     while nodes:
@@ -85,11 +92,9 @@ def _derived(subject: Subject) -> str:
             continue
         seen.add(node)
         call: Any = getattr(node, "call", None)
-        why = call.external.one_rule() if isinstance(call, Call) else ""
-        if why:
-            return f"{why} ({call.external.name})"
+        if isinstance(call, Call):
+            yield call.external
         nodes += [following for following, _ in node.next_functions]
-    return ""
 
 
 def _rounded(subject: Subject, direction: Vector) -> Vector:
@@ -119,7 +124,11 @@ def _test(search: Search, w: int, direction: Vector, pushed: Vector) -> DotProdu
         return DotProduct(a, b, relative, "right")
     worst = _disagreeing(search, w, direction)
     if worst:
-        return DotProduct(a, b, relative, "wrong", worst, _blame(worst, search, w))
+        blame = _blame(worst, search, w)
+        if blame == _NOBODY and any(e.differences for e in _externals(subject)):
+            note = "both are differences, and equal within the noise of the function"
+            return DotProduct(a, b, relative, "approximate", [], note)
+        return DotProduct(a, b, relative, "wrong", worst, blame)
     if not abs(a - b) <= _allowed(search) * max(abs(a), abs(b), size / 2):
         return DotProduct(a, b, relative, "wrong", [], "they differ in too many elements to name")
     note = "equal within the tolerance, not to rounding: one of them is an approximation"
@@ -189,7 +198,7 @@ def _blame(worst: Sequence[Element], search: Search, w: int) -> str:
         return "differences agree with backward: the jvp is wrong"
     if reverse:
         return "differences agree with the jvp: backward is wrong"
-    return "differences cannot tell which of them is wrong"
+    return _NOBODY
 
 
 def symmetry(subject: Subject, seed: int, tolerance: float) -> DotProduct:

@@ -24,6 +24,7 @@ from ._errors import ExternalError
 from ._jacobian import Dense, Jacobian, from_user
 from ._methods import jacobian_error, numerical_jacobian
 from ._outputs import PLAIN, Outputs, owned
+from ._probe import known_step, probe
 from ._problem import Problem
 from ._repeats import verify_repeats
 from ._steps import Steps, slope
@@ -160,7 +161,8 @@ class Derivatives:
         cheap = external.differences and external.derivative in ("central", "richardson")
         if self._jacobian is None and cheap and not external.elementwise:
             verify_repeats(external, self.point, self.steps())
-            return directional(self.point, self.steps(), v)
+            probe(external, self.point, self.steps())
+            return directional(self.point, self.steps().together(), v)
         return self.jacobian().push(v)
 
     # --- the Jacobian ---------------------------------------------------------------------------
@@ -211,15 +213,16 @@ class Derivatives:
         # The first derivative goes the long way, which verifies.
         if self.form.spec or len(self.wanted) != 1:
             return None
-        if f"elementwise {self.arguments.names()[self.wanted[0]]}" not in external.verified:
+        (k,), (y,) = self.wanted, self.form.leaves
+        name = self.arguments.names()[k]
+        if f"elementwise {name}" not in external.verified:
             return None
         with self._lock:
             if self._slopes is None:
-                (k,), (y,) = self.wanted, self.form.leaves
                 noise = max(external.noise or 0.0, float(np.finfo(y.dtype).eps))
-                order = 1 if external.derivative == "forward" else 2
+                known = known_step(external, name, self.leaves[k].dtype, noise)
                 self._slopes = quick_slopes(
-                    external.evaluator, self._with(k), self.leaves[k], y, noise, order
+                    external.evaluator, self._with(k), self.leaves[k], y, noise, known
                 )
             return self._slopes
 
@@ -313,7 +316,13 @@ class Derivatives:
             return np.zeros(np.shape(size(self.steps().scale)))
         # The step of a first difference is too small for a second one.
         steps = Steps(self.point, None, external.scale, external.bounds, None)
-        steps.noise = steps.rounding = jacobian_error(external, self.steps().noise)
+        first = self.steps()
+        if external.differences:
+            probe(external, self.point, first)
+        steps.noise = steps.rounding = jacobian_error(external, first.rounding)
+        if first.relative is not None:
+            length = first.length(1 if external.derivative == "forward" else 2)
+            steps.relative = length * steps.noise ** (1 / 3)
         found = self._difference(direction, of, steps)
         if widened(steps) is None:
             return found

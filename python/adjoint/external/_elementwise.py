@@ -96,7 +96,12 @@ def _recover(problem: Problem, steps: Steps, blocks: list[list[Any]], width: Any
 
 
 def quick_slopes(
-    evaluator: Evaluator, rebuild: Any, x: Any, y: Any, noise: float, order: int
+    evaluator: Evaluator,
+    rebuild: Any,
+    x: Any,
+    y: Any,
+    noise: float,
+    known: tuple[int, float, float],
 ) -> Any:
     """The same for one array of plain floats without options, in the dtype of the array.
 
@@ -109,7 +114,11 @@ def quick_slopes(
         return None
     flat = np.ascontiguousarray(x).reshape(-1)
     with np.errstate(all="ignore"):
-        ends = _moved(flat, x.dtype.type(noise ** (1 / (order + 1))), order)
+        order, relative, size = known
+        largest = max(float(flat.max(initial=0)), -float(flat.min(initial=0)))
+        if size < largest / 10 or size > 10 * largest:
+            return None  # another step has to be looked for
+        ends = _moved(flat, x.dtype.type(relative), order)
         where = "x {} steps in every element".format
         given = [end.reshape(x.shape) for end in ends]
         for array in given:
@@ -130,7 +139,7 @@ def quick_slopes(
             return None
         slopes = _quotients([v.reshape(-1) for v in values], ends)
         if slopes is None or not _quick_recover(
-            evaluator, rebuild, (flat, y, slopes), ends, noise, x.shape
+            evaluator, rebuild, (flat, y, slopes, largest), ends, noise, x.shape
         ):
             return None
         return slopes.reshape(x.shape)
@@ -143,8 +152,7 @@ def _quick_recover(
 
     Looks at the array block by block, since there are few such elements.
     """
-    flat, y, slopes = arrays
-    largest = max(float(flat.max(initial=0)), -float(flat.min(initial=0)))
+    flat, y, slopes, largest = arrays
     limit = tiny_below(noise) * (largest if largest >= tiny_below(noise) else 1.0)
     found = []
     buffer = np.empty(min(_BLOCK, flat.size), flat.dtype)

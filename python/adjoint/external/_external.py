@@ -313,13 +313,7 @@ def _cost(e: External, sizes: Sequence[int], tiny: Sequence[int], colours: int |
         first += sum(masks_needed(size) for size in sizes)
     elif e.derivative == "complex-step" or e.sparsity is not None:
         first += 2
-    if (
-        e.probes
-        and e.step is None
-        and (e.noise or 0.0) < ROUGH
-        and not e.elementwise
-        and e.derivative not in ("complex-step", "richardson")
-    ):
+    if e.probes and e.step is None and (e.noise or 0.0) < ROUGH and e.derivative != "complex-step":
         first += 2 * PAIRS * arrays
     most = "at most " if e.derivative == "richardson" or again else ""
     workers = f" on {e.workers.count} workers" if not e.workers.serial else ""

@@ -105,11 +105,10 @@ def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Ja
             verify_analytic(problem, steps, found, rng)
             external.verified.add(f"analytic {names}")
         return found
-    if kind == "richardson":
-        matrix, error = richardson(problem, steps)
-        external.error = error
-        return matrix
     probe(external, problem, steps)
+    if kind == "richardson":
+        matrix, external.error = richardson(problem, steps)
+        return matrix
     if kind == "spsa":
         return spsa(problem, steps, external.directions, external.rng)
     return forward(problem, steps) if kind == "forward" else central(problem, steps)
@@ -122,6 +121,7 @@ def _elementwise(external: External, problem: Problem, steps: Steps) -> Jacobian
         # Of a single element nothing was learned.
         sizes = zip(names, problem.inputs.sizes, strict=True)
         external.verified.update(f"elementwise {name}" for name, size in sizes if size > 1)
+    probe(external, problem, steps)
     return elementwise(problem, steps, 1 if external.derivative == "forward" else 2)
 
 

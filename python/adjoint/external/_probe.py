@@ -19,7 +19,7 @@ from ._steps import Steps, root_mean_square
 if TYPE_CHECKING:
     from ._external import External
 
-__all__ = ["PAIRS", "ROUGH", "probe"]
+__all__ = ["PAIRS", "ROUGH", "known_step", "probe"]
 
 PAIRS = 5  # evaluated, as a rule, per input array
 _RATIO = 10.0
@@ -40,7 +40,7 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
     for k, name in enumerate(problem.inputs.names):
         part = problem.inputs.part(k)
         size = float(np.max(steps.scale[part], initial=0))
-        key = f"{name} {problem.inputs.dtypes[k]} {steps.noise:.0e}"
+        key = _key(name, problem.inputs.dtypes[k], steps.noise)
         known = external.steps_found.get(key)
         if known is None or not 0.1 < size / known[0] < 10:
             try:
@@ -51,6 +51,20 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
         relative[part] = known[1]
         steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
+
+
+def _key(name: str, dtype: Any, noise: float) -> str:
+    return f"{name} {dtype} {noise:.0e}"
+
+
+def known_step(external: External, name: str, dtype: Any, noise: float) -> tuple[int, float, float]:
+    """The order of the differences, the relative step, and the magnitude it was found for.
+
+    The rule and NaN, if none was.
+    """
+    order = 1 if external.derivative == "forward" else 2
+    size, relative, _ = external.steps_found.get(_key(name, dtype, noise), (np.nan, 0.0, 0.0))
+    return order, relative or noise ** (1 / (order + 1)), size
 
 
 def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[float, float] | None:
@@ -94,10 +108,15 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[fl
     best, noise = _balance(gap, k, lowest, steps)
     if order == 1 and np.isfinite(gap(k)):
         # Where rounding and the second derivative, seen at the step k, do the same harm.
-        best = float(np.clip(2 * np.sqrt(noise / max(bend(k), 1e-300)), 10.0**lowest, _LARGEST))
+        # But not much less than the length over which the slope changes: values may be zero here.
+        least = 0.01 * noise**0.5 * min(best / noise ** (1 / 3), 1.0)
+        best = float(np.clip(2 * np.sqrt(noise / max(bend(k), 1e-300)), least, _LARGEST))
     elif order == 1:
         best = float(steps.noise**0.5)
-    return best, noise
+    # Not farther than the function was seen to be there.
+    return min(
+        best, max((10.0**j for j, s in slopes.items() if s is not None), default=best)
+    ), noise
 
 
 def _relative(found: Any, slopes: Any, y: Any) -> float:

@@ -62,7 +62,7 @@ def _table(problem: Problem, steps: Steps, active: Any, size: Any) -> tuple[Any,
     for level in range(ROUNDS):
         above, below = steps.both_sides(size)
         slopes = _slopes(problem, active, above, below)
-        rounding = steps.noise * np.abs(problem.y)[:, None] / np.abs(above - below)
+        rounding = steps.rounding * np.abs(problem.y)[:, None] / np.abs(above - below)
         new = [np.full((m, n), np.nan)]
         new[0][:, active] = slopes
         # On both sides the error has powers 2, 4, 6, ...; on one, at a bound, 2, 3, 4, ...
@@ -87,7 +87,8 @@ def _table(problem: Problem, steps: Steps, active: Any, size: Any) -> tuple[Any,
 
 def _first_steps(steps: Steps) -> Any:
     """Large: extrapolation removes the truncation error, and large steps have little rounding."""
-    size = np.where(np.isnan(steps.given), steps.noise ** (1 / 9) * steps.scale, steps.given)
+    rule = steps.rounding ** (1 / 9) * steps.length(2) * steps.scale
+    size = np.where(np.isnan(steps.given), rule, steps.given)
     room = np.maximum(steps.high - steps.problem.x, steps.problem.x - steps.low)
     return np.minimum(size, room / 2)
 

@@ -137,6 +137,20 @@ class Steps:
         made.given, made.relative = np.full_like(self.given, np.nan), None
         return made
 
+    def length(self, order: int) -> Any:
+        """Over which distance the function changes, relative to the magnitudes: 1 or less."""
+        if self.relative is None:
+            return 1.0
+        return np.fmin(self.relative / self.rounding ** (1 / (order + 1)), 1.0)
+
+    def together(self) -> Steps:
+        """The same for a direction: steps that suit each array may be too long for all at once."""
+        if self.relative is None:
+            return self
+        made = copy.copy(self)
+        made.relative = np.minimum(self.relative, self.rounding ** (1 / 3))
+        return made
+
     def sizes(self, order: int) -> Any:
         """The step of every coordinate: e**(1/2) for order 1, e**(1/3) for order 2."""
         rule = self.noise ** (1.0 / (order + 1))

@@ -31,6 +31,7 @@ from ._journal import clean_up, end_all, keep_journal
 __all__ = ["Workers"]
 
 _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
+_TELLING = (cf.ThreadPoolExecutor, cf.ProcessPoolExecutor)
 _PIECE = 0.2  # seconds after which a wait looks whether Ctrl-C was pressed
 _function: Any = None  # in a worker process: the function that its pool was made for
 
@@ -275,7 +276,7 @@ class Workers:
             if future.done() and future.exception() is error:
                 raise EvaluationError(f"{name} failed at {where()}: {error!r}", where()) from error
             stuck = self.choice == "threads" or hasattr(self.choice, "submit")
-            note = "; it still runs, since only processes of workers=<int> can be ended"
+            note = "; it may still run: only the processes of workers=<int> are ended"
             hung = EvaluationError(
                 f"{name} did not return within timeout={self.timeout} s at {where()}"
                 f"{note if stuck else ' and was ended'}",
@@ -317,7 +318,11 @@ class Workers:
         """The time limit of an evaluation runs from its start, not from its submission."""
         if self.timeout is None:
             return None
-        while not future.running() and not future.done():
+        # Not all executors tell that it has started (Dask's does not): there it has to start in as
+        # much time again, since all that were submitted before it are done.
+        tells = self._pool is not None or isinstance(self.choice, _TELLING)
+        end = float("inf") if tells else time.monotonic() + self.timeout
+        while not future.running() and not future.done() and time.monotonic() < end:
             time.sleep(0.002)
         return self.timeout
 
