@@ -114,9 +114,8 @@ def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[fl
     elif order == 1:
         best = float(steps.noise**0.5)
     # Not farther than the function was seen to be there.
-    return min(
-        best, max((10.0**j for j, s in slopes.items() if s is not None), default=best)
-    ), noise
+    seen = [10.0**j for j, found in slopes.items() if found is not None]
+    return min(best, max(seen, default=best)), noise
 
 
 def _relative(found: Any, slopes: Any, y: Any) -> float:
