@@ -303,3 +303,12 @@ def test_check_knows_that_both_modes_are_differences() -> None:
 
 def test_check_takes_a_bound_as_a_number_of_the_input_s_dtype() -> None:
     assert ad.check(lambda x: x.sqrt(), ad.tensor([0.1]), bounds=(0, 0.1), order=1).ok
+
+
+def test_an_array_without_elements_beside_another_one() -> None:
+    f = ad.external(lambda x, k: k**2 + x.sum())
+    for _ in range(2):
+        x, k = leaf(np.zeros(0)), leaf([1.0, 2.0])
+        f(x, k).sum().backward()
+        np.testing.assert_allclose(k.grad.numpy(), [2.0, 4.0])
+        assert x.grad.shape == (0,)

@@ -110,9 +110,9 @@ def verify_analytic(problem: Problem, steps: Steps, found: Dense, rng: Any) -> N
         steps.relative = np.full(problem.inputs.size, steps.noise ** (1 / 3) / 8)
         shorter = directional(problem, steps, v)
         wrong &= ~(np.abs(ours - shorter) < np.abs(ours - theirs) / 4)
-    if wrong.any() and steps.noise < 1e-11:
+    if wrong.any() and steps.noise < 1e-14:
         # Or too long by far, for a fast wave.
-        steps.relative = np.full(problem.inputs.size, 1e-8)
+        steps.relative = np.full(problem.inputs.size, 1e-9)
         wrong &= np.abs(ours - directional(problem, steps, v)) > 1e-5 * size
     if wrong.any():
         k = int(np.argmax(wrong))

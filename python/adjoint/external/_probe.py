@@ -42,7 +42,7 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
         size = float(np.max(steps.scale[part], initial=0))
         key = _key(name, problem.inputs.dtypes[k], steps.noise)
         known = external.steps_found.get(key)
-        if known is None or not 0.1 < size / known[0] < 10:
+        if known is None or not known[0] / 10 <= size <= 10 * known[0]:
             try:
                 found = _search(problem, steps, part, order)
             except EvaluationError:
