@@ -312,3 +312,21 @@ def test_an_array_without_elements_beside_another_one() -> None:
         f(x, k).sum().backward()
         np.testing.assert_allclose(k.grad.numpy(), [2.0, 4.0])
         assert x.grad.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"elementwise": True}, {"sparsity": np.eye(3)}, {"derivative": "forward"}],
+    ids=lambda o: next(iter(o), "central"),
+)
+def test_outputs_that_are_nan_and_not_used_do_not_matter(options: Any) -> None:
+    land = np.array([False, True, False])
+    f = ad.external(lambda x: np.where(land, np.nan, x**2), **options)
+    for _ in range(2):
+        x = leaf([1.0, 2.0, 3.0])
+        y = f(x)
+        (y[0] + y[2]).backward()
+        np.testing.assert_allclose(x.grad.numpy(), [2.0, 0.0, 6.0], atol=1e-6)
+    x = leaf([1.0, 2.0, 3.0])
+    f(x).sum().backward()
+    assert np.isnan(x.grad.numpy()[1])

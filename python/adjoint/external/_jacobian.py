@@ -40,7 +40,12 @@ class Dense:
 
     def pull(self, u: Any) -> Any:
         """Cotangents of outputs to cotangents of inputs."""
-        return np.asarray(self.matrix.T @ u).reshape(-1)
+        found = np.asarray(self.matrix.T @ u).reshape(-1)
+        used = u != 0
+        if used.all() or np.isfinite(found).all() or hasattr(self.matrix, "toarray"):
+            return found
+        # Outputs that nobody uses do not matter, also where they are NaN, as outside of a mask.
+        return np.asarray(self.matrix[used].T @ u[used]).reshape(-1)
 
     def push(self, v: Any) -> Any:
         """Tangents of inputs to tangents of outputs."""
@@ -51,6 +56,12 @@ class Dense:
         return self.matrix.toarray() if hasattr(self.matrix, "toarray") else self.matrix
 
 
+def _weighted(values: Any, u: Any) -> Any:
+    """The product, in which a weight of zero counts also where a value is not finite."""
+    found = values * u
+    return found if np.isfinite(found).all() else np.where(u == 0, 0.0, found)
+
+
 class Sparse:
     """Entries at (row, column)."""
 
@@ -59,7 +70,7 @@ class Sparse:
 
     def pull(self, u: Any) -> Any:
         """Cotangents of outputs to cotangents of inputs."""
-        return np.bincount(self.columns, self.values * u[self.rows], self.shape[1])
+        return np.bincount(self.columns, _weighted(self.values, u[self.rows]), self.shape[1])
 
     def push(self, v: Any) -> Any:
         """Tangents of inputs to tangents of outputs."""
@@ -83,7 +94,7 @@ class Diagonal:
         total = np.zeros(self.inputs.size)
         for k, row in enumerate(self.blocks):
             for i, block in enumerate(row):
-                total[self.inputs.part(i)] += block * u[self.outputs.part(k)]
+                total[self.inputs.part(i)] += _weighted(block, u[self.outputs.part(k)])
         return total
 
     def push(self, v: Any) -> Any:
