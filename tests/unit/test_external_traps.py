@@ -330,3 +330,33 @@ def test_outputs_that_are_nan_and_not_used_do_not_matter(options: Any) -> None:
     x = leaf([1.0, 2.0, 3.0])
     f(x).sum().backward()
     assert np.isnan(x.grad.numpy()[1])
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"derivative": "forward"}, {"sparsity": np.ones((3, 3))}])
+def test_a_batch_costs_what_a_sample_costs(options: Any) -> None:
+    def f(k: Any, x: Any) -> Any:
+        return k[..., None] * np.sin(x) * x.sum(-1, keepdims=True)
+
+    def loss(f: Any) -> Any:
+        grad = ad.func.grad(lambda k, x: f(k, x).sum(), argnums=(0, 1))
+        return ad.func.vmap(grad, in_dims=(None, 0))
+
+    e = ad.external(f, batched=True, probe=False, **options)
+    x, k = ad.linspace(0.5, 2, 60).double().reshape(20, 3), ad.tensor(2.0).double()
+    found = loss(e)(k, x)
+    # The call, whether it repeats, (a pair for) each of the four coordinates, one direction.
+    assert e.evaluator.count == 2 + 4 * (1 if "derivative" in options else 2) + 2
+    expected = loss(lambda k, x: k * x.sin() * x.sum())(k, x)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+    twice = ad.func.vmap(lambda x: loss(e)(k, x)[1])(ad.stack([x, x + 0.1]))
+    np.testing.assert_allclose(twice[0].numpy(), expected[1].numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_samples_that_depend_on_one_another_are_refused() -> None:
+    f = ad.external(lambda x: x - x.mean(0), batched=True)
+    with pytest.raises(ExternalError, match="not independent"):
+        ad.func.vmap(ad.func.grad(lambda x: (f(x) ** 2).sum()))(ad.rand(5, 3).double())

@@ -33,6 +33,7 @@ class Call:
 
     __slots__ = (
         "arguments",
+        "axes",
         "evaluation",
         "external",
         "found",
@@ -52,6 +53,7 @@ class Call:
         self.found: Any = None
         self.ready: list[Any] = []  # the result, once it was evaluated elsewhere
         self.evaluation: Any = None  # in a recording: the host call (_recorded.py)
+        self.axes: tuple[int, ...] = ()  # of samples, in front: of a function with batched=
 
     def tensors(self) -> list[Tensor]:
         """The inputs that the graph sees; they are no longer kept here."""
@@ -141,6 +143,7 @@ class Call:
                     self.external, self.arguments, leaves, places, outputs, tensors, saved[count:]
                 ),
             )
+            self.found[1].axes = self.axes
         derivatives: Derivatives = self.found[1]
         return derivatives
 
@@ -171,7 +174,7 @@ class Call:
                 t.unsqueeze(0).expand(size, *t.shape) if d is None else t
                 for t, d in zip(moved, in_dims, strict=True)
             ]
-            again = self.again(whole)
+            again = self.again(whole, axes=(size, *self.axes))
             return again, (0,) * len(again)
         samples = [
             [t if d is None else t[i] for t, d in zip(moved, in_dims, strict=True)]
@@ -195,7 +198,9 @@ class Call:
         )
         return [[raw] for raw in evaluator.many(points, len(samples))]
 
-    def again(self, tensors: Sequence[Tensor], *result: Any) -> tuple[Tensor, ...]:
+    def again(
+        self, tensors: Sequence[Tensor], *result: Any, axes: tuple[int, ...] = ()
+    ) -> tuple[Tensor, ...]:
         """The call with other inputs, as a node of its own; perhaps evaluated already."""
         from ._function import ExternalFunction
 
@@ -203,7 +208,7 @@ class Call:
         other.external, other.arguments = self.external, self.arguments
         other.leaves, other.places = list(self.leaves), self.places
         other.outputs = other.found = other.evaluation = None
-        other.ready = list(result)
+        other.ready, other.axes = list(result), axes
         made: tuple[Tensor, ...] = ExternalFunction.apply(other, *tensors)
         self.outputs = other.outputs
         return made
@@ -227,7 +232,7 @@ class TensorCall(Call):
         self.arguments = external.prepared(len(tensors))
         self.leaves, self.places = self.arguments.leaves, self.arguments.inputs
         self.outputs = self.found = self.evaluation = None
-        self.ready = _NONE
+        self.ready, self.axes = _NONE, ()
 
     def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
         """The outputs, and those among them that have no derivative."""

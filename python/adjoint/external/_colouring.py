@@ -22,7 +22,7 @@ from ._problem import Problem
 from ._steps import Steps, quotient, slope
 from ._tiny import agreement, attempts, lost, moved_ends, tiny_in_tiny, warn, widened
 
-__all__ = ["ColouredPattern", "coloured", "restricted", "verify_pattern"]
+__all__ = ["ColouredPattern", "SamplePattern", "coloured", "restricted", "verify_pattern"]
 
 
 class ColouredPattern:
@@ -40,6 +40,31 @@ class ColouredPattern:
         self.count = int(self.colours.max(initial=-1)) + 1
 
 
+class SamplePattern:
+    """That of a batch of samples: no output depends on an input of another sample.
+
+    Coordinates of one place in their samples are one colour, whatever the number of samples.
+    """
+
+    def __init__(self, problem: Problem, count: int) -> None:
+        inputs, outputs = problem.inputs, problem.outputs
+        places, starts = [], np.cumsum([0, *(size // count for size in inputs.sizes)])
+        for start, size in zip(starts, inputs.sizes, strict=False):
+            places.append(start + np.arange(size) % (size // count))
+        self.colours = np.concatenate(places)
+        self.count = int(starts[-1])
+        rows = np.concatenate([np.arange(s) // (s // count) for s in outputs.sizes])
+        columns = np.concatenate([np.arange(s) // (s // count) for s in inputs.sizes])
+        by_row, by_column = np.argsort(rows, kind="stable"), np.argsort(columns, kind="stable")
+        m, n = outputs.size // count, inputs.size // count
+        self.rows = np.repeat(by_row.reshape(count, m), n, axis=1).reshape(-1)
+        self.columns = np.tile(by_column.reshape(count, n), (1, m)).reshape(-1)
+        self.shape = (outputs.size, inputs.size)
+
+
+AnyPattern = ColouredPattern | SamplePattern
+
+
 def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
     """The columns of the ``wanted`` inputs, of a pattern for inputs of ``sizes``.
 
@@ -53,7 +78,7 @@ def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
     return (matrix.tocsr() if hasattr(matrix, "tocsr") else matrix)[:, columns]
 
 
-def coloured(problem: Problem, steps: Steps, pattern: ColouredPattern, order: int) -> Sparse:
+def coloured(problem: Problem, steps: Steps, pattern: AnyPattern, order: int) -> Sparse:
     """As many (pairs of) evaluations as there are colours; again for those with lost entries."""
     sides = moved_ends(steps, order)
     moves = np.ones(problem.inputs.size, bool)
@@ -66,7 +91,7 @@ def coloured(problem: Problem, steps: Steps, pattern: ColouredPattern, order: in
 
 
 def _points(
-    problem: Problem, pattern: ColouredPattern, sides: Any, colours: Any, moves: Any
+    problem: Problem, pattern: AnyPattern, sides: Any, colours: Any, moves: Any
 ) -> Callable[[int], Point]:
     """The k-th point: the inputs of a colour moved to one side, those of them that ``moves``."""
 
@@ -80,7 +105,7 @@ def _points(
 
 
 def _entries(
-    problem: Problem, pattern: ColouredPattern, sides: Any, colours: Any, found: Iterator[Any]
+    problem: Problem, pattern: AnyPattern, sides: Any, colours: Any, found: Iterator[Any]
 ) -> Any:
     """The entries of some colours from evaluations in order; NaN where one is None."""
     entries = pattern.colours[pattern.columns]
@@ -104,7 +129,7 @@ def _entries(
 
 
 def _recover(
-    problem: Problem, steps: Steps, pattern: ColouredPattern, values: Any, order: int, width: Any
+    problem: Problem, steps: Steps, pattern: AnyPattern, values: Any, order: int, width: Any
 ) -> None:
     """Put right the entries of tiny elements that are lost in rounding (_tiny.py)."""
     wide = widened(steps)
@@ -138,7 +163,9 @@ def _recover(
     values[bad & take] = again[bad & take]
 
 
-def verify_pattern(problem: Problem, steps: Steps, found: Sparse, rng: Any) -> None:
+def verify_pattern(
+    problem: Problem, steps: Steps, found: Sparse, rng: Any, batched: bool = False
+) -> None:
     """Compare the Jacobian along one random direction with a difference along it."""
     v = (
         rng.choice([-1.0, 1.0], problem.inputs.size)
@@ -152,6 +179,12 @@ def verify_pattern(problem: Problem, steps: Steps, found: Sparse, rng: Any) -> N
     wrong = np.abs(ours - theirs) > 1e3 * steps.rounding**0.5 * (size + np.abs(theirs))
     if wrong.any():
         k = int(np.argmax(wrong))
+        if batched:
+            raise ExternalError(
+                f"batched=True, but the samples that {problem.name} gets are not independent: "
+                f"{problem.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
+                f"{ours[k]:.6g} if other samples had no influence. fix: leave batched=True away"
+            )
         raise ExternalError(
             f"sparsity= misses entries: {problem.outputs.label(k)} of {problem.name} changes by "
             f"{theirs[k]:.6g} along a random direction, the Jacobian with that pattern says "

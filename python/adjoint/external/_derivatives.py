@@ -60,6 +60,7 @@ class Derivatives:
         self.tensors = [(t.dtype, t.shape) for t in tensors]
         self.results = [(t.dtype, t.shape) for t in results]
         self.origin: Any = None  # in a recording: where it comes from (_recorded.py)
+        self.axes: tuple[int, ...] = ()  # leading axes along which samples are independent
         self._point: Problem | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
@@ -192,7 +193,7 @@ class Derivatives:
         if external.jvp is not None:
             columns = [self._given_jvp(column) for column in np.eye(n)]
             return Dense(np.stack(columns, 1) if columns else np.zeros((m, 0)))
-        return numerical_jacobian(external, self.point, self.steps())
+        return numerical_jacobian(external, self.point, self.steps(), self.axes)
 
     def _given_jacobian(self) -> Jacobian:
         external = self.external

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._colouring import coloured, verify_pattern
+from ._colouring import SamplePattern, coloured, verify_pattern
 from ._complex_step import complex_step, verify_analytic
 from ._differences import central, forward
 from ._elementwise import elementwise, verify_elementwise
@@ -83,8 +84,10 @@ def watched() -> Iterator[Watch]:
         _watches.remove(watch)
 
 
-def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Jacobian:
-    """The Jacobian of a problem by the external's method."""
+def numerical_jacobian(
+    external: External, problem: Problem, steps: Steps, batch: tuple[int, ...] = ()
+) -> Jacobian:
+    """The Jacobian of a problem by the external's method; ``batch`` are its axes of samples."""
     for watch in _watches:
         watch.see(external, steps.noise)
     rng = np.random.default_rng(external.seed)
@@ -97,6 +100,8 @@ def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Ja
         verify_repeats(external, problem, steps)
     if external.elementwise:
         return _elementwise(external, problem, steps)
+    if kind in ("forward", "central") and _has_samples(problem, batch):
+        return _samples(external, problem, steps, rng, math.prod(batch))
     if external.sparsity is not None:
         return _sparse(external, problem, steps, rng)
     if kind == "complex-step":
@@ -112,6 +117,24 @@ def numerical_jacobian(external: External, problem: Problem, steps: Steps) -> Ja
     if kind == "spsa":
         return spsa(problem, steps, external.directions, external.rng)
     return forward(problem, steps) if kind == "forward" else central(problem, steps)
+
+
+def _has_samples(problem: Problem, batch: tuple[int, ...]) -> bool:
+    shapes = [*problem.inputs.shapes, *problem.outputs.shapes]
+    sizes = [*problem.inputs.sizes, *problem.outputs.sizes]
+    return bool(batch) and all(sizes) and all(s[: len(batch)] == batch for s in shapes)
+
+
+def _samples(external: External, problem: Problem, steps: Steps, rng: Any, count: int) -> Jacobian:
+    """The samples of a batch move together, one coordinate of each at a time."""
+    probe(external, problem, steps)
+    order = 1 if external.derivative == "forward" else 2
+    found = coloured(problem, steps, SamplePattern(problem, count), order)
+    key = f"batched {' '.join(problem.inputs.names)}"
+    if key not in external.verified and count > 1:
+        verify_pattern(problem, steps, found, rng, batched=True)
+        external.verified.add(key)
+    return found
 
 
 def _elementwise(external: External, problem: Problem, steps: Steps) -> Jacobian:
