@@ -236,3 +236,20 @@ def test_magnitudes_whose_squares_overflow() -> None:
     x = ad.tensor([1e200, 1e-200, 0.0], dtype=ad.float64, requires_grad=True)
     ad.external(lambda x: 3 * x)(x).sum().backward()
     assert x.grad is not None and ad.allclose(x.grad, ad.full((3,), 3.0, dtype=ad.float64))
+
+
+@pytest.mark.parametrize(("dtype", "allowed"), [(np.float64, 1e-7), (np.float32, 1e-2)])
+@pytest.mark.parametrize("start", [[1.0], [1.0, 1.0, 1.0003], [1.0, 2.0]])
+def test_steps_at_a_bound_suit_the_function(dtype: Any, allowed: float, start: list[float]) -> None:
+    """It varies over 1e-3: the step of the rule is far too long, and there is one side only."""
+    inputs: list[Any] = []
+
+    def f(x: Any) -> Any:
+        inputs.append(x)
+        return np.exp(-1000 * (x - 1)) + 3 * x
+
+    x = ad.tensor(np.asarray(start, dtype), requires_grad=True)
+    ad.external(f, bounds=(1.0, None))(x).sum().backward()
+    assert min(v.min() for v in inputs) >= 1
+    expected = 3 - 1000 * np.exp(-1000 * (np.asarray(start, dtype).astype(float) - 1))
+    np.testing.assert_allclose(x.grad, expected, allowed)

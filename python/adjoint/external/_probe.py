@@ -2,13 +2,14 @@
 
 The difference between central differences at two steps falls with the step while the function's
 curvature dominates and rises while noise does. Walking downhill from the rule's step finds the
-bottom of that V without knowing either; a few pairs of evaluations per input array, once per
-external. Read next: _steps.py.
+bottom of that V without knowing either; a few pairs of evaluations per input array (and as many for
+elements at a bound), once per external. Read next: _steps.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,16 +41,17 @@ def probe(external: External, problem: Problem, steps: Steps) -> None:
     for k, name in enumerate(problem.inputs.names):
         part = problem.inputs.part(k)
         size = float(np.max(steps.scale[part], initial=0))
-        key = _key(name, problem.inputs.dtypes[k], steps.noise)
-        known = external.steps_found.get(key)
-        if known is None or not known[0] / 10 <= size <= 10 * known[0]:
-            try:
-                found = _search(problem, steps, part, order)
-            except EvaluationError:
-                return  # it hangs, and may at every step: do not wait for each of them
-            known = external.steps_found[key] = (size, *(found or (rule, steps.noise)))
-        relative[part] = known[1]
-        steps.rounding = max(steps.rounding, known[2])
+        for direction in _directions(steps, part):
+            key = _key(name, problem.inputs.dtypes[k], steps.noise) + direction.where
+            known = external.steps_found.get(key)
+            if known is None or not known[0] / 10 <= size <= 10 * known[0]:
+                try:
+                    found = _search(problem, steps, part, direction, order)
+                except EvaluationError:
+                    return  # it hangs, and may at every step: do not wait for each of them
+                known = external.steps_found[key] = (size, *found)
+            relative[direction.v != 0] = known[1]
+            steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
 
 
@@ -67,17 +69,16 @@ def known_step(external: External, name: str, dtype: Any, noise: float) -> tuple
     return order, relative or noise ** (1 / (order + 1)), size
 
 
-def _search(problem: Problem, steps: Steps, part: slice, order: int) -> tuple[float, float] | None:
+def _search(
+    problem: Problem, steps: Steps, part: slice, direction: _Direction, order: int
+) -> tuple[float, float]:
     """The relative step and the noise that was seen."""
-    direction = _direction(steps, part)
-    if direction is None:
-        return None
     slopes: dict[int, Any] = {}
     bends: dict[int, Any] = {}
 
     def gap(k: int) -> float:
         """How far the slopes at 10**k and 10**(k-1) are apart, relative to the outputs."""
-        a, b = (_slope(problem, steps, direction, j, slopes, bends) for j in (k, k - 1))
+        a, b = (_slope(problem, direction, j, slopes, bends) for j in (k, k - 1))
         # Slopes of exactly zero are steps too small to be seen in rounded outputs.
         if a is None or b is None or not (a.any() or b.any()):
             return float("inf")
@@ -154,31 +155,60 @@ def _balance(gap: Any, k: int, lowest: int, steps: Steps) -> tuple[float, float]
     return float(np.clip(best, 10.0 ** (k - 1), min(10.0 ** (k + 1), _LARGEST))), noise
 
 
-def _direction(steps: Steps, part: slice) -> Any:
-    """All coordinates of one array that have room, by their scale, with mixed signs."""
-    direction = np.zeros(steps.scale.size)
-    x = steps.problem.x[part]
-    room = np.minimum(steps.high[part] - x, x - steps.low[part]) >= _LARGEST * steps.scale[part]
-    signs = np.where(np.arange(x.size) * 2654435761 % 2**32 < 2**31, 1.0, -1.0)
-    direction[part] = np.where(room, signs * steps.scale[part], 0.0)
-    return direction if direction.any() else None
+class _Direction(NamedTuple):
+    """Where to look: some coordinates of one array, by their scale."""
+
+    v: Any
+    inward: bool  # from a bound: there is room on one side only
+
+    @property
+    def where(self) -> str:
+        return " at a bound" if self.inward else ""
+
+
+def _directions(steps: Steps, part: slice) -> Iterator[_Direction]:
+    """The coordinates with room on both sides, with mixed signs; those with room on one side."""
+    x, scale = steps.problem.x[part], steps.scale[part]
+    above, below = steps.high[part] - x, x - steps.low[part]
+    mixed = np.where(np.arange(x.size) * 2654435761 % 2**32 < 2**31, 1.0, -1.0)
+    inside = np.minimum(above, below) >= _LARGEST * scale
+    edge = ~inside & (np.maximum(above, below) >= 2 * _LARGEST * scale)
+    for chosen, signs, inward in (
+        (inside, mixed, False),
+        (edge, np.where(above >= below, 1.0, -1.0), True),
+    ):
+        v = np.zeros(steps.scale.size)
+        v[part] = np.where(chosen, signs * scale, 0.0)
+        if v.any():
+            yield _Direction(v, inward)
 
 
 def _slope(
-    problem: Problem, steps: Steps, v: Any, k: int, known: dict[int, Any], bends: dict[int, Any]
+    problem: Problem,
+    direction: _Direction,
+    k: int,
+    known: dict[int, Any],
+    bends: dict[int, Any],
 ) -> Any:
-    """The central difference along v with the step 10**k; None where the function fails."""
+    """The difference along a direction with the step 10**k; None where the function fails.
+
+    Its error falls with the square of the step, on one side as well.
+    """
     if k not in known:
         t = 10.0**k
-        ends = [problem.representable(problem.x + s * t * v) for s in (1, -1)]
+        ends = [
+            problem.representable(problem.x + s * t * direction.v)
+            for s in ((1, 2) if direction.inward else (1, -1))
+        ]
         points = [
             problem.moved_all(e, lambda: f"x + {t:.0e} * scale (choosing steps)") for e in ends
         ]
         try:
             with np.errstate(all="ignore"):
-                up, down = problem.values(points, 2)
-            known[k] = (up - down) / (2 * t)
-            bends[k] = ((up - problem.y) + (down - problem.y)) / t**2
+                first, second = problem.values(points, 2)
+                a, b = first - problem.y, second - problem.y
+            known[k] = (4 * a - b if direction.inward else first - second) / (2 * t)
+            bends[k] = (b - 2 * a if direction.inward else a + b) / t**2
         except EvaluationError as error:
             if error.hung:
                 raise
