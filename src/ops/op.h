@@ -192,9 +192,9 @@ class Block {
   }
   Block& vjp(Uses u, JointRule r) { return op_->joint = r, op_->joint_uses = u, *this; }
   Block& jvp(Tangent t) { return op_->tangent = t, *this; }
-  // Each rule uses the gradient as an operand of one elementwise op: its memory may be taken.
   // The two rules say `g` times the other operand, nothing more.
   Block& is_product() { return op_->is_product = true, *this; }
+  // Each rule uses the gradient as an operand of one elementwise op: its memory may be taken.
   Block& reads_grad_once() { return op_->reads_grad_once = true, *this; }
   Block& linear() { return op_->is_linear = true, *this; }
   Block& batch(BatchRule r) { return op_->batch = r, *this; }

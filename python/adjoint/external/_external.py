@@ -314,7 +314,7 @@ def _cost(e: External, sizes: Sequence[int], tiny: Sequence[int], colours: int |
     elif e.derivative == "complex-step" or e.sparsity is not None:
         first += 2
     if e.probes and e.step is None and (e.noise or 0.0) < ROUGH and e.derivative != "complex-step":
-        first += 2 * PAIRS * arrays
+        first += 2 * PAIRS * arrays * (1 if e.bounds is None else 2)  # elements at a bound apart
     most = "at most " if e.derivative == "richardson" or again else ""
     workers = f" on {e.workers.count} workers" if not e.workers.serial else ""
     text = (

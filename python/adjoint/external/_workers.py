@@ -253,7 +253,7 @@ class Workers:
         except cf.BrokenExecutor:
             return ours
         except Exception:
-            return False
+            return False  # the function's own error, which is raised where the result is taken
         return False
 
     def _once_more(self, function: Any, executor: Any, waiting: Iterable[_Task]) -> Any:
