@@ -5,7 +5,7 @@ The types are those of src/ops/schema.h. Read next: gen_stubs.py, gen_reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,7 @@ class Argument:
     type: str
     default: str | None
     keyword_only: bool
+    other_names: Sequence[str] = ()  # that callers may use as well
 
     @property
     def variadic(self) -> bool:

@@ -73,9 +73,11 @@ if _TYPE_CHECKING:
     from . import compiler as compiler
     from . import cuda as cuda
     from . import func as func
+    from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
+    from . import serialization as serialization
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -106,8 +108,6 @@ if _TYPE_CHECKING:
     from ._layer_names import instance_norm as instance_norm
     from ._layer_names import kl_div as kl_div
     from ._layer_names import selu_ as selu_
-    from ._serialization import load as load
-    from ._serialization import save as save
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -142,6 +142,8 @@ if _TYPE_CHECKING:
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
+    from .serialization import load as load
+    from .serialization import save as save
 
 __version__ = "0.1.0"
 
@@ -165,10 +167,12 @@ _LAZY_MODULES = frozenset(
         "func",
         "functorch",
         "graph",
+        "multiprocessing",
         "nn",
         "optim",
         "parallel",
         "return_types",
+        "serialization",
         "special",
         "testing",
         "utils",
@@ -185,8 +189,8 @@ _LAZY_NAMES = {
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_alias",
     "is_storage": "_storage",
-    "load": "_serialization",
-    "save": "_serialization",
+    "load": "serialization",
+    "save": "serialization",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_legacy",
     "tensordot": "_contraction",

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import adjoint
-from adjoint import _missing
+from adjoint import _children, _missing
 
 __all__ = ["install_as_torch"]
 
@@ -27,8 +27,9 @@ TORCH_VERSION = "2.13.0+adjoint"
 def install_as_torch() -> None:
     """Make `import torch`, `import torch.a.b` and `from torch import x` mean adjoint.
 
-    Holds for this process; a second call changes nothing. Names that adjoint does not have raise
-    AttributeError or ImportError and say so.
+    Holds for this process and for those that `multiprocessing` starts from it; a second call
+    changes nothing. Names that adjoint does not have raise AttributeError or ImportError and say
+    so.
 
     Raises
     ------
@@ -54,6 +55,7 @@ def install_as_torch() -> None:
             "script with `adjoint run`"
         )
     _missing.second_name = _lacking
+    _children.tell_children()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

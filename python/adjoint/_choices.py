@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from adjoint._device import device as _device
+from adjoint._device import require_cpu
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -120,8 +121,7 @@ def set_default_device(device: str | _device | None) -> None:
     RuntimeError
         It is another device.
     """
-    if device is not None:
-        _device(device)
+    require_cpu(device)
 
 
 def get_default_device() -> _device:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
+from adjoint._arguments import require_tensor, write_out
 from adjoint._core import Tensor
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -100,8 +101,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     Tensor
         The remaining axes of `a`, then those of `b`.
     """
+    require_tensor("tensordot", "a", 1, a)
+    require_tensor("tensordot", "b", 2, b)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    if not isinstance(dims, int) and not (isinstance(dims, tuple | list) and len(dims) == 2):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims!r}"
+        )
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -111,4 +119,4 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     in_a, in_b = dims
     as_list = [[d] if isinstance(d, int) else list(d) for d in (in_a, in_b)]
     result = _core._tensordot(a, b, *as_list)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(out, result)

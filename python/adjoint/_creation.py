@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
+from adjoint._arguments import require_tensors
 from adjoint._core import Tensor
-from adjoint._device import device as _device
+from adjoint._device import require_cpu
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,8 +47,7 @@ def tensor(
     tensor([[1., 2.],
             [3., 4.]])
     """
-    if device is not None:
-        _device(device)
+    require_cpu(device)
     if pin_memory:
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; leave pin_memory out"
@@ -224,8 +224,7 @@ def as_tensor(data: Any, dtype: _core.dtype | None = None, device: Any = None) -
     >>> a.tolist()
     [1.0, 0.0]
     """
-    if device is not None:
-        _device(device)
+    require_cpu(device)
     if isinstance(data, Tensor):
         return data if dtype is None or dtype == data.dtype else data.to(dtype)
     if _is_array(data):
@@ -246,8 +245,7 @@ def asarray(
 
     Tensors, arrays, DLPack objects and buffers can be shared; numbers and sequences cannot.
     """
-    if device is not None:
-        _device(device)
+    require_cpu(device)
     shared = _sharing(obj, dtype)
     if shared is None:
         if copy is False:
@@ -344,8 +342,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     copy
         True: never share. False: never copy.
     """
-    if device is not None:
-        _device(device)
+    require_cpu(device)
     if not hasattr(ext_tensor, "__dlpack__"):
         out: Tensor = _core._from_dlpack(ext_tensor)
         return out.clone() if copy else out
@@ -398,6 +395,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
         )
     if not given:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
+    require_tensors("meshgrid", given)
     for t in given:
         if t.dim() > 1:
             raise RuntimeError(
@@ -421,10 +419,12 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of the elements of one-dimensional tensors, one combination per row."""
+    require_tensors("cartesian_prod", tensors)
     for t in tensors:
         if t.dim() != 1:
             raise RuntimeError("Expect a 1D vector, but got shape " + str(list(t.shape)))
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")
+    _core.empty(grids[0].numel(), len(grids), dtype=grids[0].dtype)  # room for it, before the work
     return _core.stack([g.reshape(-1) for g in grids], 1)

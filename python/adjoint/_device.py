@@ -1,7 +1,8 @@
-"""`device`: adjoint computes on the CPU, and this is how that is said and checked."""
+"""`device`: the names of devices. adjoint computes on the CPU, and `require_cpu` checks that."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = ["device"]
@@ -10,62 +11,64 @@ _KNOWN = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
     "mps, meta, hpu, mtia, privateuseone"
 )
+_NUMBER = re.compile("0|[1-9][0-9]*", re.ASCII)
 
 
 class device:
-    """Where a tensor lives: always the CPU.
+    """The name of a place for tensors. All there is lives on the CPU.
+
+    Every device that PyTorch knows has a name here too, so that a script can choose between them
+    or compare one; making a tensor there is what raises.
 
     Parameters
     ----------
     type : str or device
-        "cpu", or "cpu:0".
+        "cpu", "cuda", "mps", "meta" and so on, perhaps with a number: "cuda:0".
     index : int, optional
-        0 or nothing.
+        The number, if the name has none.
 
     Raises
     ------
     RuntimeError
-        The name is another device, or none at all.
+        No device has this name.
 
     Examples
     --------
     >>> import adjoint as ad
     >>> ad.device("cpu")
     device(type='cpu')
+    >>> ad.device("cuda", 1)
+    device(type='cuda', index=1)
+    >>> ad.zeros(2, device="cuda" if ad.cuda.is_available() else "cpu")
+    tensor([0., 0.])
     """
 
     __slots__ = ("_index", "_type")
     _type: str
     _index: int | None
 
-    def __new__(cls, type: str | device = "cpu", index: int | None = None) -> device:
+    def __new__(cls, type: str | int | device, index: int | None = None) -> device:
         if isinstance(type, device):
             return type
+        if isinstance(type, int) and not isinstance(type, bool):
+            raise RuntimeError(
+                f"device({type}) is a number of an accelerator, and there is none: adjoint "
+                "computes on the CPU only; use device('cpu')"
+            )
         if not isinstance(type, str):
             raise TypeError(
                 "device(): argument 'type' (position 1) must be str, not "
                 f"{type.__class__.__name__}; adjoint has one device, 'cpu'"
             )
-        name, colon, number = type.partition(":")
-        if colon:
-            if index is not None:
-                raise RuntimeError(
-                    f"type (string) must not include an index because index was passed "
-                    f"explicitly: {type}"
-                )
-            if not number.isdigit():
-                raise RuntimeError(f"Invalid device string: '{type}'")
-            index = int(number)
-        if name != "cpu":
-            raise _refusal(type, name)
         self = super().__new__(cls)
+        name, number = _parsed(type, index)
         object.__setattr__(self, "_type", name)
-        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "_index", number)
         return self
 
     @property
     def type(self) -> str:
-        """The kind of device: "cpu"."""
+        """The kind of device, such as "cpu"."""
         return self._type
 
     @property
@@ -95,18 +98,49 @@ class device:
         return device, (self._type, self._index)
 
     def __enter__(self) -> device:
+        require_cpu(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         return None
 
 
-def _refusal(text: str, name: str) -> RuntimeError:
-    if name in _KNOWN.split(", "):
-        return RuntimeError(
-            f"device '{text}' is not available: adjoint computes on the CPU only; use device='cpu'"
+def require_cpu(wanted: Any) -> None:
+    """Raise unless tensors can be made there: on the CPU, or (None) wherever the default is."""
+    if wanted is None:
+        return
+    if not isinstance(wanted, device):
+        wanted = device(wanted)
+    if wanted.type != "cpu":
+        raise RuntimeError(
+            f"device '{wanted}' is not available: adjoint computes on the CPU only; "
+            "use device='cpu'"
         )
-    return RuntimeError(
-        f"Expected one of {_KNOWN} device type at start of device string: {name}; "
-        "adjoint computes on the CPU only, use device='cpu'"
-    )
+
+
+def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
+    """Split "cuda:0" into its name and number, one of which may be given beside it."""
+    name, colon, number = text.partition(":")
+    if name not in _KNOWN.split(", "):
+        raise RuntimeError(
+            f"Expected one of {_KNOWN} device type at start of device string: {name}; "
+            "adjoint computes on the CPU only, use device='cpu'"
+        )
+    if colon:
+        if index is not None:
+            raise RuntimeError(
+                "type (string) must not include an index because index was passed "
+                f"explicitly: {text}"
+            )
+        if not _NUMBER.fullmatch(number):
+            raise RuntimeError(f"Invalid device string: '{text}'")
+        return name, int(number)
+    if index is None:
+        return name, None
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise TypeError(
+            f"device(): argument 'index' (position 2) must be int, not {type(index).__name__}"
+        )
+    if index < 0:
+        raise RuntimeError(f"Device index must not be negative, got {index}")
+    return name, index

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
+from adjoint._arguments import require_tensor
 from adjoint._core import Tensor
 
 __all__ = ["gradient"]
@@ -52,6 +53,8 @@ def gradient(
         raise RuntimeError(
             f"torch.gradient only supports edge_order=1 and edge_order=2, got {edge_order}"
         )
+    require_tensor("gradient", "input", 1, input)
+    spacing = 1 if spacing is None else spacing
     axes = _axes(input, dim)
     spacings = _spacings(input, spacing, axes)
     for axis in axes:

@@ -9,18 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint import _core, _formats
+from adjoint._arguments import require_tensor
 from adjoint._core import Tensor
 
 _FORMATS = (_formats.contiguous_format, _formats.channels_last, _formats.channels_last_3d)
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give the tensor another shape, in place, on the memory it has if that is enough.
 
     Parameters
     ----------
     *sizes : int or sequence of int
         The new shape.
+    size : sequence of int
+        The same, by name.
     memory_format
         The order of the axes in memory afterwards, by default row-major.
 
@@ -36,7 +39,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     tensor moves to a new one, and views of the old one stay where they are; a view itself cannot
     grow beyond what it is a view of.
     """
-    shape = _shape(sizes)
+    shape = _shape((size,) if size is not None and not sizes else sizes)
     if self.requires_grad and not _core.is_inference_mode_enabled():
         raise RuntimeError("cannot resize variables that require grad: use detach(), or reshape()")
     for size in shape:
@@ -52,15 +55,17 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Give the tensor the shape of another, in place: see `resize_`.
 
-    With ``memory_format=preserve_format`` its axes then lie in memory as those of `other` do, if
-    that is one of the memory formats.
+    With ``memory_format=preserve_format`` its axes then lie in memory as those of `the_template`
+    do, if that is one of the memory formats.
     """
+    require_tensor("resize_as_", "the_template", 1, the_template)
     if memory_format is _formats.preserve_format:
-        memory_format = next((f for f in _FORMATS if other.is_contiguous(memory_format=f)), None)
-    return resize_(self, tuple(other.shape), memory_format=memory_format)
+        fitting = (f for f in _FORMATS if the_template.is_contiguous(memory_format=f))
+        memory_format = next(fitting, None)
+    return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
 def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:

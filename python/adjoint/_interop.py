@@ -12,9 +12,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
+from adjoint._arguments import require_tensor
 from adjoint._core import Tensor
 from adjoint._creation import _copied, _shared
 from adjoint._formats import strided
+from adjoint._shared_memory import Attached, Sent, is_shared, share_memory_
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -69,7 +71,7 @@ def _note_numpy(tensor: Tensor) -> None:
         frame = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back
-        node.metadata["numpy_"] = (frame.f_code.co_filename, frame.f_lineno)
+        _core._note(node, "numpy_", (frame.f_code.co_filename, frame.f_lineno))
         READ_AS_ARRAYS.add(node)
 
 
@@ -135,10 +137,9 @@ def _attributes(self: Tensor) -> dict[str, Any]:
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Pickle the values, not the history."""
     self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
-    plain = self.detach()
     arguments = (
         type(self),
-        _core._to_bytes(plain),
+        Sent(self),
         self.dtype,
         tuple(self.shape),
         tuple(self.stride()),
@@ -150,7 +151,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 def rebuild(
     cls: type[Tensor],
-    data: bytes,
+    data: bytes | Attached,
     dtype: _core.dtype,
     shape: tuple[int, ...],
     stride: tuple[int, ...],
@@ -158,7 +159,9 @@ def rebuild(
     attributes: dict[str, Any],
 ) -> Tensor:
     """The inverse of pickling."""
-    if 0 in shape:
+    if isinstance(data, Attached):
+        plain = _core._on_storage(data.whole, dtype, shape, stride, data.offset)
+    elif 0 in shape:
         plain = _core.empty_strided(shape, stride, dtype=dtype)
     else:
         flat: Tensor = _core._frombuffer(bytearray(data), dtype, -1, 0)
@@ -265,10 +268,9 @@ def new_tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor holding a copy of ``data``, of this tensor's dtype unless told otherwise."""
-    if device is not None:
-        from adjoint._device import device as check
+    from adjoint._device import require_cpu
 
-        check(device)
+    require_cpu(device)
     out = _copied(data, self.dtype if dtype is None else dtype)
     return out.requires_grad_() if requires_grad else out
 
@@ -292,6 +294,7 @@ def storage(self: Tensor) -> TypedStorage:
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same memory with the same offset, size and strides."""
+    require_tensor("is_set_to", "tensor", 1, tensor)
     return (
         _core._storage(self)[0] == _core._storage(tensor)[0]
         and self.storage_offset() == tensor.storage_offset()
@@ -316,6 +319,11 @@ def set_(
     other = getattr(source, "_tensor", source)
     if other is None:
         other = _core.empty(0, dtype=self.dtype)
+    if not isinstance(other, Tensor):
+        raise TypeError(
+            "set_(): argument 'source' (position 1) must be Tensor or Storage, not "
+            f"{type(source).__name__}"
+        )
     if other.dtype != self.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {other.dtype} to a tensor of type {self.dtype}"
@@ -336,6 +344,7 @@ def set_(
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
+    require_tensor("is_same_size", "other", 1, other)
     return self.shape == other.shape
 
 
@@ -344,7 +353,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-def no(self: Tensor, *_: Any) -> bool:
+def is_pinned(self: Tensor, device: Any = None) -> bool:
     """False on CPUs."""
     return False
 
@@ -366,9 +375,9 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     return _replaced(self, [callable(v) for v in self.reshape(-1).tolist()])
 
 
-def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
-    """Replace each element a by ``callable(a, b)``, b from ``tensor``. Slow, without history."""
-    return _mapped("map_", self, (tensor,), callable)
+def map_(self: Tensor, other: Tensor, callable: Any) -> Tensor:
+    """Replace each element a by ``callable(a, b)``, b from ``other``. Slow, without history."""
+    return _mapped("map_", self, (other,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
@@ -377,6 +386,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 
 
 def _mapped(name: str, self: Tensor, others: tuple[Tensor, ...], function: Any) -> Tensor:
+    for position, other in enumerate(others, start=1):
+        require_tensor(name, "other", position, other)
     if any(t.requires_grad for t in (self, *others)):
         raise RuntimeError(f"{name}() can't be called on a tensor that requires grad")
     if not callable(function):
@@ -414,9 +425,9 @@ METHODS: dict[str, Any] = {
     "set_": set_,
     "is_same_size": is_same_size,
     "pin_memory": pin_memory,
-    "is_pinned": no,
-    "is_shared": no,
-    "share_memory_": itself,
+    "is_pinned": is_pinned,
+    "is_shared": is_shared,
+    "share_memory_": share_memory_,
     "get_device": get_device,
     "apply_": apply_,
     "map_": map_,

@@ -11,7 +11,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._core import dtype as DType
 from adjoint._creation import _copied
-from adjoint._device import device as _device
+from adjoint._device import require_cpu
 
 
 def _is_size(value: Any) -> bool:
@@ -44,8 +44,7 @@ class _OfDtype(type):
             sequence = hasattr(args[0], "__len__") and hasattr(args[0], "__getitem__")
             if not sequence or isinstance(args[0], dict):
                 raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
-            if device is not None:
-                _device(device)
+            require_cpu(device)
             return _copied(args[0], cls.dtype)
         sized: Tensor = _core.empty(*args, dtype=cls.dtype, device=device)
         return sized

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ._arguments import require_tensor
 from ._core import Size, Tensor
 
 __all__ = [
@@ -54,26 +55,31 @@ def is_tensor(obj: Any) -> bool:
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are real floating-point numbers."""
+    require_tensor("is_floating_point", "input", 1, input)
     return input.is_floating_point()
 
 
 def is_conj(input: Tensor) -> bool:
     """False: `conj` computes its result at once."""
+    require_tensor("is_conj", "input", 1, input)
     return bool(input.is_conj())
 
 
 def is_neg(input: Tensor) -> bool:
     """False: negations are computed at once."""
+    require_tensor("is_neg", "input", 1, input)
     return bool(input.is_neg())
 
 
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex numbers."""
+    require_tensor("is_complex", "input", 1, input)
     return input.is_complex()
 
 
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element differs from zero; a RuntimeError if there are more, or none."""
+    require_tensor("is_nonzero", "input", 1, input)
     return bool(input)
 
 

@@ -48,6 +48,15 @@ class UntypedStorage:
         """The CPU."""
         return device("cpu")
 
+    def is_shared(self) -> bool:
+        """Whether other processes can have this memory too."""
+        return self._tensor.is_shared()
+
+    def share_memory_(self) -> UntypedStorage:
+        """Move it, and the tensors on it, to memory that processes share."""
+        self._tensor.share_memory_()
+        return self
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr()
 
@@ -93,6 +102,15 @@ class TypedStorage:
         """The elements as Python numbers."""
         values: list[Any] = self._elements.tolist()
         return values
+
+    def is_shared(self) -> bool:
+        """Whether other processes can have this memory too."""
+        return self._tensor.is_shared()
+
+    def share_memory_(self) -> TypedStorage:
+        """Move it, and the tensors on it, to memory that processes share."""
+        self._tensor.share_memory_()
+        return self
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""

@@ -106,15 +106,32 @@ def _cached_names(cls: type) -> frozenset[str]:
     )
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+def _getter(cls: type, names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gets the values of attributes, of objects that have as many in their ``__dict__``.
+
+    AttributeError if some are not there. A default in the class, or a slot, would be found as well,
+    while something that is not a field makes up the number.
+    """
+    get: Callable[[Any], tuple[Any, ...]]
     if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
+        get = attrgetter(*names)
+    else:
+        get = lambda value: tuple(getattr(value, name) for name in names)  # noqa: E731
+    elsewhere = frozenset(n for n in names if any(n in vars(base) for base in cls.__mro__))
+    if not elsewhere or cls.__dictoffset__ == 0:
+        return get
+
+    def get_own(value: Any) -> tuple[Any, ...]:
+        if not vars(value).keys() >= elsewhere:
+            raise AttributeError("a field is not in the object's __dict__")
+        return get(value)
+
+    return get_own
 
 
 def _by_fields(cls: type, fields: tuple[str, ...]) -> Recipe:
     """Fields are the parts; tensors that a method put beside them are parts as well."""
-    get_all, cached = _getter(fields), _cached_names(cls)
+    get_all, cached = _getter(cls, fields), _cached_names(cls)
 
     def flatten(value: Any) -> Flat:
         held = getattr(value, "__dict__", None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
+    from builtins import type as _Type
+
     from adjoint import dtype as DType
 
 __all__ = ["finfo", "iinfo"]
@@ -30,6 +32,8 @@ _FLOATS = {
 _PART_OF_COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 _INTEGER_BITS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
+_PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+
 _DEFAULT: Any = object()  # stands for the default dtype; None is refused, as in PyTorch
 
 
@@ -39,6 +43,8 @@ def _name_of(caller: str, dtype: object) -> str:
 
     if dtype is _DEFAULT:
         dtype = adjoint.get_default_dtype()
+    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
+        return _PYTHON_TYPES[dtype]
     if not isinstance(dtype, adjoint.dtype):
         raise TypeError(
             f"{caller}(): argument 'type' (position 1) must be torch.dtype, "
@@ -78,7 +84,8 @@ class finfo(_Limits):
     Parameters
     ----------
     type : dtype, optional
-        The dtype; the default dtype if left out.
+        The dtype, or `float` or `complex` for those of Python's numbers; the default dtype if
+        left out.
 
     Attributes
     ----------
@@ -119,7 +126,7 @@ class finfo(_Limits):
     smallest_normal: float
     tiny: float
 
-    def __init__(self, type: DType = _DEFAULT) -> None:
+    def __init__(self, type: DType | _Type = _DEFAULT) -> None:
         name = _name_of("finfo", type)
         name = _PART_OF_COMPLEX.get(name, name)
         if name not in _FLOATS:
@@ -141,7 +148,7 @@ class iinfo(_Limits):
     Parameters
     ----------
     type : dtype
-        The dtype.
+        The dtype, or `int` for that of Python's numbers.
 
     Attributes
     ----------
@@ -170,7 +177,7 @@ class iinfo(_Limits):
     max: int
     min: int
 
-    def __init__(self, type: DType) -> None:
+    def __init__(self, type: DType | _Type) -> None:
         name = _name_of("iinfo", type)
         if name == "bool":
             raise TypeError("torch.bool is not supported by torch.iinfo")

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core
+from adjoint._arguments import require_tensor, write_out
 from adjoint._core import Tensor
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` into tensors that may be changed in place: each has memory of its own."""
+    require_tensor("unsafe_split", "input", 1, input)
     return tuple(part.clone() for part in input.split(split_size, dim))
 
 
@@ -21,23 +23,14 @@ def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
     """`split_with_sizes` into tensors that may be changed in place."""
+    require_tensor("unsafe_split_with_sizes", "input", 1, input)
     return tuple(part.clone() for part in input.split(list(split_sizes), dim))
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk` into tensors that may be changed in place."""
+    require_tensor("unsafe_chunk", "input", 1, input)
     return tuple(part.clone() for part in input.chunk(chunks, dim))
-
-
-def _into(out: Tensor, value: Tensor) -> Tensor:
-    if _core.is_grad_enabled() and (value.requires_grad or out.requires_grad):
-        raise RuntimeError(
-            "functions with out=... arguments don't support automatic differentiation, but one of "
-            "the arguments requires grad."
-        )
-    if out.shape != value.shape:
-        out.resize_(tuple(value.shape))
-    return out.copy_(value)
 
 
 def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -45,11 +38,11 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
         seen = view(input, *args, **kwargs)
         if isinstance(seen, Tensor):
             if out is not None:
-                return _into(out, seen)
+                return write_out(out, seen)
             return seen.clone(memory_format=_contiguous())
         if out is not None:
             for to, part in zip(out, seen, strict=True):
-                _into(to, part)
+                write_out(to, part)
             return None
         return tuple(part.clone(memory_format=_contiguous()) for part in seen)
 

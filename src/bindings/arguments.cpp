@@ -126,6 +126,9 @@ int find_argument(const Schema& s, PyObject* keyword) {
   for (size_t i = 0; i < s.arguments.size(); ++i) {
     const char* other = other_name(s.arguments[i].name);
     if (other && PyUnicode_CompareWithASCIIString(keyword, other) == 0) return static_cast<int>(i);
+    for (const std::string& also : s.arguments[i].other_names) {
+      if (PyUnicode_CompareWithASCIIString(keyword, also.c_str()) == 0) return static_cast<int>(i);
+    }
   }
   if (!s.arguments.empty() && s.arguments[0].name == "input" &&
       (PyUnicode_CompareWithASCIIString(keyword, "self") == 0 ||
@@ -287,15 +290,7 @@ Object run_out(const Op& op, Parsed& p) {
   if (!parse_tensor_list(p.out, false, &outs)) {
     type_error(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(p.out)->tp_name);
   }
-  GradMode off(false);
-  Value results = apply(op, p.values);
-  if (!results.is_tensors() || results.tensors().size() != outs.tensors().size()) {
-    type_error(op.name, "(): argument 'out' has ", outs.tensors().size(),
-               " tensors, which is not what the op returns");
-  }
-  refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
-  for (size_t i = 0; i < outs.tensors().size(); ++i)
-    write_out(outs.tensors()[i], results.tensors()[i], op.name.c_str());
+  apply_outs(op, p.values, outs.tensors());
   return result_object(op, outs);
 }
 

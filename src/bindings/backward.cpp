@@ -3,6 +3,7 @@
 #include "../engine/fit.h"
 #include "../ops/recorder.h"
 #include "autograd.h"
+#include "program.h"
 
 namespace adjoint {
 namespace {
@@ -87,6 +88,7 @@ Edge input_edge(PyObject* o, Py_ssize_t i) {
   if (!e.node) {
     runtime_error("One of the differentiated Tensors does not require grad (input ", i, ")");
   }
+  refuse_inner_result(e, "a backward pass");
   return e;
 }
 
@@ -101,13 +103,14 @@ void refuse_unused(const std::vector<Tensor>& results) {
   }
 }
 
-// run_backward(outputs, grads, keep_graph, create_graph, inputs, allow_unused, accumulate)
+// run_backward(outputs, grads, keep_graph, create_graph, inputs, allow_unused, accumulate,
+// end_at_inputs=False)
 // outputs and inputs are tuples of tensors or of (node, slot); grads a tuple of tensors or None.
 PyObject* run(PyObject*, PyObject* args) {
   PyObject *outputs, *grads, *inputs;
-  int keep, create, unused_fine, accumulate;
-  if (!PyArg_ParseTuple(args, "O!O!ppO!pp", &PyTuple_Type, &outputs, &PyTuple_Type, &grads, &keep,
-                        &create, &PyTuple_Type, &inputs, &unused_fine, &accumulate)) {
+  int keep, create, unused_fine, accumulate, end = 0;
+  if (!PyArg_ParseTuple(args, "O!O!ppO!pp|p", &PyTuple_Type, &outputs, &PyTuple_Type, &grads, &keep,
+                        &create, &PyTuple_Type, &inputs, &unused_fine, &accumulate, &end)) {
     return nullptr;
   }
   return guard([&]() -> PyObject* {
@@ -125,6 +128,7 @@ PyObject* run(PyObject*, PyObject* args) {
     options.keep_graph = keep;
     options.create_graph = create;
     options.accumulate = accumulate;
+    options.end_at_inputs = end;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
       PyObject* o = PyTuple_GET_ITEM(inputs, i);
       to.items.push_back(input_edge(o, i));

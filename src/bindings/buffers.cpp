@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "../tensor/adopted.h"
+#include "../tensor/checked.h"
 #include "python.h"
 
 namespace adjoint {
@@ -201,11 +202,12 @@ Tensor tensor_on_buffer(PyObject* o) {
   refuse_foreign();
   View view(o, PyBUF_RECORDS_RO);
   DType d = dtype_of_format(view->format, view->itemsize);
-  if (view->ndim > kMaxDims) value_error("a tensor has at most ", kMaxDims, " dimensions");
-  Dims shape(view->ndim), strides(view->ndim);
-  int64_t extent = 1;
-  for (int i = 0; i < view->ndim; ++i) {
-    shape[i] = view->shape[i];
+  Dims shape(view->ndim);
+  for (int i = 0; i < view->ndim; ++i) shape[i] = view->shape[i];
+  auto bytes = static_cast<int64_t>(item_size(d));
+  if (checked_numel(shape, item_size(d)) == 0) bytes = 0;
+  Dims strides = contiguous_strides(shape);
+  for (int i = 0; i < view->ndim && view->strides; ++i) {  // arrays of ctypes have none
     if (view->strides[i] < 0) {
       value_error(
           "At least one stride in the given numpy array is negative, and tensors with negative "
@@ -218,10 +220,11 @@ Tensor tensor_on_buffer(PyObject* o) {
                   " bytes. Copy the array with array.copy().");
     }
     strides[i] = view->strides[i] / view->itemsize;
-    extent += (shape[i] - 1) * strides[i];
   }
-  if (checked_numel(shape, item_size(d)) == 0) extent = 0;
-  Storage* s = view.storage(static_cast<char*>(view->buf), extent * item_size(d));
+  const auto item = static_cast<int64_t>(item_size(d));
+  for (int i = 0; bytes && i < view->ndim; ++i)
+    bytes = checked_offset(bytes, shape[i] - 1, checked_mul(strides[i], item));
+  Storage* s = view.storage(static_cast<char*>(view->buf), bytes);
   Tensor t = on_storage(s, shape, strides, 0, d);
   drop(s);
   return t;
@@ -329,18 +332,8 @@ PyObject* seen_as(PyObject*, PyObject* args) {
     Dims shape, strides;
     if (!parse_dtype(dtype, &d) || !parse_ints(size, &shape) || !parse_ints(stride, &strides))
       type_error("expected a dtype, a size and strides");
-    if (shape.size() != strides.size()) runtime_error("mismatch in length of strides and shape");
-    __int128 last = offset;
-    int64_t n = checked_numel(shape, item_size(d));
-    for (int i = 0; i < shape.size(); ++i) {
-      if (strides[i] < 0) runtime_error("negative strides are not supported: ", strides);
-      if (n) last += static_cast<__int128>(shape[i] - 1) * strides[i];
-    }
-    auto room = static_cast<int64_t>(t->storage->bytes / item_size(d));
-    if (offset < 0 || (n ? last >= room : offset > room)) {
-      runtime_error("setStorage: sizes ", shape, ", strides ", strides, ", storage offset ",
-                    static_cast<int64_t>(offset), " are out of bounds for storage of ", room,
-                    " elements");
+    for (int64_t stride : strides) {
+      if (stride < 0) runtime_error("negative strides are not supported: ", strides);
     }
     return to_python(on_storage(t->storage, shape, strides, offset, d));
   });

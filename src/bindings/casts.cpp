@@ -141,7 +141,11 @@ PyObject* named_cast(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   });
 }
 
-PyObject* type_as(PyObject* self, PyObject* other) {
+PyObject* type_as(PyObject* self, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"other", nullptr};
+  PyObject* other = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:type_as", const_cast<char**>(names), &other))
+    return nullptr;
   return guard([&]() -> PyObject* {
     if (!is_tensor(other))
       type_error("type_as(): argument 'other' must be Tensor, not ", Py_TYPE(other)->tp_name);
@@ -191,9 +195,13 @@ PyObject* type(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* ke
   });
 }
 
-PyObject* cpu(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
-  Py_INCREF(self);
-  return self;
+PyObject* cpu(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    if (n) type_error("cpu() takes 0 positional arguments but ", n, " was given");
+    check_keywords("cpu", keywords, {"memory_format"});
+    bool given = keywords && PyTuple_GET_SIZE(keywords);
+    return cast_to(self, as_tensor(self)->dtype, false, given ? args[0] : nullptr);
+  });
 }
 
 PyObject* cuda(PyObject*, PyObject* const*, Py_ssize_t, PyObject*) {
@@ -239,7 +247,8 @@ PyMethodDef methods[] = {
     METHOD("type", type, "type(dtype=None): the type's name, or the tensor in another dtype."),
     METHOD("cpu", cpu, "The tensor itself: it is on the CPU."),
     METHOD("cuda", cuda, "Refused: adjoint computes on the CPU."),
-    {"type_as", type_as, METH_O, "type_as(other): the tensor in the dtype of another."},
+    {"type_as", reinterpret_cast<PyCFunction>(type_as), METH_VARARGS | METH_KEYWORDS,
+     "type_as(other): the tensor in the dtype of another."},
     CAST("bool", Bool),
     CAST("byte", UInt8),
     CAST("char", Int8),

@@ -124,12 +124,12 @@ void check_placement(const Value& layout, const Value& device, const Value& pin_
   if (device.kind() == Value::Object) {
     PyObject* o = device.python();
     if (!PyUnicode_Check(o) || PyUnicode_CompareWithASCIIString(o, "cpu") != 0) {
-      static PyObject* type = nullptr;  // adjoint.device: refuses everything but the CPU
-      if (!type) {
+      static PyObject* require_cpu = nullptr;
+      if (!require_cpu) {
         Object module = checked(PyImport_ImportModule("adjoint._device"));
-        type = checked(PyObject_GetAttrString(module.get(), "device")).release();
+        require_cpu = checked(PyObject_GetAttrString(module.get(), "require_cpu")).release();
       }
-      checked(PyObject_CallOneArg(type, o));
+      checked(PyObject_CallOneArg(require_cpu, o));
     }
   }
   if (layout.kind() == Value::Object) {

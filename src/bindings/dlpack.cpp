@@ -5,6 +5,7 @@
 
 #include "../ops/batched.h"
 #include "../ops/recorder.h"
+#include "../tensor/checked.h"
 #include "python.h"
 
 namespace adjoint {
@@ -167,10 +168,11 @@ Tensor imported(M* m, bool read_only) {
     if (strides[i] < 0 && shape[i] > 1)
       buffer_error("from_dlpack: negative strides are not supported; copy the array first");
     if (shape[i] == 1) strides[i] = std::max<int64_t>(strides[i], 0);
-    extent += (shape[i] - 1) * strides[i];
+    extent = checked_offset(extent, shape[i] - 1, strides[i]);
   }
   Storage* s = foreign_storage(
-      static_cast<char*>(d.data) + d.byte_offset, extent * item_size(dtype),
+      static_cast<char*>(d.data) + d.byte_offset,
+      checked_mul(extent, static_cast<int64_t>(item_size(dtype))),
       [](void* owner) {
         auto* managed = static_cast<M*>(owner);
         if (managed->deleter) managed->deleter(managed);

@@ -182,11 +182,13 @@ FunctionNode* begin(PyTypeObject* type, Arguments in) {
 
 // Nothing is recorded, and values remember that it was a forward that cut off their history.
 // What a function that is to be recorded reads besides its inputs goes into `reads`; one inside of
-// another that is not recorded reads for that one.
+// another that is not recorded reads for that one. A backward that calls the function is recorded,
+// what forward differentiates for itself is not a part of it.
 class ForwardMode {
  public:
   explicit ForwardMode(ForwardReads& reads)
       : before_(std::exchange(t_in_function_forward, true)),
+        recorded_before_(std::exchange(t_recorded_function, nullptr)),
         reads_before_(t_forward_reads),
         no_cuts_(mode_on(kNoCuts)) {
     if (reads.recording() || reads.limit() > 0) t_forward_reads = &reads;
@@ -194,6 +196,7 @@ class ForwardMode {
   }
   ~ForwardMode() {
     t_in_function_forward = before_;
+    t_recorded_function = recorded_before_;
     t_forward_reads = reads_before_;
     set_mode(kNoCuts, no_cuts_);
   }
@@ -203,6 +206,7 @@ class ForwardMode {
   GradMode off_{false};
   TangentLimit no_tangents_{0};
   bool before_;
+  Node* recorded_before_;
   ForwardReads* reads_before_;
   bool no_cuts_;
 };

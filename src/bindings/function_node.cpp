@@ -30,6 +30,7 @@ void clear_fields(FunctionNode* n) noexcept {
 // Called while the graph takes the node apart, hence without recursion.
 void free_node(Node* plain) noexcept {
   FunctionNode* n = function_node(plain);
+  gc::BackLink::remove();
   clear_fields(n);
   if (n->roles != n->roles_inline) delete[] n->roles;
   delete[] n->more_inputs;
@@ -85,6 +86,7 @@ FunctionNode* new_function_node(PyTypeObject* type, int inputs, int edges) {
   n->input_count = static_cast<uint32_t>(inputs);
   if (inputs > kInlineInputs) n->more_inputs = new uint8_t[inputs]{};
   PyObject_GC_Track(n);
+  gc::BackLink::add();  // to its class, and to whatever forward puts into it
   return n;
 }
 

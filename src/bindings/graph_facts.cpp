@@ -1,10 +1,16 @@
-// What the graph view (python/adjoint/_graph) asks of a node, in one call: a picture of a hundred
-// thousand nodes takes as many of them. Read next: node_type.cpp, what users ask of a node.
+// What the graph view (python/adjoint/graph) asks of nodes, of one or of all of a graph at once: a
+// picture of a million nodes must not take a million small steps in Python. Read next:
+// node_type.cpp, what users ask of a node; graph_search.cpp, ways through the graph.
 #include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
 
+#include "../engine/node_table.h"
 #include "../engine/plan.h"
 #include "../graph/copy_slices.h"
 #include "../graph/hidden.h"
+#include "../tensor/weak.h"
 #include "function_node.h"
 #include "python.h"
 
@@ -51,6 +57,7 @@ void add_saved(std::vector<Held>& held, const Node* n) {
 Object held_tuple(const Node* n) {
   std::vector<Held> held;
   add_saved(held, n);
+  if (held.empty()) return checked(PyTuple_New(0));
   Object t = checked(PyTuple_New(static_cast<Py_ssize_t>(held.size())));
   for (size_t i = 0; i < held.size(); ++i) {
     PyTuple_SET_ITEM(t.get(), i,
@@ -95,24 +102,126 @@ const Op* op_of(const Node* n) {
   return nullptr;
 }
 
-// (name, op or None, outputs, held memory, line or None, freed, line that freed it or None)
+// Facts about nodes. What is equal is one object: the nodes of a loop have few lines, names and
+// shapes between them.
+class Facts {
+ public:
+  // (name, op or None, outputs, held memory, line or None, freed, line that freed it or None)
+  Object of(const Node* n) {
+    Common c = common(n);
+    Object held = held_tuple(n);
+    return checked(PyTuple_Pack(7, c.name, c.op, c.outputs.get(), held.get(), c.line,
+                                n->released ? Py_True : Py_False, line(n->freed_by)));
+  }
+  // The same number for nodes of the same name, op, outputs and line.
+  Py_ssize_t kind(const Node* n) {
+    Common c = common(n);
+    // Of several outputs, too, equal ones become one object.
+    PyObject* outputs = PyDict_SetDefault(several_.get(), c.outputs.get(), c.outputs.get());
+    if (!outputs) throw PythonError{};
+    auto next = static_cast<Py_ssize_t>(kinds_.size());
+    return kinds_.try_emplace({c.name, c.op, outputs, c.line}, next).first->second;
+  }
+
+ private:
+  struct HashLine {
+    size_t operator()(const SourceLine& l) const { return l.hash(); }
+  };
+
+  struct Common {
+    PyObject *name, *op, *line;
+    Object outputs;
+  };
+  Common common(const Node* n) {
+    const Op* op = op_of(n);
+    return {text(n->name), op ? text(op->name.c_str()) : Py_None, line(n->line), outputs_of(n)};
+  }
+  PyObject* text(const char* s) {
+    Object& known = texts_[s];
+    if (!known) known = checked(PyUnicode_FromString(s));
+    return known.get();
+  }
+  PyObject* line(const SourceLine& l) {
+    Object& known = lines_[l];
+    if (!known) known = line_tuple(l);
+    return known.get();
+  }
+  Object outputs_of(const Node* n) {
+    if (n->variable || n->output_count != 1) return outputs_tuple(n);
+    Span shape = n->meta.shape();
+    std::vector<int64_t> key(shape.begin(), shape.end());
+    key.push_back(static_cast<int64_t>(n->meta.dtype));
+    Object& known = outputs_[std::move(key)];
+    if (!known) known = outputs_tuple(n);
+    return known;
+  }
+
+  std::unordered_map<const char*, Object> texts_;  // of names and ops, which are never freed
+  std::unordered_map<SourceLine, Object, HashLine> lines_;
+  std::map<std::vector<int64_t>, Object> outputs_;
+  Object several_ = checked(PyDict_New());
+  std::map<std::array<PyObject*, 4>, Py_ssize_t> kinds_;
+};
+
 PyObject* node_facts(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     if (!is_node(o)) type_error("expected a graph node, got ", Py_TYPE(o)->tp_name);
-    const Node* n = reinterpret_cast<Node*>(o);
-    const Op* op = op_of(n);
-    return Py_BuildValue("(szNNNNN)", n->name, op ? op->name.c_str() : nullptr,
-                         outputs_tuple(n).release(), held_tuple(n).release(),
-                         line_tuple(n->line).release(), PyBool_FromLong(n->released),
-                         line_tuple(n->freed_by).release());
+    return Facts().of(reinterpret_cast<Node*>(o)).release();
+  });
+}
+
+// Where gradients of a node go: a tuple of pairs (place in the graph or None, slot).
+Object places_of(const Node* n, const NodeTable<Py_ssize_t>& places) {
+  Object t = checked(PyTuple_New(n->edge_count));
+  for (int i = 0; i < n->edge_count; ++i) {
+    const Edge& e = n->edges[i];
+    auto slot = static_cast<Py_ssize_t>(e.slot);
+    PyObject* pair = e.node ? Py_BuildValue("(nn)", *places.find(e.node), slot)
+                            : Py_BuildValue("(On)", Py_None, slot);
+    PyTuple_SET_ITEM(t.get(), i, checked(pair).release());
+  }
+  return t;
+}
+
+// _graph_facts(nodes): everything behind them, newest first, as four lists: the nodes, their facts,
+// where their gradients go (places in the lists), and a number that alike nodes share.
+PyObject* graph_facts(PyObject*, PyObject* starts) {
+  return guard([&]() -> PyObject* {
+    Object given = checked(PySequence_List(starts));
+    NodeTable<Py_ssize_t> places;
+    std::vector<Node*> nodes;
+    auto add = [&](Node* n) {
+      if (n && places.insert(n).second) nodes.push_back(n);
+    };
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(given.get()); ++i) {
+      PyObject* o = PyList_GET_ITEM(given.get(), i);
+      if (!is_node(o)) type_error("expected a graph node, got ", Py_TYPE(o)->tp_name);
+      add(reinterpret_cast<Node*>(o));
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (int k = 0; k < nodes[i]->edge_count; ++k) add(nodes[i]->edges[k].node);
+    }
+    std::sort(nodes.begin(), nodes.end(),
+              [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+    for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i]] = static_cast<Py_ssize_t>(i);
+    Facts facts;
+    auto count = static_cast<Py_ssize_t>(nodes.size());
+    Object all = checked(PyList_New(count)), known = checked(PyList_New(count)),
+           edges = checked(PyList_New(count)), kinds = checked(PyList_New(count));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyList_SET_ITEM(all.get(), i, checked(to_python(nodes[i])).release());
+      PyList_SET_ITEM(known.get(), i, facts.of(nodes[i]).release());
+      PyList_SET_ITEM(edges.get(), i, places_of(nodes[i], places).release());
+      PyList_SET_ITEM(kinds.get(), i, checked(PyLong_FromSsize_t(facts.kind(nodes[i]))).release());
+    }
+    return PyTuple_Pack(4, all.get(), known.get(), edges.get(), kinds.get());
   });
 }
 
 // (reason, op or None, (file, line), node or None): the node is None when it is gone.
 Object cut_tuple(const Cut& c) {
-  PyObject* node = c.from ? PyWeakref_GetObject(c.from) : Py_None;
-  Object n =
-      node == Py_None ? Object::borrow(Py_None) : checked(to_python(reinterpret_cast<Node*>(node)));
+  PyObject* node = c.from ? referent(c.from) : nullptr;
+  Object n = node ? checked(to_python(reinterpret_cast<Node*>(node))) : Object::borrow(Py_None);
   return checked(
       Py_BuildValue("(szNO)", to_string(c.reason), c.op, line_tuple(c.line).release(), n.get()));
 }
@@ -214,6 +323,7 @@ PyMethodDef functions[] = {
     {"_tensor_source", copy_source<kTensor>, METH_O, "detach(), as tensor() does it."},
     {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},
     {"_window_facts", window_facts, METH_O, "Which part of its base a CopySlices node replaced."},
+    {"_graph_facts", graph_facts, METH_O, "All nodes behind some, newest first, with their facts."},
     {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
     {nullptr}};
 

@@ -5,9 +5,12 @@
 // registered on. What retain_grad() asked for moves along instead (move_retained in
 // ../graph/retained.h), since it belongs to the tensor. Handles are made in
 // python/adjoint/utils/hooks.py.
+#include "../graph/back_links.h"
 #include "../graph/retained.h"
 #include "../ops/recorder.h"
+#include "../tensor/weak.h"
 #include "autograd.h"
+#include "program.h"
 
 namespace adjoint {
 
@@ -114,14 +117,13 @@ void run_post_accumulate(PyObject* dict, TensorObject* leaf) {
 }
 
 void retain(PyObject* weak, const Tensor& grad) {
-  PyObject* o = PyWeakref_GetObject(weak);
-  if (o == Py_None) return;
+  PyObject* o = referent(weak);
+  if (!o) return;
   Tensor t = Tensor::borrow(as_tensor(o));
   // A second pass adds, as it does for leaves. A copy, since the gradient itself travels on and may
   // be an expanded view.
   Tensor g = t->grad ? Tensor::borrow(t->grad) + grad : op<"clone">(grad).tensor();
-  TensorObject* before = std::exchange(t->grad, g.release());
-  Py_XDECREF(before);
+  give_grad(t.get(), std::move(g));
 }
 
 void run_callback(PyObject* callable) { checked(PyObject_CallNoArgs(callable)); }
@@ -137,15 +139,13 @@ PyObject* new_table() {
   return checked(PyObject_CallNoArgs(type)).release();
 }
 
-PyObject* table_in(PyObject*& place) {
+// The table at a place in an `extra`, of which it is a back link.
+template <class Extra>
+PyObject* table_in(Extra& extra, PyObject*& place) {
   if (!place) place = new_table();
+  extra.back_link.set();
   Py_INCREF(place);
   return place;
-}
-
-TensorExtra& extra_of(TensorObject* t) {
-  if (!t->extra) t->extra = new TensorExtra;
-  return *t->extra;
 }
 
 PyObject* tensor_table(TensorObject* t) {
@@ -154,13 +154,15 @@ PyObject* tensor_table(TensorObject* t) {
   if (!edge.items[0].node)
     runtime_error("cannot register a hook on a tensor that doesn't require gradient");
   refuse_outside(t, "a hook is registered on the gradient");
-  if (!t->grad_fn) return table_in(extra_of(t).hooks);
-  auto& tables = extra_of(t->grad_fn).tensor_hooks;
+  refuse_inner_result(edge.items[0], "a hook");
+  if (!t->grad_fn) return table_in(extra_of(t), extra_of(t).hooks);
+  NodeExtra& extra = extra_of(t->grad_fn);
+  auto& tables = extra.tensor_hooks;
   for (auto& [slot, dict] : tables) {
-    if (slot == t->output_nr) return table_in(dict);
+    if (slot == t->output_nr) return table_in(extra, dict);
   }
   tables.push_back({t->output_nr, nullptr});
-  return table_in(tables.back().second);
+  return table_in(extra, tables.back().second);
 }
 
 TensorObject* tensor_argument(PyObject* o) {
@@ -183,14 +185,20 @@ PyObject* post_accumulate_hooks(PyObject*, PyObject* o) {
     if (t->grad_fn)
       runtime_error("post accumulate grad hooks cannot be registered on non-leaf tensors");
     refuse_outside(t, "a hook is registered on the gradient");
-    return table_in(extra_of(t).post_accumulate);
+    return table_in(extra_of(t), extra_of(t).post_accumulate);
   });
 }
 PyObject* node_hooks(PyObject*, PyObject* o) {
-  return guard([&] { return table_in(extra_of(node_argument(o)).post_hooks); });
+  return guard([&] {
+    NodeExtra& extra = extra_of(node_argument(o));
+    return table_in(extra, extra.post_hooks);
+  });
 }
 PyObject* node_pre_hooks(PyObject*, PyObject* o) {
-  return guard([&] { return table_in(extra_of(node_argument(o)).pre_hooks); });
+  return guard([&] {
+    NodeExtra& extra = extra_of(node_argument(o));
+    return table_in(extra, extra.pre_hooks);
+  });
 }
 
 PyObject* retain_grad(PyObject* self, PyObject*) {
@@ -214,15 +222,38 @@ PyObject* backward_hooks(PyObject* self, void*) {
   Py_INCREF(found);
   return found;
 }
-int refuse_hooks(PyObject*, PyObject*, void*) {
-  PyErr_SetString(
-      PyExc_RuntimeError,
-      "_backward_hooks cannot be set or deleted; use register_hook, and remove() of the "
-      "handle it returns");
-  return -1;
+// Given as a whole, as programs do that copy tensors with all they have: None or a dict.
+int set_backward_hooks(PyObject* self, PyObject* table, void*) {
+  return guard_int([&] {
+    if (!table)
+      runtime_error(
+          "Deletion of _backwards_hooks not allowed! fix: use remove() of the handle that "
+          "register_hook returned");
+    if (table != Py_None && !PyDict_Check(table))
+      type_error("_backward_hooks must be None or a dict of hooks, got ", Py_TYPE(table)->tp_name);
+    TensorObject* t = as_tensor(self);
+    refuse_outside(t, "a hook is registered on the gradient");
+    Object given = Object::borrow(table == Py_None ? nullptr : table), before;
+    // Handles of hooks refer to the table weakly, which a plain dict does not allow.
+    if (given && PyDict_CheckExact(table))
+      given = checked(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyODict_Type), table));
+    if (!t->grad_fn) {
+      before = Object::steal(std::exchange(extra_of(t).hooks, given.release()));
+      return 0;
+    }
+    auto& tables = extra_of(t->grad_fn).tensor_hooks;
+    auto at = std::find_if(tables.begin(), tables.end(),
+                           [&](auto& one) { return one.first == t->output_nr; });
+    if (at != tables.end()) {
+      before = Object::steal(at->second);
+      tables.erase(at);
+    }
+    if (given) tables.push_back({t->output_nr, given.release()});
+    return 0;
+  });
 }
 
-PyGetSetDef attributes[] = {{"_backward_hooks", backward_hooks, refuse_hooks,
+PyGetSetDef attributes[] = {{"_backward_hooks", backward_hooks, set_backward_hooks,
                              "The hooks on this tensor's gradient.", nullptr},
                             {nullptr}};
 PyMethodDef functions[] = {
@@ -244,6 +275,7 @@ void keep_gradient(TensorObject* t) {
   edge.items.push_back(gradient_edge(t));
   if (!t->grad_fn || (t->flags & kRetainsGrad)) return;
   refuse_outside(t, "retain_grad() is called");
+  refuse_inner_result(edge.items[0], "retain_grad()");
   Object weak = checked(PyWeakref_NewRef(reinterpret_cast<PyObject*>(t), nullptr));
   extra_of(t->grad_fn).retains.push_back({t->output_nr, weak.release()});
   t->flags |= kRetainsGrad;

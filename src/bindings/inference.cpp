@@ -23,7 +23,11 @@ PyObject* is_inference_method(PyObject* o, PyObject*) {
   look_at(as_tensor(o));
   return PyBool_FromLong(as_tensor(o)->flags & kInference);
 }
-PyObject* is_inference(PyObject*, PyObject* o) {
+PyObject* is_inference(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"input", nullptr};
+  PyObject* o = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:is_inference", const_cast<char**>(names), &o))
+    return nullptr;
   if (!is_tensor(o)) {
     PyErr_Format(PyExc_TypeError, "is_inference(): argument 'input' must be Tensor, not %s",
                  Py_TYPE(o)->tp_name);
@@ -37,7 +41,8 @@ PyMethodDef functions[] = {
      "Whether inference_mode is on in this thread."},
     {"_set_inference_mode", set_enabled, METH_O,
      "Turns inference mode on or off in this thread; returns what was set before."},
-    {"is_inference", is_inference, METH_O, "Whether a tensor was made in inference mode."},
+    {"is_inference", reinterpret_cast<PyCFunction>(is_inference), METH_VARARGS | METH_KEYWORDS,
+     "Whether a tensor was made in inference mode."},
     {nullptr}};
 PyMethodDef methods[] = {{"is_inference", is_inference_method, METH_NOARGS,
                           "Whether the tensor was made in inference mode."},

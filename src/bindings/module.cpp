@@ -11,7 +11,9 @@ void add_inference(PyObject* module);       // inference.cpp
 void add_colouring(PyObject* module);       // colouring.cpp
 void add_vector_methods(PyObject* module);  // vector_methods.cpp
 void add_guards(PyObject* module);          // guards.cpp
-void add_watch(PyObject* module);           // watch.cpp
+void add_walk(PyObject* module);            // walk.cpp
+void add_beside(PyObject* module);          // beside.cpp
+void add_shared_memory(PyObject* module);   // shared_memory.cpp
 
 namespace {
 
@@ -29,6 +31,8 @@ void fill(PyObject* module) {
   finish_ops();
   add_autograd(module);
   add_graph_facts(module);
+  add_graph_search(module);
+  add_watched_pass(module);
   add_function_node(module);
   add_anomaly(module);
   add_creation(module);
@@ -38,6 +42,7 @@ void fill(PyObject* module) {
   add_random(module);
   add_buffers(module);
   add_dlpack(module);
+  add_shared_memory(module);
   add_subclasses(module);
   add_casts();
   add_forward_mode(module);
@@ -46,7 +51,9 @@ void fill(PyObject* module) {
   add_colouring(module);
   add_vector_methods(module);
   add_guards(module);
-  add_watch(module);
+  add_attributes(module);
+  add_walk(module);
+  add_beside(module);
   add_op_functions(module, tensor_type);
 }
 

@@ -57,8 +57,8 @@ PyObject* source(PyObject* o, void*) {
   if (!line) Py_RETURN_NONE;
   return Py_BuildValue("(si)", line.file().c_str(), line.line());
 }
-PyObject* metadata(PyObject* o, void*) {
-  Node* n = node_of(o);
+// The dict for notes, borrowed.
+PyObject* notes_of(Node* n) {
   if (!n->dict && !(n->dict = PyDict_New())) return nullptr;
   PyObject* key = PyUnicode_InternFromString("metadata");
   PyObject* d = PyDict_GetItem(n->dict, key);
@@ -70,8 +70,27 @@ PyObject* metadata(PyObject* o, void*) {
     }
   }
   Py_DECREF(key);
-  Py_XINCREF(d);
   return d;
+}
+PyObject* metadata(PyObject* o, void*) {
+  add_back_link(node_of(o));  // who has the dict may put anything into it
+  return Py_XNewRef(notes_of(node_of(o)));
+}
+
+// _note(node, key[, value]): reads or writes a note of the library's own, which leads nowhere.
+PyObject* note(PyObject*, PyObject* args) {
+  PyObject *o, *key, *value = nullptr;
+  if (!PyArg_ParseTuple(args, "OO|O:_note", &o, &key, &value)) return nullptr;
+  if (!is_node(o)) {
+    PyErr_Format(PyExc_TypeError, "expected a graph node, got %s", Py_TYPE(o)->tp_name);
+    return nullptr;
+  }
+  if (!value && !node_of(o)->dict) Py_RETURN_NONE;
+  PyObject* notes = notes_of(node_of(o));
+  if (!notes || (value && PyDict_SetItem(notes, key, value) < 0)) return nullptr;
+  PyObject* found = PyDict_GetItemWithError(notes, key);
+  if (!found && PyErr_Occurred()) return nullptr;
+  return Py_NewRef(found ? found : Py_None);
 }
 
 PyObject* getattr(PyObject* o, PyObject* name) {
@@ -227,7 +246,8 @@ PyObject* class_of_name(PyObject*, PyObject* name) {
     return type;
   });
 }
-PyMethodDef functions[] = {{"_node_class", class_of_name, METH_O, "The class of nodes of a name."},
+PyMethodDef functions[] = {{"_note", note, METH_VARARGS, "Reads or writes a note of the library."},
+                           {"_node_class", class_of_name, METH_O, "The class of nodes of a name."},
                            {nullptr}};
 
 }  // namespace
@@ -243,6 +263,7 @@ void add_node_type(PyObject* module) {
   t.tp_weaklistoffset = offsetof(Node, weakrefs);
   t.tp_dictoffset = offsetof(Node, dict);
   t.tp_getattro = getattr;
+  t.tp_setattro = set_node_attribute;
   t.tp_getset = attributes;
   t.tp_methods = methods;
   t.tp_repr = repr;

@@ -131,6 +131,17 @@ PyObject* outside(PyObject* o, PyObject* outputs) {
     return list.release();
   });
 }
+// inner(results): the places of those that others of them are computed from.
+PyObject* inner(PyObject* o, PyObject* results) {
+  return guard([&]() -> PyObject* {
+    std::vector<bool> found = capture_of(o).inner(tensors_of(results, "inner()"));
+    Object list = checked(PyList_New(0));
+    for (size_t k = 0; k < found.size(); ++k) {
+      if (found[k]) checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(k)).get()));
+    }
+    return list.release();
+  });
+}
 PyObject* knows(PyObject* o, PyObject* t) {
   return PyBool_FromLong(is_tensor(t) && capture_of(o).knows(as_tensor(t)));
 }
@@ -145,6 +156,7 @@ PyMethodDef recording_methods[] = {
     {"add_inputs", add_inputs, METH_O, "Tensors that later instructions get from outside."},
     {"reached", reached, METH_NOARGS, "Tensors that are no arguments and were read."},
     {"outside", outside, METH_O, "Which tensors share memory with what is not the function's."},
+    {"inner", inner, METH_O, "The places of results that others of them are computed from."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
     {"program", make_program, METH_VARARGS,
      "program(from, to, given, outputs): instructions as a program."},
@@ -155,6 +167,7 @@ int traverse_program(PyObject* o, visitproc visit, void* arg) {
   Program* p = reinterpret_cast<ProgramObject*>(o)->program;
   if (!p) return 0;
   for (const Tensor& t : p->held) Py_VISIT(reinterpret_cast<PyObject*>(t.get()));
+  if (int r = p->identity.each_object([&](PyObject* x) { return visit(x, arg); })) return r;
   for (const Instruction& i : p->code) {
     if (i.host) Py_VISIT(i.host.python());
   }
@@ -178,6 +191,24 @@ PyObject* forget_held(PyObject* o, PyObject*) {
     Tensors gone = std::exchange(program_of(o).held, {});
     Py_RETURN_NONE;
   });
+}
+// tell_apart(given, there): the arguments of the recorded call, and tensors that the function finds
+// by itself: each argument is one of those, or none of them, as it was.
+PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("tell_apart() takes the arguments, and tensors that are no arguments");
+    Program& p = program_of(o);
+    Tensors given = tensors_of(args[0], "tell_apart()"),
+            there = tensors_of(args[1], "tell_apart()");
+    if (static_cast<int>(given.size()) != p.given)
+      value_error("tell_apart(): ", p.given, " tensors are expected, not ", given.size());
+    there.insert(there.end(), p.held.begin(), p.held.end());
+    p.identity.tell_apart(given, there);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* is_pinned(PyObject* o, PyObject*) {
+  return PyBool_FromLong(program_of(o).identity.is_pinned());
 }
 PyObject* fits_(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
@@ -214,6 +245,23 @@ PyObject* draws(PyObject* o, PyObject*) {
   Py_RETURN_FALSE;
 }
 
+// The generators that it draws from, besides the default one.
+PyObject* generators(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (const Instruction& i : program_of(o).code) {
+      for (const Value& v : i.draws() ? i.args : std::vector<Value>()) {
+        if (v.kind() == Value::Object) checked(PyList_Append(list.get(), v.python()));
+      }
+    }
+    return list.release();
+  });
+}
+
+PyObject* reads_gradients(PyObject* o, PyObject*) {
+  return PyBool_FromLong(!program_of(o).grads.empty());
+}
+
 // Whether running it once more would be noticed: the gradients of leaves, memory of others.
 PyObject* changes(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
@@ -226,6 +274,11 @@ PyObject* changes(PyObject* o, PyObject*) {
   Py_RETURN_FALSE;
 }
 
+PyObject* calls_python(PyObject* o, PyObject*) {
+  const auto& code = program_of(o).code;
+  return PyBool_FromLong(std::any_of(code.begin(), code.end(),
+                                     [](const Instruction& i) { return i.host && !i.changes; }));
+}
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
   for (const Instruction& i : p.code) {
@@ -281,13 +334,19 @@ PyObject* code(PyObject* o, PyObject*) {
 PyMethodDef program_methods[] = {
     {"held", held, METH_NOARGS, "The inputs that the function reached by itself."},
     {"forget_held", forget_held, METH_NOARGS, "Lets go of them: they are then given to run()."},
+    {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
+     "tell_apart(given, there): which arguments are tensors that the function finds by itself."},
+    {"is_pinned", is_pinned, METH_NOARGS, "Whether it is for certain tensors alone."},
     {"fits", fits_, METH_O, "Whether the program can run on these tensors."},
     {"misfit", misfit, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
+    {"calls_python", calls_python, METH_NOARGS, "Whether it calls Python functions (externals)."},
     {"is_pure", is_pure, METH_NOARGS, "Whether it does nothing but compute its outputs."},
     {"draws", draws, METH_NOARGS, "Whether it draws random numbers."},
+    {"generators", generators, METH_NOARGS, "What it draws from, besides the default generator."},
     {"changes", changes, METH_NOARGS, "Whether it changes tensors that are not its own."},
+    {"reads_gradients", reads_gradients, METH_NOARGS, "Whether it looks at gradients of leaves."},
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
     {nullptr}};
 
@@ -299,9 +358,10 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 }
 
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
-// values, inference mode, another recording.
+// values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache);
+  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache ||
+                         t_plain_functions);
 }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
@@ -314,6 +374,10 @@ PyObject* refuse_recording_(PyObject*, PyObject* reason) {
     refuse_recording(text);
     Py_RETURN_NONE;
   });
+}
+PyObject* ask_address(PyObject*, PyObject* o) {
+  if (is_tensor(o) && recorded()) static_cast<Capture*>(t_recorder)->ask_address(as_tensor(o));
+  Py_RETURN_NONE;
 }
 PyObject* record_constant(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
@@ -358,6 +422,8 @@ PyMethodDef functions[] = {
      "Whether a host call runs inside of a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
+    {"_ask_address", ask_address, METH_O,
+     "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
     {"_replay", reinterpret_cast<PyCFunction>(replay), METH_FASTCALL,
      "_replay(recorded, program, given, reached, count, places): a program as a node."},
@@ -384,6 +450,12 @@ void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
 
 }  // namespace
 
+Py_hash_t hash_tensor(PyObject* t) {
+  if (recorded()) [[unlikely]]
+    static_cast<Capture*>(t_recorder)->ask_address(as_tensor(t));
+  return PyBaseObject_Type.tp_hash(t);
+}
+
 const Program& program_in(PyObject* o) {
   if (!PyObject_TypeCheck(o, &program_type))
     type_error("a program is expected, not ", Py_TYPE(o)->tp_name);
@@ -392,6 +464,7 @@ const Program& program_in(PyObject* o) {
 
 void add_programs(PyObject* module) {
   host_call = call_host;
+  add_program_node();
   recording_type.tp_new = new_recording;
   recording_type.tp_dealloc = free_recording;
   recording_type.tp_traverse = traverse_recording;

@@ -5,6 +5,7 @@
 // python/adjoint/compiler/_recorded.py. Read ../program/program.h first.
 #include <optional>
 
+#include "../engine/engine.h"
 #include "../engine/freed.h"
 #include "../graph/saved.h"
 #include "../ops/op_cache.h"
@@ -25,12 +26,17 @@ Tensor intact(Node* n, const Saved& s) {
   return t;
 }
 
-// Contiguous with the strides that say so: axes of length one may have any.
-Tensor row_major(const Tensor& grad) {
-  Tensor t = contiguous(grad);
-  Dims strides = contiguous_strides(t.shape());
-  if (t.strides() == Span(strides)) return t;
-  return on_storage(t->storage, t.shape(), strides, t.offset(), t.dtype());
+// A gradient that lies in memory as the one that the backward part was recorded with.
+Tensor laid_as(const Geometry& g, const Tensor& grad) {
+  bool same = true, alone = true;  // but for axes of length one, which may have any stride
+  for (int k = 0; k < grad.ndim(); ++k) {
+    bool equal = grad.strides()[k] == g.strides[k];
+    same &= equal;
+    alone &= equal || grad.size(k) == 1;
+  }
+  if (same) return grad;
+  if (alone) return on_storage(grad->storage, grad.shape(), g.strides, grad.offset(), grad.dtype());
+  return op<"_with_strides">(grad, g.strides);
 }
 
 void eager_backward(Node* n, Tensor* grads, Tensor* result) {
@@ -79,13 +85,19 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
   bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
   if (!usual) return eager_backward(n, grads, result);
-  Part part = part_for(n->saved[kRecorded_].value.python(), grads, places);
+  PyObject* recorded = n->saved[kRecorded_].value.python();
+  // What hooks and custom functions read, eager execution would read now.
+  Object check = checked(PyObject_GetAttrString(recorded, "check_backward"));
+  if (check.get() != Py_None) checked(PyObject_CallNoArgs(check.get()));
+  Part part = part_for(recorded, grads, places);
   if (part.program.get() == Py_None) return eager_backward(n, grads, result);
   Tensors given, rest;
-  for (int64_t k : Span(places)) {
-    if (grads[k]) given.push_back(row_major(grads[k]));
-  }
   const Program& p = program_in(part.program.get());
+  for (int64_t k : Span(places)) {
+    if (!grads[k]) continue;
+    const Geometry& g = p.registers[p.inputs[given.size()]].geometry;
+    given.push_back(laid_as(g, grads[k]));
+  }
   for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {
     int64_t place = part.kept ? (*part.kept)[static_cast<int>(k)] : static_cast<int64_t>(k);
     rest.push_back(intact(n, n->saved[kFirst + place]));
@@ -108,6 +120,21 @@ Tensor whole(Tensors& found, Tensor view) {
 }
 
 }  // namespace
+
+void add_program_node() { compiled_backward = program_backward; }
+
+void refuse_inner_result(const Edge& e, const char* what) {
+  if (!e.node || e.node->backward != program_backward || e.node->released) return;
+  Object inner = checked(PyObject_GetAttrString(e.node->saved[kRecorded_].value.python(), "inner"));
+  Dims slots;
+  if (!parse_ints(inner.get(), &slots)) type_error("inner: a list of places is expected");
+  if (std::find(slots.begin(), slots.end(), static_cast<int64_t>(e.slot)) == slots.end()) return;
+  runtime_error(what, " is asked for the gradient of result ", e.slot,
+                " of a compiled function, which another of its results is computed from: they are "
+                "results of one node, and the gradient between them is not known.\n  fix: compile "
+                "the parts before and after that result as two functions, or leave the function "
+                "uncompiled (disable=True)");
+}
 
 // _replay(recorded, program, given, reached, count, places): runs the program and makes its first
 // `count` outputs results of a node with an edge for each of the tensors; those at `places` have a
@@ -136,6 +163,7 @@ PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     std::copy(edges.begin(), edges.end(), node->edges);
     node->set_output_count(static_cast<int>(count));
     node->saved[kRecorded_].value = Value::object(args[0]);
+    add_back_link(node.get());
     Dims versions;
     for (const Tensor& t : all) versions.push_back(t.version());
     node->saved[kVersions].value = Value(std::move(versions));

@@ -37,12 +37,27 @@ PyObject* shared(DType d) {
   return o;
 }
 
+// What PyTorch's overloads call the operands of result_type, and what its documentation does.
+constexpr const char* kOperandNames[][2] = {
+    {"tensor", "other"}, {"scalar", "tensor"}, {"scalar1", "scalar2"}, {"tensor1", "tensor2"}};
+
+// Whether the arguments that are not given by position have these names.
+bool has_all(const char* const (&names)[2], PyObject* args, PyObject* keywords) {
+  for (Py_ssize_t i = PyTuple_GET_SIZE(args); i < 2; ++i) {
+    if (!PyDict_GetItemString(keywords, names[i])) return false;
+  }
+  return true;
+}
+
 PyObject* result_type(PyObject*, PyObject* args, PyObject* keywords) {
   return guard([&]() -> PyObject* {
-    Pair p("result_type", {"tensor1", "tensor2"}, args, keywords);
+    const char* const(*names)[2] = &kOperandNames[0];
+    while (keywords && names < std::end(kOperandNames) - 1 && !has_all(*names, args, keywords))
+      ++names;
+    Pair p("result_type", *names, args, keywords);
     ResultType type;
-    type.add(operand(p.first, "tensor1"));
-    type.add(operand(p.second, "tensor2"));
+    type.add(operand(p.first, (*names)[0]));
+    type.add(operand(p.second, (*names)[1]));
     return shared(type.get());
   });
 }

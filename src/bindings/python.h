@@ -77,6 +77,10 @@ inline PyObject* to_python(const Tensor& t) {  // None when undefined
   return o;
 }
 
+// The setattr of tensors and nodes. Read attributes.cpp.
+int set_tensor_attribute(PyObject* o, PyObject* name, PyObject* value);
+int set_node_attribute(PyObject* o, PyObject* name, PyObject* value);
+
 PyObject* to_python(Node* n);  // None for null
 inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, node_type); }
 
@@ -109,6 +113,8 @@ void add_tensor_type(PyObject* module);
 void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
 void add_graph_facts(PyObject* module);
+void add_graph_search(PyObject* module);
+void add_watched_pass(PyObject* module);
 void add_anomaly(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);
@@ -116,6 +122,7 @@ void add_shape_attributes();
 void add_optim(PyObject* module);
 void add_random(PyObject* module);
 void add_buffers(PyObject* module);
+void add_attributes(PyObject* module);
 void add_dlpack(PyObject* module);
 void add_subclasses(PyObject* module);
 void add_casts();

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "../graph/change_log.h"
 #include "../kernels/convert.h"
 #include "../ops/options.h"
 #include "../ops/recorder.h"
@@ -155,6 +156,8 @@ PyObject* g_default = nullptr;
 }  // namespace
 
 random::Generator& generator_of(const Value& v) {
+  if (t_change_log) [[unlikely]]
+    t_change_log->draws = true;
   if (v.is_none()) return random::default_generator();
   if (v.kind() == Value::Object && PyObject_TypeCheck(v.python(), &g_type))
     return self_of(v.python());

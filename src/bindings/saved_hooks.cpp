@@ -1,6 +1,7 @@
 // saved_tensors_hooks: the stack of hooks of each thread, the objects that packed values are, and
 // `grad_fn._raw_saved_self`. The mechanism is in ../graph/saved.h; people use
 // python/adjoint/autograd/_saved_hooks.py.
+#include "../graph/back_links.h"
 #include "../graph/carried.h"
 #include "../graph/saved.h"
 #include "../ops/tangents.h"
@@ -257,6 +258,7 @@ PyObject* keep_tensors(PyObject*, PyObject* o) {
       if (!is_tensor(t)) type_error("_keep_tensors(): expected a tuple of tensors");
       node->edges[i] = gradient_edge(as_tensor(t));
       node->saved[i] = pack(Value(Tensor::borrow(as_tensor(t))));
+      note_saved(node, node->saved[i].value);
     }
     return to_python(node);
   });
@@ -334,6 +336,7 @@ void register_on(const SavedTensor* self, const Hooks& hooks) {
     packed = pack_with(hooks, t);
   }
   if (t.version() != version) refuse_change_by_pack_hook(t);
+  add_back_link(n);
   if (self->item < 0) {
     place = {packed, kPacked};
     return;

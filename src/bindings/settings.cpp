@@ -44,24 +44,25 @@ PyObject* set_package_folder(PyObject*, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+Object strings(const std::vector<std::string>& v) {
+  Object l = checked(PyList_New(0));
+  for (auto& s : v) checked(PyList_Append(l.get(), checked(PyUnicode_FromString(s.c_str())).get()));
+  return l;
+}
+
 PyObject* op_table(PyObject*, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
     for (const Op* op : all_ops()) {
       Object arguments = checked(PyList_New(0));
       for (const Argument& a : op->schema.arguments) {
-        Object row = checked(Py_BuildValue("{s:s,s:s,s:O,s:s}", "name", a.name.c_str(), "type",
-                                           a.type_text.c_str(), "keyword_only",
-                                           a.keyword_only ? Py_True : Py_False, "default",
-                                           a.has_default ? a.default_text.c_str() : nullptr));
+        Object others = strings(a.other_names);
+        Object row = checked(Py_BuildValue(
+            "{s:s,s:O,s:s,s:O,s:s}", "name", a.name.c_str(), "other_names", others.get(), "type",
+            a.type_text.c_str(), "keyword_only", a.keyword_only ? Py_True : Py_False, "default",
+            a.has_default ? a.default_text.c_str() : nullptr));
         checked(PyList_Append(arguments.get(), row.get()));
       }
-      auto strings = [](const std::vector<std::string>& v) {
-        Object l = checked(PyList_New(0));
-        for (auto& s : v)
-          checked(PyList_Append(l.get(), checked(PyUnicode_FromString(s.c_str())).get()));
-        return l;
-      };
       Object aliases = strings(op->aliases), fields = strings(op->result_fields);
       auto b = [](bool v) { return v ? Py_True : Py_False; };
       Object row = checked(Py_BuildValue(

@@ -2,6 +2,7 @@
 // squeeze_ and their like.
 #include "../ops/batched.h"
 #include "../ops/tangents.h"
+#include "../graph/back_links.h"
 #include "../graph/view.h"
 #include "../ops/record.h"
 #include "../ops/recorder.h"
@@ -60,11 +61,16 @@ PyGetSetDef attributes[] = {
 // `seen`, a view of `t` with its history, becomes what `t` itself is.
 PyObject* become(const Tensor& t, const Tensor& seen) {
   refuse_recording("a tensor is given another shape in place; fix: use the form without the _");
+  if (seen->storage != t->storage || seen.dtype() != t.dtype())
+    runtime_error("a method that gives a tensor another shape returned other memory than its own");
   t->data = seen->data;
   set_geometry(t.get(), seen.shape(), seen.strides());
   bool current = !stale_view(t.get());
   bump_version(t);
-  if (seen->grad_fn) set_history(t, seen->grad_fn, seen->output_nr);
+  if (seen->grad_fn) {
+    note_new_history(t.get(), 1);
+    set_history(t, seen->grad_fn, seen->output_nr);
+  }
   share_tangents(t, seen);
   if (t.is_view() && current) t->view_version = t->storage->version;
   return to_python(t);
@@ -78,6 +84,8 @@ PyObject* in_place(const char* name, PyObject* o, PyObject* args, PyObject* keyw
     check_new_geometry(t, recording, (std::string(name) + "_").c_str());
     Object method = checked(PyObject_GetAttrString(o, name));
     Object seen = checked(PyObject_Call(method.get(), args, keywords));
+    if (!is_tensor(seen.get()))
+      type_error(name, "() returned ", Py_TYPE(seen.get())->tp_name, ", not a Tensor");
     return become(t, self_of(seen.get()));
   });
 }
@@ -95,18 +103,17 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
           "reshape(), or nn.functional.pad() for a larger tensor)");
     }
     refuse_recording("resize_() gives a tensor another shape in place; fix: make a new tensor");
-    char* start = static_cast<char*>(t->storage->data);
-    size_t room = t->storage->bytes - (t->data - start);
-    bool grows = static_cast<size_t>(checked_numel(shape, t.itemsize())) * t.itemsize() > room;
+    const size_t had = room(t.get());
+    bool grows = static_cast<size_t>(checked_numel(shape, t.itemsize())) * t.itemsize() > had;
     if (grows && t.is_view()) {
       runtime_error(
           "resize_(): a view cannot grow beyond the memory it is a view of. (fix: resize a "
           "clone())");
     }
-    Dims line{static_cast<int64_t>(room / t.itemsize())};
+    Dims line{static_cast<int64_t>(had / t.itemsize())};
     Tensor before = on_storage(t->storage, line, Dims{1}, t.offset(), t.dtype());
     resize(t, shape);
-    if (grows) std::memcpy(t->data, before->data, room);
+    if (grows) std::memcpy(t->data, before->data, had);
     bump_version(t);
     return to_python(t);
   });

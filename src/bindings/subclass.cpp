@@ -61,6 +61,7 @@ Tensor moved_to(PyTypeObject* type, Tensor from) {
   } else {
     std::copy_n(from->dims, 2 * kInlineDims, t->dims);
   }
+  if (has_back_link(type)) add_back_link(t);
   if (overrides(type)) {
     made.set(kSubclass);
     g_subclasses = true;
@@ -164,7 +165,12 @@ PyObject* plain_tensors(PyObject*, PyObject* on) {
 }
 
 // x.as_subclass(cls)
-PyObject* as_subclass(PyObject* o, PyObject* cls) {
+PyObject* as_subclass(PyObject* o, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"cls", nullptr};
+  PyObject* cls = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:as_subclass", const_cast<char**>(names),
+                                   &cls))
+    return nullptr;
   return guard([&]() -> PyObject* {
     if (!PyType_Check(cls) ||
         !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type)) {
@@ -183,11 +189,9 @@ PyMethodDef functions[] = {
      "Whether subclasses are treated as plain tensors in this thread; returns what it was."},
     {nullptr}};
 PyMethodDef methods[] = {
-    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same tensor under a subclass."},
+    {"as_subclass", reinterpret_cast<PyCFunction>(as_subclass), METH_VARARGS | METH_KEYWORDS,
+     "as_subclass(cls): the same tensor under a subclass."},
     {nullptr}};
-PyGetSetDef attributes[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict,
-                             "The attributes a user has set.", nullptr},
-                            {nullptr}};
 PyMethodDef handler = {"__torch_function__", reinterpret_cast<PyCFunction>(default_handler),
                        METH_VARARGS | METH_KEYWORDS | METH_CLASS,
                        "Runs the function and gives its results this class."};
@@ -297,7 +301,7 @@ PyObject* get_overriding(const char* name, PyObject* self) {
 void add_subclasses(PyObject* module) {
   add_functions(module, functions);
   g_disabled = checked(PyObject_GetAttrString(module, "_disabled_torch_function_impl")).release();
-  extend_tensor_type(methods, attributes);
+  extend_tensor_type(methods, nullptr);
   Object f = checked(PyDescr_NewClassMethod(tensor_type, &handler));
   checked(PyDict_SetItemString(tensor_type->tp_dict, "__torch_function__", f.get()));
   PyType_Modified(tensor_type);

@@ -14,6 +14,9 @@ inline bool any_overriding(PyObject* const* args, Py_ssize_t n) {
   }
   return false;
 }
+// Whether instances of a subclass need the garbage collector: to them the class is a Python object
+// like any other. Read attributes.cpp.
+bool has_back_link(const PyTypeObject* type);
 // function(*args, **keywords) by way of __torch_function__.
 PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t positional,
                           PyObject* keywords);

@@ -1,6 +1,8 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // indexing, NumPy and constructors have files of their own and join through extend_tensor_type.
 #include "../ops/recorder.h"
+#include "../graph/change_log.h"
+#include "../graph/back_links.h"
 #include "../graph/hidden.h"
 #include "../ops/batched.h"
 #include "../ops/memory_format.h"
@@ -8,7 +10,9 @@
 #include "../kernels/convert.h"
 #include "../tensor/fresh.h"
 #include "../tensor/geometry.h"
+#include "../tensor/interrupt.h"
 #include "indexing.h"
+#include "program.h"
 #include "subclass.h"
 
 namespace adjoint {
@@ -142,6 +146,16 @@ PyObject* get_is_leaf(PyObject* o, void*) {
     return PyBool_FromLong(!t->grad_fn || !t->grad_fn->backward);
   });
 }
+PyObject* detach_inplace(PyObject* o, PyObject*);
+// PyTorch's older spelling of detach_().
+int set_grad_fn(PyObject* o, PyObject* v, void*) {
+  return guard_int([&] {
+    if (!v) runtime_error("Deletion of _grad_fn not allowed. Detach tensor instead!");
+    if (v != Py_None) runtime_error("_grad_fn can be only set to None");
+    Object same = checked(detach_inplace(o, nullptr));
+    return 0;
+  });
+}
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
     Tensor inside = innermost(self_of(o));
@@ -189,9 +203,8 @@ int set_grad(PyObject* o, PyObject* v, void*) {
       }
     }
     if (recorded()) t_recorder->read_grad(t.get());
-    TensorObject* before = t->grad;
-    t->grad = g.release();
-    Py_XDECREF(before);
+    log_change(t.get());
+    give_grad(t.get(), std::move(g));
     if (recorded()) t_recorder->set_grad(t.get());
     return 0;
   });
@@ -202,7 +215,9 @@ PyObject* get_version(PyObject* o, void*) {
     return nullptr;
   }
   refuse_outside(as_tensor(o), "_version is read");
-  return PyLong_FromUnsignedLong(as_tensor(o)->storage->version);
+  // A base that was given other memory goes on counting for its views.
+  const TensorObject* counting = as_tensor(o)->base ? as_tensor(o)->base : as_tensor(o);
+  return PyLong_FromUnsignedLong(count_of(counting->storage->version));
 }
 PyObject* get_base(PyObject* o, void*) {
   refuse_outside(as_tensor(o), "_base is read");
@@ -240,7 +255,9 @@ PyObject* get_data(PyObject* o, void*) {
   return guard([&] {
     if (batch_of(as_tensor(o)))
       runtime_error("accessing `data` under vmap transform is not allowed; fix: use detach()");
-    return to_python(cut_off(self_of(o), CutReason::Data));
+    Tensor data = cut_off(self_of(o), CutReason::Data);
+    data.set(kData);
+    return to_python(data);
   });
 }
 int set_data(PyObject* o, PyObject* v, void*) {
@@ -263,9 +280,13 @@ int set_data(PyObject* o, PyObject* v, void*) {
           from.dtype());
     }
     refuse_recording("`.data = ` gives a tensor other memory; fix: use copy_()");
+    log_change(t.get());
     Tensor fresh = alias(from);
+    note_parting(t.get());
     // Whoever saved this tensor has to notice, whatever the versions of the two memories are.
-    fresh->storage->version = std::max(fresh->storage->version, t->storage->version) + 1;
+    uint32_t before = t->storage->version;
+    uint32_t place = (std::max(fresh->storage->version, before) >> kCountBits) + 1;
+    fresh->storage->version = place << kCountBits | count_of(before);
     fresh->storage->changed = SourceLine::here();
     std::swap(t->storage, fresh->storage);
     std::swap(t->data, fresh->data);
@@ -287,9 +308,11 @@ PyGetSetDef attributes[] = {
      "Whether this tensor was made by the user rather than by a recorded op.", nullptr},
     {"grad_fn", get_grad_fn, nullptr,
      "The node of the graph that made this tensor; None for a leaf.", nullptr},
+    {"_grad_fn", get_grad_fn, set_grad_fn, nullptr, nullptr},
     {"grad", get_grad, set_grad, "The gradient gathered by backward; None before.", nullptr},
     {"_grad", get_grad, set_grad, nullptr, nullptr},
-    {"data", get_data, set_data, "The same memory without history.", nullptr},
+    {"data", get_data, set_data,
+     "The same memory without history; changes through it are not counted by `_version`.", nullptr},
     {"_version", get_version, nullptr, "How often the memory was changed in place.", nullptr},
     {"_base", get_base, nullptr, "The tensor this one is a view of, or None.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which output of grad_fn this is.", nullptr},
@@ -303,15 +326,26 @@ PyGetSetDef attributes[] = {
     {nullptr}};
 
 // --- methods -------------------------------------------------------------------------------------
+// The axis that size() or stride() is asked for; false for all of them.
+bool named_axis(const char* method, PyObject* const* args, Py_ssize_t n, PyObject* keywords,
+                int64_t* axis) {
+  Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  if (n + named > 1) type_error(method, "() takes one dim, but ", n + named, " were given");
+  if (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, 0), "dim") != 0) {
+    type_error(method, "() got an unexpected keyword argument '",
+               PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, 0)), "'");
+  }
+  if (n + named == 0 || args[0] == Py_None) return false;
+  if (!parse_int(args[0], axis))
+    type_error(method, "(): argument 'dim' must be int, not ", Py_TYPE(args[0])->tp_name);
+  return true;
+}
 PyObject* size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);
     look_at(t.get());
-    if (n == 0 && !keywords) return new_size(t.shape());
     int64_t d;
-    if (args[0] == Py_None) return new_size(t.shape());
-    if (!parse_int(args[0], &d))
-      type_error("size(): argument 'dim' must be int, not ", Py_TYPE(args[0])->tp_name);
+    if (!named_axis("size", args, n, keywords, &d)) return new_size(t.shape());
     if (t.ndim() == 0) index_error("Dimension specified as ", d, " but tensor has no dimensions");
     return PyLong_FromLongLong(t.size(wrap_dim(d, t.ndim())));
   });
@@ -320,10 +354,8 @@ PyObject* stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* key
   return guard([&]() -> PyObject* {
     Tensor t = self_of(o);
     look_at(t.get());
-    if (n == 0 && !keywords) return to_python(Value(t.strides()));
     int64_t d;
-    if (!parse_int(args[0], &d))
-      type_error("stride(): argument 'dim' must be int, not ", Py_TYPE(args[0])->tp_name);
+    if (!named_axis("stride", args, n, keywords, &d)) return to_python(Value(t.strides()));
     return PyLong_FromLongLong(t.stride(wrap_dim(d, t.ndim())));
   });
 }
@@ -382,22 +414,37 @@ PyObject* item(PyObject* o, PyObject*) {
   return nullptr;
 }
 
-PyObject* nested_list(const TensorObject* t, int axis, const char* data) {
-  if (axis == t->ndim) return item_of(data, t->dtype);
-  PyObject* list = PyList_New(t->shape[axis]);
-  int64_t step = t->strides[axis] * static_cast<int64_t>(item_size(t->dtype));
-  for (int64_t i = 0; list && i < t->shape[axis]; ++i) {
-    PyObject* inner = nested_list(t, axis + 1, data + i * step);
-    if (!inner) return Py_DECREF(list), nullptr;
-    PyList_SET_ITEM(list, i, inner);
+Object nested_list(const TensorObject* t, int axis, const char* data, NowAndThen& signals) {
+  if (axis == t->ndim) return checked(item_of(data, t->dtype));
+  Object list = checked(PyList_New(t->shape[axis]));
+  for (int64_t i = 0; i < t->shape[axis]; ++i) {
+    signals.check(8);
+    const int64_t at = i * t->strides[axis] * static_cast<int64_t>(item_size(t->dtype));
+    PyList_SET_ITEM(list.get(), i, nested_list(t, axis + 1, data + at, signals).release());
   }
   return list;
+}
+
+// What expands few elements can ask for more lists than there is memory.
+void check_list_room(const TensorObject* t) {
+  double items = 0, lists = 1;
+  for (int i = 0; i < t->ndim; ++i) items += lists *= static_cast<double>(t->shape[i]);
+  const auto room = static_cast<double>(memory::total_memory());
+  if (items * sizeof(PyObject*) <= room) return;
+  runtime_error("tolist(): lists of ", items, " items in all, of a tensor of shape ",
+                Span{t->shape, t->ndim}, ", exceed the memory of this machine");
 }
 PyObject* tolist(PyObject* o, PyObject*) {
   if (batch_of(as_tensor(o)))
     return guard([]() -> PyObject* { refuse_reading_batched("calling .tolist() on"); });
-  refuse_recording("tolist() reads values; fix: go on with the tensor");
-  return nested_list(as_tensor(o), 0, as_tensor(o)->data);
+  return guard([&]() -> PyObject* {
+    refuse_recording("tolist() reads values; fix: go on with the tensor");
+    check_list_room(as_tensor(o));
+    Tensor t = self_of(o);  // a second header: a signal handler may change the first
+    Tensor seen = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
+    NowAndThen signals;
+    return nested_list(seen.get(), 0, seen->data, signals).release();
+  });
 }
 
 PyObject* detach(PyObject* o, PyObject*) {
@@ -422,11 +469,17 @@ PyObject* detach_inplace(PyObject* o, PyObject*) {
 }
 PyObject* requires_grad_(PyObject* o, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"requires_grad", nullptr};
-  int on = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|p:requires_grad_", const_cast<char**>(names),
+  PyObject* on = Py_True;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:requires_grad_", const_cast<char**>(names),
                                    &on))
     return nullptr;
-  if (set_requires_grad(o, on ? Py_True : Py_False, nullptr) < 0) return nullptr;
+  if (!PyBool_Check(on)) {
+    PyErr_Format(PyExc_TypeError,
+                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not %s",
+                 Py_TYPE(on)->tp_name);
+    return nullptr;
+  }
+  if (set_requires_grad(o, on, nullptr) < 0) return nullptr;
   Py_INCREF(o);
   return o;
 }
@@ -447,7 +500,12 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* keywords) {
     }
     if (!is_tensor(data))
       type_error("_make_subclass(): data must be a Tensor, not ", Py_TYPE(data)->tp_name);
-    Tensor made = moved_to(reinterpret_cast<PyTypeObject*>(cls), alias(self_of(data)));
+    Tensor same = alias(self_of(data));
+    if (same.has(kData)) {  // Parameter(x.data) is a tensor of its own, with every check
+      same.set(kData, false);
+      same->storage->counts_data = true;
+    }
+    Tensor made = moved_to(reinterpret_cast<PyTypeObject*>(cls), same);
     auto* object = reinterpret_cast<PyObject*>(made.get());
     if (Cut* cut = as_tensor(data)->cut) pass_cut(made.get(), cut);
     if (on) checked(set_requires_grad(object, Py_True, nullptr));
@@ -551,6 +609,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_finalize = finalize;
   t.tp_weaklistoffset = offsetof(TensorObject, weakrefs);
   t.tp_dictoffset = offsetof(TensorObject, dict);
+  t.tp_setattro = set_tensor_attribute;
   t.tp_getset = attributes;
   t.tp_methods = methods;
   t.tp_as_number = &tensor_number_slots;
@@ -566,11 +625,15 @@ void add_tensor_type(PyObject* module) {
   t.tp_as_mapping = &mapping;
   t.tp_iter = iterate;
   t.tp_richcompare = compare_tensors;
-  t.tp_hash = PyBaseObject_Type.tp_hash;  // by identity
+  t.tp_hash = hash_tensor;
   t.tp_repr = repr;
   t.tp_doc = "A multi-dimensional array that remembers how it was computed.";
   tensor_type = &t;
   checked(PyType_Ready(&t));
+  // Programs add methods to Tensor, and wrap those it has. Python lets them, and keeps the slots of
+  // operators in step, if the type is not marked as immutable, as all that are no heap types are.
+  t.tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
+  PyType_Modified(&t);
   checked(PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(&t)));
 }
 

@@ -7,6 +7,8 @@
 
 #include <mutex>
 
+#include "../graph/change_log.h"
+#include "../graph/back_links.h"
 #include "../graph/view.h"
 #include "../kernels/elementwise.h"
 #include "../ops/elementwise_forward.h"
@@ -103,9 +105,8 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
       sum = own_copy(grad, leaf);
     }
     if (leaf->grad != held.get()) continue;  // another thread was quicker
-    leaf->grad = sum.release();
-    if (held) Py_DECREF(held.get());
-    return;
+    log_change(leaf);
+    return give_grad(leaf, std::move(sum));
   }
 }
 

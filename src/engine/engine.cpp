@@ -18,6 +18,7 @@
 namespace adjoint {
 
 EngineHooks engine_hooks;
+void (*compiled_backward)(Node* n, Tensor* grads, Tensor* results) = nullptr;
 
 namespace {
 
@@ -82,6 +83,7 @@ Run::~Run() {
     }
     Py_DECREF(n);
   }
+  for (Node* n : complete_) Py_DECREF(n);
   for (PyObject* c : callbacks_) Py_DECREF(c);
 }
 
@@ -121,10 +123,19 @@ void Run::add(Tensor& sum, Tensor grad) {
 }
 
 void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
-  if (!e.node || (restricted_ && !plan_.find(e.node))) return;
+  if (!e.node) return;
+  if (!restricted_) return deliver_now(e, std::move(grad), from);
+  if (!plan_.find(e.node)) return;
+  deliver_now(e, std::move(grad), from);
+  if (!plan_.completes(e.node)) return;
+  Py_INCREF(e.node);
+  complete_.push_back(e.node);
+}
+
+inline void Run::deliver_now(const Edge& e, Tensor grad, const Node* from) {
   // Without a gradient the node still gets its turn: a custom function may make zeros of it.
   if (!grad) {
-    slot_of(e);
+    if (!from || from->backward != compiled_backward) slot_of(e);
     return;
   }
   if (!fits(grad, e)) grad = fitted(std::move(grad), e, from);
@@ -190,7 +201,7 @@ void Run::run_post_hooks(Node* node, Tensor* results, Tensor* grads) {
 // tensor's hooks have changed what is captured exactly if the node is not executed.
 bool Run::take_out(Node* node, Tensor* grads) {
   const Plan::Part* part = plan_.find(node);
-  if (!part->execute) run_tensor_hooks(node, grads);
+  if (!part->execute && !options_.end_at_inputs) run_tensor_hooks(node, grads);
   capture(node, grads);
   return part->execute;
 }
@@ -295,6 +306,7 @@ void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
   if (any) node->backward(node, grads, results);
   if (modes_ & kStrongZeros) keep_zeros(node, grads, results);
   run_post_hooks(node, results, grads);
+  if (options_.observer) options_.observer->ran(node, grads, results);
   if (modes_ & kAnomaly) check_backward(node, grads, results);
   for (int k = 0; k < node->output_count; ++k) grads[k] = Tensor();
   for (int i = 0; i < node->edge_count; ++i) deliver(node->edges[i], std::move(results[i]), node);
@@ -310,6 +322,24 @@ void Run::pause() {
   if (engine_hooks.interrupted()) throw PythonError{};
 }
 
+// Accumulators that are complete, first come first served, then the newest node. With its first
+// gradient an accumulator was put among the others as well.
+inline Node* Run::next_node() {
+  if (!restricted_) return ready_.pop();
+  if (!complete_.empty()) {
+    Node* n = complete_.front();
+    complete_.pop_front();
+    plan_.set_done(n);
+    return n;
+  }
+  Node* n = ready_.pop();
+  while (n && plan_.is_done(n)) {
+    Py_DECREF(n);
+    n = ready_.pop();
+  }
+  return n;
+}
+
 // Note [A turn for others]. A thread that waits for the GIL asks for it after 5 ms without a change
 // of hands; only then is it sure to get it. To let go more often would start its patience anew each
 // time.
@@ -319,7 +349,7 @@ void Run::run_nodes() {
   constexpr uint32_t kSignals = 8, kClock = 64;
   constexpr auto kTurn = std::chrono::milliseconds(6);
   Clock::time_point last = Clock::now();
-  for (uint32_t count = 1; Node* node = ready_.pop(); ++count) {
+  for (uint32_t count = 1; Node* node = next_node(); ++count) {
     NodeReference held(node);
     run_node(node);
     if (count % kSignals != 0) continue;

@@ -13,6 +13,12 @@ struct Root {
   Tensor grad;
 };
 
+class PassObserver {
+ public:
+  virtual ~PassObserver() = default;
+  virtual void ran(Node* node, const Tensor* grads, const Tensor* results) = 0;
+};
+
 struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;
@@ -20,6 +26,12 @@ struct BackwardOptions {
   std::vector<Edge> inputs;
   // Gradients are added to leaves; otherwise those of `inputs` are returned.
   bool accumulate = true;
+  // The pass takes the gradients of `inputs` as they arrive and goes no further: neither from one
+  // input to another, nor to their hooks.
+  bool end_at_inputs = false;
+  // Told of every node that has run, with the gradients that arrived and those it passes on, one
+  // per edge. Needs `inputs`.
+  PassObserver* observer = nullptr;
 };
 
 // Returns one gradient per edge of options.inputs (undefined where none arrived).
@@ -40,6 +52,9 @@ struct EngineHooks {
   void (*on_fresh_thread)(void (*body)(void*), void* argument) = nullptr;
 };
 extern EngineHooks engine_hooks;
+// The backward of compiled calls, which have an edge for each tensor whether or not the results
+// depend on it: where there is no gradient, the pass does not go on. Set by the bindings.
+extern void (*compiled_backward)(Node* n, Tensor* grads, Tensor* results);
 
 // Adds `grad` into leaf.grad as AccumulateGrad does. The gradient itself becomes leaf.grad where
 // the caller's is the only reference to it.

@@ -1,7 +1,9 @@
 // A table with a value per node: open addressing, nothing is ever taken out. A graph is walked with
 // it before each pass that has `inputs`, so it must cost little per node.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -16,6 +18,7 @@ class NodeTable {
     const Slot& s = slots_[place_of(n)];
     return s.node ? &s.value : nullptr;
   }
+  T* find(const Node* n) { return const_cast<T*>(std::as_const(*this).find(n)); }
   // The value of `n`, which is new where there was none; valid until the next call.
   std::pair<T*, bool> insert(const Node* n) {
     if (2 * (count_ + 1) > slots_.size()) grow();

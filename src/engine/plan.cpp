@@ -69,11 +69,19 @@ void Plan::make(std::span<const Root> roots, const BackwardOptions& options) {
     }
     return false;
   };
-  walk(
-      roots, [&](Node* n) { return n->sequence >= oldest && seen.insert(n).second; },
-      [&](Node* n) {
-        if (leads_on(n)) parts_[n].execute = true;
-      });
+  auto enter = [&](Node* n) {
+    if (n->sequence < oldest || (options.end_at_inputs && find(n))) return false;
+    return seen.insert(n).second;
+  };
+  auto await = [&](const Node* n) {
+    if (n && !n->backward && find(n)) ++parts_[n].awaited;
+  };
+  walk(roots, enter, [&](Node* n) {
+    if (!leads_on(n)) return;
+    parts_[n].execute = true;
+    for (int i = 0; i < n->edge_count; ++i) await(n->edges[i].node);
+  });
+  for (const Root& r : roots) await(r.edge.node);
 }
 
 }  // namespace adjoint

@@ -15,6 +15,8 @@ class Plan {
  public:
   struct Part {
     bool execute = false;
+    bool done = false;       // an accumulator that had its turn, before that of its age
+    int awaited = 0;         // gradients that an accumulator is still to get
     int first_capture = -1;  // index into the inputs; more of them follow by next_capture
     bool wanted() const { return execute || first_capture >= 0; }
   };
@@ -25,6 +27,18 @@ class Plan {
     const Part* part = parts_.find(n);
     return part && part->wanted() ? part : nullptr;
   }
+  // A gradient, or nothing, went to `n`: whether it was the last one of an accumulator. As in
+  // PyTorch those have their turn at once, whatever else is waiting: their hooks tell.
+  bool completes(const Node* n) {
+    Part* part = n->backward ? nullptr : parts_.find(n);
+    return part && --part->awaited == 0;
+  }
+  // Whether a node that has waited for its turn had it already.
+  bool is_done(const Node* n) const {
+    const Part* part = parts_.find(n);
+    return part && part->done;
+  }
+  void set_done(const Node* n) { parts_.find(n)->done = true; }
   int next_capture(int i) const { return next_capture_[i]; }
 
  private:

@@ -6,6 +6,7 @@
 // Everything here happens with the GIL held; it is let go inside of kernels, hooks and pause(), and
 // then other runs may proceed. Read next: engine.cpp.
 #pragma once
+#include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -41,6 +42,7 @@ class Run {
   std::vector<Node*> execution_order() const;
 
  private:
+  Node* next_node();
   void run_nodes();
   void run_node(Node* node);
   void run_plain(Node* node);
@@ -55,6 +57,7 @@ class Run {
   void capture(Node* node, const Tensor* grads);
 
   void deliver(const Edge& e, Tensor grad, const Node* from);
+  void deliver_now(const Edge& e, Tensor grad, const Node* from);
   void hand_on(const Edge& e, Tensor& grad, const Node* from);
   void add(Tensor& sum, Tensor grad);
   Tensor& slot_of(const Edge& e);
@@ -70,8 +73,9 @@ class Run {
   const bool keep_graph_;
   const uint32_t modes_;  // kAnomaly, kStrongZeros, kRecorded: as when the pass was asked for
   const Anomaly anomaly_;
-  Node* busy_ = nullptr;  // whose backward is running
-  Ready ready_;           // a node is in it exactly while it holds gradients
+  std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
+  Node* busy_ = nullptr;        // whose backward is running
+  Ready ready_;                 // a node is in it exactly while it holds gradients
   std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds
   Plan plan_;
   std::vector<Tensor> captured_;

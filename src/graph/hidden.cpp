@@ -40,7 +40,7 @@ bool ForwardReads::add(const Edge& e, TensorObject* t, const char* op, const Sou
   if (is_mine(e)) return false;
   PyObject* node = reinterpret_cast<PyObject*>(e.node);
   for (const HiddenRead& r : reads_) {
-    if (PyWeakref_GetObject(r.node) == node && r.slot == e.slot) return true;
+    if (referent(r.node) == node && r.slot == e.slot) return true;
   }
   PyObject* weak = PyWeakref_NewRef(node, nullptr);
   if (!weak) throw PythonError{};

@@ -23,6 +23,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "../tensor/weak.h"
 #include "node.h"
 #include "transformed.h"
 
@@ -116,9 +117,6 @@ inline void note_own_leaf(const TensorObject* t) {
 extern const ForwardReads* (*hidden_of)(const Node* n);
 extern int64_t g_accountable;
 // The node that would have got the gradient, if it is still there: borrowed.
-inline Node* node_of(const HiddenRead& r) {
-  PyObject* o = PyWeakref_GetObject(r.node);
-  return o == Py_None ? nullptr : reinterpret_cast<Node*>(o);
-}
+inline Node* node_of(const HiddenRead& r) { return reinterpret_cast<Node*>(referent(r.node)); }
 
 }  // namespace adjoint

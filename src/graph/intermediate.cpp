@@ -1,10 +1,12 @@
 // Error nodes and the search for intermediates. Read intermediate.h first.
 #include "intermediate.h"
 
+#include "../tensor/weak.h"
+
 namespace adjoint {
 
-thread_local Node* t_recorded_function = nullptr;
-thread_local bool t_in_function_forward = false;
+constinit thread_local Node* t_recorded_function = nullptr;
+constinit thread_local bool t_in_function_forward = false;
 
 namespace {
 
@@ -38,7 +40,7 @@ Node* new_error_node(const std::string& message, std::vector<Edge> edges) {
 bool is_intermediate(const Node* n, const TensorObject* t) {
   if (!t->cut || !t->cut->in_forward || !t->cut->from) return false;
   if (needs_grad(t) || !is_differentiable(t->dtype)) return false;
-  PyObject* from = PyWeakref_GetObject(t->cut->from);
+  PyObject* from = referent(t->cut->from);
   for (int i = 0; i < n->edge_count; ++i) {
     if (n->edges[i].node && reinterpret_cast<PyObject*>(n->edges[i].node) == from) return true;
   }

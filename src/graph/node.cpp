@@ -72,6 +72,7 @@ bool g_reaping = false;
 }
 
 [[gnu::noinline]] void free_memory(Node* n) noexcept {
+  gc::forget_ring(n);
   if (is_function_node(n) && n->backward) return free_function_node(n);
   PyTypeObject* type = Py_TYPE(n);
   PyObject_GC_Del(n);
@@ -79,7 +80,7 @@ bool g_reaping = false;
 }
 
 void take_apart(Node* n) noexcept {
-  gc::untrack(n);
+  gc::leave_ring(n);
   auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
   bool outside = n->edges != n->inline_edges || n->saved != n->inline_saved;
   if (bits(n->weakrefs) | bits(n->dict) | bits(n->extra) | bits(n->variable) |
@@ -222,6 +223,7 @@ bool disown_accumulator(TensorObject* t) {
   Node* n = t->accumulator;
   if (!n || n->owns_variable || Py_REFCNT(n) == 1) return false;
   n->owns_variable = true;
+  t->flags |= kHeld;
   Py_INCREF(t);
   Py_DECREF(n);
   return true;
@@ -245,6 +247,7 @@ void renew_accumulator(TensorObject* t) {
   if (!n || n->owns_variable) return;  // in that case it keeps `t` already
   if (Py_REFCNT(n) > 1) {
     n->owns_variable = true;
+    t->flags |= kHeld;
     Py_INCREF(t);
   } else {
     n->variable = nullptr;

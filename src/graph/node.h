@@ -16,6 +16,7 @@
 #pragma once
 #include <vector>
 
+#include "../tensor/gc_list.h"
 #include "../tensor/source_line.h"
 #include "../tensor/value.h"
 #include "cut.h"
@@ -70,6 +71,7 @@ struct NodeExtra {
   // The outputs after the first.
   std::vector<Meta> more_meta;
   Tensors more_pending;
+  gc::BackLink back_link;
 };
 
 // grads: one per output, undefined where nothing arrived. result: one per edge, to be filled in.
@@ -124,6 +126,8 @@ void destroy_node(Node* n) noexcept;  // the type's dealloc: never recurses, how
 // can run again.
 void release_saved(Node* n) noexcept;
 NodeExtra& extra_of(Node* n);
+// The node gets a link that can close a cycle (Note [Objects aside] in ../tensor/gc_list.h).
+inline void add_back_link(Node* n) { extra_of(n).back_link.set(); }
 
 // What is unusual in this thread: one word, so that the short way through an op asks once.
 enum Mode : uint32_t {
@@ -162,9 +166,17 @@ struct GradMode {
   bool before_;
 };
 
+// Whether the elements of a view are those of its base, or their real and imaginary parts. Numbers
+// read from the bytes of others have no derivative.
+inline bool shows_elements(DType view, DType base) {
+  if (view == base) return true;
+  DType complex = is_complex(view) ? view : base;
+  return is_complex(complex) && real_dtype(complex) == (is_complex(view) ? base : view);
+}
 // A view whose base was changed in place since its history was written.
 inline bool stale_view(const TensorObject* t) {
-  return t->base && t->view_version != t->storage->version && (t->base->flags & kRequiresGrad);
+  return t->base && t->view_version != t->storage->version && (t->base->flags & kRequiresGrad) &&
+         shows_elements(t->dtype, t->base->dtype);
 }
 inline bool needs_grad(const TensorObject* t) {
   return (t->flags & kRequiresGrad) || stale_view(t);
@@ -207,6 +219,11 @@ inline void set_history(const Tensor& t, Node* n, uint32_t slot) {
 inline void set_meta(Node* n, uint32_t slot, const Tensor& t) {
   (slot == 0 ? n->meta : n->extra->more_meta[slot - 1]).set(t.shape(), t.dtype());
 }
-inline Saved save(const Value& v) { return {v, v.is_tensor() ? v.object()->storage->version : 0}; }
+inline Saved save(const Value& v) {
+  if (!v.is_tensor()) return {v, 0};
+  Storage* s = v.object()->storage;
+  if (v.object()->flags & kData) s->counts_data = true;
+  return {v, s->version};
+}
 
 }  // namespace adjoint

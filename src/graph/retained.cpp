@@ -1,6 +1,9 @@
 // Read retained.h first.
 #include "retained.h"
 
+#include "../tensor/weak.h"
+#include "back_links.h"
+
 namespace adjoint {
 namespace {
 
@@ -8,7 +11,7 @@ void move_retained(TensorObject* t, Node* to, uint32_t slot) {
   if (!t->grad_fn || !t->grad_fn->extra || t->grad_fn == to) return;
   auto& from = t->grad_fn->extra->retains;
   for (size_t i = 0; i < from.size(); ++i) {
-    if (PyWeakref_GetObject(from[i].second) != reinterpret_cast<PyObject*>(t)) continue;
+    if (referent(from[i].second) != reinterpret_cast<PyObject*>(t)) continue;
     extra_of(to).retains.push_back({slot, from[i].second});
     from.erase(from.begin() + static_cast<ptrdiff_t>(i));
     return;
@@ -17,7 +20,8 @@ void move_retained(TensorObject* t, Node* to, uint32_t slot) {
 
 }  // namespace
 
-void change_history(const Tensor& t, Node* n, uint32_t slot) {
+void change_history(const Tensor& t, Node* n, uint32_t slot, int own_views) {
+  note_new_history(t.get(), own_views);
   if (t.has(kRetainsGrad)) move_retained(t.get(), n, slot);
   set_history(t, n, slot);
 }

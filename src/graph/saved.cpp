@@ -6,12 +6,13 @@
 
 #include "../ops/op.h"
 #include "../ops/tangents.h"
+#include "back_links.h"
 
 namespace adjoint {
 
 SavedHooks saved_hooks;
-thread_local bool t_unpacked = false;
-thread_local bool t_watch_changes = false;
+constinit thread_local bool t_unpacked = false;
+constinit thread_local bool t_watch_changes = false;
 
 namespace {
 
@@ -43,7 +44,9 @@ Value pack_tensor(const Tensor& t) {
 Saved pack_list(const Tensors& ts) {
   if (!mode_on(kSavedHooks)) {
     for (const Tensor& t : ts) {
-      if (t) refuse_inference(t);
+      if (!t) continue;
+      refuse_inference(t);
+      if (t.has(kData)) t->storage->counts_data = true;
     }
     return {Value(ts), version_of(ts)};
   }
@@ -119,6 +122,8 @@ Saved pack(const Value& v) {
 
 Saved pack_output(const Tensor& t) { return pack(Value(alias(t))); }
 
+namespace {
+
 Value pack_kept(Value v) {
   if (!mode_on(kSavedHooks)) return v;
   if (v.is_tensor()) return pack_tensor(v.tensor());
@@ -126,6 +131,13 @@ Value pack_kept(Value v) {
   std::vector<Value> items;
   for (const Value& item : v.list()) items.push_back(pack_kept(item));
   return items;
+}
+
+}  // namespace
+
+void keep_left(Node* n, Value v) {
+  n->kept = pack_kept(std::move(v));
+  note_saved(n, n->kept);
 }
 
 Tensor unpack(Node* n, const Saved& s, const Edge& e) {
@@ -199,6 +211,8 @@ void changed_in_place(Node* n, const Tensor& t, uint32_t saved_version) {
   // A leaf that requires grad is changed under no_grad only: mostly by an update.
   const TensorObject* whole = t->base ? t->base : t.get();
   bool update = (whole->flags & kRequiresGrad) && !whole->grad_fn;
+  bool moved = t.version() >> kCountBits != saved_version >> kCountBits;
+  std::string now = moved ? "given other memory" : text("now version ", count_of(t.version()));
   runtime_error(
       "one of the variables needed for gradient computation has been modified by an inplace "
       "operation: a value needed "
@@ -206,10 +220,11 @@ void changed_in_place(Node* n, const Tensor& t, uint32_t saved_version) {
       n->op ? n->op->name : n->name,
       "` was changed in place.\n"
       "  saved here    ",
-      n->line.describe(), "          (", t.dtype(), " ", t.shape(), ", version ", saved_version,
+      n->line.describe(), "          (", t.dtype(), " ", t.shape(), ", version ",
+      count_of(saved_version),
       ")\n"
       "  changed here  ",
-      t->storage->changed.describe(), "          (now version ", t.version(),
+      t->storage->changed.describe(), "          (", now,
       ")\n"
       "  fix: use the out-of-place form of the second line, or save a copy with .clone() before "
       "it",

@@ -23,8 +23,11 @@ inline constexpr uint32_t kPacked = UINT32_MAX - 1;
 Saved pack(const Value& v);
 // What an output is kept as: an alias without history, so that the node does not keep itself alive.
 Saved pack_output(const Tensor& t);
-// What forward left for backward, in the same way.
-Value pack_kept(Value v);
+// Keeps what forward left for backward, in the same way.
+void keep_left(Node* n, Value v);
+inline void keep(Node* n, Value v) {
+  if (v) keep_left(n, std::move(v));
+}
 
 // The tensor that `s`, a value of `n`, stands for. While gradients are recorded it has the history
 // of `e`: the edge that the node has for it, or that of the node itself for an output.

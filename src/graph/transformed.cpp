@@ -18,13 +18,13 @@ Level g_last = 0;
 
 Transformed& transformed(TensorObject* t) {
   if (Transformed* x = transformed_of(t)) return *x;
-  if (!t->extra) t->extra = new TensorExtra;
+  TensorExtra& extra = extra_of(t);
   auto* x = new Transformed{t};
   x->next = g_first;
   if (g_first) g_first->previous = x;
   g_first = x;
   ++g_transformed;
-  t->extra->transformed = x;
+  extra.transformed = x;
   t->flags |= kTransformed;
   return *x;
 }

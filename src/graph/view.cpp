@@ -13,12 +13,16 @@
 #include "../engine/strong_zeros.h"
 #include "../ops/op.h"
 #include "../ops/recorder.h"
+#include "change_log.h"
 #include "copy_slices.h"
 #include "foreign_node.h"
 #include "retained.h"
 #include "saved.h"
 
 namespace adjoint {
+
+constinit thread_local ChangeLog* t_change_log = nullptr;
+
 namespace {
 
 // Which elements of its base a view shows. `at` counts from the base's first element, in elements
@@ -151,6 +155,7 @@ Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
 
 Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype) {
   Tensor v = on_storage(t->storage, shape, strides, offset, dtype);
+  v->flags |= t->flags & kData;
   if (t.has(kInference)) {  // an inference tensor of its own: nothing tracks views of those
     v.set(kInference);
     return v;
@@ -165,8 +170,14 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
   }
   v.set(mode_on(kInferenceOn) ? kInferenceView : kNoGradView);
   // As in PyTorch, a view requires grad when its base does, recorded or not.
-  if (needs_grad(t.get()) && is_differentiable(dtype)) v.set(kRequiresGrad);
+  if (needs_grad(base) && is_differentiable(dtype)) v.set(kRequiresGrad);
   return v;
+}
+
+Tensor unshared(Tensor view) {
+  view->flags &= static_cast<uint16_t>(~kCreation);
+  Py_XDECREF(std::exchange(view->base, nullptr));
+  return view;
 }
 
 namespace {
@@ -212,8 +223,7 @@ void refuse_unrecordable(const Tensor& t, bool recording, const char* what) {
           what, " on a view of shape ", t.shape(), " of a leaf of shape ", base.shape(),
           "; fix: clone the leaf first, or wrap the change in `with no_grad():`)");
     }
-    if (t.dtype() != base.dtype() && !is_parts_of(t.dtype(), base.dtype()) &&
-        !is_parts_of(base.dtype(), t.dtype())) {
+    if (!shows_elements(t.dtype(), base.dtype())) {
       runtime_error("a ", t.dtype(), " view of a ", base.dtype(),
                     " tensor is being modified inplace while gradients are recorded (", what,
                     "), which is not supported; fix: build the tensor from its parts instead");
@@ -247,6 +257,7 @@ void check_inplace(const Tensor& t, bool recording, const char* what) {
   refuse_unwritable(t, what);
   if (recording) refuse_captured(t, what);
   if (grad_enabled()) refuse_unrecordable(t, recording, what);
+  if (recording && t.has(kData)) t->storage->counts_data = true;
   if (t_watch_changes) saved_hooks.before_change(t);
 }
 
@@ -257,8 +268,14 @@ void check_new_geometry(const Tensor& t, bool recording, const char* what) {
 
 void bump_version(const Tensor& t) {
   refuse_recording("memory is changed by something else than an op");
+  if (t_recorder && !mode_on(kRecorded)) t_recorder->changed_aside(t);
+  log_change(t.get());
+  if (t.has(kData) && !t->storage->counts_data) return;
   ++t->storage->version;
   t->storage->changed = SourceLine::here();
+  if (!t.is_view() || !parted(t)) return;
+  ++t->base->storage->version;
+  t->base->storage->changed = t->storage->changed;
 }
 
 void rebase_history(const Tensor& t, Node* node) {
@@ -283,7 +300,7 @@ void rebase_history(const Tensor& t, Node* node) {
     Py_XINCREF(slices->edges[i].node);
   }
   set_meta(slices, 0, base);
-  change_history(base, slices, 0);
+  change_history(base, slices, 0, t.has(kHeld) ? 0 : 1);
   Py_DECREF(slices);
   refresh_view_history(t.get());
 }
@@ -291,7 +308,11 @@ void rebase_history(const Tensor& t, Node* node) {
 void refresh_view_history(TensorObject* view) {
   Tensor t = Tensor::borrow(view), base = Tensor::borrow(view->base);
   if (!base.requires_grad()) return;
-  if (parted(t)) {
+  // Bytes of another dtype have no derivative, and a window that counts in them means nothing in
+  // elements of the base.
+  bool other = t.dtype() != base.dtype() && !is_parts_of(t.dtype(), base.dtype()) &&
+               !is_parts_of(base.dtype(), t.dtype());
+  if (parted(t) || other) {
     t->view_version = t->storage->version;
     return;
   }

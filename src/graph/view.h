@@ -21,6 +21,9 @@ Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);
 // The same memory seen as elements of another dtype; the geometry counts elements of that dtype.
 Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype);
 
+// A view of an intermediate value that nobody else holds, as the result it is: not a view.
+Tensor unshared(Tensor view);
+
 // Refuses, before anything is changed, what must not be changed in place. `recording` says whether
 // the change will have a history.
 void check_inplace(const Tensor& t, bool recording, const char* what);
@@ -29,7 +32,7 @@ void check_new_geometry(const Tensor& t, bool recording, const char* what);
 // Refuses to write what depends on the variables of a transform (grad, vjp, jvp) into memory that
 // is older than the transform.
 void refuse_captured(const Tensor& t, const char* what);
-// Counts the change and remembers the line.
+// Counts the change and remembers the line; Note [Changes past the version] in tensor.h.
 void bump_version(const Tensor& t);
 // `node` computed the new value of `t`, in place: makes it the history of t, and of its base.
 void rebase_history(const Tensor& t, Node* node);

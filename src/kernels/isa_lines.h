@@ -2,7 +2,7 @@
 //
 //   KERNEL1_FLOAT(exp, exp(x))             x is f32 in the float32 loop, f64 in the float64 loop
 //   KERNEL1_WIDE(erfinv, erfinv(x))        x is f64 in both: float32 is widened, then rounded once
-//   KERNEL2_FLOAT(maximum, maximum(x, y))  likewise 2_WIDE, 3_FLOAT (x, y, z), 4_FLOAT (w, x, y, z)
+//   KERNEL2_FLOAT(maximum, maximum(x, y))  likewise 2_WIDE, 3_FLOAT (x, y, z) to 5_FLOAT (v, ..., z)
 //   KERNEL2_WIDE_PAIR(pow, e32, e64)       in f64 for both, with a shorter expression for float32
 //   KERNEL1_PREDICATE(isnan, x != x)       x is one number, the output one byte
 //
@@ -208,6 +208,9 @@ static void predicate_loop(char* const* p, int64_t n) {
 #define KERNEL4_FLOAT(name, ...)                                  \
   ADJOINT_LANE_STRUCT(name, (V w, V x, V y, V z), V(__VA_ARGS__)) \
   ADJOINT_REGISTER_FLOAT(name, 4, f32)
+#define KERNEL5_FLOAT(name, ...)                                       \
+  ADJOINT_LANE_STRUCT(name, (V v, V w, V x, V y, V z), V(__VA_ARGS__)) \
+  ADJOINT_REGISTER_FLOAT(name, 5, f32)
 #define KERNEL1_PREDICATE(name, ...)                                                       \
   ADJOINT_LANE_STRUCT(name, (V x), __VA_ARGS__)                                            \
   static const LoopRegistrar name##_f32{                                                   \

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "independent.h"
 #include "kernel.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
@@ -49,7 +50,7 @@ inline void run(int64_t n, cell_t<Out>* out, const cell_t<In>*... in) {
     return;
   }
   // The output may be an input's memory exactly, never partly: no element depends on another.
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(F{}(load<In>(in[i])...));
 }
 

@@ -35,7 +35,7 @@ ADJOINT_INLINE V fmod(V x, V y) {
 template <class V>
 ADJOINT_INLINE V remainder(V x, V y) {
   V m = fmod(x, y);
-  return (m != 0) & ((y < 0) ^ (m < 0)) ? m + y : m;
+  return ((m != 0) & ((y < 0) ^ (m < 0))) ? m + y : m;
 }
 
 // floor(x / y) computed from the exact remainder, so that x == y*floor_divide(x, y) + remainder(x,
@@ -44,7 +44,7 @@ template <class V>
 ADJOINT_INLINE V floor_divide(V x, V y) {
   V m = fmod(x, y);
   V q = (x - m) / y;
-  q = (m != 0) & ((y < 0) ^ (m < 0)) ? q - 1 : q;
+  q = ((m != 0) & ((y < 0) ^ (m < 0))) ? q - 1 : q;
   V f = floor(q);
   f = q - f > ScalarOf<V>(0.5) ? f + 1 : f;
   V exact = x / y;

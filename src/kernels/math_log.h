@@ -70,7 +70,7 @@ template <class V>
 ADJOINT_INLINE V log_limits(V x, V r) {
   r = x == 0 ? splat<V>(-kInf<V>) : r;
   r = x < 0 ? splat<V>(kNaN<V>) : r;
-  return (x == kInf<V>) | (x != x) ? x : r;
+  return ((x == kInf<V>) | (x != x)) ? x : r;
 }
 
 template <class V>
@@ -159,7 +159,7 @@ ADJOINT_INLINE V log1p(V x) {
   r = abs(x) < ScalarOf<V>(0x1p-54) ? x : r;  // keeps -0 and denormals
   r = x == -1 ? splat<V>(-kInf<V>) : r;
   r = x < -1 ? splat<V>(kNaN<V>) : r;
-  return (x == kInf<V>) | (x != x) ? x : r;
+  return ((x == kInf<V>) | (x != x)) ? x : r;
 }
 
 }  // namespace ADJOINT_ISA_TAG

@@ -40,7 +40,7 @@ template <class V>
 ADJOINT_INLINE V silu_grad(V g, V x) {
   V s = sigmoid(x);
   V tail = x * s * (1 - s);
-  tail = (s == 0) | (s == 1) ? V{} : tail;  // inf * 0
+  tail = ((s == 0) | (s == 1)) ? V{} : tail;  // inf * 0
   return g * (s + tail);
 }
 
@@ -48,7 +48,7 @@ ADJOINT_INLINE V silu_grad(V g, V x) {
 // factor between 1 and 1.2, so that it keeps silu's accuracy where e is a denormal number.
 template <class V>
 ADJOINT_INLINE V mish(V x) {
-  V e = exp(at_most(x, ScalarOf<V>(20)));  // beyond, the factor is 1
+  V e = exp(at_most(x, ScalarOf<V>(40)));  // beyond, the factor is 1 in every dtype
   V n = e * (e + 2);
   return silu(x) * ((1 + e) * (e + 2) / (n + 2));
 }
@@ -128,7 +128,7 @@ ADJOINT_INLINE V softplus_grad(V g, V x, V beta, V threshold) {
 template <class V>
 ADJOINT_INLINE V logaddexp(V x, V y) {
   V r = maximum(x, y) + log1p(exp(-abs(x - y)));
-  return (x == y) & (abs(x) == kInf<V>) ? x : r;  // inf - inf
+  return ((x == y) & (abs(x) == kInf<V>)) ? x : r;  // inf - inf
 }
 
 template <class V>

@@ -40,7 +40,10 @@ BlasOperand prepare(DType dtype, const Matrix& matrix, int64_t rows, int64_t col
     return out;
   const auto item = static_cast<int64_t>(item_size(to));
   const auto from_item = static_cast<int64_t>(item_size(dtype));
-  char* packed = scratch.get(static_cast<size_t>(rows * cols * item));
+  int64_t bytes;
+  if (__builtin_mul_overflow(rows, cols, &bytes) || __builtin_mul_overflow(bytes, item, &bytes))
+    return {};
+  char* packed = scratch.get(static_cast<size_t>(bytes));
   if (!packed) return {};
   // Copied along the axis that lies closer together.
   const bool trans =

@@ -49,14 +49,14 @@ int64_t offset_of(int64_t linear, const Axes& a, int first = 0) {
   return at;
 }
 
-// f(offset) for every index of axes [0, count).
+// f(offset) for every index of axes [0, count), until it says that it had enough.
 template <class F>
 void each_offset(const Axes& a, int count, F&& f) {
   int64_t index[kMaxDims];
   std::fill_n(index, count, 0);
   int64_t at = 0;
   for (;;) {
-    f(at);
+    if (!f(at)) return;
     int i = count - 1;
     for (; i >= 0; --i) {
       at += a.stride[i];
@@ -86,6 +86,20 @@ void divide(DType d, char* x, int64_t n, double by) {
       break;
   }
 }
+
+// Now and then, whether the work is to end: one result can be that of an axis as long as anybody
+// likes, since expanded ones take no memory.
+class Patience {
+ public:
+  bool lost(int64_t elements) {
+    if ((left_ -= elements) > 0) return false;
+    left_ = kGrain;
+    return parallel::stopping();
+  }
+
+ private:
+  int64_t left_ = kGrain;
+};
 
 // Joins partial results, each of one accumulator, as a tree of buffers.
 class Gather {
@@ -201,11 +215,13 @@ void Job::reduce_tiles(const char* x, int64_t n, int64_t step, bool direct, char
     return loop_.row(tile, n, result, centre);
   }
   Gather gather(join_.row, item_);
+  Patience patience;
   alignas(64) char tile[kRowTile * kMaxItem];
   each_offset(r, r.count - 1, [&](int64_t at) {
     if (direct) {
       loop_.row(x + at, n, value, centre);
-      return gather.push(value);
+      gather.push(value);
+      return !patience.lost(n);
     }
     for (int64_t i = 0; i < n; i += kRowTile) {
       const int64_t w = std::min(kRowTile, n - i);
@@ -213,7 +229,9 @@ void Job::reduce_tiles(const char* x, int64_t n, int64_t step, bool direct, char
                w);
       loop_.row(tile, w, value, centre);
       gather.push(value);
+      if (patience.lost(w)) return false;
     }
+    return true;
   });
   gather.finish(result);
 }
@@ -290,9 +308,11 @@ void Job::reduce_columns(const char* x, int64_t width, char* acc, const char* ce
     }
   };
   join_.identity(acc, width);
+  Patience patience;
   each_offset(r, r.count - 1, [&](int64_t at) {
     const char* p = x + at;
     for (int64_t i = 0; i < rows;) {
+      if (patience.lost(8 * width)) return false;
       if (direct) {
         const int64_t n = std::min(kCascadeRows, rows - i);
         loop_.columns(p + i * row_step, row_step / in_item_, n, width, acc, centre);
@@ -309,6 +329,7 @@ void Job::reduce_columns(const char* x, int64_t width, char* acc, const char* ce
       added(n);
       i += n;
     }
+    return true;
   });
   for (int level = 0; level < levels; ++level)
     join_.columns(higher[level], width, 1, width, acc, nullptr);

@@ -193,15 +193,30 @@ static const Op& elu_ =
         "scale * input where positive, scale * alpha * (exp(input_scale * input) - 1) elsewhere.")
         .elementwise("elu")
         .forward(float_only)
-        .partial(0, input(0) | output(),
+        // By the input: the result may be changed in place, and result + alpha would cancel.
+        .partial(0, input(0),
                  [](T g, C c) -> Tensor {
-                   Value scale = c.in(2);
-                   double level = c.in(1).real() * scale.real();
-                   Tensor curved = g * ((c.out() + level) * c.in(3));
-                   return op<"where">(op<"gt">(c.in(0), 0), g * scale, curved);
+                   double scale = c.in(2).real(), rate = c.in(3).real();
+                   double below = c.in(1).real() * scale * rate;
+                   return op<"_elu_grad">(g, c.in(0), scale, below, rate);
                  })
         .inplace()
         .function_only();
+
+static const Op& elu_grad_ =
+    def("_elu_grad(input, x, above: Scalar, below: Scalar, rate: Scalar)",
+        "`input` times `above` where x is positive, times `below * exp(rate * x)` elsewhere.")
+        .elementwise("elu_grad")
+        .partial(0, input(1),
+                 [](T g, C c) -> Tensor {
+                   return op<"_elu_grad">(g, c.in(1), c.in(2), c.in(3), c.in(4));
+                 })
+        .partial(1, input(0) | input(1),
+                 [](T g, C c) -> Tensor {
+                   double steeper = c.in(3).real() * c.in(4).real();
+                   return op<"_elu_grad">(g * c.in(0), c.in(1), 0.0, steeper, c.in(4));
+                 })
+        .internal();
 
 static const Op& celu_ =
     def("celu(input, alpha: Scalar = 1.0)",

@@ -11,6 +11,7 @@
 #include "dual.h"
 #include "op_cache.h"
 #include "record.h"
+#include "out_dtype.h"
 #include "recorder.h"
 #include "reuse.h"
 
@@ -139,7 +140,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
   NodeRef node(begin_record(op, args, true));
   Call c{op, args, self};
   run_change(c, self);
-  node->kept = pack_kept(std::move(c.kept));
+  keep(node.get(), std::move(c.kept));
   rebase_history(self, node.get());
   try {
     save_outputs(node.get(), op, args, Value(self));
@@ -153,17 +154,6 @@ Tensor apply_inplace(const Op& op, Value* args) {
 
 namespace {
 
-// neg, floor and their like do not convert into out=, as in PyTorch, where square is a power.
-bool keeps_dtype(const Op& op, const Value* args) {
-  if (op.name == "abs") return !is_complex(args[0].object()->dtype);
-  if (op.name == "sgn" || op.name == "round" || op.name == "nan_to_num") return true;
-  return op.is_elementwise && op.argument_count == 1 && op.promotion == Common &&
-         op.kernel->result == Result::Same && op.name != "square";
-}
-// They answer yes or no, which PyTorch writes into bool alone.
-bool answers(const Op& op) {
-  return op.name == "signbit" || op.name == "isposinf" || op.name == "isneginf";
-}
 // They draw in the order in which the memory of `out` lies.
 bool draws_into_out(const Op& op) {
   return op.name == "rand" || op.name == "randn" || op.name == "randint";
@@ -183,14 +173,8 @@ void resize_out(const Tensor& out, Span shape) {
   resize(out, shape);
 }
 
-// Their results are positions, which PyTorch writes into int64 alone.
-bool finds_positions(const Op& op) {
-  return op.name == "nonzero" || op.name == "argmax" || op.name == "argmin";
-}
-
-}  // namespace
-
-Value apply_out(const Op& op, Value* args, const Tensor& out) {
+// What is refused of any tensor given as out=, and of the arguments beside it.
+void refuse_out(const Op& op, Value* args, const Tensor& out) {
   if (grad_enabled()) {
     bool any = needs_grad(out.get());
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) any |= needs_grad(args[i]);
@@ -213,20 +197,15 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     }
     refuse_out_of_dual(op, args, out);
   }
-  if (keeps_dtype(op, args) && args[0].object()->dtype != out.dtype()) {
-    runtime_error("Found dtype ", out.dtype(), " but expected ", args[0].object()->dtype, ": ",
-                  op.name, "() writes only into a tensor of its input's dtype");
-  }
-  if (answers(op) && out.dtype() != DType::Bool) {
-    runtime_error(op.name, " does not support non-boolean outputs, but out has dtype ",
-                  out.dtype());
-  }
-  if (finds_positions(op) && out.dtype() != DType::Int64) {
-    runtime_error(op.name, "(): Expected out tensor to have scalar type Long but got ",
-                  out.dtype());
-  }
   check_inplace(out, false, op.name.c_str());
   refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
+}
+
+}  // namespace
+
+Value apply_out(const Op& op, Value* args, const Tensor& out) {
+  refuse_out(op, args, out);
+  check_out_dtype(op, args, out.dtype());
   std::optional<WatchedOp> watch;
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, true);
@@ -245,18 +224,32 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (!result.is_tensor())
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",
                result.is_tensors() ? result.tensors().size() : 0, " results");
-  write_out(out, result.tensor(), op.name.c_str());
+  if (!result.tensor().is(out)) check_out_result(op, args, result.tensor().dtype(), out.dtype());
+  write_out(out, result.tensor());
   mark_written(op, args, out.get());
   if (watch) watch->finished(Value(out));
   return Value(out);
 }
 
-void write_out(const Tensor& out, const Tensor& value, const char* op_name) {
-  if (value.is(out)) return bump_version(out);
-  if (!can_cast(value.dtype(), out.dtype())) {
-    runtime_error("result type ", value.dtype(), " can't be cast to the desired output type ",
-                  out.dtype(), " (in ", op_name, ")");
+void apply_outs(const Op& op, Value* args, const Tensors& outs) {
+  for (const Tensor& out : outs) refuse_out(op, args, out);
+  Tensors results;
+  {
+    GradMode off(false);
+    Value given = apply(op, args);
+    if (!given.is_tensors() || given.tensors().size() != outs.size()) {
+      type_error(op.name, "(): argument 'out' has ", outs.size(),
+                 " tensors, which is not what the op returns");
+    }
+    results = given.tensors();
   }
+  for (size_t i = 0; i < outs.size(); ++i)
+    check_out_result(op, args, results[i].dtype(), outs[i].dtype());
+  for (size_t i = 0; i < outs.size(); ++i) write_out(outs[i], results[i]);
+}
+
+void write_out(const Tensor& out, const Tensor& value) {
+  if (value.is(out)) return bump_version(out);
   if (!(value.shape() == out.shape())) {
     resize_out(out, value.shape());
     // A new place for the result lies in memory as the result does.

@@ -1,5 +1,6 @@
 // Copies with the elements in other places, or with some of them left out: flip, roll, rot90, diag,
 // tril, triu.
+#include "../tensor/checked.h"
 #include "op.h"
 
 namespace adjoint {
@@ -46,6 +47,7 @@ Value roll_forward(Call& c) {
   Tensor t = c.tensor(0);
   const Dims &shifts = c.ints(1), dims = c[2].is_none() ? Dims() : c.ints(2);
   if (shifts.empty()) runtime_error("`shifts` required");
+  for (int64_t s : shifts) checked_sub(0, s);  // which the gradient rolls by
   if (dims.empty() && shifts.size() == 1) {
     Tensor flat = contiguous(t);
     flat = on_storage(flat->storage, Dims{t.numel()}, Dims{1}, flat.offset(), t.dtype());
@@ -69,7 +71,7 @@ Value roll_forward(Call& c) {
 }
 
 Dims negated(Dims d) {
-  for (int64_t& v : d) v = -v;
+  for (int64_t& v : d) v = checked_sub(0, v);
   return d;
 }
 
@@ -160,7 +162,7 @@ static const Op& rot90_ =
           }
         })
         .grad(0, nothing,
-              [](T g, C c) -> Tensor { return op<"rot90">(g, -c.in(1).integer(), c.in(2)); })
+              [](T g, C c) -> Tensor { return op<"rot90">(g, -(c.in(1).integer() % 4), c.in(2)); })
         .linear()
         .no_out();
 
@@ -196,7 +198,8 @@ static const Op& diag_embed_ =
           Tensor t = c.tensor(0);
           if (t.ndim() == 0)
             runtime_error("diag_embed expects at least one axis, got a 0-d tensor");
-          int64_t offset = c.integer(1), n = t.size(-1) + std::abs(offset);
+          int64_t offset = c.integer(1),
+                  n = checked_add(t.size(-1), offset < 0 ? checked_sub(0, offset) : offset);
           int a = wrap_dim(c.integer(2), t.ndim() + 1), b = wrap_dim(c.integer(3), t.ndim() + 1);
           if (a == b) {
             runtime_error("diagonal dimensions cannot be identical ", c.integer(2), ", ",

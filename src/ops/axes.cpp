@@ -188,7 +188,7 @@ static const Op& squeeze_dim_ =
         .node("SqueezeBackward1");
 
 static const Op& squeeze_dims_ =
-    def("squeeze.dims(input, dim: int[])", "A view without those of the axes whose length is one.")
+    def("squeeze.dims(input, dim: int[*])", "A view without those of the axes whose length is one.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           uint64_t mask = 0;

@@ -4,6 +4,7 @@
 // on, sizes get the size of the batch in front. The table at the end says which op goes which way.
 #include <unordered_map>
 
+#include "../tensor/checked.h"
 #include "../tensor/promote.h"
 #include "batched.h"
 
@@ -54,9 +55,7 @@ void promote_as_samples(Call& c, const int* axes) {
     if (!promotes(c.op, i) || c.op.edge_of[i] < 0) continue;
     if (axes[i] >= 0) {
       any |= c.tensor(i).ndim() == 1;
-      Tensor t = c.tensor(i);
-      type.add(Value(on_storage(t->storage, {t->shape + 1, t.ndim() - 1},
-                                {t->strides + 1, t.ndim() - 1}, t.offset(), t.dtype())));
+      type.add(Value(first_sample(c.tensor(i))));
     } else {
       type.add(c[i]);
     }
@@ -201,7 +200,7 @@ Value view_rule(Call& c, const int* axes) {
   Dims shape = c.ints(1);
   int64_t size = batch_size(c, axes), n = 1, known = 1;
   for (int i = 1; i < t.ndim(); ++i) n *= t.size(i);
-  for (int64_t s : shape) known *= s == -1 ? 1 : s;
+  for (int64_t s : shape) known = checked_mul(known, s == -1 ? 1 : s);
   for (int64_t& s : shape) {
     if (s == -1 && known > 0 && n % known == 0) s = n / known;
   }
@@ -286,8 +285,8 @@ Value joined(Call& c, const int*) {
 // A sample in memory laid out by given strides: one such memory after another.
 int64_t reach(Span shape, const Dims& strides) {
   int64_t last = 0;
-  for (int i = 0; i < shape.n; ++i) last += (shape[i] - 1) * strides[i];
-  return last + 1;
+  for (int i = 0; i < shape.n; ++i) last = checked_offset(last, shape[i] - 1, strides[i]);
+  return checked_add(last, 1);
 }
 Value with_strides_rule(Call& c, const int*) {
   Tensor t = c.tensor(0);
@@ -307,7 +306,7 @@ void check_within_sample(T t, const Dims& size, const Dims& stride, int64_t offs
   };
   if (count(size) == 0) return;
   if (count(own)) last += reach(own, Dims(Span{t->strides + 1, t.ndim() - 1}));
-  if (offset >= first && offset - 1 + reach(size, stride) <= last) return;
+  if (offset >= first && offset <= last && reach(size, stride) <= last - offset + 1) return;
   runtime_error("vmap: as_strided(", Span(size), ", ", Span(stride), ", ", offset,
                 ") can access memory outside of `tensor`: the sample's own memory is elements ",
                 first, " to ", last,
@@ -608,6 +607,8 @@ Value fill_rule(Call& c, const int* axes) {
   return op<"clone">(op<"expand">(value, t.shape()));
 }
 
+Value copy_number_rule(Call& c, const int* axes) { return op<"fill">(whole(c, axes, 0), c[1]); }
+
 Value copy_rule(Call& c, const int* axes) {
   Tensor to = whole(c, axes, 0);
   Tensor from = axes[1] >= 0 ? lined_up(c.tensor(1), to.ndim() - 1) : c.tensor(1);
@@ -734,6 +735,7 @@ const Entry kTable[] = {
     {"nonzero argwhere where.condition unique unique_consecutive", dynamic_rule},
     {"fill", fill_rule},
     {"copy", copy_rule},
+    {"copy.number", copy_number_rule},
     {"layer_norm", layer_norm_rule},
     {"mse_loss smooth_l1_loss huber_loss", loss_rule},
     {"_nll_loss _nll_loss2d", nll_rule<false>},
@@ -742,7 +744,8 @@ const Entry kTable[] = {
 
 // Ops without a derivative that read memory themselves: everything else without one calls ops.
 const char* const kReaders =
-    "allclose equal bincount histc isin searchsorted bucketize repeat_interleave.each quantile "
+    "allclose equal bincount histc isin searchsorted bucketize repeat_interleave.each "
+    "repeat_interleave.positions quantile "
     "nanquantile tensor_split.tensor_indices_or_sections renorm cov corrcoef vander unravel_index "
     "_prod_grad "
     "_cumprod_grad";

@@ -108,10 +108,19 @@ Value loop_over_samples(const Op& op, Value* inside, const int* axes, int64_t si
   return list ? Value(std::move(stacked)) : Value(stacked[0]);
 }
 
-Tensor make_batched(const Tensor& batch, Level level) {
+Tensor first_sample(const Tensor& batch) {
   if (batch.ndim() == 0) throw std::logic_error("a batch has at least one axis");
   Span shape{batch->shape + 1, batch.ndim() - 1}, strides{batch->strides + 1, batch.ndim() - 1};
-  Tensor t = on_storage(batch->storage, shape, strides, batch.offset(), batch.dtype());
+  if (batch.size(0) > 0)
+    return on_storage(batch->storage, shape, strides, batch.offset(), batch.dtype());
+  // No samples, no memory: one element stands for all of a sample.
+  Tensor element = empty({}, batch.dtype());
+  std::memset(element->data, 0, element.itemsize());
+  return on_storage(element->storage, shape, Dims(shape.n, 0), 0, batch.dtype());
+}
+
+Tensor make_batched(const Tensor& batch, Level level) {
+  Tensor t = first_sample(batch);
   Transformed& x = transformed(t.get());
   x.batch = batch;
   x.batch_level = level;
@@ -233,7 +242,7 @@ Tensor apply_inplace_batched(const Op& op, Value* args) {
   Transformed* x = batch_of(self.get());
   if (!x || x->batch_level != m.level) refuse_shared_self(op);
   Tensor batch = x->batch;
-  if (op.name == "copy") {
+  if (op.full_name == "copy") {
     Tensor src = explicit_batch(args[1].tensor(), m.level, m.size);
     for (int lead = batch.ndim() - src.ndim(); lead > 0; --lead)
       src = adjoint::op<"unsqueeze">(src, 1);

@@ -22,6 +22,8 @@ inline Transformed* batch_of(const TensorObject* t) {
 inline bool is_batched(const Tensor& t) { return batch_of(t.get()) != nullptr; }
 // A sample of `batch`, whose first axis belongs to `level`.
 Tensor make_batched(const Tensor& batch, Level level);
+// The geometry of one sample, for what asks for no values.
+Tensor first_sample(const Tensor& batch);
 // The innermost level at which `t`, or a tangent of it, is batched; 0 if there is none.
 Level batch_level(const Tensor& t);
 // `t` with the axis of `level` in front: expanded if it was not batched there.

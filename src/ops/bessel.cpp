@@ -8,10 +8,14 @@ namespace {
 using T = const Tensor&;
 using C = Context&;
 
-// f(x) / x for odd functions that behave as x/2 at zero.
-Tensor over_x(T f, T x) {
-  Value zero = op<"eq">(x, 0);
-  return op<"where">(zero, 0.5, f / op<"where">(zero, 1.0, x));
+// i1(x) / x, or the same of i1e, which differ by exp(-|x|). Near zero by the series: f may be
+// rounded to a denormal number or to nothing there.
+Tensor over_x(T f, T x, bool scaled) {
+  Value near = op<"lt">(op<"abs">(x), 1e-4);
+  Tensor small = op<"where">(near, x, 0.0), square = small * small;
+  Tensor series = (square / 384.0 + 1.0 / 16) * square + 0.5;
+  if (scaled) series = series * op<"exp">(op<"neg">(op<"abs">(small))).tensor();
+  return op<"where">(near, series, f / op<"where">(near, 1.0, x));
 }
 
 }  // namespace
@@ -39,7 +43,7 @@ static const Op& i1_ =
         .partial(0, input(0) | output(),
                  [](T g, C c) {
                    Tensor x = c.in(0);
-                   return g * (op<"i0">(x).tensor() - over_x(c.out(), x));
+                   return g * (op<"i0">(x).tensor() - over_x(c.out(), x, false));
                  })
         .function_only()
         .node("SpecialI1Backward0");
@@ -50,7 +54,7 @@ static const Op& i1e_ =
         .partial(0, input(0) | output(),
                  [](T g, C c) {
                    Tensor x = c.in(0), y = c.out(), towards = op<"sgn">(x);
-                   return g * (op<"special_i0e">(x).tensor() - over_x(y, x) - towards * y);
+                   return g * (op<"special_i0e">(x).tensor() - over_x(y, x, true) - towards * y);
                  })
         .function_only()
         .node("SpecialI1EBackward0");

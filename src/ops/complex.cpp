@@ -1,6 +1,7 @@
 // Complex numbers and their parts. `real`, `imag`, `view_as_real` and `view_as_complex` share the
 // input's memory; a complex element is two real ones, the real part first.
 #include "../graph/view.h"
+#include "../tensor/checked.h"
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"
@@ -14,7 +15,7 @@ using C = Context&;
 // One part of every element: half the element size, so twice the strides.
 Tensor part_of(const Tensor& t, int part) {
   Dims strides(t.strides());
-  for (int64_t& s : strides) s *= 2;
+  for (int64_t& s : strides) s = stepped(s, 2);
   return make_view_as(t, t.shape(), strides, 2 * t.offset() + part, real_dtype(t.dtype()));
 }
 
@@ -24,7 +25,7 @@ Value view_as_real_forward(Call& c) {
     runtime_error("view_as_real is only supported for complex tensors, not for ", t.dtype());
   }
   Dims shape(t.shape()), strides(t.strides());
-  for (int64_t& s : strides) s *= 2;
+  for (int64_t& s : strides) s = stepped(s, 2);
   shape.push_back(2);
   strides.push_back(1);
   return make_view_as(t, shape, strides, 2 * t.offset(), real_dtype(t.dtype()));
@@ -144,7 +145,12 @@ static const Op& view_as_real_ =
     def("view_as_real(input)", "A complex tensor as a real one with a last axis of length two.")
         .forward(view_as_real_forward)
         .grad(0, nothing,
-              [](T g, C) -> Tensor { return op<"view_as_complex">(op<"contiguous">(g)); })
+              [](T g, C) -> Tensor {
+                // Nothing is contiguous whatever its strides are, which a view would look at.
+                if (!g.numel())
+                  return op<"complex">(op<"select">(g, -1, 0), op<"select">(g, -1, 1));
+                return op<"view_as_complex">(op<"contiguous">(g));
+              })
         .linear()
         .view()
         .function_only();

@@ -2,6 +2,9 @@
 // Read next: einsum.cpp.
 #include "contraction.h"
 
+#include "../tensor/checked.h"
+#include "../graph/view.h"
+
 namespace adjoint {
 namespace {
 
@@ -184,13 +187,17 @@ static const Op& kron_ =
           for (int i = 0; i < n; ++i) {
             int64_t s = i < n - a.ndim() ? 1 : a.size(i - (n - a.ndim()));
             int64_t t = i < n - b.ndim() ? 1 : b.size(i - (n - b.ndim()));
-            wide_a.push_back(s);
-            wide_a.push_back(1);
-            wide_b.push_back(1);
-            wide_b.push_back(t);
-            joined.push_back(s * t);
+            if (s != 1) {  // axes of length one are left out: there would be too many of them
+              wide_a.push_back(s);
+              wide_b.push_back(1);
+            }
+            if (t != 1) {
+              wide_a.push_back(1);
+              wide_b.push_back(t);
+            }
+            joined.push_back(checked_mul(s, t));
           }
-          return shaped(shaped(a, wide_a) * shaped(b, wide_b), joined);
+          return unshared(shaped(shaped(a, wide_a) * shaped(b, wide_b), joined));
         });
 
 static const Op& cross_ =

@@ -136,7 +136,7 @@ static const Op& with_strides_ =
         .internal();
 
 static const Op& copy_ =
-    def("copy(input, src, non_blocking: bool = False)",
+    def("copy(input, src|other, non_blocking: bool = False)",
         "The values of `src`, broadcast to the shape and cast to the dtype of `input`.")
         .forward([](Call& c) -> Value {
           Tensor to = c.tensor(0), from = c.tensor(1);
@@ -150,7 +150,7 @@ static const Op& copy_ =
           for (int i = 0; i < from.ndim(); ++i)
             strides[lead + i] = from.size(i) == 1 ? 0 : from.stride(i);
           Tensor seen = on_storage(from->storage, to.shape(), strides, from.offset(), from.dtype());
-          if (from->storage == out->storage) seen = contiguous(op<"clone">(seen));
+          if (overlap(from->storage, out->storage)) seen = contiguous(op<"clone">(seen));
           copy_into(out, seen);
           return out;
         })
@@ -158,6 +158,23 @@ static const Op& copy_ =
               [](const Tensor& g, Context&) -> Tensor { return zeros(g.shape(), g.dtype()); })
         .grad(1, nothing, [](const Tensor& g, Context&) { return g; })
         .linear()
+        .inplace()
+        .internal()
+        .node("CopyBackwards");
+
+static const Op& copy_number_ =
+    def("copy.number(input, src|other: Scalar, non_blocking: bool = False)",
+        "A number in every element of a tensor like `input`.")
+        .forward([](Call& c) -> Value {
+          Tensor to = c.tensor(0), out = c.out ? c.out : empty_like(to, to.dtype());
+          Tensor number = scalar_tensor(c[1], to.dtype());
+          copy_into(out,
+                    on_storage(number->storage, to.shape(), Dims(to.ndim(), 0), 0, to.dtype()));
+          return out;
+        })
+        .grad(0, nothing,
+              [](const Tensor& g, Context&) -> Tensor { return zeros(g.shape(), g.dtype()); })
+        .jvp([](Context&, const Tensor* t) -> Value { return zeros(t[0].shape(), t[0].dtype()); })
         .inplace()
         .internal()
         .node("CopyBackwards");

@@ -5,6 +5,7 @@
 
 #include "../kernels/convert.h"
 #include "../kernels/sorting.h"
+#include "../tensor/interrupt.h"
 #include "op.h"
 
 namespace adjoint {
@@ -157,28 +158,31 @@ Tensor triangle(Call& c, bool lower) {
   if (columns < 0) runtime_error("col must be non-negative, got ", c.integer(1));
   Wide first = lower ? std::clamp<Wide>(1 - shift, 0, rows) : 0;
   Wide last = lower ? rows : std::clamp<Wide>(columns - shift, 0, rows);
+  if (columns == 0) last = first;
   auto cells = [&](Wide i) {
     Wide cut = std::clamp<Wide>(i + shift, 0, columns);
     return lower ? cut : columns - cut;
   };
-  Wide n = 0;
-  // A row that has cells has at least one: what exceeds this exceeds every memory.
-  constexpr Wide most = Wide(1) << 33;
-  if (columns > 0 && last - first > most) n = most;
-  for (Wide i = first; i < last && columns > 0 && n < most; ++i) n += cells(i);
-  if (n >= most) {
+  // Rows in which the diagonal cuts; the others, after them or before, are whole.
+  Wide from = lower ? first : std::clamp<Wide>(-shift, first, last);
+  Wide to = lower ? std::clamp<Wide>(columns - shift, first, last) : last;
+  Wide cut = to - from, n = (last - first - cut) * columns;
+  if (cut > 0) n += cut * (cells(from) + cells(to - 1)) / 2;
+  if (n > INT64_MAX) {
     runtime_error("the triangle of a matrix of ", c.integer(0), " by ", c.integer(1),
                   " has too many cells to list");
   }
-  int64_t total = static_cast<int64_t>(n);
+  auto total = static_cast<int64_t>(n);
   Tensor out = empty(Dims{2, total}, DType::Int64);
   int64_t *row = out.data<int64_t>(), *column = row + total;
-  for (Wide i = first; i < last && columns > 0; ++i) {
-    Wide begin = lower ? 0 : columns - cells(i), end = lower ? cells(i) : columns;
-    for (Wide j = begin; j < end; ++j) {
-      *row++ = static_cast<int64_t>(i);
-      *column++ = static_cast<int64_t>(j);
-    }
+  NowAndThen signals;
+  for (Wide i = first; i < last; ++i) {
+    auto width = static_cast<int64_t>(cells(i));
+    signals.check(1 + width);
+    auto begin = lower ? int64_t{0} : static_cast<int64_t>(columns) - width;
+    row = std::fill_n(row, width, static_cast<int64_t>(i));
+    std::iota(column, column + width, begin);
+    column += width;
   }
   return cast(out, c[3].is_none() ? DType::Int64 : c[3].dtype());
 }
@@ -274,6 +278,10 @@ static const Op& histc_ =
           if (low == high && v.numel()) {
             low = *std::min_element(p, p + v.numel());
             high = *std::max_element(p, p + v.numel());
+            // Comparisons pass NaN by.
+            for (int64_t i = 0; i < v.numel(); ++i) {
+              if (std::isnan(p[i])) low = high = p[i];
+            }
           }
           if (low == high) low -= 1, high += 1;
           if (!std::isfinite(low) || !std::isfinite(high)) {
@@ -292,7 +300,8 @@ static const Op& histc_ =
         });
 
 static const Op& isin_ =
-    def("isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: "
+    def("isin(elements|element: Operand, test_elements|test_element: Operand, *, assume_unique: "
+        "bool = False, invert: "
         "bool = False)",
         "Whether each element is among the test elements.")
         .forward([](Call& c) -> Value {

@@ -1,5 +1,8 @@
 // Differences of neighbours and sums by the trapezoidal rule, all written from ops: diff,
 // trapezoid, cumulative_trapezoid. And choices of several elements: combinations.
+#include "../tensor/checked.h"
+#include "../tensor/interrupt.h"
+#include "../graph/view.h"
 #include "recorder.h"
 
 namespace adjoint {
@@ -40,10 +43,12 @@ Value diff_forward(Call& c) {
           d, ") = ", t.size(d), ", but got tensor.size(", d, ") = ", piece.size(d));
     }
   }
+  if (n == 0) return op<"clone">(t);  // without what stands before and behind, as in PyTorch
   if (pieces.size() > 1) t = op<"cat">(std::move(pieces), axis);
-  if (n == 0) return op<"clone">(t);
   n = std::min(n, t.size(axis));
+  if (t.numel() == 0) return op<"clone">(part(t, axis, 0, t.size(axis) - n));
   for (int64_t i = 0; i < n; ++i) {
+    check_signals();
     t = t.dtype() == DType::Bool ? neighbours<"logical_xor">(t, axis) : neighbours<"sub">(t, axis);
   }
   return t;
@@ -94,6 +99,19 @@ Value cumulative_forward(Call& c) {
   return op<"cumsum">(slabs, axis);
 }
 
+// The ways to choose r of n things.
+int64_t choices(int64_t n, int64_t r) {
+  if (n < 0 || r > n) return 0;
+  const int64_t fewer = std::min(r, n - r);
+  __int128 count = 1;  // at least doubled by each factor
+  for (int64_t i = 1; i <= fewer; ++i) {
+    count = count * (n - fewer + i) / i;
+    if (count > INT64_MAX)
+      runtime_error("combinations: there are too many ways to choose ", r, " of ", n, " elements");
+  }
+  return static_cast<int64_t>(count);
+}
+
 }  // namespace
 
 static const Op& diff_ =
@@ -142,23 +160,24 @@ static const Op& combinations_ =
           if (r < 0) runtime_error("Expect a non-negative number, but got ", r);
           if (r == 0) return empty(Dims{0}, t.dtype());
           bool again = c.flag(2);
-          std::vector<int64_t> rows, pick(r);
-          for (int64_t i = 0; i < r; ++i) pick[i] = again ? 0 : i;
-          bool more = n > 0 && (again || r <= n);
-          while (more) {
-            rows.insert(rows.end(), pick.begin(), pick.end());
+          const int64_t count = again ? choices(checked_add(n, r) - 1, r) : choices(n, r);
+          Tensor index = empty(Dims{checked_mul(count, r)}, DType::Int64);
+          empty(index.shape(), t.dtype());  // room for the result too, before the work
+          std::vector<int64_t> pick(count ? r : 0);
+          for (int64_t i = 0; i < r && count; ++i) pick[i] = again ? 0 : i;
+          int64_t* row = index.data<int64_t>();
+          NowAndThen signals;
+          for (int64_t k = 0; k < count; ++k) {
+            signals.check(r);
+            row = std::copy(pick.begin(), pick.end(), row);
             int64_t i = r - 1;
             while (i >= 0 && pick[i] == (again ? n - 1 : n - r + i)) --i;
-            more = i >= 0;
-            if (!more) break;
+            if (i < 0) break;
             int64_t next = ++pick[i];
             for (int64_t j = i + 1; j < r; ++j) pick[j] = again ? next : next + (j - i);
           }
-          Tensor index = empty(Dims{static_cast<int64_t>(rows.size())}, DType::Int64);
-          std::copy(rows.begin(), rows.end(), index.data<int64_t>());
           if (recorded()) t_recorder->constant(index.get());
-          int64_t count = static_cast<int64_t>(rows.size()) / r;
-          return op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r});
+          return unshared(op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r}));
         })
         .no_out();
 

@@ -89,6 +89,7 @@ struct Unfinished {
     s.version = 0;
   } else if (used) [[likely]] {
     s.value.fill(x.t);
+    x.t->flags |= kHeld;
     s.version = x.t->storage->version;
   } else {
     s.version = kNotSaved;

@@ -1,5 +1,7 @@
 // Distances between rows, covariances and correlations, and rows shortened to a length. All but
 // cdist are written from ops. Read statistics.cpp first.
+#include <functional>
+
 #include "op.h"
 #include "recorder.h"
 #include "reduce_forward.h"
@@ -219,8 +221,7 @@ static const Op& renorm_ =
           Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
           Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
           return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
-        })
-        .no_out();
+        });
 
 static const Op& vander_ =
     def("vander(x, N: int? = None, increasing: bool = False)",

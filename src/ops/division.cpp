@@ -21,7 +21,8 @@ Value div_mode_forward(Call& c) {
 }
 
 Tensor by_divisor(T g, C c) { return g / c.in(1); }
-Tensor by_quotient(T g, C c) { return neg_mul_div(g, c.out(), c.in(1)); }
+// From the operands, as PyTorch does: the quotient is then free to be changed in place.
+Tensor of_divisor(T g, C c) { return divisor_grad(g, c.in(0), c.in(1)); }
 
 // Of fmod and remainder: -(input rounded-divided by other).
 template <OpName Mode>
@@ -36,7 +37,7 @@ static const Op& div_ = def("div(input: Operand, other: Operand)",
                             "`input / other`, elementwise; integers give floats.")
                             .elementwise("div", ToFloat)
                             .partial(0, input(1), by_divisor)
-                            .partial(1, input(1) | output(), by_quotient)
+                            .partial(1, input(0) | input(1), of_divisor)
                             .reads_grad_once()
                             .inplace()
                             .alias("divide")
@@ -48,8 +49,8 @@ static const Op& div_mode_ =
         .forward(div_mode_forward)
         .partial(0, input(1),
                  [](T g, C c) { return c.in(2).is_none() ? by_divisor(g, c) : zeros_of(g); })
-        .partial(1, input(1) | output(),
-                 [](T g, C c) { return c.in(2).is_none() ? by_quotient(g, c) : zeros_of(g); })
+        .partial(1, input(0) | input(1),
+                 [](T g, C c) { return c.in(2).is_none() ? of_divisor(g, c) : zeros_of(g); })
         .inplace()
         .node("DivBackward2")
         .alias("divide");

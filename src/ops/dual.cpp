@@ -274,7 +274,7 @@ Tensor apply_inplace_dual(const Op& op, Value* args) {
     run_change(c, self);
   }
   if (recording) {
-    node->kept = pack_kept(c.kept);
+    keep(node.get(), c.kept);
     rebase_history(self, node.get());
     save_outputs(node.get(), op, before, Value(self));
   } else {

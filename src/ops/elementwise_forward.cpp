@@ -49,7 +49,8 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
     return {};
   } else {
     for (int i = 0; i < count; ++i) {
-      if (v[i].object()->storage == to->storage && v[i].object()->data != to->data) return {};
+      const TensorObject* t = v[i].object();
+      if (t->data != to->data && overlap(t->storage, to->storage)) return {};
     }
   }
   char* data[4] = {to->data, a->data, count > 1 ? v[1].object()->data : nullptr,
@@ -196,7 +197,7 @@ static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Pro
     wanted[i + 1] = compute;
     if (v[i].is_tensor()) {
       Tensor t = v[i].tensor();
-      bool shares = t->storage == to->storage;
+      bool shares = overlap(t->storage, to->storage);
       bool identical =
           t->data == to->data && t.shape() == to.shape() && t.strides() == to.strides();
       if (shares && !identical) t = copies[i] = contiguous(op<"clone">(alias(t)));

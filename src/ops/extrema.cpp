@@ -271,7 +271,7 @@ static const Op& min_dim_ =
         .results({"values", "indices"});
 
 static const Op& amax_ =
-    def("amax(input, dim: int[] = [], keepdim: bool = False)",
+    def("amax(input, dim: int[]? = [], keepdim: bool = False)",
         "The largest elements over axes; equals share the gradient.")
         .forward([](Call& c) -> Value {
           return extreme_values(true, c.tensor(0), c[1], c.flag(2), "amax");
@@ -282,7 +282,7 @@ static const Op& amax_ =
         });
 
 static const Op& amin_ =
-    def("amin(input, dim: int[] = [], keepdim: bool = False)",
+    def("amin(input, dim: int[]? = [], keepdim: bool = False)",
         "The smallest elements over axes; equals share the gradient.")
         .forward([](Call& c) -> Value {
           return extreme_values(false, c.tensor(0), c[1], c.flag(2), "amin");

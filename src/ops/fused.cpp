@@ -2,11 +2,19 @@
 // rarer, take the same steps one by one. Read fused.h first.
 #include "fused.h"
 
+#include <algorithm>
+
 namespace adjoint {
 namespace {
 
 using T = const Tensor&;
 using C = Context&;
+
+bool any_complex(std::initializer_list<Value> values) {
+  return std::any_of(values.begin(), values.end(), [](const Value& v) {
+    return v.is_tensor() ? is_complex(v.object()->dtype) : v.kind() == Value::Complex;
+  });
+}
 
 }  // namespace
 
@@ -20,10 +28,13 @@ Tensor mul_scaled(const Tensor& g, const Tensor& x, const Value& k) {
 }
 
 Tensor neg_mul_div(const Tensor& g, const Value& x, const Value& y) {
-  auto has_complex = [](const Value& v) { return v.is_tensor() && is_complex(v.object()->dtype); };
-  bool complex = is_complex(g.dtype()) || has_complex(x) || has_complex(y);
-  if (complex) return -(g * (x.tensor() / y));
+  if (any_complex({g, x, y})) return -(g * (x.tensor() / y));
   return op<"_neg_mul_div">(g, x, y);
+}
+
+Tensor divisor_grad(const Tensor& g, const Value& x, const Value& y) {
+  if (any_complex({g, x, y})) return -(g * (op<"div">(op<"div">(x, y), y)));
+  return op<"_divisor_grad">(g, x, y);
 }
 
 Tensor mul_cos(const Tensor& g, const Tensor& x) {
@@ -55,6 +66,15 @@ static const Op& neg_mul_div_ =
         .partial(0, input(1) | input(2), [](T g, C c) { return neg_mul_div(g, c.in(1), c.in(2)); })
         .partial(1, input(0) | input(2), [](T g, C c) { return neg_mul_div(g, c.in(0), c.in(2)); })
         .partial(2, input(2) | output(), [](T g, C c) { return neg_mul_div(g, c.out(), c.in(2)); })
+        .internal();
+
+static const Op& divisor_grad_ =
+    def("_divisor_grad(input, x: Operand, y: Operand)", "`-input * (x / y / y)`.")
+        .elementwise("divisor_grad")
+        .partial(0, input(1) | input(2), [](T g, C c) { return divisor_grad(g, c.in(1), c.in(2)); })
+        .partial(1, input(0) | input(2), [](T g, C c) { return divisor_grad(g, c.in(0), c.in(2)); })
+        .partial(2, input(2) | output(),
+                 [](T g, C c) { return neg_mul_div(g, c.out() * 2.0, c.in(2)); })
         .internal();
 
 static const Op& mul_cos_ =

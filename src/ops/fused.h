@@ -5,12 +5,13 @@
 
 namespace adjoint {
 
-Tensor mul_scaled(const Tensor& g, const Tensor& x, const Value& k);  // g * x * k
-Tensor neg_mul_div(const Tensor& g, const Value& x, const Value& y);  // -g * (x / y)
-Tensor mul_cos(const Tensor& g, const Tensor& x);                     // g * cos(x)
-Tensor mul_neg_sin(const Tensor& g, const Tensor& x);                 // -g * sin(x)
-Tensor zeros_of(const Tensor& g);                                     // 0 in the shape of g
-Tensor pass_where(const Value& condition, const Tensor& g);           // g, or 0
-Tensor one_minus_square(const Tensor& x);                             // 1 - x * x
+Tensor mul_scaled(const Tensor& g, const Tensor& x, const Value& k);   // g * x * k
+Tensor neg_mul_div(const Tensor& g, const Value& x, const Value& y);   // -g * (x / y)
+Tensor divisor_grad(const Tensor& g, const Value& x, const Value& y);  // -g * (x / y / y)
+Tensor mul_cos(const Tensor& g, const Tensor& x);                      // g * cos(x)
+Tensor mul_neg_sin(const Tensor& g, const Tensor& x);                  // -g * sin(x)
+Tensor zeros_of(const Tensor& g);                                      // 0 in the shape of g
+Tensor pass_where(const Value& condition, const Tensor& g);            // g, or 0
+Tensor one_minus_square(const Tensor& x);                              // 1 - x * x
 
 }  // namespace adjoint

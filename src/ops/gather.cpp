@@ -3,6 +3,7 @@
 #include "offsets.h"
 #include "recorder.h"
 #include "scalar_range.h"
+#include "tangents.h"
 
 namespace adjoint {
 namespace {
@@ -271,6 +272,15 @@ struct ReducedGrads {
   Tensor to_self, to_src, index;
 };
 
+// Whether a rule's own operations are recorded or have tangents.
+bool differentiated_again(std::initializer_list<Tensor> ts) {
+  if (!grad_enabled()) return false;
+  for (const Tensor& t : ts) {
+    if (needs_grad(t.get()) || may_have_tangent(t.get())) return true;
+  }
+  return false;
+}
+
 template <bool Rows>
 ReducedGrads scatter_reduce_grads(T g, Context& c) {
   Tensor self = c.tensor(0), src = c.tensor(3);
@@ -309,7 +319,8 @@ ReducedGrads scatter_reduce_grads(T g, Context& c) {
     Tensor only = op<"bitwise_and">(zero, op<"eq">(zero_count, 1));
     // The slope of a product with two zeros is zero, and so is this expression; its own slope is
     // not, but that of the expression is.
-    if (grad_enabled() && any_of(op<"bitwise_and">(zero, op<"gt">(zero_count, 1)))) {
+    if (differentiated_again({self, part, g}) &&
+        any_of(op<"bitwise_and">(zero, op<"gt">(zero_count, 1)))) {
       runtime_error("Double backward is unsupported for ", Rows ? "index_reduce" : "scatter_reduce",
                     "() with reduce='prod' where more than one zero of src meets at one position; "
                     "fix: compute the products with prod() over an axis");

@@ -145,11 +145,11 @@ static const Op& index_add_ =
             GradMode off(false);
             source = cast(source * c[4], source.dtype());
           }
-          // PyTorch's class for an index out of bounds differs here from its other ops.
+          // PyTorch adds slices one by one, and selecting one of them raises another class.
           try {
             return put_rows(c, Reduce::Add, source, "index_add_");
           } catch (const Error& e) {
-            if (e.kind == ErrorClass::Index) runtime_error(e.what());
+            if (e.kind == ErrorClass::Index && c.tensor(0).ndim() > 1) runtime_error(e.what());
             throw;
           }
         })

@@ -1,5 +1,7 @@
 // Joining tensors (cat, stack and their like) and repeating one.
 #include "../graph/view.h"
+#include "../tensor/checked.h"
+#include "../tensor/interrupt.h"
 #include "op.h"
 
 namespace adjoint {
@@ -64,7 +66,7 @@ Value cat_forward(Call& c) {
                       " in the list.");
       }
     }
-    shape[axis] += t.size(axis);
+    shape[axis] = checked_add(shape[axis], t.size(axis));
     sizes.push_back(t.size(axis));
   }
   Tensor out = empty(shape, common_dtype(ts));
@@ -119,17 +121,6 @@ void stack_vjp(C c, Tensor* grads) {
   for (int64_t i = 0; i < c.kept().integer(); ++i) grads[i] = op<"select">(g, axis, i);
 }
 
-// The shape (r0, s0, r1, s1, ...) that a repeated tensor has before its axes are joined.
-Dims interleaved(Span repeats, Span shape) {
-  Dims out;
-  for (int i = 0; i < repeats.n; ++i) {
-    int at = i - (repeats.n - shape.n);
-    out.push_back(repeats[i]);
-    out.push_back(at < 0 ? 1 : shape[at]);
-  }
-  return out;
-}
-
 Value repeat_forward(Call& c) {
   Tensor t = c.tensor(0);
   const Dims& repeats = c.ints(1);
@@ -139,36 +130,49 @@ Value repeat_forward(Call& c) {
         "dimensions of tensor (",
         repeats.size(), " < ", t.ndim(), ")");
   }
-  Dims shape(repeats.size()), strides(2 * repeats.size(), 0);
+  // The result as pairs of axes (repeat, size). Without those of length one there are never more
+  // of them than a tensor has, since each doubles the number of elements.
+  Dims shape(repeats.size()), parts, strides;
   for (int i = 0; i < repeats.size(); ++i) {
     int at = i - (repeats.size() - t.ndim());
     if (repeats[i] < 0)
       runtime_error("Trying to create tensor with negative dimension ", repeats[i], ": ", repeats);
-    if (__builtin_mul_overflow(repeats[i], at < 0 ? 1 : t.size(at), &shape[i]))
-      runtime_error("repeat: the result has too many elements");
-    if (at >= 0) strides[2 * i + 1] = t.stride(at);
+    shape[i] = checked_mul(repeats[i], at < 0 ? 1 : t.size(at));
+    if (repeats[i] != 1) {
+      parts.push_back(repeats[i]);
+      strides.push_back(0);
+    }
+    if (at >= 0 && t.size(at) != 1) {
+      parts.push_back(t.size(at));
+      strides.push_back(t.stride(at));
+    }
   }
   Tensor out = empty(shape, t.dtype());
   if (out.numel() == 0) return out;
-  Dims parts = interleaved(repeats, t.shape());
   copy_into(on_storage(out->storage, parts, contiguous_strides(parts), 0, t.dtype()),
             on_storage(t->storage, parts, strides, t.offset(), t.dtype()));
   return out;
 }
 
-Tensor repeat_grad(T g, C c) {
+Tensor repeat_grad(T given, C c) {
+  Tensor g = given;
   Dims repeats = c.in(1).ints();
   Span shape = c.shape(0);
   for (int64_t r : repeats) {
     if (r == 0) return zeros(shape, g.dtype());
   }
-  if (repeats.empty()) return g;
-  Dims axes;
+  // As in forward: pairs (repeat, size) of which those of length one are left out.
+  Dims parts, axes;
   for (int i = 0; i < repeats.size(); ++i) {
-    axes.push_back(2 * i);
-    if (i < repeats.size() - shape.n) axes.push_back(2 * i + 1);
+    int at = i - (repeats.size() - shape.n);
+    if (repeats[i] != 1) {
+      axes.push_back(parts.size());
+      parts.push_back(repeats[i]);
+    }
+    if (at >= 0 && shape[at] != 1) parts.push_back(shape[at]);
   }
-  return op<"sum">(op<"reshape">(g, interleaved(repeats, shape)), axes);
+  if (!axes.empty()) g = op<"sum">(op<"reshape">(g, parts), axes);
+  return g.shape() == shape ? g : op<"reshape">(g, shape).tensor();
 }
 
 Tensor at_least(T t, int ndim) {
@@ -262,6 +266,37 @@ static const Op& tile_ =
         })
         .no_out();
 
+namespace {
+
+void check_output_size(const Value& promised, int64_t size) {
+  if (promised.is_none() || promised.integer() == size) return;
+  runtime_error("repeat_interleave: Invalid output_size, expected ", size, " but got ",
+                promised.integer());
+}
+
+// 0 repeats[0] times, 1 repeats[1] times and so on up to n; one number counts for all.
+Tensor repeated_positions(T repeats, int64_t n, const Value& promised) {
+  Tensor counts = contiguous(cast(repeats, DType::Int64));
+  const int64_t* count = counts.data<int64_t>();
+  bool single = counts.numel() == 1;
+  int64_t total = 0;
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    if (count[i] < 0) runtime_error("repeats can not be negative, got ", count[i]);
+    total = checked_add(total, single ? checked_mul(count[i], n) : count[i]);
+  }
+  check_output_size(promised, total);
+  Tensor index = empty(Dims{total}, DType::Int64);
+  int64_t* at = index.data<int64_t>();
+  NowAndThen signals;
+  for (int64_t i = 0; i < n && total > 0; ++i) {
+    signals.check(1 + count[single ? 0 : i]);
+    at = std::fill_n(at, count[single ? 0 : i], i);
+  }
+  return index;
+}
+
+}  // namespace
+
 static const Op& repeat_interleave_ =
     def("repeat_interleave(input, repeats: int, dim: int? = None, *, output_size: int? = None)",
         "Each element so often in a row, along an axis or of the flattened tensor.")
@@ -271,6 +306,10 @@ static const Op& repeat_interleave_ =
           if (n < 0) runtime_error("repeats has to be non-negative, got ", n);
           if (c[2].is_none() || t.ndim() == 0) t = op<"reshape">(t, Dims{-1});
           int axis = c[2].is_none() ? 0 : wrap_dim(c.integer(2), t.ndim());
+          int64_t total;
+          if (__builtin_mul_overflow(t.size(axis), n, &total))
+            runtime_error("repeats are too large");
+          check_output_size(c[3], total);
           Dims spread(t.shape());
           spread.insert(axis + 1, n);
           Tensor wide = op<"expand">(op<"unsqueeze">(t, axis + 1), spread);
@@ -289,35 +328,46 @@ static const Op& repeat_interleave_each_ =
             runtime_error("repeats has to be Long or Int tensor");
           if (c[2].is_none() || t.ndim() == 0) t = op<"reshape">(t, Dims{-1});
           int axis = c[2].is_none() ? 0 : wrap_dim(c.integer(2), t.ndim());
-          Tensor counts = contiguous(cast(repeats, DType::Int64));
-          bool single = counts.numel() == 1;
-          if (!single && counts.numel() != t.size(axis)) {
+          if (repeats.numel() != 1 && repeats.numel() != t.size(axis)) {
             runtime_error(
                 "repeats must have the same size as input along dim, but got repeats.size(0) = ",
-                counts.numel(), " and input.size(", axis, ") = ", t.size(axis));
+                repeats.numel(), " and input.size(", axis, ") = ", t.size(axis));
           }
-          int64_t total = 0;
-          for (int64_t i = 0; i < t.size(axis); ++i) {
-            int64_t n = counts.data<int64_t>()[single ? 0 : i];
-            if (n < 0) runtime_error("repeats can not be negative");
-            if (__builtin_add_overflow(total, n, &total)) runtime_error("repeats are too large");
-          }
-          Tensor index = empty(Dims{total}, DType::Int64);
-          int64_t* at = index.data<int64_t>();
-          for (int64_t i = 0; i < t.size(axis); ++i)
-            at = std::fill_n(at, counts.data<int64_t>()[single ? 0 : i], i);
-          return op<"index_select">(t, axis, index);
+          return op<"index_select">(t, axis, repeated_positions(repeats, t.size(axis), c[3]));
         })
+        .no_out();
+
+static const Op& repeat_interleave_positions_ =
+    def("repeat_interleave.positions(repeats, *, output_size: int? = None)",
+        "The position of each element of `repeats`, as often as the element says.")
+        .forward([](Call& c) -> Value {
+          Tensor repeats = c.tensor(0);
+          if (repeats.ndim() != 1) {
+            runtime_error("repeat_interleave only accept 1D vector as repeat, got shape ",
+                          repeats.shape());
+          }
+          if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32) {
+            not_implemented("\"repeat_interleave_cpu\" not implemented for '", repeats.dtype(),
+                            "'; use repeats.long()");
+          }
+          Tensor index = repeated_positions(repeats, repeats.numel(), c[1]);
+          return cast(index, repeats.dtype());
+        })
+        .function_only()
         .no_out();
 
 // --- shapes made alike ---------------------------------------------------------------------------
 static const Op& broadcast_tensors_ =
-    def("broadcast_tensors(tensors: Tensor[*])", "Views of all tensors in their common shape.")
+    def("broadcast_tensors(tensors: Tensor[*])",
+        "Views of all tensors in their common shape; one that has it is returned as it is.")
         .forward([](Call& c) -> Value {
           Dims shape;
           for (const Tensor& t : c.tensors(0)) shape = broadcast_shapes(shape, t.shape());
           Tensors out;
-          for (const Tensor& t : c.tensors(0)) out.push_back(op<"expand">(t, shape));
+          for (const Tensor& t : c.tensors(0)) {
+            bool fits = t.shape() == Span(shape);
+            out.push_back(fits ? t : op<"expand">(t, shape).tensor());
+          }
           return out;
         })
         .function_only()
@@ -368,8 +418,8 @@ static const Op& block_diag_ =
             }
             geometry.push_back(t.ndim() == 2 ? t.size(0) : 1);
             geometry.push_back(t.ndim() ? t.size(t.ndim() - 1) : 1);
-            rows += geometry[geometry.size() - 2];
-            columns += geometry.back();
+            rows = checked_add(rows, geometry[geometry.size() - 2]);
+            columns = checked_add(columns, geometry.back());
           }
           Tensor out = zeros(Dims{rows, columns}, ts.empty() ? default_dtype() : common_dtype(ts));
           int64_t row = 0, column = 0;

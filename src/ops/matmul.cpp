@@ -2,6 +2,7 @@
 // own; matmul, linear and outer are made of them.
 #include "../kernels/gemm.h"
 #include "../tensor/gil.h"
+#include "interruptible.h"
 #include "op.h"
 
 namespace adjoint {
@@ -33,7 +34,9 @@ void check_ndim(const char* name, const char* argument, T t, int ndim) {
 
 Matrix matrix(T t) { return {t.bytes(), t.stride(-2), t.stride(-1)}; }
 bool is_long(int64_t m, int64_t n, int64_t k) {
-  return m * n * std::max<int64_t>(k, 1) >= kReleaseGil;
+  return static_cast<double>(m) * static_cast<double>(n) *
+             static_cast<double>(std::max<int64_t>(k, 1)) >=
+         kReleaseGil;
 }
 
 // c = alpha * a @ b + beta * c
@@ -248,8 +251,9 @@ static const Op& dot_ =
                           " and ", y.size(0), " elements respectively");
           }
           Tensor out = empty({}, x.dtype());
-          WithoutGil release(x.size(0) >= kReleaseGil);
+          Interruptible release(x.size(0) >= kReleaseGil, x->storage, y->storage);
           dot(x.dtype(), x.size(0), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
+          release.finish();
           return out;
         })
         .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })

@@ -219,7 +219,7 @@ void layer_norm_second(C c, Tensor* grads) {
 
 static const Op& layer_norm_ =
     def("layer_norm(input, normalized_shape: int[], weight: Tensor? = None, bias: Tensor? = None, "
-        "eps: float = 1e-05)",
+        "eps: float = 1e-05, cudnn_enable: bool = True)",
         "The last axes brought to mean 0 and variance 1, times `weight`, plus `bias`.")
         .forward(layer_norm_forward)
         .vjp(input(0) | input(2),

@@ -228,6 +228,8 @@ Value apply(const Op& op, Value* args);
 Tensor apply_inplace(const Op& op, Value* args);
 // The same into `out`, which is resized if its shape differs.
 Value apply_out(const Op& op, Value* args, const Tensor& out);
+// The same for an op with several results.
+void apply_outs(const Op& op, Value* args, const Tensors& outs);
 // What the backward of a node made by an op does.
 void op_backward(Node* node, Tensor* grads, Tensor* result);
 

@@ -5,7 +5,7 @@
 
 namespace adjoint {
 
-thread_local const OpCacheUse* t_op_cache = nullptr;
+constinit thread_local const OpCacheUse* t_op_cache = nullptr;
 
 namespace {
 

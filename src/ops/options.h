@@ -12,7 +12,7 @@
 // The same for functions that take a tensor as the model.
 #define ADJOINT_LIKE_OPTIONS                                            \
   "*, dtype: dtype? = None, layout: any? = None, device: any? = None, " \
-  "requires_grad: bool = False, memory_format: any? = None)"
+  "requires_grad: bool = False, pin_memory: bool? = False, memory_format: any? = None)"
 
 namespace adjoint {
 
@@ -24,7 +24,7 @@ class Options {
  public:
   // `first` is the position of `dtype` among the arguments.
   Options(Call& c, int first) : c_(c), first_(first) {
-    check_placement(c[first + 1], c[first + 2], pinned(c, first));
+    check_placement(c[first + 1], c[first + 2], c[first + 4]);
   }
   DType dtype(DType otherwise) const {
     return c_[first_].is_none() ? otherwise : c_[first_].dtype();
@@ -33,7 +33,7 @@ class Options {
   // An uninitialised tensor like another, for the options of a function that takes a model.
   Tensor like(const Tensor& model) const {
     return empty_like(model, dtype(model.dtype()),
-                      memory_format_of(c_[first_ + 4], MemoryFormat::Preserve));
+                      memory_format_of(c_[first_ + 5], MemoryFormat::Preserve));
   }
   // The finished tensor, as a leaf if one is wanted.
   Value finish(const Tensor& t) const {
@@ -50,9 +50,6 @@ class Options {
   }
 
  private:
-  static Value pinned(Call& c, int first) {
-    return c[first + 4].kind() == Value::Bool ? c[first + 4] : Value();
-  }
   Call& c_;
   int first_;
 };

@@ -1,5 +1,6 @@
 // Values at a rank: median, nanmedian, mode and quantiles. All of them sort and then pick, so that
 // NaN comes last (kernels/sorting.h). Read next: sorting.cpp.
+#include "../graph/view.h"
 #include "op.h"
 #include "recorder.h"
 #include "reduce_forward.h"
@@ -48,7 +49,7 @@ Value median_of_all(Call& c, bool skip_nan) {
   }
   GradMode off(false);
   Tensor flat = op<"reshape">(t, Dims{-1});
-  return op<"reshape">(medians(flat, 0, skip_nan)[0], Dims{});
+  return unshared(op<"reshape">(medians(flat, 0, skip_nan)[0], Dims{}));
 }
 
 // The last place of the longest run of equals in each sorted row; of equally long ones, the first.
@@ -219,7 +220,7 @@ Value quantile(Call& c, bool skip_nan) {
     ones[0] = levels.size(0);
     out = all ? op<"reshape">(out, ones).tensor() : op<"unsqueeze">(out, axis + 1).tensor();
   }
-  return q.ndim() ? out : op<"squeeze.dim">(out, 0).tensor();
+  return unshared(q.ndim() ? out : op<"squeeze.dim">(out, 0).tensor());
 }
 
 }  // namespace

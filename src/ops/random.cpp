@@ -123,7 +123,7 @@ Tensor destination(Call& c, const Dims& shape, DType dtype) {
   "requires_grad: bool = False, pin_memory: bool? = False)"
 #define RANDOM_LIKE_OPTIONS                                                                     \
   "*, generator: any? = None, dtype: dtype? = None, layout: any? = None, device: any? = None, " \
-  "requires_grad: bool = False, memory_format: any? = None)"
+  "requires_grad: bool = False, pin_memory: bool? = False, memory_format: any? = None)"
 
 static const Op& rand_ =
     def("rand(size: int[*], " RANDOM_OPTIONS, "Numbers drawn uniformly from [0, 1).")

@@ -73,6 +73,8 @@ Value range(Call& c, Value start, Value end, Value step, int options_at) {
         runtime_error("unsupported range: ", start.real(), " -> ", end.real());
     }
     int64_t a = start.integer(), b = step.integer();
+    if (b == 0 && step.real() != 0)
+      value_error("step must be nonzero, but ", step.real(), " is cut to 0 in ", d);
     int64_t n = d == DType::Int64 || integers ? integer_count(a, end.integer(), b)
                                               : count_of(start.real(), end.real(), step.real());
     Tensor t = empty(Dims{n}, d);

@@ -1,8 +1,11 @@
 // Recording. Read record.h first.
 #include "record.h"
 
+#include "../tensor/adopted.h"
+
 #include "recorder.h"
 
+#include "../graph/back_links.h"
 #include "../graph/saved.h"
 #include "../graph/view.h"
 #include "../tensor/geometry.h"
@@ -38,7 +41,9 @@ void save_arguments(Node* node, const Op& op, const Value* args, bool inplace) {
     if (op.edge_of[i] < 0 || (used >> i & 1) || args[i].is_scalar()) {
       // Of what is about to be changed a copy is kept, also where it is the other operand as well.
       bool copy = inplace && args[i].is_tensor() && args[i].object() == args[0].object();
-      if (!args[i].is_none()) node->saved[i] = pack(copy ? Value(op_clone(args[0])) : args[i]);
+      if (args[i].is_none()) continue;
+      node->saved[i] = pack(copy ? Value(op_clone(args[0])) : args[i]);
+      note_saved(node, node->saved[i].value);
     } else {
       node->saved[i].version = kNotSaved;
     }
@@ -118,13 +123,14 @@ void save_outputs(Node* node, const Op& op, const Value* args, const Value& out)
   if (!uses.outputs) return;
   if (out.is_tensor()) {
     node->output = pack_output(out.tensor());
-    return;
+    return note_saved(node, node->output.value);
   }
   Tensors kept(out.tensors().size());
   for (size_t k = 0; k < kept.size(); ++k) {
     if (uses.outputs >> k & 1) kept[k] = alias(out.tensors()[k]);
   }
   node->output = pack(Value(std::move(kept)));
+  note_saved(node, node->output.value);
   // Results of one op are as old as each other, so one version serves.
   if (!is_packed(node->output))
     node->output.version = out.tensors().empty() ? 0 : out.tensors()[0].version();
@@ -141,7 +147,7 @@ void record(Call& c, Value& out) {
       if (v.is_tensor() && v.object() == t.get()) return;  // returned as it came
     }
     NodeRef node(begin_record(op, c.args));
-    node->kept = pack_kept(std::move(c.kept));
+    keep(node.get(), std::move(c.kept));
     set_meta(node.get(), 0, t);
     save_outputs(node.get(), op, c.args, out);
     set_history(t, node.get(), 0);
@@ -150,7 +156,7 @@ void record(Call& c, Value& out) {
   const Tensors& ts = out.tensors();
   if (ts.empty()) return;
   NodeRef node(begin_record(op, c.args));
-  node->kept = pack_kept(std::move(c.kept));
+  keep(node.get(), std::move(c.kept));
   node->set_output_count(static_cast<int>(ts.size()));
   save_outputs(node.get(), op, c.args, out);
   for (size_t k = 0; k < ts.size(); ++k) {
@@ -173,17 +179,27 @@ Tensor op_clone(const Tensor& t) {
   return copy;
 }
 
+// Another tensor on new memory would no longer be what the owner of the old one sees.
+static void refuse_foreign_growth(const Storage* s, size_t bytes) {
+  if (s->own || is_adopted(s)) return;
+  runtime_error("Trying to resize storage that is not resizable: ", bytes,
+                " bytes are needed, and the ", s->bytes,
+                " there are belong to an array or are shared. (fix: resize a clone())");
+}
+
 void resize(const Tensor& out, Span shape) {
   int64_t n = checked_numel(shape, out.itemsize());
   size_t bytes = n * out.itemsize();
-  size_t room = out->storage->bytes - (out->data - static_cast<char*>(out->storage->data));
-  if (bytes > room) {
+  const Dims strides = contiguous_strides(shape);
+  if (bytes > room(out.get())) {
+    refuse_foreign_growth(out->storage, bytes);
     Storage* fresh = new_storage(bytes);
+    note_parting(out.get());
     fresh->version = out->storage->version;
     drop(std::exchange(out->storage, fresh));
     out->data = static_cast<char*>(fresh->data);
   }
-  set_geometry(out.get(), shape, contiguous_strides(shape));
+  set_geometry(out.get(), shape, strides);
 }
 
 }  // namespace adjoint

@@ -41,6 +41,6 @@ void run_change(Call& c, const Tensor& self);
 // Gives `out` another shape, with new memory if it needs more; refuses tensors that share memory.
 void resize(const Tensor& out, Span shape);
 // Puts a result where out= wants it.
-void write_out(const Tensor& out, const Tensor& value, const char* op_name);
+void write_out(const Tensor& out, const Tensor& value);
 
 }  // namespace adjoint

@@ -34,6 +34,8 @@ class Recorder {
   virtual Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) = 0;
   // The same for what changes its operands and has no results.
   virtual void host_change(PyObject* run, const Tensors& operands) = 0;
+  // The memory of `t` is changed while nothing is taken down.
+  virtual void changed_aside(const Tensor& t) = 0;
   // Something happens that a program could not repeat: the recording ends, the run goes on.
   virtual void refuse(std::string reason) = 0;
 };

@@ -3,6 +3,7 @@
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gil.h"
+#include "interruptible.h"
 #include "kernel_watch.h"
 
 namespace adjoint {
@@ -114,8 +115,9 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
   if (t_kernel_watch) [[unlikely]]
     t_kernel_watch->note(p, t);
   {
-    WithoutGil release(n >= kReleaseGil);
+    Interruptible release(n >= kReleaseGil, t->storage, out->storage);
     reduce::run(p);
+    release.finish();
   }
   return ordered || r.memory_order ? out : contiguous(out);
 }

@@ -84,7 +84,14 @@ Argument parse_argument(const std::string& part) {
     left = trim(part.substr(0, eq));
   }
   size_t colon = left.find(':');
-  a.name = trim(left.substr(0, colon));
+  std::string names = left.substr(0, colon);
+  size_t bar = names.find('|');
+  a.name = trim(names.substr(0, bar));
+  while (bar != std::string::npos) {
+    size_t next = names.find('|', bar + 1);
+    a.other_names.push_back(trim(names.substr(bar + 1, next - bar - 1)));
+    bar = next;
+  }
   set_type(a, colon == std::string::npos ? "Tensor" : trim(left.substr(colon + 1)));
   if (a.has_default) a.default_value = parse_default(a, a.default_text);
   return a;

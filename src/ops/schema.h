@@ -5,7 +5,8 @@
 // Types: Tensor (when none is written), Operand (a tensor or a number), Tensor[], Tensor?[] (items
 // may be None), Scalar, int, float, bool, str, int[] (an int counts as a list of one), int[*] (may
 // also be given as separate positional arguments), Tensor[*] (the same for tensors), dtype, any
-// (the Python object as it is). A `?` behind a type also takes None.
+// (the Python object as it is). A `?` behind a type also takes None. `a|b: int` has a second name
+// that callers may use, where PyTorch has one for its methods or overloads.
 #pragma once
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ enum class ArgType : uint8_t {
 
 struct Argument {
   std::string name;
+  std::vector<std::string> other_names;
   std::string type_text;
   ArgType type = ArgType::Tensor;
   bool optional = false;  // takes None

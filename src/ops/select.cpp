@@ -1,6 +1,7 @@
 // Views that basic indexing is made of: select, slice, narrow, unsqueeze, and their transposes.
 // Read next: ../bindings/indexing.cpp, which calls them.
 #include "../graph/view.h"
+#include "../tensor/checked.h"
 #include "op.h"
 
 namespace adjoint {
@@ -21,7 +22,7 @@ Tensor select_view(T t, int64_t dim_given, int64_t index) {
   Dims shape(t.shape()), strides(t.strides());
   shape.erase(dim);
   strides.erase(dim);
-  return make_view(t, shape, strides, t.offset() + index * t.stride(dim));
+  return make_view(t, shape, strides, checked_offset(t.offset(), index, t.stride(dim)));
 }
 
 struct Bounds {
@@ -49,10 +50,8 @@ Bounds slice_bounds(Span shape, const Value& dim, const Value& start, const Valu
 Tensor slice_view(T t, const Bounds& b) {
   Dims shape(t.shape()), strides(t.strides());
   shape[b.dim] = b.length;
-  int64_t offset = t.offset() + b.start * strides[b.dim];
-  // With one element or none the step says nothing, and a huge one could overflow.
-  int64_t stride;
-  if (!__builtin_mul_overflow(strides[b.dim], b.step, &stride)) strides[b.dim] = stride;
+  int64_t offset = checked_offset(t.offset(), b.start, strides[b.dim]);
+  strides[b.dim] = stepped(strides[b.dim], b.step);
   return make_view(t, shape, strides, offset);
 }
 
@@ -169,13 +168,24 @@ static const Op& narrow_ =
         .view()
         .node("SliceBackward0");
 
+// Tensors that count as an int are taken by the overload above.
+static const Op& narrow_tensor_ =
+    def("narrow.Tensor(input, dim: int, start: Tensor, length: int)",
+        "The same; refuses a start that is not one integer.")
+        .forward([](Call& c) -> Value {
+          Tensor start = c.tensor(2);
+          runtime_error("start must be an 0-dim integral Tensor, got dtype ", start.dtype(),
+                        " and shape ", start.shape());
+        })
+        .no_out();
+
 static const Op& unsqueeze_ =
     def("unsqueeze(input, dim: int)", "A view with an axis of length one at `dim`.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           int dim = wrap_dim(c.integer(1), t.ndim() + 1);
           Dims shape(t.shape()), strides(t.strides());
-          int64_t step = dim < t.ndim() ? shape[dim] * strides[dim] : 1;
+          int64_t step = dim < t.ndim() ? checked_mul(shape[dim], strides[dim]) : 1;
           shape.insert(dim, 1);
           strides.insert(dim, step);
           return make_view(t, shape, strides, t.offset());

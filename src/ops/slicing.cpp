@@ -3,6 +3,8 @@
 // transposes (a zero tensor with the part written into it) stand beside them. Read view_ops.cpp
 // first.
 #include "../graph/view.h"
+#include "../tensor/checked.h"
+#include "../tensor/interrupt.h"
 #include "op.h"
 
 namespace adjoint {
@@ -14,7 +16,7 @@ using C = Context&;
 // --- geometry, shared by views and their transposes ----------------------------------------------
 Tensor selected(T t, int axis, int64_t index, bool recorded) {
   Dims shape(t.shape()), strides(t.strides());
-  int64_t offset = t.offset() + index * strides[axis];
+  int64_t offset = checked_offset(t.offset(), index, strides[axis]);
   shape.erase(axis);
   strides.erase(axis);
   return recorded ? make_view(t, shape, strides, offset)
@@ -23,9 +25,9 @@ Tensor selected(T t, int axis, int64_t index, bool recorded) {
 
 Tensor sliced(T t, int axis, int64_t start, int64_t length, int64_t step, bool recorded) {
   Dims shape(t.shape()), strides(t.strides());
-  int64_t offset = t.offset() + (length ? start * strides[axis] : 0);
+  int64_t offset = checked_offset(t.offset(), length ? start : 0, strides[axis]);
   shape[axis] = length;
-  strides[axis] *= step;
+  strides[axis] = stepped(strides[axis], step);
   return recorded ? make_view(t, shape, strides, offset)
                   : on_storage(t->storage, shape, strides, offset, t.dtype());
 }
@@ -39,9 +41,11 @@ Tensor diagonal_of(T t, int64_t offset, int64_t dim1, int64_t dim2, bool recorde
                                : std::min(t.size(a) + offset, t.size(b));
   length = std::max<int64_t>(length, 0);
   int64_t at = t.offset();
-  if (length) at += offset >= 0 ? offset * t.stride(b) : -offset * t.stride(a);
+  if (length)
+    at = offset >= 0 ? checked_offset(at, offset, t.stride(b))
+                     : checked_offset(at, -offset, t.stride(a));
   Dims shape(t.shape()), strides(t.strides());
-  int64_t step = strides[a] + strides[b];
+  int64_t step = checked_add(strides[a], strides[b]);
   for (int axis : {std::max(a, b), std::min(a, b)}) {
     shape.erase(axis);
     strides.erase(axis);
@@ -50,6 +54,18 @@ Tensor diagonal_of(T t, int64_t offset, int64_t dim1, int64_t dim2, bool recorde
   strides.push_back(step);
   return recorded ? make_view(t, shape, strides, at)
                   : on_storage(t->storage, shape, strides, at, t.dtype());
+}
+
+// Expanded and empty axes have any length; this many headers alone fill 10 GB.
+void check_count(int64_t parts, const char* op_name) {
+  constexpr int64_t most = int64_t(1) << 26;
+  if (parts > most) runtime_error(op_name, ": at most ", most, " parts can be kept, got ", parts);
+}
+
+// Between parts. A signal handler is a Python function: it may give the tensor another shape.
+void look_for_signals(NowAndThen& signals, T t, int axis) {
+  signals.check(NowAndThen::kTensor);
+  if (axis >= t.ndim()) runtime_error("the tensor was given another shape by a signal handler");
 }
 
 // Gradients of several parts, joined; parts that got none are zero.
@@ -67,8 +83,10 @@ void join_parts(C c, Tensor* grads) {
 
 Value parts(Call& c, T t, int axis, const Dims& sizes) {
   Tensors out(sizes.size());
+  NowAndThen signals;
   int64_t at = 0;
   for (int i = 0; i < sizes.size(); ++i) {
+    look_for_signals(signals, t, axis);
     out[i] = sliced(t, axis, at, sizes[i], 1, true);
     at += sizes[i];
   }
@@ -78,19 +96,15 @@ Value parts(Call& c, T t, int axis, const Dims& sizes) {
 
 Value between(T t, int axis, const Dims& ends) {
   Tensors out;
+  NowAndThen signals;
   int64_t at = 0;
   for (int i = 0; i <= ends.size(); ++i) {
+    look_for_signals(signals, t, axis);
     int64_t end = i < ends.size() ? ends[i] : t.size(axis);
     out.push_back(op<"slice">(t, axis, at, end));
     at = end;
   }
   return out;
-}
-
-// Parts may be empty, so the axis sets no limit; this many headers alone fill 10 GB.
-void check_count(int64_t parts, const char* op_name) {
-  constexpr int64_t most = int64_t(1) << 26;
-  if (parts > most) runtime_error(op_name, ": at most ", most, " parts can be kept, got ", parts);
 }
 
 Value equal_parts(T t, int axis, int64_t sections, const char* op_name) {
@@ -115,9 +129,13 @@ static const Op& unbind_ =
           if (t.ndim() == 0)
             index_error("Dimension specified as ", c.integer(1), " but tensor has no dimensions");
           int axis = wrap_dim(c.integer(1), t.ndim());
+          check_count(t.size(axis), "unbind");
           Tensors out(t.size(axis));
-          for (size_t i = 0; i < out.size(); ++i)
+          NowAndThen signals;
+          for (size_t i = 0; i < out.size(); ++i) {
+            look_for_signals(signals, t, axis);
             out[i] = selected(t, axis, static_cast<int64_t>(i), true);
+          }
           return out;
         })
         .vjp(nothing,
@@ -130,7 +148,7 @@ static const Op& unbind_ =
         .multi_view();
 
 static const Op& split_ =
-    def("split(input, split_size_or_sections: int, dim: int = 0)",
+    def("split(input|tensor, split_size_or_sections|split_size: int, dim: int = 0)",
         "Views of consecutive parts of an axis, each of the given length but for the last.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
@@ -143,9 +161,10 @@ static const Op& split_ =
             runtime_error(
                 "split_size can only be 0 if dimension size is 0, but got dimension size of ", n);
           }
-          Dims sizes;
-          for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
-          if (sizes.empty()) sizes.push_back(0);
+          int64_t whole = n ? n / size : 0, rest = n ? n % size : 0;
+          check_count(whole, "split");
+          Dims sizes(static_cast<int>(whole), size);
+          if (rest || sizes.empty()) sizes.push_back(rest);
           return parts(c, t, axis, sizes);
         })
         .vjp(nothing, join_parts)
@@ -167,7 +186,8 @@ static const Op& split_with_sizes_ =
                   "but got split_sizes=",
                   c.ints(1));
             }
-            total += s;
+            // What exceeds the length stays there: the sum of many could come round to it.
+            if (total >= 0) total = s > t.size(axis) - total ? -1 : total + s;
           }
           if (total != t.size(axis)) {
             runtime_error("split_with_sizes expects split_sizes to sum exactly to ", t.size(axis),
@@ -181,7 +201,7 @@ static const Op& split_with_sizes_ =
         .multi_view();
 
 static const Op& split_sections_ =
-    def("split.sections(input, split_size_or_sections: int[], dim: int = 0)",
+    def("split.sections(input|tensor, split_size_or_sections|split_size: int[], dim: int = 0)",
         "Views of consecutive parts of an axis, of the given lengths.")
         .forward([](Call& c) -> Value { return op<"split_with_sizes">(c[0], c[1], c[2]); })
         .no_out();
@@ -198,12 +218,12 @@ static const Op& chunk_ =
           }
           check_count(n == 0 ? chunks : 1, "chunk");
           if (n == 0) return op<"split_with_sizes">(t, Dims(static_cast<int>(chunks), 0), c[2]);
-          return op<"split">(t, (n + chunks - 1) / chunks, c[2]);
+          return op<"split">(t, n / chunks + (n % chunks != 0), c[2]);
         })
         .no_out();
 
 static const Op& tensor_split_ =
-    def("tensor_split(input, indices_or_sections: int, dim: int = 0)",
+    def("tensor_split(input, indices_or_sections|sections: int, dim: int = 0)",
         "Views of a number of parts of an axis, whose lengths differ by at most one.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
@@ -216,7 +236,7 @@ static const Op& tensor_split_ =
         .no_out();
 
 static const Op& tensor_split_indices_ =
-    def("tensor_split.indices(input, indices_or_sections: int[], dim: int = 0)",
+    def("tensor_split.indices(input, indices_or_sections|indices: int[], dim: int = 0)",
         "Views of the parts of an axis between the given indices.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
@@ -371,7 +391,7 @@ static const Op& unfold_ =
           strides.push_back(t.ndim() ? t.stride(axis) : 1);
           if (t.ndim()) {
             shape[axis] = (n - size) / step + 1;
-            strides[axis] *= step;
+            strides[axis] = stepped(strides[axis], step);
           }
           return make_view(t, shape, strides, t.offset());
         })

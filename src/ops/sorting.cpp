@@ -239,7 +239,8 @@ Tensor number_like(const Value& number, T sequence) {
 }  // namespace
 
 static const Op& searchsorted_ =
-    def("searchsorted(sorted_sequence, input: Operand, *, out_int32: bool = False, right: bool = "
+    def("searchsorted(sorted_sequence, input|self: Operand, *, out_int32: bool = False, right: "
+        "bool = "
         "False, side: str? = None, sorter: Tensor? = None)",
         "Where values belong in sorted rows: everything before is smaller (right: not greater).")
         .forward([](Call& c) -> Value {

@@ -26,7 +26,7 @@ Value polygamma_forward(int64_t n, const Value& x, const Tensor& out) {
 
 // Outside (0, 1) there is no slope: NaN, or 0 where eps holds the input back.
 Tensor logit_rule(T g, C c) {
-  Tensor x = c.in(0), slope = g / (x - x * x);
+  Tensor x = c.in(0), slope = g / (x * op<"rsub">(x, 1).tensor());
   if (c.in(1).is_none()) {
     Value inside = op<"logical_and">(op<"ge">(x, 0), op<"le">(x, 1));
     return op<"where">(inside, slope, std::numeric_limits<double>::quiet_NaN());

@@ -1,6 +1,8 @@
 // Finding, laying out and writing tangents. Read tangents.h first.
 #include "tangents.h"
 
+#include "../tensor/checked.h"
+
 #include "../graph/view.h"
 #include "batched.h"
 #include "recorder.h"
@@ -36,11 +38,11 @@ Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
   shape.insert(0, size);
   strides.insert(0, n);
   if (!is_batched(x->batch)) {
-    Tensor whole = fresh_zeros(Dims{size * n}, t.dtype());
+    Tensor whole = fresh_zeros(Dims{checked_mul(size, n)}, t.dtype());
     return make_batched(on_storage(whole->storage, shape, strides, t.offset(), t.dtype()), level);
   }
   // Inside another vmap: the same for the batch.
-  Tensor whole = fresh_zeros(Dims{size * n}, t.dtype());
+  Tensor whole = fresh_zeros(Dims{checked_mul(size, n)}, t.dtype());
   Tensor like = on_storage(whole->storage, shape, strides, t.offset(), t.dtype());
   return make_batched(zeros_laid_out_as(like, x->batch), level);
 }
@@ -112,6 +114,7 @@ void set_tangent(const Tensor& t, Level level, Tensor tangent) {
     std::swap(e->value, tangent);  // the old one goes when the table is in order again
     return;
   }
+  add_back_link(t.get());
   std::vector<TangentAt>& all = transformed(t.get()).tangents;
   auto at = all.begin();
   while (at != all.end() && at->level < level) ++at;

@@ -139,14 +139,34 @@ static const Op& hypot_ =
         .partial(1, input(1) | output(), [](T g, C c) { return g * (c.tensor(1) / c.out()); })
         .inplace();
 
+namespace {
+
+// The derivative of sin(y) / y. Near zero its two parts cancel, so the series is used there:
+// the sum of (-1)^k 2k / (2k + 1)! y^(2k - 1).
+Tensor sinc_slope(T y) {
+  Tensor near = op<"lt">(op<"abs">(y), 1.0);
+  Tensor small = op<"where">(near, y, 0.0), large = op<"where">(near, 1.0, y);
+  Tensor square = small * small;
+  double weight[10];  // weight[k - 1] = (-1)^k 2k / (2k + 1)!
+  double factorial = 1;
+  for (int k = 1; k <= 10; ++k) {
+    factorial *= 2 * k * (2 * k + 1);
+    weight[k - 1] = (k % 2 ? -1 : 1) * 2 * k / factorial;
+  }
+  Tensor series = square * weight[9] + weight[8];
+  for (int k = 7; k >= 0; --k) series = series * square + weight[k];
+  Tensor direct = (op<"cos">(large) - op<"sin">(large).tensor() / large) / large;
+  return op<"where">(near, series * small, direct);
+}
+
+}  // namespace
+
 static const Op& sinc_ = def("sinc(input)", "sin(pi * input) / (pi * input), and 1 at zero.")
                              .elementwise("sinc", ToFloat)
                              .partial(0, input(0),
                                       [](T g, C c) -> Tensor {
                                         Tensor y = c.tensor(0) * std::numbers::pi;
-                                        Tensor slope =
-                                            (op<"cos">(y) - op<"sin">(y).tensor() / y) / c.in(0);
-                                        return op<"where">(op<"eq">(c.in(0), 0), 0.0, g * slope);
+                                        return g * (sinc_slope(y) * std::numbers::pi);
                                       })
                              .inplace();
 

@@ -1,6 +1,8 @@
 // Ops whose result shares the input's memory.
 #include "../graph/view.h"
+#include "../tensor/checked.h"
 #include "op.h"
+#include "restride.h"
 
 namespace adjoint {
 namespace {
@@ -61,24 +63,13 @@ bool view_strides(T t, const Dims& shape, Dims* out) {
   return true;
 }
 
-// Refuses strides that reach outside the memory of `t`.
-void check_strided(const Dims& shape, const Dims& strides, int64_t offset, T t) {
+// Whether they reach outside of the memory is found out where a view is made.
+void check_strided(const Dims& shape, const Dims& strides) {
   if (shape.size() != strides.size()) runtime_error("mismatch in length of strides and shape");
-  int64_t n = checked_numel(shape, 1), last = offset;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (strides[i] < 0)
+  for (int64_t s : strides) {
+    if (s < 0)
       runtime_error("as_strided: Negative strides are not supported at the moment, got strides: ",
                     strides);
-    int64_t reach;
-    if (n && (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-              __builtin_add_overflow(last, reach, &last))) {
-      runtime_error("as_strided: the strides overflow");
-    }
-  }
-  int64_t room = static_cast<int64_t>(t->storage->bytes / t.itemsize());
-  if (offset < 0 || (n && last >= room)) {
-    runtime_error("setStorage: sizes ", shape, ", strides ", strides, ", storage offset ", offset,
-                  " requiring ", last + 1, " elements are out of bounds for storage of ", room);
   }
 }
 
@@ -110,13 +101,13 @@ Tensor unseen(const Tensor& given, const Dims& shape) {
 
 }  // namespace
 
-static const Op& view_ =
-    def("view(input, shape: int[*])", "The same elements, in the same memory, under another shape.")
-        .forward(view_forward)
-        .grad(0, nothing, as_input_shape)
-        .linear()
-        .view()
-        .method_only();
+static const Op& view_ = def("view(input, shape|size: int[*])",
+                             "The same elements, in the same memory, under another shape.")
+                             .forward(view_forward)
+                             .grad(0, nothing, as_input_shape)
+                             .linear()
+                             .view()
+                             .method_only();
 
 // The copy that reshape makes where no view fits: nobody else can see it, so it is no view.
 static const Op& unsafe_view_ =
@@ -181,6 +172,7 @@ static const Op& view_dtype_ =
           Tensor v = make_view(t, Dims{}, Dims{}, 0);
           Tensor seen = on_storage(t->storage, shape, strides, offset, d);
           std::swap(seen->base, v->base);
+          seen->flags |= t->flags & kData;
           seen->view_version = t->storage->version;
           return seen;
         })
@@ -241,7 +233,7 @@ static const Op& unflatten_ =
             if (sizes[i] == -1 && unknown < 0)
               unknown = i;
             else
-              known *= sizes[i];
+              known = checked_mul(known, sizes[i]);
           }
           if (unknown >= 0 && known > 0 && n % known == 0) sizes[unknown] = n / known, known = n;
           if (known != n) {
@@ -285,7 +277,7 @@ static const Op& expand_ =
             int64_t have = i < lead ? 1 : t.size(i - lead);
             // A new axis of length one has the stride that unsqueeze would give it.
             if (i < lead && shape[i] == 1)
-              strides[i] = i + 1 < shape.size() ? shape[i + 1] * strides[i + 1] : 1;
+              strides[i] = i + 1 < shape.size() ? checked_mul(shape[i + 1], strides[i + 1]) : 1;
             if (shape[i] == -1 && i >= lead) shape[i] = have;
             if (shape[i] < 0)
               runtime_error("expand(): invalid size ", shape[i], " at dimension ", i);
@@ -313,9 +305,11 @@ static const Op& as_strided_ =
           Tensor t = c.tensor(0);
           const Dims &shape = c.ints(1), &strides = c.ints(2);
           int64_t offset = c[3].is_none() ? t.offset() : c.integer(3);
-          check_strided(shape, strides, offset, t);
-          c.kept = std::vector<Value>{Value(Dims(t.strides())), Value(t.offset()), Value(offset)};
-          return make_view(t, shape, strides, offset);
+          check_strided(shape, strides);
+          Tensor seen = make_view(t, shape, strides, offset);
+          c.kept =
+              std::vector<Value>{Value(Dims(t.strides())), Value(t.offset()), Value(seen.offset())};
+          return seen;
         })
         .grad(0, nothing,
               [](T g, C c) -> Tensor {
@@ -342,7 +336,13 @@ static const Op& as_strided_scatter_ =
                           ", expected ", c.ints(2));
           }
           int64_t offset = c[4].is_none() ? 0 : c.integer(4);
-          check_strided(c.ints(2), c.ints(3), offset, out);
+          check_strided(c.ints(2), c.ints(3));
+          if (places_repeat(c.ints(2), c.ints(3))) {
+            runtime_error(
+                "as_strided_scatter(): unsupported operation: more than one element of src goes to "
+                "one place (size ",
+                c.ints(2), ", stride ", c.ints(3), ")");
+          }
           copy_into(on_storage(out->storage, c.ints(2), c.ints(3), offset, t.dtype()), src);
           c.kept = Dims(out.strides());
           return out;
@@ -356,6 +356,12 @@ static const Op& as_strided_scatter_ =
                }
                if (c.needs(1)) grads[1] = op<"as_strided">(g, c.in(2), c.in(3), c.in(4));
              })
-        .linear();
+        // The tangents are laid out as the input was: the places are those of its memory.
+        .jvp([](Context& c, const Tensor* t) -> Value {
+          Tensor into = t[0] ? t[0] : zeros(c.shape(0), c.dtype(0));
+          Tensor from = t[1] ? t[1] : zeros(c.in(2).ints(), c.dtype(0));
+          into = op<"_with_strides">(into, c.kept());
+          return op<"as_strided_scatter">(into, from, c.in(2), c.in(3), c.in(4));
+        });
 
 }  // namespace adjoint

@@ -46,9 +46,12 @@ struct Pool {
   std::atomic<int> threads{0};                // 0: not yet decided
   int workers = 0;
   alignas(64) const FunctionRef* job = nullptr;
+  std::atomic<bool> stop{false};  // the job is to end early
 };
 constinit Pool pool;
 thread_local bool in_chunk = false;
+thread_local bool is_worker = false;
+thread_local Stoppable* stoppable = nullptr;
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -56,6 +59,18 @@ inline void pause() noexcept {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// Claims all chunks that are left, of a job that is to end early; returns how many. The caller has
+// a chunk of the job that is not counted as done yet, so the job stays in place.
+int64_t claim_rest() noexcept {
+  uint64_t seen = pool.state.load(std::memory_order_relaxed);
+  int64_t rest;
+  do {
+    rest = static_cast<int64_t>(seen >> 32) - static_cast<int64_t>(static_cast<uint32_t>(seen));
+  } while (!pool.state.compare_exchange_weak(seen, seen + static_cast<uint64_t>(rest),
+                                             std::memory_order_acq_rel, std::memory_order_relaxed));
+  return rest;
 }
 
 // Claims and runs chunks until none is left.
@@ -68,8 +83,10 @@ void work() noexcept {
     if (!pool.state.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
       continue;
-    (*pool.job)(next);
-    ++finished;
+    if (stoppable && stoppable->asked()) pool.stop.store(true, std::memory_order_relaxed);
+    const bool stop = pool.stop.load(std::memory_order_relaxed);
+    if (!stop) (*pool.job)(next);
+    finished += stop ? 1 + claim_rest() : 1;
     seen = pool.state.load(std::memory_order_relaxed);
   }
   // Late is safe: until these are counted the caller cannot end the job.
@@ -92,7 +109,7 @@ int await_epoch(int seen, bool spin) noexcept {
 
 // `seen` was read by the starter, before the job that the worker was started for.
 void run_worker(int index, int seen) noexcept {
-  in_chunk = true;
+  in_chunk = is_worker = true;
   for (;;) {
     // Surplus after set_num_threads: asleep, ready for a larger number.
     const bool wanted = index < pool.threads.load(std::memory_order_relaxed);
@@ -143,6 +160,7 @@ void wake(int64_t helpers) noexcept {
 void run(int64_t chunks, const FunctionRef& f, int threads) noexcept {
   if (pool.workers < threads - 1) start_workers(threads - 1);
   pool.job = &f;
+  pool.stop.store(false, std::memory_order_relaxed);
   pool.done.store(0, std::memory_order_relaxed);
   pool.state.store(static_cast<uint64_t>(chunks) << 32, std::memory_order_release);
   wake(chunks - 1);
@@ -157,7 +175,7 @@ void run(int64_t chunks, const FunctionRef& f, int threads) noexcept {
 }
 
 void run_serial(int64_t chunks, const FunctionRef& f) noexcept {
-  for (int64_t i = 0; i < chunks; ++i) f(i);
+  for (int64_t i = 0; i < chunks && !(stoppable && stoppable->asked()); ++i) f(i);
 }
 
 }  // namespace
@@ -178,6 +196,36 @@ void parallel_for(int64_t chunks, FunctionRef f) {
     run((chunks - 1) / stride + 1, FunctionRef(several), threads);
   }
   pool.busy.store(false, std::memory_order_release);
+}
+
+namespace {
+
+int64_t nanoseconds() noexcept {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+constexpr int64_t kAskEvery = 50'000'000;
+
+}  // namespace
+
+Stoppable::Stoppable(Ask ask, void* owner) noexcept
+    : ask_(ask), owner_(owner), outer_(stoppable), next_(ask ? nanoseconds() + kAskEvery : 0) {
+  if (ask_) stoppable = this;
+}
+
+Stoppable::~Stoppable() { stoppable = outer_; }
+
+bool Stoppable::asked() noexcept {
+  if (stopped_) return true;
+  if (const int64_t now = nanoseconds(); now >= next_) {
+    stopped_ = ask_(owner_);
+    next_ = now + kAskEvery;
+  }
+  return stopped_;
+}
+
+bool stopping() noexcept {
+  if (is_worker) return pool.stop.load(std::memory_order_relaxed);
+  return stoppable && stoppable->asked();
 }
 
 int get_num_threads() noexcept {

@@ -48,6 +48,28 @@ void parallel_ranges(int64_t n, int64_t grain, F&& f) {
   });
 }
 
+// Ends the jobs of this thread early. While one is alive, `ask(owner)` is called in this thread
+// some twenty times a second, between chunks and by stopping(). Once it has said yes, chunks that
+// are left are not run and parallel_for returns: what was computed is worthless.
+class Stoppable {
+ public:
+  using Ask = bool (*)(void* owner);
+  Stoppable(Ask ask, void* owner) noexcept;  // without `ask` it does nothing
+  ~Stoppable();
+  Stoppable(const Stoppable&) = delete;
+  bool asked() noexcept;  // whether the answer is or was yes
+
+ private:
+  Ask ask_;
+  void* owner_;
+  Stoppable* outer_;
+  int64_t next_;  // when to ask again, in nanoseconds
+  bool stopped_ = false;
+};
+
+// Whether the job of the chunk in hand is to end: for chunks that are long themselves.
+bool stopping() noexcept;
+
 // Threads that take part in a job, the caller included. At first: ADJOINT_NUM_THREADS, else
 // OMP_NUM_THREADS, else the physical cores this process may run on.
 int get_num_threads() noexcept;

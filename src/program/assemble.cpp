@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "fuse.h"
 #include "passes.h"
+#include "sharing.h"
 #include "recompute.h"
 
 namespace adjoint {
@@ -64,12 +65,60 @@ std::vector<int> Capture::outside(const Tensors& ts) {
   return found;
 }
 
+std::vector<bool> Capture::inner(const Tensors& results) const {
+  std::vector<bool> found(results.size());
+  std::vector<Node*> stack;
+  std::unordered_set<Node*> seen;
+  for (const Tensor& t : results) {
+    if (seen.insert(t->grad_fn).second) stack.push_back(t->grad_fn);
+  }
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    for (int k = 0; n && k < n->edge_count; ++k) {
+      const Edge& e = n->edges[k];
+      if (!e.node || e.node->sequence <= newest_before_) continue;
+      for (size_t r = 0; r < results.size(); ++r) {
+        if (results[r]->grad_fn == e.node && results[r]->output_nr == e.slot) found[r] = true;
+      }
+      if (seen.insert(e.node).second) stack.push_back(e.node);
+    }
+  }
+  return found;
+}
+
+// The instructions of a part, which has them for itself; the forward part comes last.
+void Capture::take_code(Program& p, size_t from, size_t to) {
+  if (code_.size() < to) throw std::logic_error("instructions are in a program already");
+  if (from == 0) {
+    code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(to), code_.end());
+    p.code = std::move(code_);
+    code_.clear();
+    return;
+  }
+  auto first = code_.begin() + static_cast<std::ptrdiff_t>(from);
+  auto last = code_.begin() + static_cast<std::ptrdiff_t>(to);
+  p.code.assign(std::make_move_iterator(first), std::make_move_iterator(last));
+}
+
+// What the forward part does, for those that come after it.
+const std::vector<Instruction>& Capture::forward_code() {
+  if (forward_) return *forward_;
+  Program forward;
+  forward.registers = registers_;
+  forward.roots = roots_;
+  forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
+  make_aliases(forward, headers_);
+  return forward_.emplace(std::move(forward.code));
+}
+
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs) {
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
   p.registers = registers_;
+  for (size_t r = 0; r < headers_.size(); ++r) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
-  p.code.assign(code_.begin() + from, code_.begin() + to);
+  take_code(p, from, to);
   std::vector<bool> defined(registers_.size());
   for (const Tensor& t : given) {
     int reg = register_of_.at(t.get());
@@ -77,6 +126,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     defined[reg] = true;
   }
   p.given = static_cast<int>(given.size());
+  if (from == 0) p.identity = Identity(given, asked_);
   p.default_dtype = default_dtype();
   p.passes = from == 0 && passed_;
   for (const Tensor& t : outputs) {
@@ -86,17 +136,12 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   make_aliases(p, headers_);
   merge_common(p);
   remove_dead(p);
-  if (from > 0) {
-    Program forward;
-    forward.registers = p.registers;
-    forward.roots = p.roots;
-    forward.code.assign(code_.begin(), code_.begin() + from);
-    make_aliases(forward, headers_);
-    recompute(p, forward.code);
-  }
+  if (from > 0) recompute(p, forward_code());
   auto need = [&](int reg) {
     if (defined[reg]) return;
     defined[reg] = true;
+    if (from == 0 && !p.roots[p.registers[reg].root].external)
+      refuse("one backward pass reads what another one has computed");
     p.inputs.push_back(reg);
     p.held.push_back(headers_[reg]);
   };
@@ -123,12 +168,13 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (const Instruction& i : p.code)
     changes |=
         i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
-  std::unordered_map<Storage*, int> first;
+  Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     TensorObject* t = headers_[p.inputs[k]].get();
     p.requires_grad.push_back(needs_grad(t));
     p.leaf.push_back(!t->grad_fn);
-    if (changes) p.shares.push_back(first.emplace(t->storage, static_cast<int>(k)).first->second);
+    p.view.push_back(view_kind(t));
+    if (changes) p.shares.push_back(sharing.first_on(t->storage, static_cast<int>(k)));
   }
   std::vector<bool> seen = seen_roots(p);
   for (Instruction& i : p.code)

@@ -14,14 +14,13 @@ namespace adjoint {
 
 constinit thread_local Recorder* t_recorder = nullptr;
 
-namespace {
-
-// Storage made during a recording is known by the number of the recording (storage.h).
 uint16_t next_generation() {
   static uint16_t last = 0;
   last = static_cast<uint16_t>(last % 255 + 1);
   return last;
 }
+
+namespace {
 
 // Every tensor of a result, lists of lists included; false if it holds what no program can repeat.
 template <class F>
@@ -42,6 +41,10 @@ bool each_result(const Value& v, F&& f) {
       return true;
   }
 }
+
+constexpr const char* kChangedAside =
+    "Python code that is called with values (an external, an optimiser) changes a tensor that the "
+    "function uses; fix: return the new value from it";
 
 // Ops whose result has a shape that depends on values.
 bool depends_on_values(const Op& op) {
@@ -150,6 +153,10 @@ std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Ca
 }  // namespace
 
 Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
+  constexpr size_t kSome = 512;  // instructions: most functions have fewer
+  register_of_.reserve(kSome);
+  first_on_.reserve(kSome);
+  code_.reserve(kSome);
   tensor_watch = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
@@ -160,6 +167,7 @@ void Capture::start(bool until_inputs) {
   if (running_ || !refused_.empty()) return;
   if (t_recorder) throw std::logic_error("a recording is under way already");
   if (!std::exchange(started_, true)) newest_before_ = last_sequence;
+  if (until_inputs && !std::exchange(passes_, true)) forward_size_ = code_.size();
   until_inputs_ = until_inputs;
   modes_ = t_modes;
   t_recorder = this;
@@ -202,8 +210,19 @@ int Capture::new_register(TensorObject* t, int root) {
 int Capture::define(TensorObject* t) {
   if (auto found = first_on_.find(t->storage); found != first_on_.end())
     return new_register(t, registers_[found->second].root);
-  roots_.push_back({});
-  return new_register(t, static_cast<int>(roots_.size()) - 1);
+  int root = -1;
+  // Arrays from outside that overlap are one memory, under several storages.
+  for (auto& [storage, reg] : first_on_) {
+    if (t->storage->own || storage->own || !overlap(storage, t->storage)) continue;
+    if (root >= 0 && root != registers_[reg].root)
+      refuse("an array overlaps two others in memory; fix: pass a copy of it");
+    root = registers_[reg].root;
+  }
+  if (root < 0) {
+    root = static_cast<int>(roots_.size());
+    roots_.push_back({});
+  }
+  return new_register(t, root);
 }
 
 void Capture::add_inputs(const Tensors& ts) {
@@ -273,6 +292,10 @@ int Capture::read(TensorObject* t) {
     refuse("a tensor takes part that was made by something else than an op");
     return -1;
   }
+  if (changed_aside_.count(t->storage)) {
+    refuse(kChangedAside);
+    return -1;
+  }
   int reg = define(t);
   roots_[registers_[reg].root].external = true;
   reached_.push_back(Tensor::borrow(t));
@@ -338,16 +361,20 @@ void Capture::roll_back(size_t instructions, size_t registers) {
 // --- ops -----------------------------------------------------------------------------------------
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
+  if (!running_) {  // a pass on placeholders, after a refusal
+    Unrecorded quiet;
+    return op.forward(c);
+  }
   check_draws(op);
   if (depends_on_values(op) || masks(op, c.args)) {
     refuse(text("the result of `", op.name,
                 "` has a shape or a value that depends on data; fix: keep the shape, by where() or "
                 "a mask to multiply with, or leave this line out of the compiled function"));
-    return op.forward(c);
+    return forward(c);
   }
   if (op.name == "as_strided" && !c.args[3].is_none() && is_outside(c.args[0].object())) {
     refuse("as_strided() with a storage_offset depends on where a tensor from outside lies");
-    return op.forward(c);
+    return forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
   KernelWatch watch;
@@ -399,7 +426,7 @@ Value Capture::forward(Call& c) {
   i.op = &op;
   i.line = SourceLine::here();
   take_reads(i, op, c.args);
-  if (!running_) return op.forward(c);
+  if (!running_) return forward(c);
   Value out;
   {
     Unrecorded quiet;
@@ -444,7 +471,9 @@ void Capture::change(Call& c, const Tensor& self) {
   try {
     Unrecorded quiet;
     finish_inplace(self, op.forward(c), op);
+    uint32_t before = self.version();
     bump_version(self);
+    i.counted = self.version() != before;
   } catch (...) {
     refuse(text("`", op.name, "_` raised an error, which it might not do with other values"));
     throw;
@@ -459,6 +488,15 @@ void Capture::change(Call& c, const Tensor& self) {
 }
 
 Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* like) {
+  return take_host(run, operands, like, false);
+}
+
+void Capture::host_change(PyObject* run, const Tensors& operands) {
+  take_host(run, operands, nullptr, true);
+}
+
+Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors* like,
+                           bool changes) {
   Instruction i;
   i.kind = Kind::Host;
   i.host = Value::object(run);
@@ -471,10 +509,21 @@ Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* lik
     if (like) {
       for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
     } else {
-      results = host_call(run, operands);
+      results = call_host(run, operands);
     }
   }
   if (!running_) return results;
+  if (changes) {
+    i.changes = true;
+    for (const Read& r : i.reads) roots_[registers_[r.reg].root].changed = true;
+    for (const Tensor& t : operands) changed_aside_.erase(t->storage);
+  }
+  // Instructions are put in order by what they are known to change.
+  for (Storage* s : changed_aside_) {
+    if (!first_on_.count(s)) continue;
+    refuse(kChangedAside);
+    return results;
+  }
   for (const Tensor& t : results) {
     if (register_of_.count(t.get()) || first_on_.count(t->storage)) {
       refuse("a host call gives back memory of its operands");
@@ -486,11 +535,21 @@ Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* lik
   return results;
 }
 
-void Capture::host_change(PyObject* run, const Tensors& operands) {
-  host(run, operands, nullptr);
-  if (!running_) return;
-  code_.back().changes = true;
-  for (const Read& r : code_.back().reads) roots_[registers_[r.reg].root].changed = true;
+Tensors Capture::call_host(PyObject* run, const Tensors& operands) {
+  in_host_ = true;
+  try {
+    Tensors results = host_call(run, operands);
+    in_host_ = false;
+    return results;
+  } catch (...) {
+    in_host_ = false;
+    refuse("Python code that is called with values (an external) raises an error");
+    throw;
+  }
+}
+
+void Capture::changed_aside(const Tensor& t) {
+  if (in_host_) changed_aside_.insert(t->storage);
 }
 
 // --- gradients of leaves -------------------------------------------------------------------------

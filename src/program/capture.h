@@ -18,6 +18,9 @@
 
 namespace adjoint {
 
+// The mark (storage.h) of memory that is made from now on: one of 255, used again in turn.
+uint16_t next_generation();
+
 class Capture final : public Recorder {
  public:
   explicit Capture(const Tensors& arguments);
@@ -46,9 +49,14 @@ class Capture final : public Recorder {
   void set_grad(TensorObject* t) override;
   Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
   void host_change(PyObject* run, const Tensors& operands) override;
+  void changed_aside(const Tensor& t) override;
   void alias(TensorObject* from, TensorObject* made) override;
   bool pass(Node* node, bool executed) override;
   void look_at(TensorObject* t) override;
+  // The function asks where a tensor is: hash(), id().
+  void ask_address(TensorObject* t) {
+    if (is_input(t)) asked_.insert(t);
+  }
   void refuse_outside(TensorObject* t, const char* what) override;
   void refuse(std::string reason) override;
 
@@ -59,6 +67,8 @@ class Capture final : public Recorder {
   // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
   // A result that carries more than its value (hooks, a kept gradient) is refused.
   std::vector<int> outside(const Tensors& ts);
+  // Which of these results others of them are computed from, by their history.
+  std::vector<bool> inner(const Tensors& results) const;
   bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
@@ -75,6 +85,8 @@ class Capture final : public Recorder {
   int new_register(TensorObject* t, int root);
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
+  void take_code(Program& p, size_t from, size_t to);
+  const std::vector<Instruction>& forward_code();
   void take_reads(Instruction& i, const Op& op, const Value* args);
   bool take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
@@ -88,6 +100,8 @@ class Capture final : public Recorder {
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
   void fail_if_placeholders(const std::string& what);
+  Tensors take_host(PyObject* run, const Tensors& operands, const Tensors* like, bool changes);
+  Tensors call_host(PyObject* run, const Tensors& operands);
 
   std::vector<Register> registers_;
   Tensors headers_;  // of the registers, kept alive
@@ -97,18 +111,24 @@ class Capture final : public Recorder {
   std::unordered_map<TensorObject*, int> register_of_;
   std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
   std::vector<Instruction> code_;
+  size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
+  std::optional<std::vector<Instruction>> forward_;
   Tensors reached_;
-  std::unordered_set<Storage*> placeholders_;  // memory of gradients that will arrive
-  std::unordered_set<TensorObject*> inputs_;   // headers from outside: arguments and reached_
+  std::unordered_set<Storage*> placeholders_;   // memory of gradients that will arrive
+  std::unordered_set<TensorObject*> inputs_;    // headers from outside: arguments and reached_
+  std::unordered_set<TensorObject*> asked_;     // whose address was asked for
+  std::unordered_set<Storage*> changed_aside_;  // memory that host calls have changed
   // Leaf register -> the gradient it had at the start.
   std::unordered_map<int, std::optional<Geometry>> grad_states_;
   std::string refused_;
   SourceLine refused_at_;
   bool running_ = false;
+  bool in_host_ = false;  // Python runs that a program will call again
   bool draws_allowed_ = true;
   bool until_inputs_ = false;
   bool passed_ = false;  // the function has run a backward pass itself
   bool started_ = false;
+  bool passes_ = false;         // a pass on placeholders has begun
   uint64_t newest_before_ = 0;  // node, when it was started first
   uint32_t modes_ = 0;          // of the thread, when it was started
   uint16_t generation_;

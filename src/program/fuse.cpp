@@ -29,6 +29,9 @@ enum class How : uint8_t {
 class Fusion {
  public:
   Fusion(Program& p, const Tensors& headers) : p_(p), sources_(p, headers) {
+    pieces_.reserve(p.code.size());
+    calls_.reserve(p.code.size());
+    how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
     for (const Instruction& i : p.code) {
       pieces_.push_back(pieces_of(i, headers));
@@ -169,6 +172,7 @@ class Fusion {
   void place() {
     std::vector<int> level(p_.code.size()), shape_of(p_.code.size(), -1);
     std::map<std::vector<int64_t>, int> shapes;
+    size_t before = p_.code.size();           // the last that was looked up: most are of one shape
     std::map<std::pair<int, int>, int> open;  // (shape, level) -> unit
     std::vector<bool> outside = read_outside();
     unit_of_.assign(p_.code.size(), -1);
@@ -178,8 +182,12 @@ class Fusion {
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
-        shape_of[k] =
-            shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size()).first->second;
+        bool again = before < k && s == Span(geometry(p_.code[before].writes[0]).shape);
+        shape_of[k] = again
+                          ? shape_of[before]
+                          : shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size())
+                                .first->second;
+        before = k;
       }
       each_dependency(k, [&](int from, bool same) {
         bool stays = group && same && shape_of[from] == shape_of[k];

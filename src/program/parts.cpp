@@ -1,14 +1,14 @@
 // Read parts.h first.
 #include "parts.h"
 
-#include <map>
+#include <unordered_map>
 
 #include "../ops/elementwise_forward.h"
 
 namespace adjoint {
 namespace {
 
-using Values = std::map<int, int>;  // register -> value of a TileBuilder
+using Values = std::unordered_map<int, int>;  // register -> value of a TileBuilder
 
 Dims byte_strides(const Geometry& g) {
   Dims strides = g.strides;
@@ -86,6 +86,7 @@ Part group_part(const std::vector<int>& members, const Program& p, const Sources
                 const std::vector<bool>& needed) {
   TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape);
   Values value_of;
+  value_of.reserve(members.size());
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];

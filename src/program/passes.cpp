@@ -2,7 +2,8 @@
 #include "passes.h"
 
 #include <cstring>
-#include <map>
+#include <memory_resource>
+#include <string>
 #include <unordered_map>
 
 namespace adjoint {
@@ -50,13 +51,21 @@ void make_aliases(Program& p, const Tensors& headers) {
   for (int r : p.outputs) {
     if (r >= 0) is_output[r] = true;
   }
+  std::vector<bool> views(p.code.size());
+  bool any = false;
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    const Instruction& i = p.code[k];
+    views[k] = only_views(i, headers);
+    for (int w : i.writes) views[k] = views[k] && (w < 0 || !is_output[w]);
+    any |= views[k] || i.kind == Kind::Alias;
+  }
+  if (!any) return;
   std::vector<const Instruction*> alias(p.registers.size());
   std::vector<Instruction> code;
   code.reserve(p.code.size());
-  for (Instruction& i : p.code) {
-    bool views = only_views(i, headers);
-    for (int w : i.writes) views &= w < 0 || !is_output[w];
-    if (!views) {
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    Instruction& i = p.code[k];
+    if (!views[k]) {
       code.push_back(std::move(i));
       continue;
     }
@@ -79,7 +88,8 @@ void make_aliases(Program& p, const Tensors& headers) {
 namespace {
 
 // What an argument that is no tensor says, as bytes: equal for equal arguments only.
-bool append(std::string& key, const Value& v) {
+using Bytes = std::pmr::string;
+bool append(Bytes& key, const Value& v) {
   auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
   raw(v.kind());
   switch (v.kind()) {
@@ -119,8 +129,8 @@ bool append(std::string& key, const Value& v) {
 }
 
 // The key of an instruction that may be merged; empty for the others.
-std::string key_of(const Program& p, const Instruction& i) {
-  std::string key;
+Bytes key_of(const Program& p, const Instruction& i, std::pmr::memory_resource* memory) {
+  Bytes key(memory);
   if (i.kind != Kind::Apply && i.kind != Kind::Alias) return key;
   if (i.draws()) return key;
   auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
@@ -131,19 +141,21 @@ std::string key_of(const Program& p, const Instruction& i) {
   raw(i.kind);
   raw(i.op);
   for (const Read& r : i.reads) {
-    if (!unchanged(r.reg)) return {};
+    if (!unchanged(r.reg)) return Bytes(memory);
     raw(r.reg);
     raw(r.argument);
     raw(r.item);
   }
   for (const Value& v : i.args) {
-    if (!append(key, v)) return {};
+    if (!append(key, v)) return Bytes(memory);
   }
   if (i.kind == Kind::Alias) {
-    if (!append(key, Value(i.alias_shape)) || !append(key, Value(i.alias_strides))) return {};
+    if (!append(key, Value(i.alias_shape)) || !append(key, Value(i.alias_strides)))
+      return Bytes(memory);
     raw(i.alias_offset);
     raw(i.alias_dtype);
   }
+  for (int w : i.writes) raw(w >= 0 && p.registers[w].data);
   return key;
 }
 
@@ -167,6 +179,22 @@ std::vector<bool> seen_roots(const Program& p) {
 
 namespace {
 
+// Instructions that stay, in their order: they move up to where others have gone.
+class Kept {
+ public:
+  explicit Kept(std::vector<Instruction>& code) : code_(code) {}
+  size_t size() const { return count_; }
+  void add(Instruction& i) {
+    if (&i != &code_[count_]) code_[count_] = std::move(i);
+    ++count_;
+  }
+  void finish() { code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(count_), code_.end()); }
+
+ private:
+  std::vector<Instruction>& code_;
+  size_t count_ = 0;
+};
+
 // A second header on all of a tensor, which nobody gets to see: the tensor itself does as well.
 bool is_the_same(const Program& p, const Instruction& i) {
   if (i.kind != Kind::Alias || i.alias_offset != 0) return false;
@@ -185,21 +213,23 @@ void merge_common(Program& p) {
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
   // Two results may be merged only while nobody can tell them apart, by changing one.
   std::vector<bool> seen_root = seen_roots(p);
-  std::unordered_map<std::string, size_t> found;
-  std::vector<Instruction> kept;
+  std::pmr::monotonic_buffer_resource memory;  // for all keys: they go together
+  std::pmr::unordered_map<Bytes, size_t> found(&memory);
+  found.reserve(p.code.size());
+  Kept kept(p.code);
   for (Instruction& i : p.code) {
     for (Read& r : i.reads) r.reg = same[r.reg];
     if (is_the_same(p, i)) {
       same[i.writes[0]] = i.reads[0].reg;
       continue;
     }
-    std::string key = key_of(p, i);
+    Bytes key = key_of(p, i, &memory);
     bool seen = false;
     for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];
     if (!key.empty()) {
       auto [at, fresh] = found.emplace(std::move(key), kept.size());
       if (!fresh && !seen) {
-        const Instruction& first = kept[at->second];
+        const Instruction& first = p.code[at->second];
         bool whole = true;  // every result that is wanted is there
         for (size_t k = 0; k < i.writes.size(); ++k)
           whole &= i.writes[k] < 0 || (k < first.writes.size() && first.writes[k] >= 0);
@@ -211,9 +241,9 @@ void merge_common(Program& p) {
         }
       }
     }
-    kept.push_back(std::move(i));
+    kept.add(i);
   }
-  p.code = std::move(kept);
+  kept.finish();
 }
 
 // --- dead code -----------------------------------------------------------------------------------
@@ -242,11 +272,11 @@ void remove_dead(Program& p) {
     needed[k] = true;
     for (const Read& r : i.reads) use(r.reg);
   }
-  std::vector<Instruction> kept;
+  Kept kept(p.code);
   for (size_t k = 0; k < p.code.size(); ++k) {
-    if (needed[k]) kept.push_back(std::move(p.code[k]));
+    if (needed[k]) kept.add(p.code[k]);
   }
-  p.code = std::move(kept);
+  kept.finish();
 }
 
 void find_last_reads(Program& p) {

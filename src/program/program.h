@@ -12,6 +12,7 @@
 #include "../graph/node.h"
 #include "../kernels/reduce.h"
 #include "../ops/op.h"
+#include "identity.h"
 
 namespace adjoint {
 
@@ -33,7 +34,8 @@ struct Geometry {
 
 struct Register {
   Geometry geometry;
-  int root;  // into Program::roots: the memory behind it
+  int root;           // into Program::roots: the memory behind it
+  bool data = false;  // a header that `.data` made: kData
 };
 
 // The memory behind registers.
@@ -89,6 +91,7 @@ struct Instruction {
   Tensor constant;
   Value host;             // what to call
   bool changes = false;   // a host call, or an op, that changes memory of its operands
+  bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   SourceLine line;
   std::shared_ptr<const KernelStep> kernel;    // of elementwise ops
@@ -103,6 +106,12 @@ struct Instruction {
            changes;
   }
 };
+
+// 0: a tensor of its own, 1: a view, 2: a view of what requires grad. detach_() raises for views, and
+// a view that is made without gradients requires grad as its base does.
+inline uint8_t view_kind(const TensorObject* t) {
+  return !t->base ? 0 : needs_grad(t->base) ? 2 : 1;
+}
 
 struct Program {
   std::vector<Register> registers;
@@ -120,9 +129,11 @@ struct Program {
   std::vector<GradState> grads;
   bool passes = false;  // it has backward passes of its own, which call hooks of inputs
   std::vector<bool> requires_grad, leaf;  // by input
+  std::vector<uint8_t> view;              // by input: view_kind
   DType default_dtype = DType::Float32;   // when it was recorded
-  // Where memory of inputs is changed: the first input on the same memory, by input.
+  // Where memory of inputs is changed: the first input on the same memory, by input: see sharing.h.
   std::vector<int> shares;
+  Identity identity;  // of the arguments
 };
 
 }  // namespace adjoint

@@ -1,16 +1,13 @@
 // Read replay.h first.
 #include "replay.h"
 
-#include <unordered_map>
-
 #include "../engine/engine.h"
 #include "../graph/view.h"
 #include "../ops/batched.h"
 #include "../ops/record.h"
 #include "../ops/reuse.h"
+#include "sharing.h"
 #include "tiles.h"
-
-#include <unordered_map>
 
 namespace adjoint {
 
@@ -185,7 +182,7 @@ class Replay {
     Tensor self = registers_[i.reads[0].reg];
     Call c{*i.op, args, self};
     finish_inplace(self, i.op->forward(c), *i.op);
-    bump_version(self);
+    if (i.counted) bump_version(self);
     size_t place = 0;
     each_result(c.kept, [&](const Tensor& t) { keep(i, place, t); });
   }
@@ -211,30 +208,6 @@ class Replay {
   Tensors registers_;
   Value arguments_[kMaxArguments];
 };
-
-}  // namespace
-
-namespace {
-
-// A tensor that was given twice has one register, and a function may ask `a is b`.
-bool same_repeats(const Program& p, const Tensors& given) {
-  constexpr size_t kFew = 8;
-  if (given.size() <= kFew) {
-    for (size_t k = 1; k < given.size(); ++k) {
-      for (size_t j = 0; j < k; ++j) {
-        if ((p.inputs[j] == p.inputs[k]) != given[j].is(given[k])) return false;
-      }
-    }
-    return true;
-  }
-  std::unordered_map<const TensorObject*, int> registers;
-  std::unordered_map<int, const TensorObject*> tensors;
-  for (size_t k = 0; k < given.size(); ++k) {
-    if (registers.emplace(given[k].get(), p.inputs[k]).first->second != p.inputs[k]) return false;
-    if (tensors.emplace(p.inputs[k], given[k].get()).first->second != given[k].get()) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -264,18 +237,22 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
       return fail(text("requires_grad of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
     if ((t->grad_fn == nullptr) != p.leaf[k])
       return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
+    if (view_kind(t) != p.view[k])
+      return fail(text("what a tensor ", g.dtype, " ", Span(g.shape), " is a view of has changed"));
     if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
+    if (((t->flags & kData) != 0) != p.registers[p.inputs[k]].data)
+      return fail("a tensor was made by .data, another was not");
     if (p.passes && p.requires_grad[k] && has_hooks(t)) return fail("a tensor has hooks");
   }
   if (!p.shares.empty()) {
-    std::unordered_map<const Storage*, int> first;
+    Sharing sharing;
     for (size_t k = 0; k < p.inputs.size(); ++k) {
       const Tensor& t = k < given.size() ? given[k] : p.held[k - given.size()];
-      if (first.emplace(t->storage, static_cast<int>(k)).first->second != p.shares[k])
+      if (sharing.first_on(t->storage, static_cast<int>(k)) != p.shares[k])
         return fail("other tensors share memory");
     }
   }
-  if (!same_repeats(p, given)) return fail("other arguments are the same tensor");
+  if (!p.identity.holds(given, why)) return false;
   for (const Program::GradState& s : p.grads) {
     size_t k = static_cast<size_t>(s.input);
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
@@ -294,12 +271,17 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
 // A view that leaves the program, as the function would have made it: not a part of the history of
 // a tensor that the function has detached, and not made without gradients where they are on.
 static Tensor result_of(const Program& p, int reg, const Tensor& t, bool with_grad) {
-  if (!t->base || std::find(p.inputs.begin(), p.inputs.end(), reg) != p.inputs.end()) return t;
+  bool data = p.registers[reg].data;
+  if (!t->base && t.has(kData) == data) return t;
+  if (std::find(p.inputs.begin(), p.inputs.end(), reg) != p.inputs.end()) return t;
+  t.set(kData, data);
   if (with_grad) t->flags &= ~kNoGradView;
-  if (!needs_grad(t->base)) return t;
-  int64_t bytes = t->data - static_cast<char*>(t->storage->data);
-  return on_storage(t->storage, t.shape(), t.strides(), bytes / static_cast<int64_t>(t.itemsize()),
-                    t.dtype());
+  if (!t->base || (!needs_grad(t->base) && !needs_grad(t.get()))) return t;
+  int64_t item = static_cast<int64_t>(t.itemsize());
+  int64_t at = (t->data - static_cast<char*>(t->storage->data)) / item;
+  Tensor own = on_storage(t->storage, t.shape(), t.strides(), at, t.dtype());
+  own.set(kData, data);
+  return own;
 }
 
 Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {

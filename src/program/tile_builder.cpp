@@ -56,7 +56,13 @@ bool TileBuilder::is_one(int value) const {
 }
 
 int TileBuilder::memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
-  std::string key = text(reg, " ", offset, " ", Span(byte_strides), " ", dtype, " ", wanted);
+  std::string key;  // longer than those of numbers
+  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
+  raw(int64_t{reg});
+  raw(offset);
+  for (int64_t s : byte_strides) raw(s);
+  raw(dtype);
+  raw(wanted);
   auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
   if (!fresh) return at->second;
   TileLoops::Place p;

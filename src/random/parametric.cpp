@@ -131,7 +131,7 @@ W one_binomial(Generator& g, W count, W p) {
 template <class T>
 void refuse_negative(const char* name, const char* what, const T* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    if (!(widen(values[i]) < 0)) continue;
+    if (widen(values[i]) >= 0) continue;  // NaN is refused too
     std::ostringstream text;
     text << name << " expects " << what << " >= 0, but element " << i << " is " << widen(values[i]);
     throw std::runtime_error(text.str());

@@ -54,11 +54,12 @@ TensorObject* allocate_header();  // from Python; throws PythonError when memory
   return t.release();
 }
 
-// Gives an emptied header back to the free list or to Python.
+// Gives an emptied header, which has left its ring, back to the free list or to Python.
 inline void recycle_header(TensorObject* t) noexcept {
   if (free_headers.count < FreeHeaders::kRoom && Py_TYPE(t) == tensor_type) [[likely]] {
     free_headers.items[free_headers.count++] = t;
   } else {
+    gc::forget_ring(t);
     PyObject_GC_Del(t);
   }
 }
@@ -66,7 +67,7 @@ inline void recycle_header(TensorObject* t) noexcept {
 // Frees a tensor that holds nothing but memory and a history, as most results do; the history is
 // the caller's to drop.
 inline Node* free_result(TensorObject* t) noexcept {
-  gc::untrack(t);
+  gc::leave_ring(t);
   Node* history = t->grad_fn;
   Storage* s = t->storage;
   if (s && --s->references == 0) {

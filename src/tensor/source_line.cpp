@@ -1,5 +1,5 @@
 // How a source line is found: one walk from the interpreter's current frame.
-// CPython keeps the frame struct private, so the layouts of 3.11 to 3.13 are mirrored here; on
+// CPython keeps the frame struct private, so the layouts of 3.11 to 3.14 are mirrored here; on
 // later versions the public functions serve, which make a frame object first and cost ten times as
 // much.
 #include "source_line.h"
@@ -50,14 +50,14 @@ inline bool is_package_code(PyCodeObject* code) {
 
 void SourceLine::set_package_folder(const std::string& folder) { g_package_folder = folder; }
 
-#if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+#if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
 namespace {
 
-// _PyInterpreterFrame (Include/internal/pycore_frame.h).
+// _PyInterpreterFrame (Include/internal/pycore_frame.h; from 3.14 on pycore_interpframe_structs.h).
 #if PY_VERSION_HEX < 0x030C0000
 struct Frame {
   PyObject *function, *globals, *builtins, *locals;
-  PyObject* code;
+  uintptr_t code_word;
   PyFrameObject* object;
   Frame* previous;
   char* instruction;
@@ -67,12 +67,16 @@ struct Frame {
 };
 #else
 struct Frame {
-  PyObject* code;
+  uintptr_t code_word;
   Frame* previous;
   PyObject *function, *globals, *builtins, *locals;
   PyFrameObject* object;
   char* instruction;
+#if PY_VERSION_HEX < 0x030E0000
   int stacktop;
+#else
+  void* stack_pointer;
+#endif
   uint16_t return_offset;
   char owner;
 };
@@ -87,18 +91,23 @@ Frame* current_frame() {
 #endif
 }
 
-// A frame that stands for C code that called into Python (3.12 and later).
+// Owners up to 2 run Python code; the others stand for C code that called into Python (3.12 and
+// later).
 bool is_shim([[maybe_unused]] const Frame* f) {
 #if PY_VERSION_HEX < 0x030C0000
   return false;
 #else
-  return f->owner == 3;
+  return f->owner > 2;
 #endif
 }
 
-inline bool is_skipped(const Frame* f) {
-  return is_shim(f) || is_package_code(reinterpret_cast<PyCodeObject*>(f->code));
+// From 3.14 on the lowest bits of the word are flags.
+inline PyCodeObject* code_of(const Frame* f) {
+  constexpr uintptr_t flags = PY_VERSION_HEX < 0x030E0000 ? 0 : 7;
+  return reinterpret_cast<PyCodeObject*>(f->code_word & ~flags);
 }
+
+inline bool is_skipped(const Frame* f) { return is_shim(f) || is_package_code(code_of(f)); }
 
 // Where adjoint's own Python code runs: the user's frame below it, or the innermost if there is
 // none.
@@ -117,9 +126,8 @@ void SourceLine::capture(SourceLine* into) {
     frame = users_frame(frame);
     if (!frame) return;
   }
-  into->code_ = frame->code;
-  Py_INCREF(into->code_);
-  auto* code = reinterpret_cast<PyCodeObject*>(frame->code);
+  PyCodeObject* code = code_of(frame);
+  into->code_ = Py_NewRef(reinterpret_cast<PyObject*>(code));
   into->offset_ = static_cast<int>(frame->instruction - code->co_code_adaptive);
 }
 #else

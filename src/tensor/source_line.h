@@ -3,6 +3,7 @@
 #pragma once
 #include <Python.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -36,6 +37,10 @@ class SourceLine {
   }
 
   explicit operator bool() const { return code_ != nullptr; }
+  bool operator==(const SourceLine&) const = default;
+  size_t hash() const {
+    return reinterpret_cast<uintptr_t>(code_) + 31 * static_cast<size_t>(offset_);
+  }
   std::string file() const;
   int line() const;
   // "train.py:41   y = x * w" (the source text when the file can be read).

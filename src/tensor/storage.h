@@ -16,13 +16,19 @@ namespace adjoint {
 extern constinit thread_local uint16_t t_birth;
 inline int transform_depth(uint16_t birth) { return birth & 0xff; }
 
+// The version counts changes in its lower bits, which `_version` shows; the others tell how often a
+// tensor was given other memory (`.data =`), which PyTorch does not count and saved values notice.
+inline constexpr uint32_t kCountBits = 24;
+inline uint32_t count_of(uint32_t version) { return version & ((1u << kCountBits) - 1); }
+
 struct alignas(64) Storage {
   int64_t references = 1;
   void* data = nullptr;
   size_t bytes = 0;
   uint32_t version = 0;
   bool own = true;  // data follows this header in one block
-  bool read_only = false;
+  bool read_only : 1 = false;
+  bool counts_data : 1 = false;  // see kData in tensor.h
   uint16_t born = t_birth;
   void (*release)(void* owner) = nullptr;  // for foreign memory
   void* owner = nullptr;
@@ -46,6 +52,12 @@ void destroy(Storage* s) noexcept;
 inline void retain(Storage* s) { ++s->references; }
 inline void drop(Storage* s) noexcept {
   if (--s->references == 0) destroy(s);
+}
+
+// Whether they have bytes in common: several storages can lie on one array from outside.
+inline bool overlap(const Storage* a, const Storage* b) {
+  auto *p = static_cast<const char*>(a->data), *q = static_cast<const char*>(b->data);
+  return a == b || (p < q + b->bytes && q < p + a->bytes);
 }
 
 }  // namespace adjoint

@@ -1,7 +1,10 @@
 // Making and freeing tensor headers, and the arithmetic of shapes and strides.
 #include "tensor.h"
 
+#include "checked.h"
 #include "fresh.h"
+#include "geometry.h"
+#include "interrupt.h"
 #include "watched.h"
 
 #include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
@@ -49,6 +52,11 @@ TensorObject* allocate_header() {
 
 TensorObject* new_tensor_object() { return fresh_header(); }
 
+TensorExtra& extra_of(TensorObject* t) {
+  if (!t->extra) t->extra = new TensorExtra;
+  return *t->extra;
+}
+
 void clear_tensor_object(TensorObject* t) noexcept {
   if (t->flags & kTransformed) drop_transformed(t);
   if (TensorExtra* extra = std::exchange(t->extra, nullptr)) {
@@ -82,17 +90,15 @@ int64_t checked_numel(Span shape, size_t itemsize) {
       runtime_error("Trying to create tensor with negative dimension ", s, ": ", shape);
     }
   }
-  int64_t n = 1;
+  int64_t n = 1, bytes = 0;
   bool overflow = false, has_zero = false;
   for (int64_t s : shape) {
     has_zero |= s == 0;
-    overflow |= __builtin_mul_overflow(n, s, &n);
+    overflow |= __builtin_mul_overflow(n, s ? s : 1, &n);
   }
-  if (has_zero) return 0;
-  int64_t bytes;
-  overflow |= __builtin_mul_overflow(n, static_cast<int64_t>(itemsize), &bytes);
+  if (!has_zero) overflow |= __builtin_mul_overflow(n, static_cast<int64_t>(itemsize), &bytes);
   if (overflow) runtime_error("Storage size calculation overflowed with sizes=", shape);
-  return n;
+  return has_zero ? 0 : n;
 }
 
 Dims contiguous_strides(Span shape) {
@@ -100,7 +106,7 @@ Dims contiguous_strides(Span shape) {
   int64_t step = 1;
   for (int i = shape.n - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
+    if (i) step = checked_mul(step, std::max<int64_t>(shape[i], 1));
   }
   return strides;
 }
@@ -150,8 +156,11 @@ Tensor empty(Span shape, DType dtype) {
 Tensor empty_strided(Span shape, Span strides, DType dtype) {
   int64_t n = checked_numel(shape, item_size(dtype));
   int64_t extent = n ? 1 : 0;
-  for (int i = 0; n && i < shape.n; ++i) extent += (shape[i] - 1) * strides[i];
-  Storage* s = new_storage(extent * item_size(dtype));
+  for (int i = 0; n && i < shape.n; ++i) {
+    if (strides[i] < 0) runtime_error("negative strides are not supported: ", strides);
+    extent = checked_add(extent, checked_mul(shape[i] - 1, strides[i]));
+  }
+  Storage* s = new_storage(checked_mul(extent, static_cast<int64_t>(item_size(dtype))));
   Tensor t = on_storage(s, shape, strides, 0, dtype);
   drop(s);
   if (mode_on(kInferenceOn)) t.set(kInference);
@@ -163,7 +172,12 @@ Tensor zeros(Span shape, DType dtype) {
     if (Tensor made = tensor_watch.zeros(shape, dtype)) return made;
   }
   Tensor t = empty(shape, dtype);
-  std::memset(t->data, 0, t.numel() * t.itemsize());
+  constexpr size_t kPiece = size_t{1} << 28;  // gigabytes take seconds
+  const size_t bytes = t.numel() * t.itemsize();
+  for (size_t at = 0; at < bytes; at += kPiece) {
+    if (at) check_signals();
+    std::memset(t->data + at, 0, std::min(kPiece, bytes - at));
+  }
   return t;
 }
 
@@ -183,22 +197,22 @@ Tensor alias_contiguous(const TensorObject* from) {
 }
 
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype) {
+  const Place at = place(storage, shape, strides, offset, dtype);
   Tensor t = new_header(shape.n, dtype);
   std::copy_n(shape.p, shape.n, t->shape);
   std::copy_n(strides.p, strides.n, t->strides);
-  t->numel = 1;
-  for (int64_t s : shape) t->numel *= s;
-  t->flags = is_contiguous(shape, strides, t->numel) ? kContiguous : 0;
+  t->numel = at.numel;
+  t->flags = at.contiguous ? kContiguous : 0;
   t->recording = t_birth >> 8;
   retain(storage);
   t->storage = storage;
-  t->data = static_cast<char*>(storage->data) + offset * static_cast<int64_t>(item_size(dtype));
+  t->data = at.data;
   return t;
 }
 
 Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
-  if (t.has(kInference)) a.set(kInference);
+  a->flags |= t->flags & (kInference | kData);
   if (mode_on(kRecorded)) [[unlikely]]
     tensor_watch.aliased(t, a);
   return a;

@@ -14,6 +14,7 @@
 #include "dims.h"
 #include "dtype.h"
 #include "error.h"
+#include "gc_list.h"
 #include "storage.h"
 
 namespace adjoint {
@@ -33,9 +34,18 @@ enum Flag : uint16_t {
   kTransformed = 64,    // carries a tangent or a batch axis: ops take the slow path
   kSubclass = 128,      // a Python subclass other than Parameter
   kFunctionView = 256,  // a view that a custom function returned: not to be changed in place
+  kData = 2048,         // made by `.data`, or a view of such a tensor
+  kHeld = 4096,         // a node or another tensor may hold it, other than by the base of a view
 };
 // What the short way through an op leaves to the general one.
-inline constexpr uint16_t kUnusual = kInference | kTransformed;
+inline constexpr uint16_t kUnusual = kInference | kTransformed | kData;
+
+// Note [Changes past the version]
+// PyTorch gives `x.data` a version of its own, so that what is changed through it goes unnoticed:
+// programs that know better than the check write there. Here the version belongs to the memory, and
+// changes through tensors with kData are not counted. As soon as a history depends on what such a
+// tensor shows (it is saved for backward, or changed with a gradient), its memory says
+// `counts_data`, and they are counted: what PyTorch notices is noticed.
 
 struct TensorObject {
   PyObject_HEAD PyObject* dict;
@@ -66,12 +76,16 @@ struct TensorExtra {
   PyObject* hooks = nullptr;            // dict id -> callable, run on the complete gradient
   PyObject* post_accumulate = nullptr;  // dict id -> callable, leaves only
   Transformed* transformed = nullptr;   // tangents or a batch axis (kTransformed); owned
+  gc::BackLink back_link;
 };
 
 extern PyTypeObject* tensor_type;  // set by the bindings
 
 // A fresh header without storage or geometry; throws PythonError when memory is out.
 TensorObject* new_tensor_object();
+TensorExtra& extra_of(TensorObject* t);
+// The tensor gets a link that can close a cycle (Note [Objects aside] in gc_list.h).
+inline void add_back_link(TensorObject* t) { extra_of(t).back_link.set(); }
 // Drops the references that can be part of a cycle: history, gradient, base, hooks.
 void clear_tensor_object(TensorObject* t) noexcept;
 // Lets go of the storage and of shapes on the heap; the header is then empty.
@@ -155,7 +169,8 @@ Tensor empty_like(const Tensor& like, DType dtype);
 Tensor empty_contiguous_like(const TensorObject* like, DType dtype);
 // A second header on the memory of such a tensor.
 Tensor alias_contiguous(const TensorObject* t);
-// A header on existing storage, without history or base. `offset` counts elements.
+// A header on existing storage, without history or base. `offset` counts elements. A geometry that
+// does not lie inside is refused: Note [Inside its storage] in geometry.h.
 Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);
 // The same memory seen by a second header, without history: shares the version.
 Tensor alias(const Tensor& t);

@@ -63,7 +63,10 @@ def own_grad() -> None:
         "floating point or complex dtype, ",
     ),
     (lambda: leaf(2)[0].detach_(), RuntimeError, "Can't detach views in-place. Use detach() inste"),
-    (lambda: give(leaf(2), "_backward_hooks", {}), RuntimeError, "use register_hook, and remove()"),
+    (lambda: give(leaf(2), "_backward_hooks", 3), TypeError, "must be None or a dict of hooks"),
+    (lambda: delattr(leaf(2), "_backward_hooks"), RuntimeError, "use remove() of the handle"),
+    (lambda: delattr(leaf(2), "_grad_fn"), RuntimeError, "Deletion of _grad_fn not allowed"),
+    (lambda: give(leaf(2), "_grad_fn", 3), RuntimeError, "_grad_fn can be only set to None"),
     (lambda: ad.ones(2).retain_grad(), RuntimeError, "requires_grad=False"),
     (lambda: ad.ones(2).register_hook(print), RuntimeError, "doesn't require gradient"),
     (

@@ -93,6 +93,7 @@ def test_from_data(row: Row) -> None:
 
 @refusals(
     (lambda: ad.arange(0, 1, 0), RuntimeError, "step must be nonzero"),
+    (lambda: ad.arange(0, 9, 0.5, dtype=ad.int64), ValueError, "but 0.5 is cut to 0 in int64"),
     (lambda: ad.arange(0, 1, 0.0), RuntimeError, "step must be nonzero"),
     (lambda: ad.arange(0.0, inf), RuntimeError, "unsupported range: 0 -> inf"),
     (lambda: ad.arange(0.0, 1, float("nan")), RuntimeError, "step must not be nan"),

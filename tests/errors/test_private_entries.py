@@ -29,6 +29,13 @@ class Astray(ad.autograd.Function):
         return x * 2
 
 
+def program() -> Any:
+    """A program of one argument."""
+    compiled = ad.compile(lambda x: x * 2)
+    compiled(f)
+    return compiled.programs[0].program
+
+
 def astray() -> None:
     base = ad.autograd.function.BackwardCFunction
     cls: Any = Astray
@@ -45,6 +52,12 @@ def astray() -> None:
     (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is no op"),
     (lambda: core._einsum("ij", []), RuntimeError, "must provide at least one operand"),
     (lambda: core._node_facts(3), TypeError, "expected a graph node, got int"),
+    (lambda: core._graph_facts([3]), TypeError, "expected a graph node, got int"),
+    (lambda: core._with_cuts([3]), TypeError, "expected a graph node, got int"),
+    (lambda: core._note(3, "a"), TypeError, "expected a graph node, got int"),
+    (lambda: core._walk(3, 4, core._new_seen()), TypeError, "_walk(): expected two nodes"),
+    (lambda: core._watch_backward(3, f, f, []), TypeError, "_watch_backward(): expected tensors"),
+    (lambda: core._watch_backward(f, f, f, [3]), TypeError, "_watch_backward(): expected nodes"),
     (lambda: core._hidden_reads(3, 4), TypeError, "_hidden_reads(): expected two nodes"),
     (lambda: core._window_facts(3), TypeError, "expected a graph node, got int"),
     (lambda: core._renew_accumulator(3), TypeError, "expected a Tensor, got int"),
@@ -100,6 +113,9 @@ def astray() -> None:
     (lambda: core._from_buffer(np.array(["a"])), TypeError, "can't convert elements of format"),
     (lambda: f._make_subclass(int, f), TypeError, "cls must be a subclass of Tensor"),
     (lambda: f._make_subclass(ad.Tensor, 3), TypeError, "data must be a Tensor, not int"),
+    (lambda: program().tell_apart([f]), TypeError, "tell_apart() takes the arguments, and"),
+    (lambda: program().tell_apart([], []), ValueError, "1 tensors are expected, not 0"),
+    (lambda: program().tell_apart([3], []), TypeError, "tell_apart()[0] is no tensor but int"),
 )
 def test_wrong_types(row: Row) -> None:
     check(row)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import pickle
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -121,64 +117,6 @@ def test_making_and_asking(row: Row) -> None:
     (lambda: grad.register_hook(3), TypeError, "a hook must be callable, got int"),
 )
 def test_exchanging(row: Row) -> None:
-    check(row)
-
-
-def loaded(data: bytes) -> Any:
-    return ad.load(io.BytesIO(data))
-
-
-def with_header(header: dict[str, Any], body: bytes = b"") -> bytes:
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + body
-
-
-def torch_zip(pickled: bytes, byteorder: bytes = b"little", name: str = "data.pkl") -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        file.writestr(f"archive/{name}", pickled)
-        file.writestr("archive/byteorder", byteorder)
-    return out.getvalue()
-
-
-class Reference(pickle.Pickler):
-    """Writes every string as a persistent id."""
-
-    def persistent_id(self, obj: Any) -> Any:
-        return obj if isinstance(obj, str) else None
-
-
-def persistent(obj: Any) -> bytes:
-    out = io.BytesIO()
-    Reference(out, 2).dump(obj)
-    return out.getvalue()
-
-
-ROW = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-
-
-@refusals(
-    (lambda: loaded(b"ab"), RuntimeError, "2 bytes"),
-    (lambda: loaded(b"\xff" * 16), RuntimeError, "bad header"),
-    (lambda: loaded(b"\2\0\0\0\0\0\0\0{!"), RuntimeError, "not a file of adjoint.save"),
-    (lambda: loaded(with_header({"x": {**ROW, "dtype": "Q9"}}, bytes(8))), RuntimeError, "'x'"),
-    (lambda: loaded(with_header({"x": ROW}, bytes(4))), RuntimeError, "does not fit its place in"),
-    (lambda: loaded(b"PK\3\4 and more"), RuntimeError, "like a zip archive but is none"),
-    (lambda: loaded(torch_zip(b"", name="other")), RuntimeError, "it has no data.pkl"),
-    (lambda: loaded(torch_zip(b"", b"big")), RuntimeError, "written on a big-endian machine"),
-    (
-        lambda: loaded(torch_zip(pickle.dumps(np.ones(2)))),
-        pickle.UnpicklingError,
-        "save the state_dict() instead",
-    ),
-    (
-        lambda: loaded(torch_zip(persistent(("storage", 3, "0", "cpu", 1)))),
-        pickle.UnpicklingError,
-        "unknown",
-    ),
-    (lambda: loaded(torch_zip(persistent("a"))), pickle.UnpicklingError, "unknown persistent id"),
-)
-def test_files(row: Row) -> None:
     check(row)
 
 

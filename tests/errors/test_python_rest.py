@@ -1,4 +1,4 @@
-"""Messages of the Python half that take a rarer way: broken files, a second name, functions that
+"""Messages of the Python half that take a rarer way: a second name, functions that
 change their mind, executors that end.
 """
 
@@ -7,8 +7,6 @@ from __future__ import annotations
 import argparse
 import concurrent.futures as cf
 import ctypes
-import io
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
-from adjoint import _C, _serialization, _torch_files, func
+from adjoint import _C, func
 from adjoint.autograd import forward_ad
 from adjoint.cli import check as cli
 from adjoint.external._function import Pull
@@ -33,35 +31,6 @@ def leaf(*values: float) -> Any:
 
 
 x = leaf(1.0, 2.0).detach()
-
-
-# --- files ---------------------------------------------------------------------------------------
-class Plain(int):
-    """No composite class."""
-
-
-def decode(entry: Any) -> Any:
-    return _serialization._decode(entry, {}, (Plain,))
-
-
-def strange_storage() -> Any:
-    archive: Any = None  # is not read before the type is known
-    reader = _torch_files._Unpickler(io.BytesIO(), archive, "archive")
-    return reader.persistent_load(("storage", "float", "0", "cpu", 4))
-
-
-@refusals(
-    (lambda: decode({"object": 3}), RuntimeError, "the file has a bad entry for an object"),
-    (
-        lambda: decode({"object": {"class": f"{__name__}:Plain", "parts": []}}),
-        RuntimeError,
-        "Plain, which is no composite class here",
-    ),
-    (lambda: decode({"zip": 3}), RuntimeError, "an entry of unknown kind 'zip'; is adjoint too"),
-    (strange_storage, pickle.UnpicklingError, "unknown storage type in the file: 'float'"),
-)
-def test_broken_files(row: Row) -> None:
-    check(row)
 
 
 # --- functions and objects of the caller ---------------------------------------------------------

@@ -23,7 +23,7 @@ none = ad.ones(0)
     (lambda: m.t().view(6), RuntimeError, "spans across two contiguous subspaces"),
     (lambda: m.as_strided((2,), (1, 1)), RuntimeError, "mismatch in length of strides and shape"),
     (lambda: m.as_strided((2,), (-1,)), RuntimeError, "Negative strides are not supported"),
-    (lambda: m.as_strided((3,), (HUGE,)), RuntimeError, "the strides overflow"),
+    (lambda: m.as_strided((3,), (HUGE,)), RuntimeError, "Storage size calculation overflowed"),
     (lambda: m.as_strided((7,), (1,)), RuntimeError, "requiring 7 elements are out of bounds"),
     (lambda: s.view(ad.int8), RuntimeError, "self.dim() cannot be 0 to view float32 as int8"),
     (lambda: m.t().view(ad.int8), RuntimeError, "self.stride(-1) must be 1 to view"),
@@ -167,7 +167,7 @@ def test_parts(row: Row) -> None:
     (lambda: ad.hstack([]), RuntimeError, "hstack expects a non-empty TensorList"),
     (lambda: ad.vstack([]), RuntimeError, "vstack expects a non-empty TensorList"),
     (lambda: m.repeat(2), RuntimeError, "can not be smaller than number of dimensions of tensor"),
-    (lambda: m.repeat(HUGE, HUGE), RuntimeError, "repeat: the result has too many elements"),
+    (lambda: m.repeat(HUGE, HUGE), RuntimeError, "overflow in the sizes of this call: 4611686018"),
     (lambda: v.repeat_interleave(-1), RuntimeError, "has to be non-negative, got -1"),
     (
         lambda: v.repeat_interleave(ad.ones(1, 1, dtype=ad.int64)),
@@ -178,7 +178,7 @@ def test_parts(row: Row) -> None:
     (
         lambda: ad.ones(2).repeat_interleave(ad.tensor([HUGE, HUGE])),
         RuntimeError,
-        "repeats are too large",
+        "integer overflow in the sizes",
     ),
 )
 def test_joining(row: Row) -> None:

@@ -142,6 +142,38 @@ void children_start_their_own_workers() {
 }
 #endif
 
+// A job that is to end drops what is left; others, before and after it and of other threads, do not.
+void jobs_end_when_told_to() {
+  std::atomic<bool> right{true}, over{false};
+  std::thread other([&] {
+    while (!over) {
+      std::atomic<int64_t> sum{0};
+      parallel_for(40, [&](int64_t i) { sum += i; });
+      right = right && sum == 780;
+    }
+  });
+  for (int j = 0; j < 5; ++j) {
+    int asked = 0;
+    std::atomic<int64_t> ran{0};
+    {
+      parallel::Stoppable stop([](void* count) { return ++*static_cast<int*>(count) == 2; },
+                               &asked);
+      parallel_for(int64_t{1} << 40, [&](int64_t) { ++ran; });
+      CHECK(stop.asked());
+      CHECK(parallel::stopping());
+    }
+    CHECK(asked == 2);
+    CHECK(ran > 0 && ran < int64_t{1} << 40);
+    CHECK(!parallel::stopping());
+    std::vector<int> hits(1000);
+    parallel_for(1000, [&](int64_t i) { ++hits[static_cast<size_t>(i)]; });
+    CHECK(std::accumulate(hits.begin(), hits.end(), 0) == 1000);
+  }
+  over = true;
+  other.join();
+  CHECK(right);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -153,6 +185,7 @@ int main(int argc, char** argv) {
   callers_from_several_threads();
   ranges_cover_and_depend_on_the_problem_only();
   bad_numbers_are_refused();
+  jobs_end_when_told_to();
 #ifndef __SANITIZE_THREAD__
   children_start_their_own_workers();
 #endif

@@ -135,3 +135,15 @@ def test_maximum_passes_nan_on_and_fmax_drops_it() -> None:
     assert ad.maximum(x, y).isnan().all()
     assert ad.fmax(x, y).tolist() == [1.0, 1.0]
     assert ad.max(x).isnan() and ad.amax(x).isnan() and ad.argmax(x).item() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_a_divisor_is_that_of_two_quotients(dtype: str) -> None:
+    """It is computed with one division, which must neither overflow nor lose a small divisor."""
+    values = np.array([*COMMON, *EDGES[dtype]], dtype)
+    x, y, g = (a.ravel() for a in np.meshgrid(values, values, values))
+    divisor = ad.from_numpy(y.copy()).requires_grad_()
+    (got,) = ad.autograd.grad(ad.from_numpy(x) / divisor, divisor, ad.from_numpy(g))
+    with np.errstate(all="ignore"):
+        want = -g * (x / y / y)
+    np.testing.assert_allclose(got.numpy(), want, rtol=4 * np.finfo(dtype).eps)

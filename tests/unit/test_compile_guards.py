@@ -20,8 +20,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler._watch import Watch
-from tests.unit.watching import Net, Settings, State, decorated, helper, passes, refused, watched, x
+from tests.unit.walking import Net, Settings, State, decorated, helper, passes, refused, walked, x
 
 # -- things that programs read ---------------------------------------------------------------------
 
@@ -112,15 +111,16 @@ def test_globals(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_global_with_an_equal_value_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     guards = passes(lambda t: t * scale * len(sizes), x())
     monkeypatch.setattr(sys.modules[__name__], "scale", float("2.0"))
-    monkeypatch.setattr(sys.modules[__name__], "sizes", [*sizes])
     assert guards.hold()
+    monkeypatch.setattr(sys.modules[__name__], "sizes", [*sizes])
+    assert not guards.hold()  # but for lists, which may be told apart
 
 
 def test_a_builtin_name_that_is_shadowed(monkeypatch: pytest.MonkeyPatch) -> None:
     guards = passes(lambda t: t * len(sizes), x())
     monkeypatch.setattr(sys.modules[__name__], "len", lambda _: 1, raising=False)
     assert not guards.hold()
-    assert "built-in" in str(guards.failed())
+    assert "the global `len` was not there" in str(guards.failed())
 
 
 def test_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,10 +128,10 @@ def test_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda patch: patch.setattr(thing, name, value, raising=False)
 
     changes(monkeypatch, lambda t: t * settings.lr, on(settings, "lr", 0.2), "`settings.lr`", "0.2")
-    changes(monkeypatch, lambda t: t * settings.factor, on(Settings, "factor", 0.6), "0.6")
-    changes(monkeypatch, lambda t: t * settings.factor, on(settings, "factor", 0.6), "0.6")
-    changes(monkeypatch, lambda t: t * Settings.factor, on(Settings, "factor", 0.6), "0.6")
-    changes(monkeypatch, lambda t: t * settings.half, on(settings, "lr", 0.2), "`self.lr`")
+    changes(monkeypatch, lambda t: t * settings.factor, on(Settings, "factor", 0.6), "factor`")
+    changes(monkeypatch, lambda t: t * settings.factor, on(settings, "factor", 0.6), "factor`")
+    changes(monkeypatch, lambda t: t * Settings.factor, on(Settings, "factor", 0.6), "factor`")
+    changes(monkeypatch, lambda t: t * settings.half, on(settings, "lr", 0.2), "`settings.lr`")
     changes(monkeypatch, lambda t: t * settings.half, on(Settings, "half", 0.2))
     changes(monkeypatch, lambda t: t * settings.doubled(), on(Settings, "factor", 0.2))
     changes(monkeypatch, lambda t: settings.method(t), on(settings, "lr", 0.2))
@@ -170,10 +170,7 @@ def test_reads_of_functions_made_inside(monkeypatch: pytest.MonkeyPatch) -> None
     def generated(t: Any) -> Any:
         return sum(t * scale for _ in range(2))
 
-    def executed(t: Any) -> Any:
-        return eval("t * scale", globals(), {"t": t})
-
-    for f in (nested_function, listed, generated, executed):
+    for f in (nested_function, listed, generated):
         changes(monkeypatch, f, here("scale", 3.0), "`scale`", "3.0")
 
 
@@ -221,12 +218,9 @@ def test_less_common_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return change
 
-    remembered()
     changes(monkeypatch, lambda t: t * variable.get(), setting(3.0))
-    changes(monkeypatch, lambda t: t * thread_own.k, on(thread_own, "k", 3.0))
     changes(monkeypatch, lambda t: t * chained["b"], item(chained.maps[1], "b", 3.0))
     changes(monkeypatch, lambda t: t * users["a"], item(users, "a", 3.0))
-    changes(monkeypatch, lambda t: t * sum(remembered()), item(remembered(), 0, 3.0))
     changes(monkeypatch, derived.method, on(Base, "method", lambda self, t: t))
     changes(monkeypatch, derived.method, on(Base.method, "__code__", (lambda self, t: t).__code__))
 
@@ -241,8 +235,8 @@ def test_sets_and_arrays_among_the_arguments_are_guarded() -> None:
     assert guards.hold()
     elements.add(3)
     assert not guards.hold()
-    _, refusals = watched(lambda t, a: t * a[0], x(), np.ones(1000))
-    assert refusals[0].reason.startswith("an argument is an array of 8000 bytes")
+    _, refusals = walked(lambda t, a: t * a[0], x(), np.ones(1000))
+    assert refusals[0].reason.startswith("`a` has 8000 bytes")
 
 
 def test_attributes_that_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,8 +339,8 @@ def test_contents(monkeypatch: pytest.MonkeyPatch) -> None:
         assert guards.hold()
         sizes[0] = True
         assert not guards.hold()
-    changes(monkeypatch, lambda t: t * nested["a"][0], item(nested["a"], 0, 2.0), "`nested`")
-    changes(monkeypatch, lambda t: t * nested["c"][0], item(nested["c"][1], 0, 2.0), "`nested`")
+    changes(monkeypatch, lambda t: t * nested["a"][0], item(nested["a"], 0, 2.0), "`nested")
+    changes(monkeypatch, lambda t: t * nested["c"][0], item(nested["c"][1], 0, 2.0), "`nested")
     changes(monkeypatch, lambda t: t * len(nested), item(nested, "new", 2.0), "has changed")
     changes(monkeypatch, lambda t: t * globals()["scale"], here("scale", 3.0))
     changes(monkeypatch, list_partial, item(bound_list, 0, 6.0))
@@ -500,21 +494,6 @@ def test_structures_among_the_arguments_are_not_guarded() -> None:
     assert guards.hold(), guards.failed()
 
 
-def test_without_arguments_the_first_frame_tells_them() -> None:
-    state = State(x(), x())
-    with Watch(State.step) as watch:
-        State.step(state)
-    state.dt = 0.5
-    assert watch.refusals == []
-    assert watch.guards().hold()
-    with Watch(state.step) as watch:
-        state.step()
-    guards = watch.guards()
-    assert guards.hold()
-    state.dt = 0.7
-    assert not guards.hold()
-
-
 def test_attributes_of_opaque_arguments_are_guarded() -> None:
     made = Settings()
     guards = passes(lambda t, s: t * s.lr, x(), made)
@@ -536,12 +515,12 @@ def test_changed_arguments_are_refused() -> None:
         d["inner"].clear()
 
     def array(a: Any) -> None:
-        a[1:][0] = 1.0
+        a[1:][0] = 5.0
 
-    assert '`d["a"]` is assigned' in refused(store, {}).reason
-    assert "`parts.append(1)` changes" in refused(append, [x()]).reason
-    assert "`state.dt` is assigned" in refused(assign, State(x(), x())).reason
-    assert '`d["inner"].clear()` changes' in refused(deep, {"inner": [1]}).reason
+    assert "the content of `d` is changed" in refused(store, {}).reason
+    assert "the content of `parts` is changed" in refused(append, [x()]).reason
+    assert "`state.dt` is changed" in refused(assign, State(x(), x())).reason
+    assert "the content of `d` is changed" in refused(deep, {"inner": [1]}).reason
     refused(array, np.ones(3))
 
 
@@ -582,7 +561,7 @@ def test_what_a_first_call_sets_up_does_not_keep_it_from_being_compiled() -> Non
 
     model = Masked()
     compiled = ad.compile(model)
-    with pytest.warns(ad.compiler.CompileWarning, match=r"`self\.mask` is assigned"):
+    with pytest.warns(ad.compiler.CompileWarning, match=r"mask` is changed"):
         compiled(x())
     assert compiled(x()).tolist() == compiled(x()).tolist() == model(x()).tolist()
     assert len(compiled._compiled.programs) == 1
@@ -616,7 +595,7 @@ def test_what_a_hook_does_outside_is_refused() -> None:
         y.register_hook(lambda g: log.append(g))
         return y.sum()
 
-    with pytest.warns(ad.compiler.CompileWarning, match="changes an object"):
+    with pytest.warns(ad.compiler.CompileWarning, match="the content of `log` is changed"):
         gradient(ad.compile(f))
 
 

@@ -180,7 +180,6 @@ READS: list[Callable[[Any], Any]] = [
     lambda t: t * tensor,
     lambda t: t * parts_of_parts[0].k + parts_of_parts[1][0].k,
     lambda t: t * sorted(parts_of_parts[1], key=lambda p: p.k)[0].k,
-    lambda t: t * eval("number + part.k"),
     lambda t: t * globals()["number"],
     lambda t: t * [p.k for p in (part, child)][-1],
     lambda t: t * (lambda: [number for _ in range(1)])()[0],

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.watching import passes, refused, x
+from tests.unit.walking import passes, refused, x
 
 box = types.SimpleNamespace(k=2.0)
 scale = 2.0
@@ -538,8 +538,7 @@ def change_in_place(t: Any) -> Any:
 
 
 def change_in_deletion(t: Any) -> Any:
-    names["other"] = 2
-    del names["other"]
+    del names[next(iter(names))]
 
 
 def change_in_printing(t: Any) -> Any:
@@ -577,6 +576,9 @@ class Generic[T]:
 def generic_class(t):
     return Generic[float](2.0).method(t)
 
+def tagged[T](t: T) -> T:
+    return t * T.gain
+
 def changing[T](t: T) -> T:
     [box.__setattr__("other", i) for i in range(2)]
     return t
@@ -593,3 +595,9 @@ def test_syntax_of_python_3_12(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(box, "k", 3.0)
             assert not guards.hold(), name
     refused(space["changing"], x())
+    parameter = space["tagged"].__type_params__[0]
+    parameter.gain = 2.0
+    guards = passes(space["tagged"], x())
+    assert guards.hold()
+    parameter.gain = 3.0
+    assert not guards.hold()

@@ -1,8 +1,4 @@
-"""What other threads do to a watched run: nothing is missed, whatever they run meanwhile.
-
-CPython 3.13 ends the events of a function's instructions where another thread runs it, and is not
-watched: see adjoint/compiler/_flow.py.
-"""
+"""What other threads do to a recorded run: nothing is missed, whatever they run meanwhile."""
 
 from __future__ import annotations
 
@@ -15,15 +11,15 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from adjoint.compiler import CompileWarning, _watch
-from adjoint.compiler._compile import _MOST_LOST
-from tests.unit.watching import watched, x
+from adjoint.compiler._walk import Walk
+from tests.unit.walking import walked, x
 
 scale = 2.0
 go, done = threading.Lock(), threading.Lock()  # held but where a thread is to go on
 LONG = 60.0
 
 
+@ad.compiler.pure
 def pause() -> None:
     """Let the other thread do what it has to do."""
     go.release()
@@ -104,10 +100,12 @@ def meanwhile(f: Callable[[], Any]) -> Iterator[None]:
 def others(f: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
     return {
         "runs it": lambda: f(x(), False),
-        "watches it": lambda: watched(f, x(), False),
-        "watches and runs it": lambda: (watched(f, x(), False), f(x(), False)),
+        "walks it": lambda: walked(f, x(), False),
+        "walks and runs it": lambda: (walked(f, x(), False), f(x(), False)),
         "sets a trace function": lambda: sys.settrace(lambda *_: None),
         "ends a trace function": lambda: sys.settrace(None),
+        "sets a profile function": lambda: sys.setprofile(lambda *_: None),
+        "ends a profile function": lambda: sys.setprofile(None),
     }
 
 
@@ -116,16 +114,12 @@ def others(f: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
 def test_what_is_read_after_another_thread(
     f: Callable[..., Any], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change is noticed, or the run was not seen as a whole and is refused."""
-    with meanwhile(others(f)[what]), _watch.Watch(f, ((x(), True), {})) as watch:
+    """A change is noticed whatever other threads do."""
+    with meanwhile(others(f)[what]), Walk(f, ((x(), True), {})) as walk:
         f(x(), True)
-    if sys.version_info < (3, 13):
-        assert not watch.lost
-    if "watches" not in what:  # another watch empties the generation of new objects
-        assert watch.lost == bool(watch.refusals)
-    guards = watch.guards()
+    guards = walk.guards()
     monkeypatch.setattr(sys.modules[__name__], "scale", 3.0)
-    assert watch.refusals or not guards.hold()
+    assert not guards.hold()
 
 
 def test_a_disturbed_recording_is_made_at_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,17 +137,6 @@ def test_a_disturbed_recording_is_made_at_the_next_call(monkeypatch: pytest.Monk
     assert len(g.programs) in (1, 2)
     monkeypatch.setattr(sys.modules[__name__], "scale", 4.0)
     assert ad.equal(g(x()), x() * 4)
-
-
-def test_recordings_that_are_always_disturbed_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_watch._core, "_watch_lost", lambda: True)
-    g = ad.compile(lambda t: t * scale)
-    for _ in range(_MOST_LOST):
-        assert ad.equal(g(x()), x() * 2)
-    assert not g.programs
-    with pytest.warns(CompileWarning, match="ran unseen"):
-        g(x())
-    assert ad.equal(g(x()), x() * 2)
 
 
 def test_many_threads_call_a_function_for_the_first_time() -> None:

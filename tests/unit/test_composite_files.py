@@ -81,6 +81,23 @@ def test_classes_come_back() -> None:
     assert again["p"].x.requires_grad and ad.allclose(ad.detach(again), ad.detach(state))
 
 
+@dataclass
+class Grown:
+    x: Any
+    later: Any = field(init=False)  # has no value until it gets one
+    made: int = field(init=False, default=3)  # is in the class alone
+
+
+def test_attributes_come_back_whichever_there_are() -> None:
+    value = Grown([1])
+    assert vars(ad.load(saved(value))) == {"x": [1], "made": 3}
+    value.more, value.tensor = [2], ad.ones(2)  # type: ignore[attr-defined]
+    back = ad.load(saved(value))
+    assert back.more == [2] and back.tensor.tolist() == [1.0, 1.0] and not hasattr(back, "later")
+    value.later = 5
+    assert ad.load(saved(value)).later == 5
+
+
 def test_defaultdicts_keep_builtin_factories_only() -> None:
     again = ad.load(saved(defaultdict(list, a=[ad.ones(1)])))
     assert again.default_factory is list and again["a"][0].item() == 1.0
@@ -114,7 +131,9 @@ def test_classes_that_are_not_imported_are_named() -> None:
 
     cls = local()
     file = saved(cls(ad.ones(1)))
-    with pytest.raises(RuntimeError, match=r"Local, and no such composite class is imported"):
+    with pytest.raises(
+        RuntimeError, match=r"Local, and no such composite class or enum is imported"
+    ):
         ad.load(file)
     file.seek(0)
     assert type(ad.load(file, classes=[cls])) is cls

@@ -177,6 +177,26 @@ def test_other_attributes_go_along_and_tensors_among_them_are_parts() -> None:
     assert again.cache is body.cache and again.mass.tolist() == [6.0]  # type: ignore[attr-defined]
 
 
+def test_other_attributes_go_along_where_a_field_is_in_the_class_only() -> None:
+    @dataclass
+    class Grown:
+        x: Any
+        made: Any = field(default=None, init=False)  # is not put into the object
+
+    @dataclass(slots=True)
+    class Base:
+        x: Any
+
+    class Extended(Base):
+        """Fields in slots, and a ``__dict__``."""
+
+    for cls in (Grown, Extended):
+        value: Any = cls(ad.ones(1))
+        value.more = ad.ones(2)
+        again = ad.map(lambda x: x * 2, value)
+        assert again.x.tolist() == [2.0] and again.more.tolist() == [2.0, 2.0]
+
+
 def test_cached_properties_are_computed_anew() -> None:
     @ad.composite
     class Square:

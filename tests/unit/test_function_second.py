@@ -251,3 +251,47 @@ def test_a_gradient_that_is_only_a_mask_has_a_second_derivative():
     x = leaf(0.5, -1.0)
     (first,) = ad.autograd.grad(cls.apply(x**3).sum(), x, create_graph=True)
     assert ad.autograd.grad((first**2).sum(), x)[0].tolist() == [4.5, 0.0]
+
+
+def test_a_backward_may_call_a_function_that_differentiates_inside():
+    """What the inner forward computed before is a constant of its own derivative, and no more."""
+
+    def slope(ctx, x):  # of exp(x) * z at z = x, which is exp(x)
+        ctx.save_for_backward(x)
+        factor = x.exp()
+        with ad.enable_grad():
+            z = x.detach().requires_grad_()
+            (g,) = ad.autograd.grad((z * factor).sum(), z)
+        return g
+
+    inner = make(slope, lambda ctx, g: g * ctx.saved_tensors[0].exp())
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    outer = make(forward, lambda ctx, g: g * inner.apply(ctx.saved_tensors[0]))
+    x = leaf(1.0)
+    (first,) = ad.autograd.grad(outer.apply(x), x, create_graph=True)
+    (second,) = ad.autograd.grad(first, x, create_graph=True)
+    (third,) = ad.autograd.grad(second, x)
+    for derivative in (first, second, third):
+        assert derivative.item() == pytest.approx(2.718281828)
+
+
+def test_a_value_that_an_inner_forward_leaves_behind_is_still_an_intermediate():
+    kept = []
+
+    def leave(ctx, x):
+        kept[:] = [x.exp()]
+        return x * 1
+
+    inner = make(leave, lambda ctx, g: g)
+
+    def backward(ctx, g):
+        one = inner.apply(ctx.saved_tensors[0]) * 0 + 1
+        return g * one * kept[0]
+
+    outer = make(lambda ctx, x: (ctx.save_for_backward(x), x.exp())[1], backward)
+    with pytest.raises(RuntimeError, match="its backward used by a closure or a global"):
+        second_derivative(outer, leaf(1.0))

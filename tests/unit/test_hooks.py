@@ -223,6 +223,53 @@ def test_the_hooks_of_a_tensor_can_be_looked_at() -> None:
         del a._backward_hooks
 
 
+def test_the_hooks_of_a_tensor_can_be_given_as_a_whole() -> None:
+    """Also to one that does not require grad: nobody calls them."""
+    seen: list[str] = []
+    a = leaf()
+    b = a * 2
+    ad.ones(1)._backward_hooks = {0: print}
+    b.register_hook(lambda _: seen.append("gone"))
+    a._backward_hooks = {0: lambda _: seen.append("a")}
+    b._backward_hooks = {0: lambda _: seen.append("b"), 1: lambda g: g * 10}
+    b.register_hook(lambda _: seen.append("more"))
+    b.sum().backward(retain_graph=True)
+    assert seen == ["b", "more", "a"] and a.grad.unique().tolist() == [20.0]
+    b._backward_hooks = None
+    b.sum().backward()
+    assert seen == ["b", "more", "a", "a"] and b._backward_hooks is None
+
+
+def test_setting_the_grad_fn_to_none_detaches() -> None:
+    b = leaf() * 2
+    b._grad_fn = None
+    assert b.is_leaf and not b.requires_grad and b._grad_fn is None
+
+
+@pytest.mark.parametrize("given", ["backward", "grad"])
+def test_gradients_of_inputs_are_complete_before_older_nodes_run(given: str) -> None:
+    """A leaf's hook runs as soon as it can, even if an older graph keeps the leaf's old place."""
+    order: list[str] = []
+    a, b = leaf(), leaf()
+    for name, t in (("a", a), ("b", b)):
+        t.register_hook(lambda _, name=name: order.append(name))
+    older = a * b
+    c = a.sin()
+    c.register_hook(lambda _: order.append("c"))
+    out = (c * b).sum()
+    if given == "grad":
+        ad.autograd.grad(out, (a, b))
+    else:
+        out.backward(inputs=(a, b))
+    assert order == ["b", "c", "a"]
+    order.clear()
+    two = (a * 3).sum() + (a * b).sum() + (b * b).sum()  # several gradients for one leaf
+    got = ad.autograd.grad(two, (b, a, b))
+    assert sorted(order) == ["a", "b"]
+    assert ad.equal(got[0], (a + 2 * b).detach()) and ad.equal(got[1], (b + 3).detach())
+    assert ad.equal(got[2], got[0]) and older.requires_grad
+
+
 def test_a_handle_keeps_neither_the_hook_nor_the_tensor() -> None:
     def make() -> Any:
         sentinel = Sentinel()

@@ -93,3 +93,21 @@ def test_renorm_in_place_gives_values_and_gradients_of_renorm() -> None:
     (g,) = ad.autograd.grad(y.pow(2).sum(), x)
     (h,) = ad.autograd.grad(want.pow(2).sum(), x)
     assert ad.allclose(g, h)
+
+
+def test_a_number_can_be_copied_into_a_tensor() -> None:
+    x = ad.ones(2, 3, requires_grad=True)
+    y = (x * 2).copy_(1.5)
+    y.sum().backward()
+    assert (y == 1.5).all() and x.grad is not None and not x.grad.any()
+    assert ad.zeros(2, dtype=ad.int64).copy_(1.7).tolist() == [1, 1]
+    assert ad.func.vmap(lambda row: row.clone().copy_(2.0))(ad.ones(2, 3)).sum() == 12
+    tangent = ad.func.jvp(lambda x: x.clone().copy_(2.0), (ad.ones(2),), (ad.ones(2),))[1]
+    assert not tangent.any()
+
+
+def test_amax_of_no_axes_named_is_that_of_all() -> None:
+    x = ad.arange(6.0).reshape(2, 3)
+    assert x.amax(None) == 5 and ad.amin(x, dim=None, keepdim=True).shape == (1, 1)
+    assert ad.func.grad(lambda x: x.amax(None))(x).sum() == 1
+    assert ad.func.vmap(lambda row: row.amin(None))(x).tolist() == [0.0, 3.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
 import adjoint as ad
@@ -359,3 +360,24 @@ def test_functions_without_modules_agree_with_pytorch() -> None:
         ours = eval(call, {"F": nn.functional, "x": ad.tensor(x), "t": ad})
         theirs = eval(call, {"F": torch.nn.functional, "x": torch.tensor(x), "t": torch})
         assert ours.flatten().tolist() == pytest.approx(theirs.flatten().tolist(), rel=1e-5), call
+
+
+def test_an_embedding_takes_torchs_options() -> None:
+    torch = pytest.importorskip("torch")
+    table = np.arange(6.0).reshape(3, 2)
+    index = [0, 2, 2]
+    options = {"max_norm": 2.0, "norm_type": 1.0, "scale_grad_by_freq": True}
+    ours = nn.Embedding(3, 2, 1, _weight=ad.tensor(table), **options)
+    theirs = torch.nn.Embedding(3, 2, 1, _weight=torch.tensor(table), **options)
+    ours(ad.tensor(index)).sum().backward()
+    theirs(torch.tensor(index)).sum().backward()
+    np.testing.assert_allclose(ours.weight.grad.numpy(), theirs.weight.grad.numpy())
+    np.testing.assert_allclose(ours.weight.detach().numpy(), theirs.weight.detach().numpy())
+    assert repr(ours) == repr(theirs)
+    assert repr(nn.Embedding(3, 2)) == "Embedding(3, 2)"
+
+
+def test_hardtanh_takes_its_older_names_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="renamed to `min_val`"):
+        layer = nn.Hardtanh(min_value=-2.0)
+    assert (layer.min_val, layer.max_val) == (-2.0, 1.0)

@@ -77,3 +77,19 @@ def test_constants_are_those_of_the_math_module() -> None:
     assert (ad.pi, ad.e, ad.inf, ad.newaxis) == (math.pi, math.e, math.inf, None)
     assert math.isnan(ad.nan)
     assert ad.zeros(2)[:, ad.newaxis].shape == (2, 1)
+
+
+@pytest.mark.parametrize("number", [float, complex])
+def test_finfo_takes_pythons_numbers(number: type) -> None:
+    same_figures(ad.finfo(number), torch.finfo(number), FLOAT_FIGURES)
+
+
+def test_iinfo_takes_pythons_int() -> None:
+    assert ad.iinfo(int).max == torch.iinfo(int).max and ad.iinfo(int).dtype == "int64"
+
+
+@pytest.mark.parametrize("call", ["finfo(int)", "finfo(bool)", "iinfo(float)", "iinfo(bool)"])
+def test_limits_of_the_other_kind_of_number_are_refused(call: str) -> None:
+    for library in (torch, ad):
+        with pytest.raises(TypeError):
+            eval(f"library.{call}", {"library": library})

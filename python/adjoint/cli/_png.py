@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from adjoint._replace import replacing
 from adjoint.cli import _font
 
 Colour = tuple[int, int, int]
@@ -86,7 +87,8 @@ class Canvas:
         """Write the PNG file."""
         blocks = self._pixels.reshape(self.height, _OVER, self.width, _OVER, 3)
         picture = blocks.mean(axis=(1, 3)).round().astype(np.uint8)
-        Path(path).write_bytes(encode_png(picture))
+        with replacing(path) as file:
+            file.write(encode_png(picture))
 
 
 def encode_png(picture: NDArray[np.uint8]) -> bytes:

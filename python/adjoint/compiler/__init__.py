@@ -2,24 +2,29 @@
 
 A compiled function is the same function faster: recorded once for each kind of arguments, then run
 natively. Read next: `_compile`, who decides what is recorded; `_recorded`, one recorded kind of
-call; `_guards` and `_watch`, what must still hold before a program runs again.
+call; `_walk` and `_guards`, what must still hold before a program runs again; `_pure`, what is
+known to be free of state and effects.
 """
 
 from __future__ import annotations
 
 from ._compile import Compiled, CompileError, CompileWarning, compile
 from ._controls import disable, is_compiling, is_dynamo_compiling, is_exporting, reset
+from ._pure import pure
 from ._recorded import Recorded
+from ._verify import VerifyError
 
 __all__ = [
     "CompileError",
     "CompileWarning",
     "Compiled",
     "Recorded",
+    "VerifyError",
     "compile",
     "disable",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "pure",
     "reset",
 ]

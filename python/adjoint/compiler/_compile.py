@@ -9,7 +9,7 @@ first that fits. Read next: _recorded.py.
 from __future__ import annotations
 
 import functools
-import os.path
+import os
 import sys
 import threading
 import warnings
@@ -20,16 +20,24 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 
 from ._controls import compiled
-from ._kinds import LIMIT, key_of, orders, relatives, what_changes
+from ._kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
+from ._names import code_of, place_of
 from ._recorded import Recorded, Refused, record
-from ._watch import Watch
+from ._verify import verified
+from ._walk import Walk
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
-_MOST_LOST = 16  # recordings of one kind that other threads have disturbed
 _TENSOR_ONLY = {Tensor}
 _FLAT = {Tensor, bool, int, float, str}
 _PACKAGE = os.path.dirname(_tree.__file__)
+
+
+class _Thread(threading.local):
+    records = False  # a recording is under way
+
+
+_thread = _Thread()
 
 
 class CompileWarning(UserWarning):
@@ -66,14 +74,16 @@ class Compiled:
     2
     """
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool = False, verify: bool | None = None
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
+        self.verify = _is_verified_by_default() if verify is None else verify
         self._kinds: dict[Any, list[Recorded]] = {}
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
         self._again: dict[Any, str] = {}  # kinds that were refused once
-        self._lost: dict[Any, int] = {}  # how often other threads disturbed a recording
         self._relatives: dict[Any, dict[Any, None]] = {}  # families of kinds
         self._recording = threading.Lock()
         compiled.add(self)
@@ -84,6 +94,7 @@ class Compiled:
             return self.function(*args, **kwargs)
         mode = _core.is_grad_enabled()
         types = set(map(type, args))
+        containers: list[Any] = []
         if types <= _TENSOR_ONLY and not kwargs:  # as most calls are
             tensors: list[Tensor] = list(args)
             kind: Any = (len(args), mode)
@@ -95,11 +106,18 @@ class Compiled:
             leaves, spec = _tree.flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
             values = tuple(None if isinstance(leaf, Tensor) else key_of(leaf) for leaf in leaves)
-            kind = ((spec, orders((args, kwargs))), mode, values)
+            facts, containers = outline((args, kwargs))
+            kind = ((spec, facts), mode, values)
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:
-                if one.fits(tensors) and one.hold():
+                if one.fits(tensors) and one.hold(tensors) and one.knows(containers):
+                    if self.verify:
+                        run = functools.partial(self.function, *args, **kwargs)
+                        result, error = verified(one, self.function, run, tensors)
+                        if error is not None:
+                            self._give_up(kind, error)
+                        return result
                     try:
                         return one(tensors)
                     except Exception as error:
@@ -110,7 +128,7 @@ class Compiled:
             if self.fullgraph:
                 raise CompileError(self._eager[kind])
             return self.function(*args, **kwargs)
-        return self._record(kind, (args, kwargs), tensors)
+        return self._record(kind, (args, kwargs), tensors, containers)
 
     def _after_error(
         self, kind: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -120,17 +138,21 @@ class Compiled:
         If it does not (it catches the error), such calls run eagerly from now on.
         """
         result = self.function(*args, **kwargs)
+        self._give_up(kind, error)
+        return result
+
+    def _give_up(self, kind: Any, error: Exception) -> None:
         self._kinds.pop(kind, None)
         first = str(error).partition("\n")[0]
         reason = f"a replay raised {type(error).__name__} where it does not: {first}"
         self._refuse(kind, Refused(reason, ""))
-        return result
 
     def _record(
         self,
         kind: Any,
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
         tensors: list[Tensor],
+        containers: list[Any],
     ) -> Any:
         """Run the function, and take down what it does."""
         function = self.function
@@ -149,40 +171,42 @@ class Compiled:
         stand_in = _core.empty(0)
         shown = [stand_in if isinstance(x, Tensor) else x for x in leaves]
         there = self._kinds.setdefault(kind, [])
-        if not self._recording.acquire(blocking=False):  # recursion, or another thread
+        # Inside of another recording (which was refused, or calls an external), or another thread.
+        if _thread.records or not self._recording.acquire(blocking=False):
             return function(*arguments[0], **arguments[1])
         try:
+            _thread.records = True
             recording = _core._Recording(tensors)
-            with Watch(function, arguments) as watch:
+            with Walk(function, arguments) as walk:
                 recording.start()
                 try:
                     result = function(*arguments[0], **arguments[1])
                 finally:
                     recording.stop()
-                # Still watched: the backward pass runs what hooks and custom functions bring.
-                made = _made(watch, recording, result, tensors, rebuild)
-            if watch.lost and self._lost.get(kind, 0) < _MOST_LOST:
-                self._lost[kind] = self._lost.get(kind, 0) + 1
-                return result  # nothing of the function's: the next call is recorded
-            if isinstance(made, Recorded) and watch.refusals:
-                made = Refused(*watch.refusals[0])
+                # Still looked at: the backward pass runs what hooks and custom functions bring.
+                made = _made(walk, recording, result, tensors, rebuild)
+            if isinstance(made, Recorded) and walk.refusals:
+                made = Refused(*walk.refusals[0])
             if isinstance(made, Recorded):
-                made.guard_by(watch.guards(), tensors)
+                made.guard_by(walk.guards(), tensors, containers)
                 there.append(made)
             else:
                 # What a first call sets up (`if self.mask is None: ...`) a second one need not.
-                first = bool(watch.refusals) and kind not in self._again
+                first = bool(walk.refusals) and kind not in self._again
                 self._refuse(kind, made, again=first)
             return result
         finally:
+            _thread.records = False
             self._recording.release()
 
     def _may_record(self, kind: Any, tensors: list[Tensor]) -> bool:
         """Whether there are not yet too many recordings of this kind, or of its relatives."""
         there = self._kinds.get(kind, [])
-        if len(there) >= LIMIT:
+        if sum(not one.program.is_pinned() for one in there) >= LIMIT or len(there) >= OBJECTS:
             why = there[-1].misfit(tensors)
-            self._refuse(kind, Refused(f"it was recorded {LIMIT} times, the last time: {why}", ""))
+            self._refuse(
+                kind, Refused(f"it was recorded {len(there)} times, the last time: {why}", "")
+            )
             return False
         for family, limit in relatives(kind):
             kinds = self._relatives.setdefault(family, {})
@@ -204,10 +228,12 @@ class Compiled:
 
     def _refuse(self, kind: Any, refused: Refused, again: bool = False) -> None:
         """Say why a call runs eagerly, and let others of its kind do so, unless tried `again`."""
-        name = getattr(self.function, "__qualname__", repr(self.function))
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         message = f"{name} runs eagerly: {refused.reason}"
-        if refused.where:
-            message += f"\n  at  {refused.where}"
+        code = code_of(self.function)
+        where = refused.where or (place_of(code, None) if code is not None else "")
+        if where:
+            message += f"\n  at  {where}"
         told = message in self._eager.values() or message in self._again.values()
         (self._again if again else self._eager)[kind] = message
         if self.fullgraph:
@@ -225,7 +251,7 @@ class Compiled:
 
     def __reduce__(self) -> Any:
         """Copies and pickles hold the function; programs are recorded anew."""
-        return Compiled, (self.function, self.fullgraph)
+        return Compiled, (self.function, self.fullgraph, self.verify)
 
     @property
     def programs(self) -> list[Recorded]:
@@ -237,8 +263,11 @@ class Compiled:
         self._kinds.clear()
         self._eager.clear()
         self._again.clear()
-        self._lost.clear()
         self._relatives.clear()
+
+
+def _is_verified_by_default() -> bool:
+    return os.environ.get("ADJOINT_VERIFY", "") not in ("", "0")
 
 
 def _level_of_user() -> int:
@@ -250,18 +279,18 @@ def _level_of_user() -> int:
 
 
 def _made(
-    watch: Watch,
+    walk: Walk,
     recording: Any,
     result: Any,
     tensors: list[Tensor],
     rebuild: Callable[[Sequence[Tensor]], Any],
 ) -> Recorded | Refused:
     """What a recorded run became, or why it became nothing."""
-    watch.settle()
-    if watch.refusals and recording.refused() is None:
-        return Refused(*watch.refusals[0])
+    walk.settle()
+    if walk.refusals and recording.refused() is None:
+        return Refused(*walk.refusals[0])
     try:
-        return record(recording, result, tensors, rebuild)
+        return record(recording, result, tensors, rebuild, walk.knows)
     except Refused as refused:
         return refused
 
@@ -270,6 +299,7 @@ def compile(
     model: Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
+    verify: bool | None = None,
     dynamic: bool | None = None,
     backend: Any = "adjoint",
     mode: str | None = None,
@@ -289,6 +319,10 @@ def compile(
         A function, a method, a module or another callable. Left away, a decorator is returned.
     fullgraph : bool
         Raise `CompileError` where the function would run eagerly.
+    verify : bool, optional
+        Run the function beside every replay, and compare results, gradients and written tensors to
+        the last bit; a difference raises `adjoint.compiler.VerifyError`. Left away, whether the
+        environment has ``ADJOINT_VERIFY=1``.
     dynamic, backend, mode, options
         There for PyTorch's signature, and without effect: another shape is another recording, and
         there is one backend.
@@ -339,7 +373,7 @@ def compile(
     1
     """
     if model is None:
-        return lambda f: compile(f, fullgraph=fullgraph, disable=disable)
+        return lambda f: compile(f, fullgraph=fullgraph, verify=verify, disable=disable)
     if not callable(model):
         raise TypeError(f"compile() expects a function or a module, not {type(model).__name__}")
     if disable:
@@ -351,5 +385,5 @@ def compile(
     if isinstance(model, nn.Module):
         from ._module import OptimizedModule
 
-        return OptimizedModule(model, fullgraph)
-    return Compiled(model, fullgraph)
+        return OptimizedModule(model, fullgraph, verify)
+    return Compiled(model, fullgraph, verify)

@@ -1,121 +1,95 @@
-"""`Guards`: what a recorded run read of the program around it, and whether it is still the same.
+"""`Guards`: what a recorded call depends on, besides its arguments, as the core compares it.
 
-A guard is a `Place` (an attribute, a global, a cell, an item) with what stood there. `hold`
-checks all of them before each replay, so the core does it: an unchanged object costs one lookup and
-one comparison of addresses. Read next: `_watch`, which finds the places, and `_snapshots`, which
-compares values.
+`hold` looks at all of it before each replay, mostly by comparing words of memory
+(src/bindings/guards.cpp). Read next: `_walk`, which finds out what there is to guard.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from types import CodeType, FunctionType
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
 from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint.compiler._instructions import place_of, text_of
-from adjoint.compiler._lookups import ABSENT, Place
-from adjoint.compiler._snapshots import Snapshot, same
 
-__all__ = ["Guard", "Guards", "Where"]
+__all__ = ["ABSENT", "Guards", "Kind", "Place", "Row", "alike", "is_value"]
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "nothing"})()
 
 _SHOWN = (bool, int, float, complex, str, bytes, type(None), ad.dtype, ad.device)
+_BY_VALUE = frozenset((*_SHOWN, range, slice, ad.Size, type(...), type(NotImplemented)))
 
 
-class Where(NamedTuple):
-    """An instruction of the program."""
+class Kind(enum.IntEnum):
+    """The order of `Kind` in src/bindings/guards.cpp."""
 
-    code: CodeType
-    offset: int
-
-    def place(self) -> str:
-        """``model.py:12 in forward``."""
-        return place_of(self.code, self.offset)
-
-    def text(self) -> str:
-        """The expression that the instruction belongs to, in backquotes; empty if not known."""
-        text = text_of(self.code, self.offset)
-        return f"`{text}`" if text else ""
+    PLACE = 0
+    NAMES = 1
+    LIST = 2
+    DICT = 3
+    ORDER = 4
+    CLASS = 5
+    TENSOR = 6
+    ASK = 7
 
 
-class Guard(NamedTuple):
-    """A place, what stood there (None: that very object), its name and the line that read it."""
+class Place(enum.IntEnum):
+    """The order of `Place` in src/bindings/guards.cpp."""
 
-    place: Place
-    snapshot: Snapshot | None
-    where: Where | None
+    CELL = 0
+    CODE = 1
+    DEFAULTS = 2
+    KEYWORD_DEFAULTS = 3
+    TYPE = 4
+    DICT = 5
 
-    def name(self) -> str:
-        """What people call the place: ``the global `scale` ``, ```self.lr` ``."""
-        kind, holder, key, _, owner = self.place
-        text = "" if self.where is None else self.where.text()
-        if kind in ("item", "free") and isinstance(holder, dict) and "__name__" in holder:
-            return f"the global `{key}`"
-        if kind == "cell":
-            return f"{text or 'a variable'} of an enclosing function"
-        if text:
-            return text
-        if kind == "whole":
-            return f"the content of {_shown(owner)}"
-        if kind == "told":
-            key = key.__name__.strip("_").replace("_", " ")
-        named = isinstance(owner, type | FunctionType)
-        return f"`{key}` of {owner.__name__ if named else type(owner).__name__}"
 
-    def now(self) -> Any:
-        """What stands there now."""
-        kind, holder, key, _, _ = self.place
-        try:
-            if kind in ("attr", "absent"):
-                return getattr(holder, key)
-            if kind == "method":
-                return getattr(holder, key).__func__
-            if kind == "item":
-                return holder[key]
-            if kind == "own":
-                return holder.__dict__[key]
-            if kind == "free":
-                return holder.get(key, None)
-            if kind == "keys":
-                return tuple(holder)
-            if kind == "context":
-                return holder.get(ABSENT)
-            if kind == "whole":
-                return self.place.value
-            if kind == "told":
-                return key(holder)
-            return holder.cell_contents
-        except (AttributeError, LookupError, ValueError):
-            return ABSENT
+class Row(NamedTuple):
+    """One thing that has to stay what it was."""
 
-    def holds(self) -> bool:
-        """Whether what stands there is what stood there."""
-        now = self.now()
-        if self.place.kind == "free":
-            return self.place.key not in self.place.holder
-        if self.place.kind in ("keys", "told"):
-            return bool(now == self.place.value)
-        if self.snapshot is not None:
-            return self.snapshot.holds(now)
-        return now is self.place.value or same(now, self.place.value)
+    kind: Kind
+    holder: Any
+    value: Any
+    extra: Any
+    all: bool
+    path: str  # what people call it
 
-    def failed(self) -> str:
-        """What stood there and what stands there now, for people."""
-        was, now = self.place.value, self.now()
-        name = self.name() if self.where is None else f"{self.name()} ({self.where.place()})"
-        if self.place.kind == "free":
-            return f"{name} was the built-in one and is {_shown(now)}"
-        if now is ABSENT:
-            return f"{name} was {_shown(was)} and is gone"
-        if was is ABSENT:
-            return f"{name} was not there and is {_shown(now)}"
-        if now is was or not (_is_shown(was) or _is_shown(now)):
-            change = "has changed" if now is was else "is another object"
-            return f"{name}, {_shown(was)}, {change}"
-        return f"{name} was {_shown(was)} and is {_shown(now)}"
+    def names(self) -> list[str]:
+        """What it guards, for people."""
+        if self.kind is Kind.NAMES:
+            return [_joined(self.path, name) for name in self.value]
+        return [self.path]
+
+    def failed(self, same: Callable[[Any, Any], bool]) -> str:
+        """What was there and what is there now, for people."""
+        if self.kind is Kind.CLASS:
+            return f"{self.extra() or self.path} has changed"
+        if self.kind is not Kind.NAMES:
+            return f"{self.path} has changed"
+        for name, was in self.value.items():
+            now = self.holder.get(name, ABSENT)
+            if now is not was and not same(now, was):
+                return f"{_joined(self.path, name)} {_change(was, now)}"
+        asked = self.extra if isinstance(self.extra, frozenset) and not self.all else self.holder
+        new = next((name for name in self.holder if name in asked and name not in self.value), "")
+        return f"{_joined(self.path, new)} was not there and is"
+
+
+def _joined(path: str, name: str) -> str:
+    return f"`{path}.{name}`" if path else f"the global `{name}`"
+
+
+def _change(was: Any, now: Any) -> str:
+    if now is ABSENT:
+        return f"was {_shown(was)} and is gone"
+    if was is ABSENT:
+        return f"was not there and is {_shown(now)}"
+    if _is_shown(was) or _is_shown(now):
+        return f"was {_shown(was)} and is {_shown(now)}"
+    return f"was {_shown(was)} and is another object"
 
 
 def _is_shown(value: object) -> bool:
@@ -132,95 +106,110 @@ def _shown(value: Any) -> str:
     return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
 
 
+def is_value(cls: type) -> bool:
+    """Whether objects of a class are compared by what they are rather than by which they are."""
+    if cls in _BY_VALUE:
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and (
+        cls is numpy.dtype
+        or (issubclass(cls, numpy.generic) and not issubclass(cls, numpy.void | numpy.object_))
+    )
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two objects of one class are one value; the core knows numbers and texts."""
+    cls = type(a)
+    if cls is complex:
+        return alike_numbers(a.real, b.real) and alike_numbers(a.imag, b.imag)
+    if cls is MethodType:
+        return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    if cls is slice:
+        return _texts((a.start, a.stop, a.step)) == _texts((b.start, b.stop, b.step)) != []
+    if cls is frozenset:
+        return sorted(_texts(a)) == sorted(_texts(b)) != []
+    if not is_value(cls):
+        return False
+    if hasattr(cls, "tobytes"):
+        return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
+    return bool(a == b)
+
+
+def _texts(parts: Iterable[Any]) -> list[tuple[str, str]]:
+    """What stands for plain values; nothing if there are others among them."""
+    found = list(parts)
+    if not all(type(one) in _SHOWN for one in found):
+        return []
+    return [(type(one).__name__, repr(one)) for one in found]
+
+
+def alike_numbers(a: float, b: float) -> bool:
+    """Whether two floats are one value: NaN is itself, -0.0 is not 0.0."""
+    return a.hex() == b.hex()
+
+
 class Guards:
-    """All guards of one recorded run. They keep alive what they compare.
+    """All that a recorded call depends on. It keeps alive what it compares.
 
     Parameters
     ----------
-    guards : iterable of Guard
-        What was read.
+    rows : iterable of Row
+        What has to stay what it was.
+    names : frozenset, optional
+        Attributes that no other tensor among the arguments may have.
+    tensors : sequence of Tensor
+        Tensors that the function finds by itself: whether an argument is one of them counts.
 
     Attributes
     ----------
     hold : callable
-        Whether everything that was read is still what it was.
+        Whether everything is as it was; with the tensors among the arguments, these too.
     """
 
-    def __init__(self, guards: Iterable[Guard]) -> None:
-        self._guards = tuple(guards)
-        self.hold: Callable[[], bool] = _core._guards_check(tuple(map(_row, self._guards)))
+    def __init__(
+        self,
+        rows: Iterable[Row] = (),
+        names: frozenset[str] | None = None,
+        tensors: Sequence[Tensor] = (),
+        arguments: Callable[[list[Tensor]], bool] | None = None,
+        steps: Sequence[Any] = (),
+        later: Guards | None = None,
+    ) -> None:
+        self._rows = list(rows)
+        self._tensors = list(tensors)
+        self._holders = frozenset(id(row.holder) for row in self._rows)
+        plain = [row[:5] for row in self._rows]
+        self._core = _core._Guards(plain, ABSENT, alike, names, self._tensors)
+        self.hold: Callable[..., bool] = self._core.hold
+        self.later = later  # what code reads that runs in the backward pass
+        self.steps = steps  # optimisers: a replay changes what is guarded
+        self.arguments = arguments  # whether other tensors will do, where `hold` cannot tell
 
     def __len__(self) -> int:
-        return len(self._guards)
+        return sum(len(row.value) if row.kind is Kind.NAMES else 1 for row in self._rows)
+
+    def broken(self) -> Row | None:
+        """What is no longer what it was, or None."""
+        at = self._core.failed()
+        return None if at is None else self._rows[at]
 
     def failed(self) -> str | None:
-        """What is no longer what it was, or None."""
-        return next((guard.failed() for guard in self._guards if not guard.holds()), None)
+        """The same for people."""
+        row = self.broken()
+        return None if row is None else row.failed(self._core.same)
 
-    def objects(self) -> set[int]:
-        """The addresses of what stands at the places, and in containers there."""
-        found = {id(guard.place.value) for guard in self._guards}
-        for guard in self._guards:
-            for container, parts in [] if guard.snapshot is None else guard.snapshot.contents:
-                inside = parts[1] if isinstance(container, dict) else parts
-                found.update(map(id, inside) if isinstance(inside, tuple) else ())  # no arrays
-        return found
+    def rows(self, kind: Kind) -> list[Row]:
+        """What is guarded, of one kind."""
+        return [row for row in self._rows if row.kind is kind]
+
+    def places(self, things: Iterable[Any]) -> list[int]:
+        """Which objects are among those that are guarded: their addresses, or 0."""
+        return [id(one) if id(one) in self._holders else 0 for one in things]
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors that the function finds by itself."""
+        return self._tensors
 
     def describe(self) -> list[str]:
         """The names of what is guarded."""
-        return [guard.name() for guard in self._guards]
-
-
-# The order of `Kind` in src/bindings/guards.cpp.
-_KINDS = (
-    "attr",
-    "plain",
-    "method",
-    "item",
-    "element",
-    "keys",
-    "cell",
-    "own",
-    "free",
-    "whole",
-    "call",
-)
-_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
-
-
-def _row(guard: Guard) -> tuple[Any, ...]:
-    """A guard as the core checks it: (kind, holder, key, value, parts, whom to ask)."""
-    kind, holder, key, value, _ = guard.place
-    if kind in ("absent", "context", "told"):
-        return _NUMBER["call"], None, None, None, None, guard.holds
-    if kind == "item" and isinstance(holder, list):
-        kind = "element"
-    getter: Any = type(holder).__getattribute__
-    if kind == "attr" and getter is object.__getattribute__:
-        kind = "plain"
-    parts: Any = ()
-    ask: Any = None
-    if kind == "keys":
-        ask = guard.holds
-    elif guard.snapshot is not None:
-        parts = _parts(guard.snapshot)
-        ask = guard.snapshot.holds
-    return _NUMBER[kind], holder, key, value, parts, ask
-
-
-def _parts(snapshot: Snapshot) -> tuple[Any, ...] | None:
-    """The lists and dicts in a value with the objects in them; None if others are among them."""
-    rows: list[tuple[Any, ...]] = []
-    for container, parts in snapshot.contents:
-        if isinstance(container, list):
-            rows.append((container, None, parts))
-        elif isinstance(container, dict) and not _has_own_order(container):
-            rows.append((container, *parts))
-        else:
-            return None
-    return tuple(rows)
-
-
-def _has_own_order(container: dict[Any, Any]) -> bool:
-    """Whether this is an `OrderedDict`, which keeps its order apart from its entries."""
-    return isinstance(container, OrderedDict) and len(container) > 1
+        return [name for row in self._rows for name in row.names()]

@@ -12,7 +12,7 @@ from typing import Any
 from adjoint import _tree
 from adjoint._core import Tensor
 
-__all__ = ["LIMIT", "OBJECTS", "key_of", "orders", "relatives", "what_changes"]
+__all__ = ["LIMIT", "OBJECTS", "extras", "key_of", "outline", "relatives", "what_changes"]
 
 # So many recordings of one kind of call, and for so many numbers; afterwards it runs eagerly.
 LIMIT = 16
@@ -40,26 +40,48 @@ def key_of(leaf: Any) -> Any:
     return kind, _Same(leaf)
 
 
-def orders(thing: Any) -> tuple[Any, ...]:
-    """In which order the keys of each dict in a structure stand: functions may see it.
+def outline(thing: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """What a function may see of a structure and its `Spec` does not say; and its containers.
 
-    Structures are compared without it.
+    That is the order and the types of keys, attributes besides the parts, and which containers are
+    one object.
     """
-    found: list[Any] = []
+    facts: list[Any] = []
+    containers: dict[int, Any] = {}  # that are not tuples
     stack = [thing]
     for one in stack:  # which grows
         kind = type(one)
         if kind is Tensor or kind in _PLAIN:
             continue
-        if kind is tuple or kind is list:
+        if kind is tuple:
             stack += one
-        elif isinstance(one, dict):
-            if len(one) > 1:
-                found.append(tuple(one))
+            continue
+        is_dict = isinstance(one, dict)
+        if not is_dict and kind is not list and not _tree.is_structure(one):
+            continue
+        if id(one) in containers:
+            facts.append((len(stack), [*containers].index(id(one))))
+            continue
+        containers[id(one)] = one
+        if is_dict:
+            if len(one) > 1 or any(type(key) is not str for key in one):
+                facts.append(tuple(key if type(key) is str else key_of(key) for key in one))
             stack += one.values()
-        elif _tree.is_structure(one):
+        elif kind is list:
+            stack += one
+        else:
             stack += _tree.children(one)[0]
-    return tuple(found)
+            facts += [(name, key_of(value)) for name, value in extras(one)]
+    return tuple(facts), list(containers.values())
+
+
+def extras(thing: Any) -> list[tuple[str, Any]]:
+    """Attributes of an object besides those that are its parts."""
+    own = getattr(thing, "__dict__", None)
+    if not own:
+        return []
+    parts = frozenset(map(str, _tree.children(thing)[1]))
+    return [(name, value) for name, value in own.items() if name not in parts]
 
 
 class _Value:

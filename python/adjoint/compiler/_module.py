@@ -15,10 +15,12 @@ __all__ = ["OptimizedModule"]
 class OptimizedModule(nn.Module):
     """What `compile` makes of a module; its parameters and attributes are the module's."""
 
-    def __init__(self, module: nn.Module, fullgraph: bool = False) -> None:
+    def __init__(
+        self, module: nn.Module, fullgraph: bool = False, verify: bool | None = None
+    ) -> None:
         super().__init__()
         self._orig_mod = module
-        self.__dict__["_compiled"] = Compiled(module, fullgraph)
+        self.__dict__["_compiled"] = Compiled(module, fullgraph, verify)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module, by a program where there is one."""

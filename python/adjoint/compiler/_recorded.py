@@ -9,7 +9,6 @@ own graph gives what is asked for. Read next: _compile.py.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from adjoint.autograd import grad as gradients
 
 from ._guards import Guards
 from ._listing import listing
+from ._walk import Stopped
 
 __all__ = ["Recorded", "Refused", "record"]
 
@@ -66,7 +66,8 @@ class Recorded:
 
     def __init__(self, rebuild: Callable[[Sequence[Tensor]], Any]) -> None:
         self.rebuild = rebuild  # calls the function eagerly, with other tensors
-        self.guard_by(Guards(()), [])
+        self.guards = Guards(())
+        self.hold = self.guards.hold
         # Whether the program gives what the function would: by tensors, and by all else.
         self.fits: Callable[[list[Tensor]], bool] = _never
         self.program: Any = None
@@ -77,24 +78,48 @@ class Recorded:
         self.single = False  # the result is one tensor, which the program computes
         self.count = 0  # outputs that are results; the others are for the backward part
         self.differentiable: list[int] = []  # which of them have a gradient
+        self.inner: list[int] = []  # results that others of them are computed from
         self.reached: list[Tensor] = []
         self.backward: Any = None  # a program: a gradient for each argument and tensor reached
         # The same where some gradients do not arrive, by whether each does, and which of the values
         # that are kept it reads.
         self.partial: dict[tuple[bool, ...], tuple[Any, list[int]]] = {}
         self.no_backward = ""
+        self.places: list[int] = []
+        self.check_backward: Callable[[], None] | None = None
+        self.calls_python = False  # an external may change what was compared before it ran
 
-    def guard_by(self, guards: Guards, tensors: list[Tensor]) -> None:
+    def guard_by(self, guards: Guards, tensors: list[Tensor], containers: list[Any]) -> None:
         """Say what must hold, besides what the program compares of the arguments."""
         self.guards = guards
+        self.places = guards.places(containers)
         self.hold = guards.hold
-        # Arguments that the function also reached by itself: where the program reads one, it is not
-        # known which was meant.
-        mentioned = guards.objects()
-        same = [(k, t) for k, t in enumerate(tensors) if id(t) in mentioned]
-        if same:
-            fits = self.fits
-            self.fits = lambda given: all(given[k] is t for k, t in same) and fits(given)
+        # Where the program reads an argument that the function also finds by itself, it is not
+        # known which was meant; and it may have asked whether they are the same.
+        self.program.tell_apart(tensors, guards.tensors())
+        if guards.arguments is not None:
+            fits, check = self.fits, guards.arguments
+            self.fits = lambda given: fits(given) and check(given)
+        self.calls_python = self.program.calls_python() and not guards.steps
+        if guards.later is not None:
+            self.check_backward = self._check_backward
+
+    def knows(self, containers: list[Any]) -> bool:
+        """Whether lists, dicts, ... among the arguments are those that the function also reaches.
+
+        They are, or are not, as they were.
+        """
+        return not containers or self.guards.places(containers) == self.places
+
+    def _check_backward(self) -> None:
+        later = self.guards.later
+        if later is not None and not later.hold():
+            raise RuntimeError(
+                "a hook or a custom function inside of a compiled function reads in its backward "
+                f"pass what has changed since the call: {later.failed()}.\n"
+                "  fix: change it after the backward pass, or leave the function uncompiled "
+                "(disable=True)"
+            )
 
     def __str__(self) -> str:
         """What it computes, an instruction per line; long programs are cut short."""
@@ -103,10 +128,7 @@ class Recorded:
     def misfit(self, tensors: list[Tensor]) -> str | None:
         """Why not."""
         why: str | None = self.program.misfit(tensors)
-        why = why or self.guards.failed()
-        if why is None and not self.fits(tensors):
-            return "an argument was a tensor that the function reaches by itself"
-        return why
+        return why or self.guards.failed()
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         """The result of the function."""
@@ -116,6 +138,13 @@ class Recorded:
             )
         else:
             found = self.program.run(tensors)
+        if self.calls_python and not self.hold(tensors):
+            raise RuntimeError(
+                "an external that a compiled function calls has changed what the function depends "
+                f"on: {self.misfit(tensors)}. The rest of the call was computed without it.\n"
+                "  fix: return the new value from the external, or leave the function uncompiled "
+                "(disable=True)"
+            )
         if self.single:
             return found[0]
         leaves = list(self.values)
@@ -149,6 +178,13 @@ class Recorded:
                 "the function would have to run again, and change them again.\n"
                 "  fix: leave it uncompiled (disable=True), or let it return the new values"
             )
+        if self.program.reads_gradients():
+            raise RuntimeError(
+                "a compiled function that reads the gradient (`.grad`) of a tensor from outside "
+                "has no second derivative, and none inside of transforms: the function would have "
+                "to run again, and read the gradient of another time.\n"
+                "  fix: pass the gradient as an argument, or leave it uncompiled (disable=True)"
+            )
         for tensor, version in zip(given, versions, strict=True):
             if tensor._version != version:
                 raise RuntimeError(
@@ -158,18 +194,31 @@ class Recorded:
                     "  fix: change a clone() of it"
                 )
         count = len(given) - len(self.reached)
+        if not (self.fits(given[:count]) and self.hold(given[:count])):
+            changed = self.misfit(given[:count]) or "a value that it reads"
+            raise RuntimeError(
+                "the gradient of a compiled function is taken in a way that runs the function "
+                "again (create_graph, a transform, some of many results), and what it depends on "
+                f"has changed since the call: {changed}.\n"
+                "  fix: change it after the backward pass, pass it as an argument, or leave the "
+                "function uncompiled (disable=True)"
+            )
         needs = _differentiated(given)
         graph = _core.is_grad_enabled()
         with enable_grad():
             leaves, _ = _tree.flatten(self.rebuild(given[:count]))
             results = {k: leaves[place] for place, k in self.from_outputs}
             asked = [(results[k], g) for k, g in enumerate(grads) if g is not None]
-            found = gradients(
-                [t for t, _ in asked],
-                [given[k] for k in needs],
-                [g for _, g in asked],
-                create_graph=graph,
-                allow_unused=True,
+            # Where one argument was computed from another, the outer pass goes on from it.
+            found = _core._run_backward(
+                tuple(t for t, _ in asked),
+                tuple(g for _, g in asked),
+                graph,
+                graph,
+                tuple(given[k] for k in needs),
+                True,
+                False,
+                True,
             )
         result: list[Any] = [None] * len(given)
         for k, g in zip(needs, found, strict=True):
@@ -194,8 +243,11 @@ def record(
     result: Any,
     tensors: list[Tensor],
     rebuild: Callable[[Sequence[Tensor]], Any],
+    was_there: Callable[[Any], bool],
 ) -> Recorded:
     """Make programs of what was taken down while a function gave ``result``.
+
+    `was_there` says of a list, dict, ... whether it was there before the call.
 
     Raises
     ------
@@ -204,7 +256,7 @@ def record(
     """
     _check(recording)
     made = Recorded(rebuild)
-    _refuse_known(result)
+    _refuse_known(result, was_there)
     leaves, made.spec = _tree.flatten(result)
     found = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     kinds = recording.outside(found)
@@ -218,6 +270,7 @@ def record(
         if made.differentiable:
             saved = _record_backward(recording, made, results, tensors)
     made.program = recording.program(0, end, tensors, [*results, *saved])
+    _check(recording)
     made.fits = made.program.fits
     if len(made.differentiable) > MOST_CASES and (made.program.draws() or made.program.changes()):
         raise Refused(
@@ -231,30 +284,25 @@ def record(
     return made
 
 
-def _refuse_known(result: Any) -> None:
-    """Refuse a result with a list, dict, ... that was there before: it would become another one.
-
-    Those that were made by the function are in the collector's youngest generation: Note [Objects
-    of the run].
-    """
-    stack, found = [result], []
+def _refuse_known(result: Any, was_there: Callable[[Any], bool]) -> None:
+    """Refuse a result with a list, dict, ... that was there before: it would become another one."""
+    stack, seen = [result], set()
     while stack:
         thing = stack.pop()
         if not isinstance(thing, Tensor) and _tree.is_structure(thing):
             stack += _tree.children(thing)[0]
-            if not isinstance(thing, tuple) and gc.is_tracked(thing):
-                found.append(thing)
-    if not found:
-        return
-    young = {*map(id, gc.get_objects(generation=0))}
-    for thing in found:
-        if id(thing) not in young:
-            kind = type(thing).__name__
-            raise Refused(
-                f"the result holds a {kind} that was there before the call, not one of its own; "
-                "fix: return a copy",
-                "",
-            )
+            if isinstance(thing, tuple):
+                continue
+            if id(thing) in seen:
+                kind = type(thing).__name__
+                raise Refused(f"the result holds one {kind} twice; fix: return a copy", "")
+            seen.add(id(thing))
+            if was_there(thing):
+                raise Refused(
+                    f"the result holds a {type(thing).__name__} that was there before the call, "
+                    "not one of its own; fix: return a copy",
+                    "",
+                )
 
 
 def _sort(
@@ -290,7 +338,8 @@ def _record_backward(
     by = _differentiated(known)
     if not by or any(t.is_leaf for t in outputs):
         raise Refused("a result requires grad by itself, not because of an argument", "")
-    placeholders = [_core.ones(list(t.shape), dtype=t.dtype) for t in outputs]
+    made.inner = [made.differentiable[k] for k in recording.inner(outputs)]
+    placeholders = [_core.ones_like(t) for t in outputs]  # in memory as gradients mostly are
     recording.add_inputs(placeholders)
     saved: dict[int, tuple[int, Tensor]] = {}
     for arrived in _arrivals(len(outputs)):
@@ -340,7 +389,7 @@ def _record_pass(
             retain_graph=True,
             allow_unused=True,
         )
-    except Exception as error:
+    except (Exception, Stopped) as error:
         _check(recording)
         if not isinstance(error, RuntimeError) or "second time" not in str(error):
             first = str(error).partition("\n")[0]

@@ -11,6 +11,7 @@ import collections
 import concurrent.futures as cf
 import contextlib
 import importlib
+import io
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -334,7 +335,8 @@ def _sendable(function: Any, points: Iterator[Any], name: str) -> Iterator[Any]:
         return
     args, kwargs, where = first
     try:
-        ForkingPickler.dumps((function, args, kwargs))
+        # Not `dumps`, which would wait for somebody to receive what it hands over.
+        ForkingPickler(io.BytesIO()).dump((function, args, kwargs))
     except Exception as error:
         raise _unsendable(name, error, where) from error
     yield first

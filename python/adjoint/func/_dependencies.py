@@ -55,7 +55,8 @@ _ALONG = (
 )
 # Linear in all tensors together: ops that multiply two of them are linear in each, but no movers.
 _MOVING = (
-    "cat stack block_diag copy fill index index_select take gather embedding masked_select "
+    "cat stack block_diag copy copy.number fill index index_select take gather embedding "
+    "masked_select "
     "_embedding_backward index_put put index_copy index_add index_fill index_fill.tensor scatter "
     "scatter.value scatter.reduce scatter.value_reduce scatter_add select_scatter slice_scatter "
     "diagonal_scatter as_strided_scatter masked_scatter _nll_loss _nll_loss2d _nll_loss_backward"

@@ -5,8 +5,6 @@ A result without history remembers why (``src/graph/cut.h``). Read next: `_expla
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from adjoint import _core
@@ -88,56 +86,39 @@ class Search:
 
 def search(loss: Tensor, target: Node) -> Search:
     """Look for the way with the fewest breaks; every node once, without recursion."""
-    came: dict[int, tuple[int, Break | None]] = {}
-    keep: list[Node] = []  # so that ids stay valid
     others: dict[Break, None] = {}
-    waiting: deque[tuple[Node, int, Break | None]] = deque()
+    # Nodes behind breaks, with the breaks on the way to them: those with fewer come first. They are
+    # kept, since what is only seen could be freed and its place taken by another.
+    waiting: list[tuple[Node, tuple[Break, ...]]] = []
     if loss.requires_grad:
-        waiting.append((_core._gradient_edge(loss)[0], 0, None))
-    _follow_cuts(loss, 0, waiting, others)
-    while waiting:
-        node, before, cut = waiting.popleft()
-        if id(node) in came:
-            continue
-        came[id(node)] = (before, cut)
-        keep.append(node)
-        if node is target:
-            found = list(_passed(id(node), came))
-            return Search(found[::-1], not found, [])
-        # Edges first, breaks last: what is reached, is reached with the fewest breaks.
-        for child, _ in node.next_functions:
-            if child is not None and id(child) not in came:
-                waiting.appendleft((child, id(node), None))
-        _follow_cuts(node, id(node), waiting, others)
-        # A leaf that x.detach().requires_grad_() made is where x's history ended.
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            _follow_cuts(leaf, id(node), waiting, others)
+        waiting.append((_core._gradient_edge(loss)[0], ()))
+    _follow_cuts(loss, (), waiting, others)
+    seen = _core._new_seen()
+    for start, passed in waiting:
+        found, with_cuts = _core._walk(start, target, seen)
+        if found:
+            return Search(list(passed), not passed, [])
+        for node in with_cuts:
+            _follow_cuts(node, passed, waiting, others)
+            # A leaf that x.detach().requires_grad_() made is where x's history ended; it may have
+            # been made from a result, too: Parameter(h), tensor(h, requires_grad=True).
+            leaf = getattr(node, "variable", None)
+            if leaf is not None:
+                _follow_cuts(leaf, passed, waiting, others)
     return Search([], False, list(others))
 
 
 def _follow_cuts(
     place: Tensor | Node,
-    at: int,
-    waiting: deque[tuple[Node, int, Break | None]],
+    passed: tuple[Break, ...],
+    waiting: list[tuple[Node, tuple[Break, ...]]],
     others: dict[Break, None],
 ) -> None:
     for cut, behind in cuts_of(place):
         if behind is not None:
-            waiting.append((behind, at, cut))
+            waiting.append((behind, (*passed, cut)))
         else:
             others[cut] = None
-    # A leaf may have been made from a result: Parameter(h), tensor(h, requires_grad=True).
-    leaf = getattr(place, "variable", None)
-    if leaf is not None:
-        waiting.extend((behind, at, cut) for cut, behind in cuts_of(leaf) if behind is not None)
-
-
-def _passed(at: int, came: dict[int, tuple[int, Break | None]]) -> Iterator[Break]:
-    while at:
-        at, cut = came[at]
-        if cut is not None:
-            yield cut
 
 
 def cuts_of(place: Tensor | Node) -> list[tuple[Break, Node | None]]:
@@ -154,13 +135,4 @@ def on_purpose(cut: Break) -> bool:
 
 def leads_to(start: Node, target: Node) -> bool:
     """Whether ``target`` is behind ``start``."""
-    seen = {id(start)}
-    keep = [start]
-    for node in keep:
-        if node is target:
-            return True
-        for child, _ in node.next_functions:
-            if child is not None and id(child) not in seen:
-                seen.add(id(child))
-                keep.append(child)
-    return False
+    return _core._walk(start, target, _core._new_seen())[0]

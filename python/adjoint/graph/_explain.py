@@ -341,12 +341,12 @@ class _Case:
 
 def _left_for_numpy(target: Node) -> tuple[bool, _lines.Source] | None:
     """Where the tensor of ``target``, or something computed from it, was read as an array."""
-    own = target.metadata.get("numpy_")
+    own = _core._note(target, "numpy_")
     if own is not None:
         return True, own
     for node in list(READ_AS_ARRAYS)[:_MANY_ARRAYS]:
         if leads_to(node, target):
-            return False, node.metadata["numpy_"]
+            return False, _core._note(node, "numpy_")
     return None
 
 
@@ -396,8 +396,8 @@ def _summary(grad: Tensor) -> str:
 def _partly_broken(between: Graph, target: Node) -> list[str]:
     """Breaks of other ways to the tensor, beside the ones that are whole."""
     cuts: dict[Break, Node] = {}
-    for n in between:
-        for cut, behind in cuts_of(n.node):
+    for node in _core._with_cuts([n.node for n in between]):
+        for cut, behind in cuts_of(node):
             if behind is not None and on_purpose(cut):
                 cuts.setdefault(cut, behind)
     found = [cut for cut, behind in list(cuts.items())[:_MOST] if leads_to(behind, target)]
@@ -408,13 +408,14 @@ def _partly_broken(between: Graph, target: Node) -> list[str]:
 
 
 def _path_count(between: Graph) -> str:
-    ways: dict[int, int] = {id(n): 1 for n in between.nodes[:1]}
+    ways = [0] * (between.nodes[0].index + 1)
+    ways[-1] = 1
     for n in between:  # newest first, so all users of a node come before it
-        mine = min(ways.get(id(n), 0), _MANY_PATHS)
+        mine = min(ways[n.index], _MANY_PATHS)
         for child, _ in n.children:
             if child is not None:
-                ways[id(child)] = ways.get(id(child), 0) + mine
-    count = ways.get(id(between.nodes[-1]), 1)
+                ways[child.index] += mine
+    count = ways[between.nodes[-1].index]
     if count >= _MANY_PATHS:
         return "More than a million paths lead there"
     return "One path leads there" if count == 1 else f"{count:,} paths lead there"

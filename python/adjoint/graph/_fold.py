@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from ._layout import Row, Spine, signature
+from ._layout import Row, Spine
 from ._view import GraphNode
 
 _CANDIDATES = 8  # periods tried at each row
@@ -54,17 +54,22 @@ class Folder:
 
     def _alike(self, row: Row) -> int:
         """The same for rows that differ only in the leaves and later rows they refer to."""
+        if not row.branches:
+            return self.number(("row", row.node._kind))
         return self.number(
-            ("row", signature(row.node), *[self._like_spine[id(s)] for s in row.branches])
+            ("row", row.node._kind, *[self._like_spine[id(s)] for s in row.branches])
         )
 
     def _exact(self, row: Row) -> int:
+        leaves = tuple([n.index for n in row.leaves])
+        if not (row.later or row.branches):
+            return self.number((row.node._kind, leaves))
         return self.number(
             (
-                signature(row.node),
-                tuple(id(n) for n in row.leaves),
-                tuple(signature(n) for n in row.later),
-                tuple(self._of_spine[id(s)] for s in row.branches),
+                row.node._kind,
+                leaves,
+                tuple([n._kind for n in row.later]),
+                tuple([self._of_spine[id(s)] for s in row.branches]),
             )
         )
 

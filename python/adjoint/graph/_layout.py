@@ -12,8 +12,8 @@ through it only. All of it takes O(n log n) steps and no recursion.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ._view import Graph, GraphNode
@@ -24,9 +24,9 @@ class Row:
     """A node, and what hangs beside it."""
 
     node: GraphNode
-    leaves: list[GraphNode] = field(default_factory=list)
-    later: list[GraphNode] = field(default_factory=list)  # stand further down
-    branches: list[Spine] = field(default_factory=list)
+    leaves: Sequence[GraphNode] = ()
+    later: Sequence[GraphNode] = ()  # stand further down
+    branches: Sequence[Spine] = ()
 
 
 @dataclass(slots=True)
@@ -38,103 +38,120 @@ class Spine:
 
 def lay_out(graph: Graph) -> list[Spine]:
     """Every spine of the graph, those of the roots first, a branch after the spine it hangs on."""
-    members = {id(n) for n in graph.nodes}
-    weight = _weights(graph, members)
+    layout = _Layout(graph)
     # Twice: the second time, rows that are alike continue with the same input. The first step of a
     # loop, which starts from something else, then looks like the others.
-    votes: dict[Hashable, Counter[int]] = {}
-    _spines(graph, members, weight, votes, {})
-    elected = {key: counted.most_common(1)[0][0] for key, counted in votes.items()}
-    return _spines(graph, members, weight, votes, elected)
+    layout.spines()
+    layout.elect()
+    return layout.spines()
 
 
-def signature(node: GraphNode) -> Hashable:
-    """What makes two nodes alike."""
-    return node.name, node.op, node.outputs, node.source
+class _Layout:
+    """Tables by the numbers of nodes, which a part of a graph has from the whole."""
 
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.size = max([n.index for n in graph.nodes], default=0) + 1
+        self.member = bytearray(self.size)
+        for n in graph.nodes:
+            self.member[n.index] = 1
+        self.weight = self._weights()
+        self.votes: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self.elected: dict[int, int] = {}
 
-def _spines(
-    graph: Graph,
-    members: set[int],
-    weight: dict[int, int],
-    votes: dict[Hashable, Counter[int]],
-    elected: dict[Hashable, int],
-) -> list[Spine]:
-    waiting = {id(n): sum([id(p) in members for p in n.parents]) for n in graph.nodes}
-    spines = [Spine() for _ in graph.roots]
-    stack = list(zip(reversed(spines), reversed(graph.roots), strict=True))
-    while stack:
-        spine, node = stack.pop()
-        row = Row(node)
-        spine.rows.append(row)
-        ready: list[GraphNode] = []
-        for child in node.inputs:
-            if id(child) not in members:
-                continue
-            if child.is_leaf:
-                row.leaves.append(child)
-                continue
-            waiting[id(child)] -= 1
-            (row.later if waiting[id(child)] else ready).append(child)
-        if not ready:
-            continue
-        main = _main(node, ready, weight, votes, elected)
-        if main is not None:
-            stack.append((spine, main))
-        if len(ready) > 1 or main is None:
-            others = [n for n in ready if n is not main]
-            row.branches = [Spine() for _ in others]
-            spines.extend(row.branches)
-            stack.extend(zip(reversed(row.branches), reversed(others), strict=True))
-    return spines
+    def elect(self) -> None:
+        self.elected = {key: counted.most_common(1)[0][0] for key, counted in self.votes.items()}
 
+    def spines(self) -> list[Spine]:
+        member, size = self.member, self.size
+        waiting = [0] * size  # users of a node that have not been met
+        for n in self.graph.nodes:
+            for child in n.inputs:
+                if child.index < size:
+                    waiting[child.index] += 1
+        spines = [Spine() for _ in self.graph.roots]
+        stack = list(zip(reversed(spines), reversed(self.graph.roots), strict=True))
+        while stack:
+            spine, node = stack.pop()
+            rows = spine.rows
+            while True:
+                row = Row(node)
+                rows.append(row)
+                leaves: list[GraphNode] = []
+                later: list[GraphNode] = []
+                ready: list[GraphNode] = []
+                for child in node.inputs:
+                    k = child.index
+                    if k >= size or not member[k]:
+                        continue
+                    if child.is_leaf:
+                        leaves.append(child)
+                        continue
+                    waiting[k] -= 1
+                    (later if waiting[k] else ready).append(child)
+                if leaves:
+                    row.leaves = leaves
+                if later:
+                    row.later = later
+                if not ready:
+                    break
+                main = ready[0] if len(node.children) == 1 else self._main(node, ready)
+                if main is ready[0] and len(ready) == 1:
+                    node = main
+                    continue
+                others = [n for n in ready if n is not main]
+                if main is not None:
+                    stack.append((spine, main))
+                row.branches = branches = [Spine() for _ in others]
+                spines.extend(branches)
+                stack.extend(zip(reversed(branches), reversed(others), strict=True))
+                break
+        return spines
 
-def _main(
-    node: GraphNode,
-    ready: list[GraphNode],
-    weight: dict[int, int],
-    votes: dict[Hashable, Counter[int]],
-    elected: dict[Hashable, int],
-) -> GraphNode | None:
-    """The input that the spine continues with; None when none of them is it."""
-    if len(node.children) == 1:
-        return ready[0]
-    key = signature(node)
-    if elected:
-        slot = elected.get(key, -1)
-        child = node.children[slot][0] if 0 <= slot < len(node.children) else None
-        if child is None or child.is_leaf:
-            return None if slot >= 0 else ready[0]
-        if any(child is n for n in ready):
-            return child
-    main = max(ready, key=lambda n: (weight[id(n)], n.index))
-    if not elected:
-        slot = next(i for i, (child, _) in enumerate(node.children) if child is main)
-        votes.setdefault(key, Counter())[slot] += 1
-    return main
+    def _main(self, node: GraphNode, ready: list[GraphNode]) -> GraphNode | None:
+        """The input that the spine continues with; None when none of them is it."""
+        if self.elected:
+            slot = self.elected.get(node._kind, -1)
+            child = node.children[slot][0] if 0 <= slot < len(node.children) else None
+            if child is None or child.is_leaf:
+                return None if slot >= 0 else ready[0]
+            if any(child is n for n in ready):
+                return child
+        main = ready[0]
+        if len(ready) > 1:
+            main = max(ready, key=lambda n: (self.weight[n.index], n.index))
+        if not self.elected:
+            slot = next(i for i, (child, _) in enumerate(node.children) if child is main)
+            self.votes[node._kind][slot] += 1
+        return main
 
-
-def _weights(graph: Graph, members: set[int]) -> dict[int, int]:
-    """How many nodes are reached through each node only."""
-    order = [n for n in graph.nodes if not n.is_leaf]  # newest first: users before what they use
-    at = {id(n): i + 1 for i, n in enumerate(order)}  # 0 stands above all roots
-    above = [0] * (len(order) + 1)
-    depth = [0] * (len(order) + 1)
-    jump = [0] * (len(order) + 1)
-    for i, node in enumerate(order, 1):
-        users = [at[id(p)] for p in node.parents if id(p) in members]
-        best = users[0] if users else 0
-        for other in users[1:]:
-            best = _common(best, other, above, depth, jump)
-        above[i] = best
-        depth[i] = depth[best] + 1
-        # Jump pointers: a climb of any height takes O(log n) steps.
-        far = jump[best]
-        jump[i] = jump[far] if depth[best] - depth[far] == depth[far] - depth[jump[far]] else best
-    count = [1] * (len(order) + 1)
-    for i in range(len(order), 0, -1):
-        count[above[i]] += count[i]
-    return {id(n): count[i] for i, n in enumerate(order, 1)}
+    def _weights(self) -> list[int]:
+        """How many nodes are reached through each node only."""
+        # By number: what stands right above a node, -1 before its first user is met. 0 stands above
+        # all roots.
+        above = [-1] * self.size
+        above[0] = 0
+        depth = [0] * self.size
+        jump = [0] * self.size
+        order = [n for n in self.graph.nodes if not n.is_leaf]  # users before what they use
+        for node in order:
+            i = node.index
+            best = above[i]
+            if best < 0:
+                best = above[i] = 0
+            depth[i] = depth[best] + 1
+            # Jump pointers: a climb of any height takes O(log n) steps.
+            far = jump[best]
+            same = depth[best] - depth[far] == depth[far] - depth[jump[far]]
+            jump[i] = jump[far] if same else best
+            for child in node.inputs:
+                k = child.index
+                if k < self.size and not child.is_leaf:
+                    above[k] = i if above[k] < 0 else _common(above[k], i, above, depth, jump)
+        count = [1] * self.size
+        for node in reversed(order):
+            count[above[node.index]] += count[node.index]
+        return count
 
 
 def _common(a: int, b: int, above: list[int], depth: list[int], jump: list[int]) -> int:

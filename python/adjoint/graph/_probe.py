@@ -5,9 +5,7 @@ The graph is kept, no ``.grad`` is touched; hooks of the user run, as in any bac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
@@ -45,14 +43,14 @@ class Probe:
 def probe(loss: Tensor, x: Tensor, between: Graph) -> Probe:
     """Run backward from ``loss`` to ``x`` and look at every node of ``between``."""
     result = Probe()
-    inside = {id(n) for n in between}
-    handles = [n.node.register_hook(_watch(n, inside, result)) for n in between if not n.is_leaf]
-    start = None if loss.numel() == 1 else _core.ones_like(loss)
-    try:
-        (result.grad,) = _core._run_backward((loss,), (start,), True, False, (x,), True, False)
-    finally:
-        for handle in handles:
-            handle.remove()
+    nodes = [n.node for n in between]
+    start = _core.ones_like(loss.detach())
+    result.grad, events = _core._watch_backward(loss, start, x, nodes)
+    for place, what, largest in events:
+        node = between.nodes[place]
+        getattr(result, what).append(node)
+        if what == "zeroed":
+            result.largest[id(node)] = largest
     return result
 
 
@@ -62,40 +60,6 @@ def helped_by_strong_zeros(loss: Tensor, x: Tensor) -> bool:
     with strong_zeros():
         (grad,) = _core._run_backward((loss,), (start,), True, False, (x,), True, False)
     return grad is not None and bool(grad.isfinite().all())
-
-
-def _watch(node: GraphNode, inside: set[int], result: Probe) -> Callable[..., None]:
-    # The edges that lead on to the tensor.
-    slots = [i for i, (c, _) in enumerate(node.children) if c is not None and id(c) in inside]
-
-    def look(passed: tuple[Any, ...], got: tuple[Any, ...]) -> None:
-        arrived = [g.detach() for g in got if g is not None]
-        if not arrived or not slots:
-            return
-        sent = [passed[i].detach() for i in slots if i < len(passed) and passed[i] is not None]
-        if _any_nan(sent) and not _any_nan(arrived):
-            result.made_nan.append(node)
-        if not sent:
-            result.withheld.append(node)
-        elif _finite(arrived) and not _finite(sent):
-            result.poisoned.append(node)
-        elif _any_nonzero(arrived) and not _any_nonzero(sent):
-            result.zeroed.append(node)
-            result.largest[id(node)] = max(float(g.abs().max()) for g in arrived if g.numel())
-
-    return look
-
-
-def _finite(tensors: list[Tensor]) -> bool:
-    return all(bool(t.isfinite().all()) for t in tensors)
-
-
-def _any_nan(tensors: list[Tensor]) -> bool:
-    return any(bool(t.isnan().any()) for t in tensors)
-
-
-def _any_nonzero(tensors: list[Tensor]) -> bool:
-    return any(bool((t != 0).any()) for t in tensors)
 
 
 _FLAT = frozenset({"sign", "sgn", "floor", "ceil", "round", "trunc", "heaviside", "floor_divide"})

@@ -156,6 +156,7 @@ def _measure() -> dict[_Key, tuple[int, int]]:
     from ._view import _op_label, no_collection
 
     with no_collection():
+        _core._see_everything()
         live = [o for o in gc.get_objects() if issubclass(type(o), Node)]
         live.sort(key=Node._sequence_nr)
         facts = [_core._node_facts(n) for n in live]

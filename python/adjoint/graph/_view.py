@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -59,6 +59,7 @@ class GraphNode:
 
     __slots__ = (
         "__weakref__",
+        "_kind",
         "_users",
         "children",
         "freed",
@@ -75,14 +76,13 @@ class GraphNode:
         "source",
     )
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, facts: _core._NodeFacts, index: int, kind: int = 0) -> None:
         self.node = node
-        self.name, op, self.outputs, self.held, self.source, self.freed, self.freed_by = (
-            _core._node_facts(node)
-        )
+        self.name, op, self.outputs, self.held, self.source, self.freed, self.freed_by = facts
         self.op: str = _op_label(self.name, op)
         self.is_leaf = self.op == "leaf"
-        self.index = 0
+        self.index = index
+        self._kind = kind  # a number that nodes with the same op, outputs and line share
         self.label = ""
         self.children: tuple[tuple[GraphNode | None, int], ...] = ()
         self.inputs: tuple[GraphNode, ...] = ()
@@ -166,7 +166,10 @@ class Graph:
         self._whole = whole or nodes  # what this is a part of: nodes hold their parents weakly
         self.outputs = outputs
         self._title = title
-        self._members = {id(n) for n in nodes}
+
+    @cached_property
+    def _members(self) -> set[int]:
+        return {id(n) for n in self.nodes}
 
     def __iter__(self) -> Iterator[GraphNode]:
         return iter(self.nodes)
@@ -204,8 +207,11 @@ class Graph:
     @cached_property
     def roots(self) -> list[GraphNode]:
         """The nodes that no other node of this view uses."""
-        members = self._members
-        return [n for n in self.nodes if not any(id(p) in members for p in n.parents)]
+        used = bytearray(len(self._whole) + 1)
+        for n in self.nodes:
+            for child in n.inputs:
+                used[child.index] = 1
+        return [n for n in self.nodes if not used[n.index]]
 
     @property
     def edges(self) -> list[tuple[GraphNode, GraphNode, int]]:
@@ -268,16 +274,27 @@ class Graph:
             and (line is None or _on_line(n.source, line))
             and (where is None or where(n))
         ]
-        return Graph(kept, [n for n in self.outputs if n in kept], self._part_title, self._whole)
+        members = {id(n) for n in kept}
+        outputs = [n for n in self.outputs if id(n) in members]
+        return Graph(kept, outputs, self._part_title, self._whole)
 
     def between(self, y: Place, x: Place) -> Graph:
         """The nodes on the paths from ``y`` back to ``x``, both included; empty without a path."""
         top, bottom = self[y], _find(self, x)
         if bottom is None:
             return Graph([], [], self._part_title)
-        below = _reach(top, lambda n: n.inputs)
-        above = _reach(bottom, lambda n: n.parents)
-        kept = [n for n in self.nodes if id(n) in below and id(n) in above]
+        below, above = bytearray(len(self._whole) + 1), bytearray(len(self._whole) + 1)
+        below[top.index] = above[bottom.index] = 1
+        for n in self._whole:  # newest first: the users of a node come before it
+            if below[n.index]:
+                for child in n.inputs:
+                    below[child.index] = 1
+        for n in reversed(self._whole):
+            for child in n.inputs:
+                if above[child.index]:
+                    above[n.index] = 1
+                    break
+        kept = [n for n in self.nodes if below[n.index] and above[n.index]]
         return Graph(kept, kept[:1], self._part_title, self._whole)
 
     @property
@@ -336,17 +353,6 @@ def _on_line(source: Source | None, line: int | str) -> bool:
     return line in (place(source), f"{source[0]}:{source[1]}", place(source).rpartition(":")[0])
 
 
-def _reach(start: GraphNode, step: Callable[[GraphNode], Iterable[GraphNode]]) -> set[int]:
-    seen = {id(start)}
-    stack = [start]
-    while stack:
-        for n in step(stack.pop()):
-            if id(n) not in seen:
-                seen.add(id(n))
-                stack.append(n)
-    return seen
-
-
 def _find(graph: Graph, place: Place) -> GraphNode | None:
     try:
         return graph[place]
@@ -369,32 +375,24 @@ def build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
 
 
 def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
-    found: dict[int, GraphNode] = {}
-    stack = list(outputs)
-    while stack:
-        node = stack.pop()
-        if id(node) in found:
-            continue
-        found[id(node)] = GraphNode(node)
-        stack.extend([n for n, _ in node.next_functions if n is not None])
-    nodes = sorted(found.values(), key=lambda n: n.node._sequence_nr(), reverse=True)
-    for number, n in enumerate(nodes):
-        n.index = len(nodes) - number
+    found, facts, edges, kinds = _core._graph_facts(outputs)
+    nodes = list(map(GraphNode, found, facts, range(len(found), 0, -1), kinds))
+    for n, places in zip(nodes, edges, strict=True):
         if n.is_leaf:
             n.label = labels.get(id(n.variable), "")
+        if not places:
             continue
-        n.children = tuple(
-            [
-                (None if child is None else found[id(child)], slot)
-                for child, slot in n.node.next_functions
-            ]
-        )
-        n.inputs = tuple({id(c): c for c, _ in n.children if c is not None}.values())
+        n.children = tuple([(None if at is None else nodes[at], slot) for at, slot in places])
+        inputs = [child for child, _ in n.children if child is not None]
+        if len(inputs) > 1:
+            inputs = list({child.index: child for child in inputs}.values())
+        n.inputs = tuple(inputs)
         myself = weakref.ref(n)
-        for child in n.inputs:
+        for child in inputs:
             child._users.append(myself)
-    tops = {id(n): found[id(n)] for n in outputs}
-    return Graph(nodes, list(tops.values()), title)
+    wanted = {id(node) for node in outputs}
+    tops = {id(n.node): n for n in nodes if id(n.node) in wanted}
+    return Graph(nodes, list({id(n): tops[id(n)] for n in outputs}.values()), title)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._arguments import require_tensor
 
 
 def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:
@@ -15,15 +16,14 @@ def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: 
 
 
 def _require_float(input: Tensor, name: str) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    require_tensor(name, "input", 1, input)
     if not input.is_floating_point():
         raise NotImplementedError(f'"{name}" not implemented for {input.dtype}: use .float()')
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0)."""
-    return input.relu_() if inplace else input.relu()
+    return ad.relu_(input) if inplace else ad.relu(input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -47,7 +47,18 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Leaky ReLU whose slope is a tensor: one value, or one for each channel (axis 1)."""
+    require_tensor("prelu", "input", 1, input)
+    require_tensor("prelu", "weight", 2, weight)
+    if weight.ndim > 1:
+        raise RuntimeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
+            f"{weight.ndim}, of shape {list(weight.shape)}"
+        )
     if weight.numel() != 1:
+        if input.ndim == 0:
+            raise RuntimeError(
+                f"prelu: Not allow zero-dim input tensor with {weight.numel()} weights"
+            )
         channels = input.size(1) if input.dim() > 1 else 1
         if weight.numel() != channels:
             raise RuntimeError(
@@ -78,9 +89,9 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return _run(ad.threshold, input, threshold, value, inplace=inplace)
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """The input where its magnitude exceeds lambd, 0 elsewhere."""
-    return ad.hardshrink(input, lambd)
+    return ad.hardshrink(input, lambd, out=out)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -94,11 +105,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """Input - tanh(input)."""
-    return input - input.tanh()
+    return input - ad.tanh(input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of the input along an axis times the sigmoid of the second."""
+    require_tensor("glu", "input", 1, input)
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if input.size(dim) % 2:
@@ -137,12 +149,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return input.tanh()
+    return ad.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-input))."""
-    return input.sigmoid()
+    return ad.sigmoid(input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -152,7 +164,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 def softsign(input: Tensor) -> Tensor:
     """Input / (1 + |input|)."""
-    return input / (input.abs() + 1)
+    return input / (ad.abs(input) + 1)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -164,14 +176,16 @@ def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
 ) -> Tensor:
     """exp(input) divided by its sum over the axis `dim`."""
+    require_tensor("softmax", "input", 1, input)
     dim = _implicit_dim("softmax", input.dim(), _stacklevel) if dim is None else dim
-    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+    return ad.softmax(input, dim, dtype=dtype)
 
 
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
 ) -> Tensor:
     """softmax(-input)."""
+    require_tensor("softmin", "input", 1, input)
     dim = _implicit_dim("softmin", input.dim(), _stacklevel) if dim is None else dim
     return softmax(-input, dim, dtype=dtype)
 
@@ -180,8 +194,9 @@ def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: ad.dtype | None = None
 ) -> Tensor:
     """log(softmax(input)) over the axis `dim`, without overflow."""
+    require_tensor("log_softmax", "input", 1, input)
     dim = _implicit_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim
-    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+    return ad.log_softmax(input, dim, dtype=dtype)
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:

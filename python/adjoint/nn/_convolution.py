@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from adjoint import Tensor
+from adjoint._arguments import require_tensor
 from adjoint.nn._layers import pad
 from adjoint.nn._windows import Sizes, batched_input, check_positive, per_axis, sliding
 
@@ -77,6 +78,9 @@ def _convolution(
     groups: int,
 ) -> Tensor:
     name = f"conv{n}d"
+    require_tensor(name, "weight", 2, weight)
+    if bias is not None:
+        require_tensor(name, "bias", 3, bias)
     x, had_samples = batched_input(input, n, name)
     _check(x, weight, bias, groups, n, name)
     kernel = tuple(weight.shape[2:])

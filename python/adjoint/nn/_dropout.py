@@ -10,6 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._arguments import require_tensor
 
 # -scale * alpha of SELU: where it sends everything far below zero.
 _ALPHA = 1.7580993408473766
@@ -68,6 +69,7 @@ def _alpha_dropped(
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set each element to zero with probability `p` and divide the others by 1 - p."""
+    require_tensor("dropout", "input", 1, input)
     return _dropped(input, p, training, inplace, features=False)
 
 
@@ -75,6 +77,7 @@ def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """Dropout for SELU networks: dropped elements saturate; mean and variance are kept."""
+    require_tensor("alpha_dropout", "input", 1, input)
     return _alpha_dropped(input, p, training, inplace, features=False)
 
 
@@ -82,6 +85,7 @@ def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """As `alpha_dropout`, for whole channels: axis 1 of [N, C, ...]."""
+    require_tensor("feature_alpha_dropout", "input", 1, input)
     return _alpha_dropped(input, p, training, inplace, features=True)
 
 
@@ -89,6 +93,7 @@ def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Drop whole channels of [N, C, L] or [C, L]."""
+    require_tensor("dropout1d", "input", 1, input)
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: one spatial "
@@ -116,6 +121,7 @@ def dropout2d(
 
     An input of three axes is taken for [N, C, L], as in PyTorch; `dropout1d` says it clearly.
     """
+    require_tensor("dropout2d", "input", 1, input)
     if input.ndim == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
@@ -132,6 +138,7 @@ def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Drop whole channels of [N, C, D, H, W] or [C, D, H, W]."""
+    require_tensor("dropout3d", "input", 1, input)
     if input.ndim not in (4, 5):
         _warn_of_axes("dropout3d", input.ndim)
     if input.ndim == 5:

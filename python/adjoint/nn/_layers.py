@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._arguments import require_tensor, write_out
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -88,6 +89,7 @@ def _shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: flo
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Integers as rows of zeros with a one at that position."""
+    require_tensor("one_hot", "tensor", 1, tensor)
     if tensor.dtype != ad.int64:
         raise RuntimeError(
             "one_hot is only applicable to index tensor of type LongTensor, "
@@ -126,7 +128,7 @@ def normalize(
 ) -> Tensor:
     """The input divided by its p-norm over `dim`, or by `eps` where that is larger."""
     result = input / ad.norm(input, p, dim, keepdim=True).clamp(min=eps)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(out, result)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -151,6 +153,9 @@ def pad(
     value : float, default 0
         The value of the new elements.
     """
+    require_tensor("pad", "input", 1, input)
+    if not isinstance(pad, tuple | list) or not all(isinstance(p, int) for p in pad):
+        raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {pad!r}")
     if mode != "constant":
         raise NotImplementedError(f"pad: mode {mode!r} is not in adjoint; only 'constant' is")
     if len(pad) % 2 != 0:

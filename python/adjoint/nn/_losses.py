@@ -6,6 +6,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._arguments import require_tensor
 
 
 def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -19,6 +20,11 @@ def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction:
         stacklevel=3,
     )
     return chosen
+
+
+def _require_pair(function: str, input: Tensor, target: Tensor) -> None:
+    require_tensor(function, "input", 1, input)
+    require_tensor(function, "target", 2, target)
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
@@ -50,6 +56,7 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean (or sum) of (input - target)²."""
+    _require_pair("mse_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _same_size("mse_loss", input, target)
     if weight is not None:
@@ -66,6 +73,7 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean (or sum) of |input - target|."""
+    _require_pair("l1_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _same_size("l1_loss", input, target)
     if weight is not None:
@@ -92,6 +100,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """difference² / (2 beta) below `beta`, |difference| - beta / 2 above."""
+    _require_pair("smooth_l1_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _same_size("smooth_l1_loss", input, target)
     return _core.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
@@ -105,6 +114,7 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """difference² / 2 below `delta`, delta * (|difference| - delta / 2) above."""
+    _require_pair("huber_loss", input, target)
     _same_size("huber_loss", input, target)
     if weight is None:
         return _core.huber_loss(input, target, reduction=reduction, delta=delta)
@@ -121,14 +131,15 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """Target * (log target - input); "batchmean" divides the sum by the first axis' size."""
+    _require_pair("kl_div", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     if log_target:
         loss = target.exp() * (target - input)
     else:
         # 0 log 0 = 0, also in the gradient: the logarithm never sees the zeros.
-        positive = target > 0
-        log = ad.where(positive, target, ad.ones_like(target)).log()
-        loss = ad.where(positive, target * log, ad.zeros_like(target)) - target * input
+        zero = target == 0
+        log = ad.where(zero, ad.ones_like(target), target).log()
+        loss = ad.where(zero, ad.zeros_like(target), target * log) - target * input
     if reduction == "batchmean":
         return loss.sum() / (input.size(0) if input.dim() > 0 else 1)
     if reduction == "mean":
@@ -151,6 +162,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """-(target log input + (1 - target) log(1 - input)), each logarithm at least -100."""
+    _require_pair("binary_cross_entropy", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
@@ -170,6 +182,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross-entropy of sigmoid(input), computed without overflow."""
+    _require_pair("binary_cross_entropy_with_logits", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
@@ -190,6 +203,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log-likelihood of the classes `target`, given log-probabilities (axis 1)."""
+    _require_pair("nll_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     return _core.nll_loss(
         input, target, weight=weight, ignore_index=ignore_index, reduction=reduction
@@ -207,6 +221,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy of logits with target classes (integers) or class probabilities (floats)."""
+    _require_pair("cross_entropy", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     return _core.cross_entropy(
         input,

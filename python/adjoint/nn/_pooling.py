@@ -56,8 +56,13 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:
     name = f"max_pool{n}d"
-    x, had_samples = batched_input(input, n, name)
     kernel = per_axis(kernel_size, n, f"{name}: kernel_size")
+    x, had_samples = batched_input(input, n, name)
+    if not all(x.shape[1:]):
+        raise RuntimeError(
+            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch "
+            f"size for input, but got: {list(input.shape)}"
+        )
     steps = kernel if stride is None else per_axis(stride, n, f"{name}: stride")
     pads = per_axis(padding, n, f"{name}: padding")
     holes = per_axis(dilation, n, f"{name}: dilation")

@@ -7,13 +7,33 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._arguments import require_tensor
 
 
 def _check_more_than_one(values: int, shape: Sequence[int], what: str) -> None:
-    if values <= 1:
+    if values == 1:
         raise ValueError(
             f"Expected more than 1 {what} when training, got input size {ad.Size(shape)}"
         )
+
+
+def _check_channels(function: str, input: Tensor, **given: Tensor | None) -> None:
+    """Refuse parameters that have not one value for each channel."""
+    require_tensor(function, "input", 1, input)
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"{function}: Expected at least 2 dimensions for input tensor but received "
+            f"{input.dim()}"
+        )
+    for position, (name, value) in enumerate(given.items(), start=2):
+        if value is None:
+            continue
+        require_tensor(function, name, position, value)
+        if value.numel() != input.size(1):
+            raise RuntimeError(
+                f"{name} should contain {input.size(1)} elements not {value.numel()}: one for each "
+                f"channel of an input of shape {list(input.shape)}"
+            )
 
 
 def _along_channels(x: Tensor, input: Tensor) -> Tensor:
@@ -46,6 +66,14 @@ def batch_norm(
     In training the statistics are those of the batch, which also move ``running_mean`` and
     ``running_var`` by ``momentum``; otherwise the running ones are used.
     """
+    _check_channels(
+        "batch_norm",
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
+    )
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -54,6 +82,8 @@ def batch_norm(
         mean, var = _along_channels(running_mean, input), _along_channels(running_var, input)
         normal = (input - mean) * ad.rsqrt(var + eps)
         return _scaled(normal, input, weight, bias)
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     count = input.numel() // max(input.size(1), 1)
     _check_more_than_one(count, input.shape, "value per channel")
     axes = [0, *range(2, input.dim())]
@@ -80,6 +110,14 @@ def instance_norm(
     """Bring each channel of each sample to mean 0 and variance 1, then scale and shift it."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _check_channels(
+        "instance_norm",
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
+    )
     count = math.prod(input.shape[2:])
     _check_more_than_one(count, input.shape, "spatial element")
     axes = list(range(2, input.dim()))
@@ -101,15 +139,24 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Bring each group of channels of each sample to mean 0 and variance 1, then scale it."""
-    if input.dim() < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but got {input.dim()}")
+    if not isinstance(num_groups, int):
+        raise TypeError(
+            "group_norm(): argument 'num_groups' (position 2) must be int, not "
+            f"{type(num_groups).__name__}"
+        )
+    _check_channels("group_norm", input)
     channels = input.size(1)
+    if num_groups > 0:
+        each = (input.size(0) * channels // num_groups) * math.prod(input.shape[2:])
+        _check_more_than_one(each, input.shape, "value per channel")
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {list(input.shape)} and num_groups={num_groups}"
         )
-    groups = input.reshape(input.size(0), num_groups, -1)
+    _check_channels("group_norm", input, weight=weight, bias=bias)
+    length = channels // num_groups * math.prod(input.shape[2:])
+    groups = input.reshape(input.size(0), num_groups, length)
     var, mean = ad.var_mean(groups, [2], correction=0, keepdim=True)
     normal = ((groups - mean) * ad.rsqrt(var + eps)).reshape(input.shape)
     return _scaled(normal, input, weight, bias)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjoint import Tensor
+from adjoint._arguments import require_tensor
 
 Sizes = int | Sequence[int]
 
@@ -13,7 +14,9 @@ def per_axis(value: Sizes, n: int, what: str) -> tuple[int, ...]:
     """One number per spatial axis."""
     if isinstance(value, int):
         return (value,) * n
-    given = tuple(int(v) for v in value)
+    if not isinstance(value, tuple | list) or not all(isinstance(v, int) for v in value):
+        raise TypeError(f"{what} must be an int or a tuple of ints, not {value!r}")
+    given = tuple(value)
     if len(given) == 1:
         return given * n
     if len(given) != n:
@@ -30,6 +33,7 @@ def check_positive(name: str, **sizes: tuple[int, ...]) -> None:
 
 def batched_input(input: Tensor, n: int, name: str) -> tuple[Tensor, bool]:
     """The input with an axis of samples, and whether it had one."""
+    require_tensor(name, "input", 1, input)
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "

@@ -48,9 +48,8 @@ class Parameter(Tensor):
         memo[id(self)] = copy
         return copy
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        attributes = dict(getattr(self, "__dict__", {}))
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes)
+
+_core._set_parameter_class(Parameter)
 
 
 class _BufferMeta(type(Tensor)):  # type: ignore[misc]

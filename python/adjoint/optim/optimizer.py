@@ -262,7 +262,7 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 
 def _recorded_parameters(optimizer: Optimizer) -> list[Tensor]:
     """The parameters, for a program: with others it is recorded anew."""
-    from adjoint.compiler._watch import guard
+    from adjoint.compiler._walk import guard
 
     def read() -> list[Tensor]:
         guard(optimizer, _which_parameters)

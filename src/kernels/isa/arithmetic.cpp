@@ -58,8 +58,8 @@ void register_bool_arithmetic() {
 }
 
 // The larger or smaller of two, NaN if either is; `x != x` is never true of an integer.
-constexpr auto larger = [](auto x, auto low) { return (x < low) | (low != low) ? low : x; };
-constexpr auto smaller = [](auto x, auto high) { return (x > high) | (high != high) ? high : x; };
+constexpr auto larger = [](auto x, auto low) { return ((x < low) | (low != low)) ? low : x; };
+constexpr auto smaller = [](auto x, auto high) { return ((x > high) | (high != high)) ? high : x; };
 
 void register_bounds() {
   same<INTS>("maximum", larger);

@@ -1,4 +1,4 @@
-// Elementwise functions of two to four float32 or float64 arguments, and the fused derivatives that
+// Elementwise functions of two to five float32 or float64 arguments, and the fused derivatives that
 // backward rules call so that a common backward is one pass over memory. One line each.
 // How the lines expand is in isa_lines.h, what they call in math_*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/accuracy.md says how).
@@ -45,6 +45,7 @@ KERNEL2_FLOAT(gelu_tanh_grad, gelu_tanh_grad(x, y))
 KERNEL2_FLOAT(silu_grad, silu_grad(x, y))
 KERNEL3_FLOAT(leaky_relu_grad, y > 0 ? x : x * z)
 KERNEL4_FLOAT(softplus_grad, softplus_grad(w, x, y, z))
+KERNEL5_FLOAT(elu_grad, w > 0 ? v * x : v * (y * exp(w * z)))
 
 }  // namespace ADJOINT_ISA_TAG
 }  // namespace adjoint

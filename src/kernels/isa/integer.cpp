@@ -45,7 +45,7 @@ void division_loop(char* const* p, int64_t n) {
   const T* a = reinterpret_cast<const T*>(p[1]);
   const T* b = reinterpret_cast<const T*>(p[2]);
   T zeros = 0;
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const T divisor = b[i];
     zeros |= T(divisor == 0);

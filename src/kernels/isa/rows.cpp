@@ -5,6 +5,7 @@
 // Sums are taken in blocks whose results are added in double precision, so that long rows lose no
 // digits. NaN anywhere in a row makes its sum NaN, and thereby the whole result.
 // Read next: ../../ops/rows.h for who calls them.
+#include "../independent.h"
 #include "../math_exp.h"
 #include "../row_math.h"
 
@@ -236,7 +237,7 @@ void layer_norm_row_sums(char* const* p, int64_t n) {
   const T *g = reinterpret_cast<const T*>(p[2]), *x = reinterpret_cast<const T*>(p[3]),
           *stats = reinterpret_cast<const T*>(p[4]);
   const T mean = stats[0], rstd = stats[1];
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     weight[i] += g[i] * ((x[i] - mean) * rstd);
     bias[i] += g[i];

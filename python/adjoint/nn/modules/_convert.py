@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import adjoint as ad
 from adjoint import Tensor
 from adjoint._device import device as Device
+from adjoint._device import require_cpu
 from adjoint.nn.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -39,6 +40,21 @@ class Conversion:
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
+        return self
+
+    def share_memory(self) -> Self:
+        """Move parameters, their gradients and buffers to memory that processes share.
+
+        See `Tensor.share_memory_`.
+        """
+        for module in self._modules.values():
+            if module is not None:
+                module.share_memory()
+        for tensor in (*self._parameters.values(), *self._buffers.values()):
+            if tensor is not None:
+                tensor.share_memory_()
+                if tensor.is_leaf and tensor.grad is not None:
+                    tensor.grad.share_memory_()
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -88,7 +104,7 @@ class Conversion:
 
     def cuda(self, device: object = None) -> Self:
         """Raise: adjoint computes on the CPU."""
-        Device("cuda")
+        require_cpu("cuda")
         return self
 
 
@@ -105,9 +121,11 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ad.dtype | None:
             dtype = value
         elif isinstance(value, Tensor):
             dtype = value.dtype
-        elif isinstance(value, str | Device):
-            Device(value)
-        elif value is not None and not isinstance(value, bool):
+        elif isinstance(value, bool) or value is None:
+            continue
+        elif isinstance(value, str | int | Device):
+            require_cpu(value)
+        else:
             raise TypeError(
                 "to() received an invalid argument: expected a dtype, a device or a tensor, "
                 f"got {type(value).__name__}"

@@ -23,6 +23,14 @@ class Embedding(Module):
         Rows and columns of the table.
     padding_idx : int, optional
         A row that starts at zero and gets no gradient.
+    max_norm : float, optional
+        Rows that are looked up and have a larger norm are shortened to it, in the table.
+    norm_type : float, default 2
+        The p of that norm.
+    scale_grad_by_freq : bool, default False
+        Divide the gradient of a row by how often it was looked up.
+    sparse : bool, default False
+        Refused when the table is used: gradients are dense.
     """
 
     def __init__(
@@ -30,6 +38,10 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
         device: Any = None,
@@ -39,6 +51,10 @@ class Embedding(Module):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _row(padding_idx, num_embeddings)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
         if _weight is None:
             shape = (num_embeddings, embedding_dim)
             self.weight = Parameter(
@@ -60,21 +76,51 @@ class Embedding(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """Make an Embedding of a table that exists already."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
+        return cls(
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+        for name in ("padding_idx", "max_norm"):
+            if getattr(self, name) is not None:
+                text += f", {name}={getattr(self, name)}"
+        text += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
+        text += ", scale_grad_by_freq=True" if self.scale_grad_by_freq else ""
+        return text + (", sparse=True" if self.sparse else "")
 
 
 def _row(index: int | None, rows: int) -> int | None:

@@ -1,0 +1,141 @@
+"""Where code and classes come from, and whether the state of an object can be seen.
+
+The names in the standard library, NumPy, SciPy and adjoint are taken to stay what they are. Read
+next: `_walk`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import sysconfig
+import types
+from types import CodeType, MemberDescriptorType
+from typing import Any
+
+from ._pure import PYTHON, TYPES, WHOLE, is_known, methods_of
+
+__all__ = [
+    "FOLLOWED",
+    "IN_PYTHON",
+    "OWN",
+    "TRUSTED",
+    "class_is_library",
+    "is_library",
+    "module_is_library",
+    "slots",
+    "solid_base",
+    "trust",
+]
+
+# How code is treated: adjoint's own; known; known, but it reads everything; the rest.
+OWN, TRUSTED, READS_ALL, FOLLOWED = "own", "trusted", "reads all", "followed"
+
+_LIBRARIES = sys.stdlib_module_names | frozenset(
+    ("adjoint", "numpy", "scipy", "optree", "torch", "typing_extensions")
+)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = tuple({sysconfig.get_path("stdlib") + os.sep, os.path.dirname(os.__file__) + os.sep})
+_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](\w+)")
+IN_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+@functools.cache
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to a library whose names are taken to stay what they are."""
+    if filename.startswith("<"):
+        return filename.startswith(("<frozen", "<__array_function__"))
+    filename = os.path.abspath(filename)
+    if filename.startswith(_PACKAGE):
+        return True
+    installed = _INSTALLED.match(filename)
+    if installed:
+        return installed[1] in _LIBRARIES
+    return filename.startswith(_STANDARD)
+
+
+@functools.cache
+def is_own(filename: str) -> bool:
+    """Whether a file is one of adjoint's."""
+    return os.path.abspath(filename).startswith(_PACKAGE)
+
+
+def trust(code: CodeType, module: object) -> str:
+    """How code of a module is treated."""
+    filename = code.co_filename
+    if is_own(filename):
+        return OWN
+    if isinstance(module, str) and is_library(filename):
+        if module.partition(".")[0] == "optree":
+            return OWN
+        name = module.replace("numpy.core.", "numpy._core.").removesuffix("_impl")
+        if is_known(PYTHON.get(name, ()), code.co_qualname):
+            return TRUSTED
+        if name in WHOLE:
+            return READS_ALL
+    return FOLLOWED
+
+
+def module_is_library(module: Any) -> bool:
+    """Whether the names in a module are taken to stay what they are."""
+    file = getattr(module, "__file__", None)
+    if isinstance(file, str):
+        return is_library(file)
+    return module.__name__.partition(".")[0] in _LIBRARIES
+
+
+@functools.lru_cache(maxsize=1024)
+def class_is_library(cls: Any) -> bool:
+    """Whether a class can be found in such a module; one that is made at run time cannot."""
+    if not cls.__flags__ & IN_PYTHON:
+        return True
+    module = sys.modules.get(cls.__module__)
+    if not isinstance(module, types.ModuleType) or not module_is_library(module):
+        return False
+    found: Any = module
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is cls
+
+
+@functools.lru_cache(maxsize=1024)
+def solid_base(cls: Any) -> type | None:
+    """The first class in C that objects of a class are built on; None if only `object` is."""
+    one: type
+    for one in cls.__mro__:
+        if one is object:
+            return None
+        if one in TYPES or not one.__flags__ & IN_PYTHON or _has_fields(one):
+            return one
+    return None
+
+
+def _has_fields(cls: type) -> bool:
+    """Whether objects have more in them than ``__dict__`` and ``__slots__``.
+
+    The size of a class written in Python is that of its base, and a pointer for each slot.
+    """
+    base = cls.__base__
+    own = sum(isinstance(value, MemberDescriptorType) for value in vars(cls).values())
+    own += ("__weakref__" in vars(cls)) + ("__dict__" in vars(cls))
+    return base is not None and cls.__basicsize__ - base.__basicsize__ > 8 * own
+
+
+@functools.lru_cache(maxsize=1024)
+def slots(cls: Any) -> tuple[tuple[str, MemberDescriptorType], ...]:
+    """The ``__slots__`` of a class and of those it inherits from."""
+    return tuple(
+        (name, member)
+        for one in cls.__mro__
+        if one.__flags__ & IN_PYTHON
+        for name, member in vars(one).items()
+        if type(member) is MemberDescriptorType
+    )
+
+
+def may_be_called(cls: type) -> bool:
+    """Whether calling a class of a library does nothing that cannot be seen."""
+    base = solid_base(cls)
+    return base is None or methods_of(base) is not None

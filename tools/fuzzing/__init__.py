@@ -1,0 +1,1 @@
+"""The parts of `tools/fuzz.py`: start at `world`, what must hold, and `steps`, what is drawn."""
