@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import struct
 import subprocess
 import sys
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import adjoint as package
 from adjoint.cli import _plot, demo
+from tests.children import ENVIRONMENT
 
 
 def adjoint(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -23,8 +22,7 @@ def adjoint(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         cwd=cwd,
-        # Another folder, where a relative PYTHONPATH would lead nowhere.
-        env=os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])},
+        env=ENVIRONMENT,
     )
 
 

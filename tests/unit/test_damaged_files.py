@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import struct
 import subprocess
@@ -19,17 +18,16 @@ import pytest
 
 import adjoint as ad
 from adjoint.serialization import LoadError
+from tests.children import ROOT, WITH_CHECKOUT
 from tests.errors.test_files import run, saved, structure, torch_zip, with_header
 from tools.fuzz_files import PICKLE, RECORDS, legacy, library
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_files_damaged_at_random_are_loaded_or_refused() -> None:
     """In a process that limits its memory and watches what the interpreter does."""
     out = subprocess.run(
         [sys.executable, "-m", "tools.fuzz_files", "--rounds", "4000", "--seed", "3"],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT}"},
+        cwd=ROOT, env=WITH_CHECKOUT,
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert out.returncode == 0, out.stderr[-3000:]
@@ -59,7 +57,7 @@ def limited(code: str) -> str:
     )
     out = subprocess.run(
         [sys.executable, "-c", begin + code],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT}"},
+        cwd=ROOT, env=WITH_CHECKOUT,
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert out.returncode == 0, out.stderr[-2000:]

@@ -7,7 +7,6 @@ say themselves whether their numbers are right.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -15,11 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import adjoint as ad
+from tests.children import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2] / "examples"
-# The examples run in a folder of their own, where a relative PYTHONPATH would lead nowhere.
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(ad.__file__).parents[1])}
 EVERY = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 OWN = [name for name in EVERY if "import adjoint" in (ROOT / name).read_text(encoding="utf-8")]
 EXAMPLES = [name for name in EVERY if name not in OWN]

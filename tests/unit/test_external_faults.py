@@ -25,8 +25,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.external import _journal
-
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(ad.__file__).parents[1])}
+from tests.children import ENVIRONMENT
 
 
 def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:

@@ -21,9 +21,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{Path(ad.__file__).parents[1]}{os.pathsep}{ROOT}"}
+from tests.children import WITH_CHECKOUT
 
 
 def cube(x: Any) -> Any:
@@ -269,7 +267,7 @@ def test_ctrl_c_stops_cleanly() -> None:
         [sys.executable, "-c", INTERRUPTED],
         stdout=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env=WITH_CHECKOUT,
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
@@ -294,7 +292,7 @@ def run(code: str) -> str:
         capture_output=True,
         text=True,
         timeout=120,
-        env=ENVIRONMENT,
+        env=WITH_CHECKOUT,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -344,7 +342,7 @@ def test_mpi(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=120,
-        env=ENVIRONMENT,
+        env=WITH_CHECKOUT,
         check=False,
     )
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr

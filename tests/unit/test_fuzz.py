@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,17 +13,16 @@ import pytest
 
 import adjoint as ad
 from adjoint import _core
+from tests.children import ROOT, WITH_CHECKOUT
 from tools.fuzzing import world as module
 from tools.fuzzing.world import Step, Violation, World
-
-ROOT = Path(__file__).parents[2]
 
 
 def python(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
     """Run the fuzzer as a command, or a program that uses it. This process should not fork."""
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "tools.fuzz", *words]
     return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT}"},
+        command, cwd=ROOT, env=WITH_CHECKOUT,
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.children import ADJOINT, ENVIRONMENT
 
-ROOT = Path(__file__).parents[2]
 METHODS = ("fork", "spawn", "forkserver")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
 
 
 def left_behind() -> list[str]:
@@ -402,7 +401,7 @@ def test_spawned_processes_have_the_alias(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(code))
     begun = "import sys; sys.path.insert(0, sys.argv.pop(1)); from adjoint.cli import main; "
-    for command in (["-m", "adjoint"], ["-c", begun + "sys.exit(main())", str(ROOT / "python")]):
+    for command in (["-m", "adjoint"], ["-c", begun + "sys.exit(main())", str(ADJOINT)]):
         environment = dict(ENVIRONMENT)
         if command[0] == "-c":  # adjoint is found by sys.path alone, which the child has not got
             del environment["PYTHONPATH"]
