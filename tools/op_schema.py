@@ -1,6 +1,6 @@
 """The arguments of ops, as `adjoint._core.op_table()` states them, in Python's terms.
 
-The types are those of src/ops/schema.h. Read next: gen_stubs.py, gen_reference.py.
+The types are those of src/dispatch/schema.h. Read next: gen_stubs.py, gen_reference.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In-place methods of ``Tensor`` that are written from others: resizing, diagonals, renorm_.
 
 What they change goes through recorded ops, so histories stay right. The in-place forms of ops come
-from the ops themselves (src/ops/apply.cpp).
+from the ops themselves (src/dispatch/apply.cpp).
 """
 
 from __future__ import annotations

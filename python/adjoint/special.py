@@ -1,7 +1,7 @@
 """Special functions under the names of ``torch.special``.
 
 Most are ops of `adjoint` itself with another name; the Bessel functions that have no short name are
-here alone (src/ops/bessel.cpp).
+here alone (src/ops/elementwise/bessel.cpp).
 """
 
 from __future__ import annotations

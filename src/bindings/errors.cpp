@@ -2,8 +2,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "../tensor/allocator.h"
-#include "python.h"
+#include "bindings/python.h"
+#include "tensor/allocator.h"
 
 namespace adjoint {
 namespace {

@@ -1,19 +1,19 @@
 // adjoint._core: the module. What is in it comes from the other files of this folder.
-#include "../tensor/gc_list.h"
-#include "saved_hooks.h"
+#include "bindings/autograd/saved_hooks.h"
+#include "python/gc_list.h"
 
 namespace adjoint {
 
-void add_function_node(PyObject* module);   // function_node.cpp
-void add_op_cache(PyObject* module);        // op_cache.cpp
-void add_programs(PyObject* module);        // program.cpp
-void add_inference(PyObject* module);       // inference.cpp
-void add_colouring(PyObject* module);       // colouring.cpp
-void add_vector_methods(PyObject* module);  // vector_methods.cpp
-void add_guards(PyObject* module);          // guards.cpp
-void add_walk(PyObject* module);            // walk.cpp
-void add_beside(PyObject* module);          // beside.cpp
-void add_shared_memory(PyObject* module);   // shared_memory.cpp
+void add_function_node(PyObject* module);   // bindings/function/function_node.cpp
+void add_op_cache(PyObject* module);        // bindings/autograd/op_cache.cpp
+void add_programs(PyObject* module);        // bindings/program/program.cpp
+void add_inference(PyObject* module);       // bindings/autograd/inference.cpp
+void add_colouring(PyObject* module);       // bindings/autograd/colouring.cpp
+void add_vector_methods(PyObject* module);  // bindings/tensor/vector_methods.cpp
+void add_guards(PyObject* module);          // bindings/program/guards.cpp
+void add_walk(PyObject* module);            // bindings/program/walk.cpp
+void add_beside(PyObject* module);          // bindings/program/beside.cpp
+void add_shared_memory(PyObject* module);   // bindings/interop/shared_memory.cpp
 
 namespace {
 

@@ -2,11 +2,11 @@
 //
 // Each function returns the positions of the parameters it did not update, because their dtype or
 // layout has no native loop; python/adjoint/optim does those with ops. Read next: kernels/optim.h.
-#include "../graph/view.h"
-#include "../kernels/optim.h"
-#include "../ops/recorder.h"
-#include "../tensor/gil.h"
-#include "python.h"
+#include "bindings/python.h"
+#include "dispatch/program_recorder.h"
+#include "dispatch/view.h"
+#include "kernels/optim.h"
+#include "python/gil.h"
 
 namespace adjoint {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <Python.h>
 
-#include "../ops/op.h"
+#include "dispatch/op.h"
 
 namespace adjoint {
 
@@ -77,7 +77,7 @@ inline PyObject* to_python(const Tensor& t) {  // None when undefined
   return o;
 }
 
-// The setattr of tensors and nodes. Read attributes.cpp.
+// The setattr of tensors and nodes. Read bindings/tensor/attributes.cpp.
 int set_tensor_attribute(PyObject* o, PyObject* name, PyObject* value);
 int set_node_attribute(PyObject* o, PyObject* name, PyObject* value);
 
@@ -146,7 +146,7 @@ Tensor moved_to(PyTypeObject* type, Tensor from);
 
 // Adds module functions from a table.
 void add_functions(PyObject* module, PyMethodDef* table);
-// Adds methods and attributes to the Tensor type from files other than tensor_type.cpp; the tables
+// Adds methods and attributes to the Tensor type from files other than bindings/tensor/tensor_type.cpp; the tables
 // must live for ever.
 void extend_tensor_type(PyMethodDef* methods, PyGetSetDef* attributes);
 

@@ -1,13 +1,13 @@
 // adjoint.Generator and the default generator.
-#include "../random/generator.h"
+#include "random/generator.h"
 
 #include <memory>
 
-#include "../graph/change_log.h"
-#include "../kernels/convert.h"
-#include "../ops/options.h"
-#include "../ops/recorder.h"
-#include "python.h"
+#include "bindings/python.h"
+#include "dispatch/program_recorder.h"
+#include "graph/change_log.h"
+#include "kernels/convert.h"
+#include "ops/creation/options.h"
 
 namespace adjoint {
 namespace {

@@ -1,7 +1,7 @@
 // Switches and figures: default dtype, threads, memory, the op table.
-#include "../parallel/pool.h"
-#include "../tensor/allocator.h"
-#include "python.h"
+#include "bindings/python.h"
+#include "parallel/pool.h"
+#include "tensor/allocator.h"
 
 #include <chrono>
 

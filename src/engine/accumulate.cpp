@@ -3,19 +3,19 @@
 // The first gradient is taken over if nobody else can see its memory and it lies in memory as the
 // leaf does; otherwise it is copied, so that changing one gradient changes no other. Later ones are
 // added in place, or, while the pass itself is recorded, into a new tensor.
-#include "accumulate.h"
+#include "engine/accumulate.h"
 
 #include <mutex>
 
-#include "../graph/change_log.h"
-#include "../graph/back_links.h"
-#include "../graph/view.h"
-#include "../kernels/elementwise.h"
-#include "../ops/elementwise_forward.h"
-#include "../ops/recorder.h"
-#include "../tensor/adopted.h"
-#include "../tensor/gil.h"
-#include "engine.h"
+#include "dispatch/elementwise_forward.h"
+#include "dispatch/program_recorder.h"
+#include "dispatch/view.h"
+#include "engine/engine.h"
+#include "graph/back_links.h"
+#include "graph/change_log.h"
+#include "kernels/elementwise.h"
+#include "python/gil.h"
+#include "tensor/given_arrays.h"
 
 namespace adjoint {
 

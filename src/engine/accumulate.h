@@ -1,6 +1,6 @@
 // Adding gradients up.
 #pragma once
-#include "../tensor/tensor.h"
+#include "tensor/tensor.h"
 
 namespace adjoint {
 

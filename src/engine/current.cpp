@@ -1,7 +1,7 @@
 // Questions about the pass under way in this thread. Read run.h first.
 #include <algorithm>
 
-#include "run.h"
+#include "engine/run.h"
 
 namespace adjoint {
 namespace {

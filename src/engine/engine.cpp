@@ -1,19 +1,19 @@
 // The engine: runs nodes, newest first, because only nodes made later send gradients to a node
-// (Note [Order of nodes] in ../graph/node.h): when it runs, its sum is complete. Read run.h first;
-// fit.h, plan.h and accumulate.cpp hold what a pass needs besides.
-#include "engine.h"
+// (Note [Order of nodes] in graph/node.h): when it runs, its sum is complete. Read run.h first;
+// shape_gradient.h, plan.h and accumulate.cpp hold what a pass needs besides.
+#include "engine/engine.h"
 
 #include <chrono>
 
-#include "../graph/foreign_node.h"
-#include "../ops/recorder.h"
-#include "../ops/reuse.h"
-#include "../tensor/gil.h"
-#include "accumulate.h"
-#include "fit.h"
-#include "freed.h"
-#include "run.h"
-#include "strong_zeros.h"
+#include "dispatch/program_recorder.h"
+#include "dispatch/reuse.h"
+#include "dispatch/strong_zeros.h"
+#include "engine/accumulate.h"
+#include "engine/run.h"
+#include "engine/shape_gradient.h"
+#include "graph/foreign_node.h"
+#include "graph/freed.h"
+#include "python/gil.h"
 
 namespace adjoint {
 

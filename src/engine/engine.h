@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "../graph/node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

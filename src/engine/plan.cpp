@@ -1,9 +1,9 @@
 // Read plan.h first.
-#include "plan.h"
+#include "engine/plan.h"
 
 #include <algorithm>
 
-#include "../graph/hidden.h"
+#include "graph/hidden_reads.h"
 
 namespace adjoint {
 namespace {

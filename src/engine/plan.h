@@ -6,8 +6,8 @@
 #pragma once
 #include <vector>
 
-#include "engine.h"
-#include "node_table.h"
+#include "engine/engine.h"
+#include "engine/node_table.h"
 
 namespace adjoint {
 

@@ -1,5 +1,5 @@
 // Nodes that hold gradients and wait for their turn: newest first, since only nodes made later send
-// gradients to a node (Note [Order of nodes] in ../graph/node.h).
+// gradients to a node (Note [Order of nodes] in graph/node.h).
 //
 // Nodes mostly become ready in orders that need no heap. The next node of a chain is newer than all
 // that wait: a stack. Chains side by side, as the fields of a state make them, send gradients to
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "../graph/node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "anomaly.h"
-#include "engine.h"
-#include "plan.h"
-#include "ready.h"
+#include "dispatch/anomaly.h"
+#include "engine/engine.h"
+#include "engine/plan.h"
+#include "engine/ready.h"
 
 namespace adjoint {
 
@@ -87,5 +87,8 @@ class Run {
   std::unordered_set<Node*> reached_;  // without a plan: made when somebody asks
   Run *next_ = nullptr, *previous_ = nullptr;
 };
+
+// A pass from these roots, called at `line`, was completed and freed its graph.
+void note_freed(std::span<const Root> roots, const SourceLine& line);
 
 }  // namespace adjoint

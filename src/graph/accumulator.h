@@ -1,7 +1,7 @@
 // What happens to a leaf's accumulator besides being made and dropped (Note [Leaves and their
 // accumulators] in node.h).
 #pragma once
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

@@ -1,5 +1,5 @@
 // Read back_links.h first.
-#include "back_links.h"
+#include "graph/back_links.h"
 
 namespace adjoint {
 namespace {

@@ -1,8 +1,8 @@
 // Links from a tensor or a node to something newer, which can close a cycle (Note [Objects aside]
-// in ../tensor/gc_list.h). What hooks and attributes do is said where they are set; here are the
+// in python/gc_list.h). What hooks and attributes do is said where they are set; here are the
 // links that the graph itself makes.
 #pragma once
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

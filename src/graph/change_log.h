@@ -1,8 +1,8 @@
 // Which memory that was there before is changed in a stretch of eager execution: for
 // `ad.compile(f, verify=True)`, which has to see what a program does not write and the function
-// does. Read ../bindings/beside.cpp.
+// does. Read bindings/program/beside.cpp.
 #pragma once
-#include "../tensor/tensor.h"
+#include "tensor/tensor.h"
 
 namespace adjoint {
 

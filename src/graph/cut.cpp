@@ -1,8 +1,8 @@
 // Making and passing on cuts. Read cut.h first.
-#include "cut.h"
+#include "graph/cut.h"
 
-#include "intermediate.h"
-#include "node.h"
+#include "graph/intermediate.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

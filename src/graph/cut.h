@@ -6,8 +6,8 @@
 // a gradient that is None can be explained (python/adjoint/explain). The node is held weakly: a cut
 // keeps no graph alive.
 #pragma once
-#include "../tensor/source_line.h"
-#include "../tensor/value.h"
+#include "python/source_line.h"
+#include "tensor/value.h"
 
 namespace adjoint {
 
@@ -18,7 +18,7 @@ struct Cut {
   uint32_t references = 1;
   CutReason reason;
   bool in_forward = false;   // in the forward of a custom function (intermediate.h)
-  bool hidden = false;       // computed from what that forward was not given (hidden.h)
+  bool hidden = false;       // computed from what that forward was not given (hidden_reads.h)
   const char* op = nullptr;  // the name of the op, where one did it
   SourceLine line;
   PyObject* from = nullptr;  // a weak reference to the node that was cut off, or null

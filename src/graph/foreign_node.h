@@ -1,7 +1,7 @@
 // Nodes whose memory and class come from Python: the `ctx` of custom functions. The bindings make
 // them (src/bindings/function_node.cpp); this is what the graph needs to know. Read node.h first.
 #pragma once
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

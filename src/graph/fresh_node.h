@@ -1,8 +1,8 @@
-// Making a node, inlined where nanoseconds count: included by node.cpp and ../ops/direct.cpp alone.
+// Making a node, inlined where nanoseconds count: included by node.cpp and dispatch/direct.cpp alone.
 // Everybody else calls new_node (node.h).
 #pragma once
-#include "../tensor/gc_list.h"
-#include "node.h"
+#include "graph/node.h"
+#include "python/gc_list.h"
 
 namespace adjoint {
 

@@ -1,7 +1,7 @@
 // Error nodes and the search for intermediates. Read intermediate.h first.
-#include "intermediate.h"
+#include "graph/intermediate.h"
 
-#include "../tensor/weak.h"
+#include "python/weak.h"
 
 namespace adjoint {
 

@@ -7,7 +7,7 @@
 // a backward is recorded, such a value gets an Error node for a history, which leads to the inputs
 // and raises when a second derivative passes through it. Nothing is raised for first derivatives.
 #pragma once
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

@@ -1,11 +1,10 @@
 // Making, traversing and freeing nodes. Read node.h first.
-#include "node.h"
+#include "graph/node.h"
 
-#include "../tensor/zero.h"
-#include "accumulator.h"
-#include "foreign_node.h"
-#include "fresh_node.h"
-#include "view.h"
+#include "graph/accumulator.h"
+#include "graph/foreign_node.h"
+#include "graph/fresh_node.h"
+#include "tensor/zero.h"
 
 namespace adjoint {
 
@@ -99,8 +98,6 @@ void take_apart(Node* n) noexcept {
 }
 
 }  // namespace
-
-constinit thread_local uint32_t t_modes = 0;
 
 Node* allocate_node() {
   Node* n = PyObject_GC_New(Node, node_type);
@@ -212,7 +209,7 @@ Node* accumulator_of(TensorObject* t) {
     return n;
   }
   Node* n = new_node("AccumulateGrad", nullptr, 0, 0);
-  gc::forget_finalized(t);  // see finalize in ../bindings/tensor_type.cpp
+  gc::forget_finalized(t);  // see finalize in bindings/tensor/tensor_type.cpp
   n->variable = t;
   t->accumulator = n;
   Py_INCREF(n);

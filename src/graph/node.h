@@ -12,14 +12,15 @@
 // without owning, so that the pair is freed without the garbage collector and is made once, not
 // once per graph. When the leaf's last holder goes while a graph still uses the node, the ownership
 // is turned round: the node keeps the leaf (disown_accumulator), as hooks and `.variable` expect.
-// Read next: ../ops/record.cpp (how nodes are made), ../engine/engine.cpp (how they are run).
+// Read next: dispatch/record.cpp (how nodes are made), engine/engine.cpp (how they are run).
 #pragma once
 #include <vector>
 
-#include "../tensor/gc_list.h"
-#include "../tensor/source_line.h"
-#include "../tensor/value.h"
-#include "cut.h"
+#include "graph/cut.h"
+#include "python/gc_list.h"
+#include "python/source_line.h"
+#include "tensor/modes.h"
+#include "tensor/value.h"
 
 namespace adjoint {
 
@@ -126,45 +127,8 @@ void destroy_node(Node* n) noexcept;  // the type's dealloc: never recurses, how
 // can run again.
 void release_saved(Node* n) noexcept;
 NodeExtra& extra_of(Node* n);
-// The node gets a link that can close a cycle (Note [Objects aside] in ../tensor/gc_list.h).
+// The node gets a link that can close a cycle (Note [Objects aside] in python/gc_list.h).
 inline void add_back_link(Node* n) { extra_of(n).back_link.set(); }
-
-// What is unusual in this thread: one word, so that the short way through an op asks once.
-enum Mode : uint32_t {
-  kGradOff = 1,       // no_grad: ops do not record
-  kInferenceOn = 2,   // inference_mode: results can never be part of a graph
-  kSavedHooks = 4,    // saved values pass through saved_tensors_hooks
-  kAnomaly = 8,       // results are looked at for NaN
-  kTransforms = 16,   // a dual level or a vmap is under way
-  kStrongZeros = 32,  // a zero gradient stays zero (read by the engine alone)
-  kNoCuts = 64,       // in a backward pass: nobody asks why its results have no history
-  kRecorded = 128,    // ops are taken down for a program (../ops/recorder.h)
-};
-inline constexpr uint32_t kSlowModes =
-    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kRecorded;
-extern constinit thread_local uint32_t t_modes;
-inline bool mode_on(Mode m) { return t_modes & m; }
-inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes & ~m); }
-// Whether ops record.
-inline bool grad_enabled() { return !mode_on(kGradOff); }
-inline void set_grad_enabled(bool on) { set_mode(kGradOff, !on); }
-class ModeGuard {
- public:
-  ModeGuard(Mode m, bool on) : before_(t_modes) { set_mode(m, on); }
-  ~ModeGuard() { t_modes = before_; }
-  ModeGuard(const ModeGuard&) = delete;
-
- private:
-  uint32_t before_;
-};
-struct GradMode {
-  explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
-  ~GradMode() { set_grad_enabled(before_); }
-  GradMode(const GradMode&) = delete;
-
- private:
-  bool before_;
-};
 
 // Whether the elements of a view are those of its base, or their real and imaginary parts. Numbers
 // read from the bytes of others have no derivative.
@@ -178,6 +142,8 @@ inline bool stale_view(const TensorObject* t) {
   return t->base && t->view_version != t->storage->version && (t->base->flags & kRequiresGrad) &&
          shows_elements(t->dtype, t->base->dtype);
 }
+// Gives it the history that the change of its base has given it (dispatch/view.cpp).
+void refresh_view_history(TensorObject* view);
 inline bool needs_grad(const TensorObject* t) {
   return (t->flags & kRequiresGrad) || stale_view(t);
 }

@@ -1,8 +1,8 @@
 // Read retained.h first.
-#include "retained.h"
+#include "graph/retained.h"
 
-#include "../tensor/weak.h"
-#include "back_links.h"
+#include "graph/back_links.h"
+#include "python/weak.h"
 
 namespace adjoint {
 namespace {

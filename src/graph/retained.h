@@ -1,7 +1,7 @@
 // retain_grad() and in-place changes: the request belongs to the tensor, and moves to the node of
 // its new value.
 #pragma once
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

@@ -1,7 +1,7 @@
 // The list of tensors that carry tangents, and the levels they belong to. Read transformed.h first.
-#include "transformed.h"
+#include "graph/transformed.h"
 
-#include "node.h"
+#include "graph/node.h"
 
 namespace adjoint {
 

@@ -7,17 +7,17 @@
 // it depends on. Every tensor that carries something is in one list, so that a level that ends
 // takes its tangents with it.
 // A batched tensor stands for one sample of `batch`, whose first axis counts the samples: its own
-// geometry is that of the first sample. Read ../ops/batched.h.
+// geometry is that of the first sample. Read transforms/batched.h.
 // Note [Tangents of views]: the tangent of a view is the same view of its base's tangent, so that
 // base and views agree after in-place changes as they do in their values. It is made when it is
 // first asked for, since the base may have got its tangent after the view was made. For that a
 // tangent is laid out in memory as its tensor is, from the moment the first view is made.
-// Read next: ../ops/tangents.h (what ops do with them).
+// Read next: transforms/tangents.h (what ops do with them).
 #pragma once
 #include <cstdint>
 #include <vector>
 
-#include "../tensor/tensor.h"
+#include "tensor/tensor.h"
 
 namespace adjoint {
 
@@ -43,6 +43,12 @@ extern int64_t g_transformed;
 inline Transformed* transformed_of(const TensorObject* t) {
   return t->flags & kTransformed ? t->extra->transformed : nullptr;
 }
+// The batch that `t` is a sample of, or null.
+inline Transformed* batch_of(const TensorObject* t) {
+  Transformed* x = transformed_of(t);
+  return x && x->batch ? x : nullptr;
+}
+inline bool is_batched(const Tensor& t) { return batch_of(t.get()) != nullptr; }
 // Made if need be.
 Transformed& transformed(TensorObject* t);
 // Called when `t` is cleared, and when the last tangent goes.

@@ -1,9 +1,9 @@
 // Modified Bessel functions of the first kind, of order 0 and 1, as plain loops: they are rarely
-// hot. Read next: ../ops/bessel.cpp for their derivatives.
+// hot. Read next: ops/elementwise/bessel.cpp for their derivatives.
 #include <cmath>
 #include <numbers>
 
-#include "loops.h"
+#include "kernels/loops.h"
 
 namespace adjoint::Base {
 namespace {

@@ -1,5 +1,5 @@
 // Greedy colourings. Read colouring.h first.
-#include "colouring.h"
+#include "kernels/colouring.h"
 
 #include <algorithm>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <complex>
 #include <numbers>
 
-#include "loops.h"
+#include "kernels/loops.h"
 
 namespace adjoint::Base {
 namespace {

@@ -1,11 +1,11 @@
 // Strided copies, fills and scalar access, on top of the contiguous conversion loops.
 // Read next: value.h for one element's conversion, isa/convert.cpp for the loops.
-#include "convert.h"
+#include "kernels/convert.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "value.h"
+#include "kernels/value.h"
 
 namespace adjoint {
 

@@ -5,7 +5,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 namespace adjoint {
 

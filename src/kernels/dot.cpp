@@ -5,12 +5,12 @@
 #include <new>
 #include <stdexcept>
 
-#include "../parallel/pool.h"
-#include "blas.h"
-#include "convert.h"
-#include "gemm.h"
-#include "operand.h"
-#include "small_products.h"
+#include "kernels/blas.h"
+#include "kernels/convert.h"
+#include "kernels/gemm.h"
+#include "kernels/operand.h"
+#include "kernels/small_products.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

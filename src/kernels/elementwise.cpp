@@ -6,13 +6,13 @@
 // operand that lies contiguously in the wanted dtype is handed to the loop where it is; any other
 // is gathered (and converted) into a tile buffer that stays in L1, and an output scattered from
 // one. So a kernel exists once, for contiguous memory.
-#include "elementwise.h"
+#include "kernels/elementwise.h"
 
 #include <atomic>
 
-#include "../parallel/pool.h"
-#include "convert.h"
-#include "faults.h"
+#include "kernels/convert.h"
+#include "kernels/faults.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

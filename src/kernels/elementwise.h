@@ -1,7 +1,7 @@
 // Runs a kernel over operands of any strides and dtypes, broadcast to one shape, on all threads.
 #pragma once
-#include "../tensor/dims.h"
-#include "kernel.h"
+#include "kernels/kernel.h"
+#include "tensor/dims.h"
 
 namespace adjoint {
 

@@ -1,5 +1,5 @@
 // The flag of faults.h.
-#include "faults.h"
+#include "kernels/faults.h"
 
 namespace adjoint {
 

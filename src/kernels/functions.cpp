@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "loops.h"
+#include "kernels/loops.h"
 
 namespace adjoint::Base {
 namespace {

@@ -5,7 +5,7 @@
 // cut depends on m, n and k only. Each call packs its inputs anew, hence few, large tiles: two
 // for a product that is worth sharing, about eight for one of 1024, and more for huge ones. A batch
 // of small products is shared product by product instead.
-#include "gemm.h"
+#include "kernels/gemm.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "../parallel/pool.h"
-#include "blas.h"
-#include "convert.h"
-#include "operand.h"
-#include "small_products.h"
+#include "kernels/blas.h"
+#include "kernels/convert.h"
+#include "kernels/operand.h"
+#include "kernels/small_products.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

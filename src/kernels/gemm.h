@@ -12,7 +12,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "../tensor/dtype.h"
+#include "tensor/dtype.h"
 
 namespace adjoint {
 

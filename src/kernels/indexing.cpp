@@ -1,14 +1,14 @@
 // Loops over places. Read indexing.h first. Moves know only the size of an element; reductions know
 // its type.
-#include "indexing.h"
+#include "kernels/indexing.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "../parallel/pool.h"
-#include "value.h"
+#include "kernels/value.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

@@ -4,12 +4,12 @@
 //   element (b, k, a) of the dense side  <->  base + outer[b] + index[k] + inner[a]
 //
 // The lists hold elements, not bytes, and are checked before they come here. Read next:
-// ../ops/offsets.h, which makes them.
+// ops/index/offsets.h, which makes them.
 #pragma once
 #include <cstdint>
 #include <vector>
 
-#include "../tensor/dtype.h"
+#include "tensor/dtype.h"
 
 namespace adjoint {
 

@@ -15,7 +15,7 @@
 #pragma once
 #include <utility>
 
-#include "vec.h"
+#include "kernels/vec.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

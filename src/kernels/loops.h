@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "independent.h"
-#include "kernel.h"
+#include "kernels/independent.h"
+#include "kernels/kernel.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 

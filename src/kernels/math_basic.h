@@ -1,7 +1,7 @@
 // Rounding, square roots, signs, maxima: functions of one or two instructions, with PyTorch's NaN
 // rules.
 #pragma once
-#include "vec.h"
+#include "kernels/vec.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

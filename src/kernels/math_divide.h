@@ -1,6 +1,6 @@
 // Division with a remainder, as Python and PyTorch define it for floats.
 #pragma once
-#include "math_basic.h"
+#include "kernels/math_basic.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -5,7 +5,7 @@
 // representable. Below 1, erf(x) = x + x (2/sqrt(pi) - 1 + z P(z)), z = x^2, instead. The square is
 // split into two numbers, because exp would turn its rounding into hundreds of ulp.
 #pragma once
-#include "math_exp.h"
+#include "kernels/math_exp.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -1,9 +1,9 @@
 // The inverse of erf, after M. Giles: erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w)
 // for large w. float64 takes one step of Halley's method from there, which triples the digits.
 #pragma once
-#include "math_basic.h"
-#include "math_erf.h"
-#include "math_log.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_erf.h"
+#include "kernels/math_log.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

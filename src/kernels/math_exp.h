@@ -4,7 +4,7 @@
 // has so few bits that n times it is exact, q(r) = r + r^2*p(r) a minimax polynomial. Measured
 // errors stand in docs/accuracy.md.
 #pragma once
-#include "vec.h"
+#include "kernels/vec.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -1,7 +1,7 @@
 // lgamma, digamma, trigamma, in double.
 #pragma once
-#include "math_inverse.h"
-#include "math_log.h"
+#include "kernels/math_inverse.h"
+#include "kernels/math_log.h"
 
 extern "C" double lgamma_r(double,
                            int*);  // POSIX; unlike lgamma it does not write the global signgam

@@ -1,8 +1,8 @@
 // Hyperbolic functions and their inverses.
 #pragma once
-#include "math_basic.h"
-#include "math_exp.h"
-#include "math_log.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_exp.h"
+#include "kernels/math_log.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -1,6 +1,6 @@
 // asin, acos, atan, atan2, hypot.
 #pragma once
-#include "math_basic.h"
+#include "kernels/math_basic.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

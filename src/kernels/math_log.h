@@ -4,7 +4,7 @@
 //   log(m) = f - f^2/2 + s (f^2/2 + R(s^2)),  R from 2 atanh(s) = 2s + s R,
 // which keeps f, exact, as the leading term (K. C. Ng's arrangement).
 #pragma once
-#include "vec.h"
+#include "kernels/vec.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -1,9 +1,9 @@
 // Activations of neural networks, their derivatives, and the sums of exponentials behind losses.
 // (gelu and its derivative are in math_erf.h.)
 #pragma once
-#include "math_basic.h"
-#include "math_exp.h"
-#include "math_log.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_exp.h"
+#include "kernels/math_log.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

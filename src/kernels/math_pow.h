@@ -3,9 +3,9 @@
 // NaN, denormal bases and exponents that overflow every product go to the C library, which knows
 // the twenty special cases.
 #pragma once
-#include "math_basic.h"
-#include "math_exp.h"
-#include "math_log.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_exp.h"
+#include "kernels/math_log.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -4,7 +4,7 @@
 // minimax polynomials, chosen and signed by n mod 4. The reduction subtracts n times three pieces
 // of pi/2; beyond its range the C library (which has all the digits of pi) answers, lane by lane.
 #pragma once
-#include "vec.h"
+#include "kernels/vec.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

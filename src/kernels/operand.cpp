@@ -1,11 +1,11 @@
 // Packing the inputs of products; see operand.h.
-#include "operand.h"
+#include "kernels/operand.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "../parallel/pool.h"
-#include "convert.h"
+#include "kernels/convert.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "gemm.h"
+#include "kernels/gemm.h"
 
 namespace adjoint {
 

@@ -1,12 +1,12 @@
 // Optimizer steps over a list of parameters: small ones in turn, large ones in chunks on the pool.
 // A chunk's elements depend on nothing outside it, so neither does the result on who computes it.
-#include "optim.h"
+#include "kernels/optim.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "../parallel/pool.h"
-#include "kernel.h"
+#include "kernels/kernel.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace Base {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../tensor/dtype.h"
+#include "tensor/dtype.h"
 
 namespace adjoint::optim {
 

@@ -2,7 +2,7 @@
 // scaled by the larger part of the divisor so that they do not overflow on the way.
 // Read next: isa/complex_arithmetic.cpp, complex.cpp.
 #pragma once
-#include "value.h"
+#include "kernels/value.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 

@@ -4,13 +4,13 @@
 // value (by rows). If the fastest axis is kept, rows are added to a row of results (by columns), so
 // that memory is never read against the grain. Rows that the loops can't read, because of their
 // dtype or stride, are converted a tile at a time.
-#include "reduce.h"
+#include "kernels/reduce.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "../parallel/pool.h"
-#include "convert.h"
+#include "kernels/convert.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace Base {

@@ -9,8 +9,8 @@
 // problem only, neither on the threads nor on the instruction set.
 // Read next: reduce.cpp, isa/reduce_rows.cpp for the loops.
 #pragma once
-#include "../tensor/dims.h"
-#include "kernel.h"
+#include "kernels/kernel.h"
+#include "tensor/dims.h"
 
 namespace adjoint::reduce {
 

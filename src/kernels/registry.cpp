@@ -1,6 +1,6 @@
 // The table of kernels: static registrars fill it before main, find_kernel reads it at import.
 // See kernel.h for the interface.
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 #include <cstdlib>
 #include <map>

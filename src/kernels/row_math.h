@@ -1,7 +1,7 @@
 // What the loops over rows and over columns share: the vector of a number type and its lanes.
 // Included only by files that are compiled once per instruction set.
 #pragma once
-#include "isa_lines.h"
+#include "kernels/isa_lines.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

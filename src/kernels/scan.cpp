@@ -1,13 +1,13 @@
 // Scans and searches. Read scan.h first.
-#include "scan.h"
+#include "kernels/scan.h"
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <type_traits>
 
-#include "../parallel/pool.h"
-#include "reduce.h"
+#include "kernels/reduce.h"
+#include "parallel/pool.h"
 
 namespace adjoint::scan {
 namespace {

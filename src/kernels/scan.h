@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 namespace adjoint::scan {
 

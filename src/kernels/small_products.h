@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "gemm.h"
+#include "kernels/gemm.h"
 
 namespace adjoint {
 

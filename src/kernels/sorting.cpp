@@ -1,13 +1,13 @@
 // Sorting. Read sorting.h first.
-#include "sorting.h"
+#include "kernels/sorting.h"
 
 #include <algorithm>
 #include <complex>
 #include <numeric>
 #include <vector>
 
-#include "../parallel/pool.h"
-#include "value.h"
+#include "kernels/value.h"
+#include "parallel/pool.h"
 
 namespace adjoint {
 namespace {

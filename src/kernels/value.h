@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>

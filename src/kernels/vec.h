@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #endif
 
-#include "kernel.h"
+#include "kernels/kernel.h"
 
 // Bits of the vectors whose x86 intrinsics fill the gaps of the vector extensions; 0 where there
 // are none and plain loops do it. ADJOINT_PLAIN_VECTORS=bytes builds the plain form at any width

@@ -1,6 +1,6 @@
 // Counting the cores this process may use: its affinity mask, without hyper-thread siblings (two
 // threads of one core share its vector units and gain nothing), within a container's quota.
-#include "cores.h"
+#include "parallel/cores.h"
 
 #include <sched.h>
 

@@ -12,7 +12,7 @@
 // Sleeping and waking: a worker raises `sleeping`, then looks at `epoch` once more; the caller
 // changes `epoch`, then looks at `sleeping`. Both in sequential consistency, so one of them sees
 // the other.
-#include "pool.h"
+#include "parallel/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@
 #include <string>
 #include <thread>
 
-#include "cores.h"
+#include "parallel/cores.h"
 
 namespace adjoint::parallel {
 namespace {

@@ -1,18 +1,18 @@
-// A program: ops that were recorded once (capture.h), put in order (passes.h) and are run again
-// without Python (replay.h).
+// A program: ops that were recorded once (program/capture/capture.h), put in order (program/passes/passes.h) and are run again
+// without Python (program/replay/replay.h).
 //
 // Values live in registers. Each result of an instruction gets a new one, so a register is written
 // once; what is changed in place is its memory, and registers that share memory (views) have the
 // same root. A program has inputs (the arguments of the function, then the tensors it reached by
-// other ways) and outputs. Read next: capture.h.
+// other ways) and outputs. Read next: program/capture/capture.h.
 #pragma once
 #include <memory>
 #include <optional>
 
-#include "../graph/node.h"
-#include "../kernels/reduce.h"
-#include "../ops/op.h"
-#include "identity.h"
+#include "dispatch/op.h"
+#include "graph/node.h"
+#include "kernels/reduce.h"
+#include "program/capture/identity.h"
 
 namespace adjoint {
 
@@ -62,7 +62,7 @@ struct KernelStep {
   std::vector<Operand> operands;
 };
 
-// Several elementwise ops as one instruction (fuse.h).
+// Several elementwise ops as one instruction (program/fuse/fuse.h).
 struct FusedLoops;
 
 enum class Kind : uint8_t {
@@ -131,7 +131,7 @@ struct Program {
   std::vector<bool> requires_grad, leaf;  // by input
   std::vector<uint8_t> view;              // by input: view_kind
   DType default_dtype = DType::Float32;   // when it was recorded
-  // Where memory of inputs is changed: the first input on the same memory, by input: see sharing.h.
+  // Where memory of inputs is changed: the first input on the same memory, by input: see program/capture/sharing.h.
   std::vector<int> shares;
   Identity identity;  // of the arguments
 };

@@ -3,14 +3,14 @@
 // Most of them draw doubles and round to the dtype at the end, as PyTorch does; the uniform and the
 // block-wise normal compute in the dtype itself (16-bit floats in float32).
 // Read next: fused.cpp for the arithmetic that has to fuse, integers.cpp, multinomial.cpp.
-#include "distributions.h"
+#include "random/distributions.h"
 
 #include <cmath>
 #include <numbers>
 #include <sstream>
 
-#include "elements.h"
-#include "fused.h"
+#include "random/elements.h"
+#include "random/fused.h"
 
 namespace adjoint::random {
 

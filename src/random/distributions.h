@@ -19,9 +19,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "../tensor/dtype.h"
-#include "errors.h"
-#include "generator.h"
+#include "random/errors.h"
+#include "random/generator.h"
+#include "tensor/dtype.h"
 
 namespace adjoint::random {
 

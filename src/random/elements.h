@@ -6,9 +6,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "../kernels/value.h"
-#include "../tensor/dtype.h"
-#include "generator.h"
+#include "kernels/value.h"
+#include "random/generator.h"
+#include "tensor/dtype.h"
 
 namespace adjoint::random {
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "../tensor/dtype.h"
+#include "tensor/dtype.h"
 
 namespace adjoint::random {
 

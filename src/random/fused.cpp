@@ -4,7 +4,7 @@
 // ((0, 1] and [0, 2 pi]) and are not meant for others.
 //
 // A product that is not written as fma must not be fused, hence the pragmas.
-#include "fused.h"
+#include "random/fused.h"
 
 #include <bit>
 #include <cmath>

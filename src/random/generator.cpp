@@ -1,6 +1,6 @@
 // The Mersenne twister of Matsumoto and Nishimura (1998, seeding of 2002), and the state blob.
 // Read next: distributions.cpp.
-#include "generator.h"
+#include "random/generator.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,15 +8,15 @@
 // is away from the mean. Such integrals are what the double-exponential rule is for:
 // v = width * exp(pi/2 sinh s) in equal steps of s finds ten digits and more, over all decades of v
 // that matter, for parameters from 1e-3 to 1e8.
-#include "implicit.h"
+#include "random/implicit.h"
 
 #include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-#include "elements.h"
-#include "errors.h"
+#include "random/elements.h"
+#include "random/errors.h"
 
 namespace adjoint::random {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "../tensor/dtype.h"
+#include "tensor/dtype.h"
 
 namespace adjoint::random {
 

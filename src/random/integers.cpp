@@ -5,8 +5,8 @@
 #include <bit>
 #include <string>
 
-#include "distributions.h"
-#include "elements.h"
+#include "random/distributions.h"
+#include "random/elements.h"
 
 namespace adjoint::random {
 

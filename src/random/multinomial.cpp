@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "distributions.h"
-#include "elements.h"
+#include "random/distributions.h"
+#include "random/elements.h"
 
 namespace adjoint::random {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "distributions.h"
-#include "elements.h"
+#include "random/distributions.h"
+#include "random/elements.h"
 
 namespace adjoint::random {
 namespace {

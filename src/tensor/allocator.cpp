@@ -8,7 +8,7 @@
 //   large   the rest   multiples of 2 MiB, mapped 2 MiB-aligned with huge pages (large_cache.h).
 // Idle medium and large blocks are limited by set_cache_limit(). Idle small blocks are not: a slab
 // can go only when all its blocks are idle, which is established when someone asks for it.
-#include "allocator.h"
+#include "tensor/allocator.h"
 
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -22,7 +22,7 @@
 #include <malloc.h>
 #endif
 
-#include "large_cache.h"
+#include "tensor/large_cache.h"
 
 namespace adjoint::memory {
 namespace detail {

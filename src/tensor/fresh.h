@@ -1,10 +1,10 @@
 // Making and freeing the results of small ops, inlined where nanoseconds count: included by
-// tensor.cpp, ../ops/direct.cpp and ../bindings/tensor_type.cpp alone. Everybody else calls the
+// tensor.cpp, dispatch/direct.cpp and bindings/tensor/tensor_type.cpp alone. Everybody else calls the
 // functions of tensor.h.
 #pragma once
-#include "gc_list.h"
-#include "tensor.h"
-#include "zero.h"
+#include "python/gc_list.h"
+#include "tensor/tensor.h"
+#include "tensor/zero.h"
 
 namespace adjoint {
 

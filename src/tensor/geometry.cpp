@@ -1,9 +1,9 @@
 // Shapes of up to kInlineDims axes stand in the header, longer ones in memory of their own.
-#include "geometry.h"
+#include "tensor/geometry.h"
 
 #include <bit>
 
-#include "checked.h"
+#include "tensor/checked.h"
 
 namespace adjoint {
 

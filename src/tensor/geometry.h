@@ -12,7 +12,7 @@
 // of any of the sizes of a tensor, and only what joins several tensors or the caller's numbers has
 // to be computed with checked.h.
 #pragma once
-#include "tensor.h"
+#include "tensor/tensor.h"
 
 namespace adjoint {
 

@@ -1,6 +1,6 @@
 // Mapping large blocks and keeping idle ones; see large_cache.h. These calls cost a few hundred
 // nanoseconds, against the tens of microseconds that writing the smallest large block takes.
-#include "large_cache.h"
+#include "tensor/large_cache.h"
 
 #include <sys/mman.h>
 

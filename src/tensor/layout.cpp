@@ -11,9 +11,9 @@
 // beyond. That makes the comparison no order at all in the mathematical sense, and the result
 // depends on the steps of the sort; the steps here are the ones whose outcome the conformance tests
 // compare with PyTorch's.
-#include "layout.h"
+#include "tensor/layout.h"
 
-#include "../graph/node.h"  // the modes
+#include "tensor/modes.h"
 
 namespace adjoint {
 namespace {

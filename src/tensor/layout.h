@@ -1,6 +1,6 @@
 // The memory order of a result, chosen from the strides of what it is computed from.
 #pragma once
-#include "tensor.h"
+#include "tensor/tensor.h"
 
 namespace adjoint {
 

@@ -1,4 +1,4 @@
-#include "promote.h"
+#include "tensor/promote.h"
 
 namespace adjoint {
 namespace {

@@ -1,6 +1,6 @@
 // Which dtype the result of several operands has: PyTorch's rules.
 #pragma once
-#include "value.h"
+#include "tensor/value.h"
 
 namespace adjoint {
 

@@ -1,4 +1,4 @@
-#include "storage.h"
+#include "tensor/storage.h"
 
 namespace adjoint {
 

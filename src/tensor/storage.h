@@ -4,15 +4,15 @@
 #pragma once
 #include <cstdint>
 
-#include "allocator.h"
-#include "source_line.h"
+#include "python/source_line.h"
+#include "tensor/allocator.h"
 
 namespace adjoint {
 
 // What memory made in this thread is marked with. The low byte: how many transforms that
 // differentiate (grad, vjp, jvp) call a function, each inside the last; memory made before the
 // innermost began is not that function's to change. The high byte: the number of the recording of a
-// program that is under way (../program/capture.h).
+// program that is under way (program/capture/capture.h).
 extern constinit thread_local uint16_t t_birth;
 inline int transform_depth(uint16_t birth) { return birth & 0xff; }
 

@@ -1,14 +1,12 @@
 // Making and freeing tensor headers, and the arithmetic of shapes and strides.
-#include "tensor.h"
+#include "tensor/tensor.h"
 
-#include "checked.h"
-#include "fresh.h"
-#include "geometry.h"
-#include "interrupt.h"
-#include "watched.h"
-
-#include "../graph/node.h"  // Py_CLEAR(grad_fn) needs the whole type
-#include "../graph/transformed.h"
+#include "python/interrupt.h"
+#include "tensor/checked.h"
+#include "tensor/fresh.h"
+#include "tensor/geometry.h"
+#include "tensor/handmade.h"
+#include "tensor/modes.h"
 
 namespace adjoint {
 
@@ -50,25 +48,13 @@ TensorObject* allocate_header() {
   return t;
 }
 
+constinit thread_local uint32_t t_modes = 0;
+
 TensorObject* new_tensor_object() { return fresh_header(); }
 
 TensorExtra& extra_of(TensorObject* t) {
   if (!t->extra) t->extra = new TensorExtra;
   return *t->extra;
-}
-
-void clear_tensor_object(TensorObject* t) noexcept {
-  if (t->flags & kTransformed) drop_transformed(t);
-  if (TensorExtra* extra = std::exchange(t->extra, nullptr)) {
-    Py_XDECREF(extra->hooks);
-    Py_XDECREF(extra->post_accumulate);
-    delete extra;
-  }
-  if (t->cut) drop_cut(t);
-  if (t->accumulator) drop_accumulator(t);
-  Py_CLEAR(t->grad_fn);
-  Py_CLEAR(t->grad);
-  Py_CLEAR(t->base);
 }
 
 void free_tensor_memory(TensorObject* t) noexcept {

@@ -4,18 +4,18 @@
 //   Tensor         the handle everything outside src/bindings uses.
 //
 // All handles are made, copied and dropped with the GIL held; kernels that run without it see raw
-// pointers only. Read next: ../graph/node.h for `grad_fn`, ../graph/view.h for `base`.
+// pointers only. Read next: graph/node.h for `grad_fn`, dispatch/view.h for `base`.
 #pragma once
 #include <Python.h>
 
 #include <utility>
 #include <vector>
 
-#include "dims.h"
-#include "dtype.h"
-#include "error.h"
-#include "gc_list.h"
-#include "storage.h"
+#include "python/gc_list.h"
+#include "tensor/dims.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/storage.h"
 
 namespace adjoint {
 
@@ -61,13 +61,13 @@ struct TensorObject {
   uint32_t output_nr;     // which output of grad_fn this is
   uint32_t view_version;  // storage version that grad_fn belongs to (views only)
   uint32_t recording;     // of a header on memory that existed already: the recording of a program
-                          // (../program/capture.h) during which it was made, or 0
+                          // (program/capture/capture.h) during which it was made, or 0
   Node* grad_fn;          // owned
   TensorObject* grad;     // owned
   Node* accumulator;      // not owned: the graph keeps it alive
   TensorObject* base;     // owned; the tensor this is a view of (never itself a view)
   TensorExtra* extra;     // hooks and other rare things; owned
-  Cut* cut;               // why it has no history (../graph/cut.h); a counted reference
+  Cut* cut;               // why it has no history (graph/cut.h); a counted reference
   int64_t dims[2 * kInlineDims];
 };
 
@@ -84,7 +84,7 @@ extern PyTypeObject* tensor_type;  // set by the bindings
 // A fresh header without storage or geometry; throws PythonError when memory is out.
 TensorObject* new_tensor_object();
 TensorExtra& extra_of(TensorObject* t);
-// The tensor gets a link that can close a cycle (Note [Objects aside] in gc_list.h).
+// The tensor gets a link that can close a cycle (Note [Objects aside] in python/gc_list.h).
 inline void add_back_link(TensorObject* t) { extra_of(t).back_link.set(); }
 // Drops the references that can be part of a cycle: history, gradient, base, hooks.
 void clear_tensor_object(TensorObject* t) noexcept;

@@ -1,4 +1,4 @@
-#include "value.h"
+#include "tensor/value.h"
 
 namespace adjoint {
 

@@ -16,7 +16,7 @@
 
 #include <unistd.h>
 
-#include "../../src/kernels/kernel.h"
+#include "kernels/kernel.h"
 #include "check.h"
 
 namespace drive {

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "../../src/tensor/allocator.h"
+#include "tensor/allocator.h"
 #include "check.h"
 
 using namespace adjoint;

@@ -1,5 +1,5 @@
 // Conversions between all dtypes: every 16-bit float, special values, strides, fills and scalars.
-#include "../../src/kernels/convert.h"
+#include "kernels/convert.h"
 
 #include "drive.h"
 

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
-#include "../../src/kernels/convert.h"
-#include "../../src/kernels/gemm.h"
-#include "../../src/parallel/pool.h"
+#include "kernels/convert.h"
+#include "kernels/gemm.h"
+#include "parallel/pool.h"
 #include "check.h"
 
 using namespace adjoint;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../../src/kernels/faults.h"
+#include "kernels/faults.h"
 #include "drive.h"
 
 using namespace adjoint;

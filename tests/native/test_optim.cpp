@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "../../src/kernels/optim.h"
-#include "../../src/parallel/pool.h"
+#include "kernels/optim.h"
+#include "parallel/pool.h"
 #include "check.h"
 
 using namespace adjoint;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../src/parallel/pool.h"
+#include "parallel/pool.h"
 #include "check.h"
 
 using namespace adjoint;

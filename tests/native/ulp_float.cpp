@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "../../src/kernels/kernel.h"
+#include "kernels/kernel.h"
 #include "ulp_reference.h"
 
 namespace {

@@ -1,6 +1,6 @@
 """Random programs that tie tensors to one another: what is in a cycle is known to the collector.
 
-`Note [Objects aside]` in ``src/tensor/gc_list.h`` claims that tensors and nodes without back links
+`Note [Objects aside]` in ``src/python/gc_list.h`` claims that tensors and nodes without back links
 are in no cycle. After each step, if none is counted, everything that is alive is searched for one;
 at the end everything must be freed.
 """

@@ -259,7 +259,7 @@ def _gradients(
     """The engine's answer; inside vmap, for all samples at once.
 
     Samples do not depend on one another, so the gradient of their batch holds the gradient of each
-    (Note [Derivatives under vmap] in src/ops/batched.h). An input that is not batched has a
+    (Note [Derivatives under vmap] in src/transforms/batched.h). An input that is not batched has a
     gradient per sample all the same: there the samples take turns.
     """
     level = _core._batch_level((*outs, *ins))

@@ -17,7 +17,7 @@ class VmapInfo(NamedTuple):
 
 
 def apply_batched(cls: Any, args: tuple[Any, ...]) -> Any:
-    """``cls.apply`` on samples; called by ``src/bindings/function_apply.cpp``."""
+    """``cls.apply`` on samples; called by ``src/bindings/function/function_apply.cpp``."""
     from adjoint.func._vmap import randomness_of
 
     from .function import Function

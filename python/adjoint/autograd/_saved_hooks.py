@@ -1,6 +1,6 @@
 """What happens to values that are saved for backward: hooks, saving on the CPU, allowed changes.
 
-The mechanism is native (``src/graph/saved.h``); ``adjoint.autograd.graph`` exports these names.
+The mechanism is native (``src/dispatch/saved.h``); ``adjoint.autograd.graph`` exports these names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Anomaly detection: which op, forward or backward, produced the first NaN.
 
-The values are looked at natively (``src/engine/anomaly.cpp``); here are the switches, and what is
+The values are looked at natively (``src/dispatch/anomaly.cpp``); here are the switches, and what is
 kept and printed about the program's stack.
 """
 

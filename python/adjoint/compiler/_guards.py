@@ -1,7 +1,7 @@
 """`Guards`: what a recorded call depends on, besides its arguments, as the core compares it.
 
 `hold` looks at all of it before each replay, mostly by comparing words of memory
-(src/bindings/guards.cpp). Read next: `_walk`, which finds out what there is to guard.
+(src/bindings/program/guards.cpp). Read next: `_walk`, which finds out what there is to guard.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BY_VALUE = frozenset((*_SHOWN, range, slice, ad.Size, type(...), type(NotImplem
 
 
 class Kind(enum.IntEnum):
-    """The order of `Kind` in src/bindings/guards.cpp."""
+    """The order of `Kind` in src/bindings/program/guards.cpp."""
 
     PLACE = 0
     NAMES = 1
@@ -37,7 +37,7 @@ class Kind(enum.IntEnum):
 
 
 class Place(enum.IntEnum):
-    """The order of `Place` in src/bindings/guards.cpp."""
+    """The order of `Place` in src/bindings/program/guards.cpp."""
 
     CELL = 0
     CODE = 1

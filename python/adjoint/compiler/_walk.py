@@ -1,7 +1,7 @@
 """`Walk`: what one call of a function depends on, and what it has changed.
 
 No instruction is followed. The interpreter tells which code objects start, and which C functions
-they call (src/bindings/walk.cpp). A code object can ask for nothing but the names in its bytecode
+they call (src/bindings/program/walk.cpp). A code object can ask for nothing but the names in its bytecode
 (`_names`), so when one starts, everything that these names lead to from what is known already is
 *reached*, and noted as it is then. After the call the notes are compared once: a difference is an
 effect, which refuses the call. Otherwise they are the guards.
@@ -107,7 +107,7 @@ _FACTORY: Any = vars(defaultdict)["default_factory"].__get__
 
 
 class How(enum.IntEnum):
-    """What is done with code: the order of `How` in src/bindings/walk.cpp."""
+    """What is done with code: the order of `How` in src/bindings/program/walk.cpp."""
 
     IGNORED = 0
     FOLLOWED = 1

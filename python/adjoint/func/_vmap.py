@@ -1,7 +1,7 @@
 """``vmap``: a function of one sample, called on a batch of them at once.
 
 Inside, tensors stand for one sample each; every operation runs once on the whole batch
-(``src/ops/batched.h``).
+(``src/transforms/batched.h``).
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 // backward rules call so that a common backward is one pass over memory. One line each.
 // How the lines expand is in isa_lines.h, what they call in math_*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/accuracy.md says how).
-#include "../isa_lines.h"
-#include "../math_basic.h"
-#include "../math_divide.h"
-#include "../math_erf.h"
-#include "../math_inverse.h"
-#include "../math_nn.h"
-#include "../math_pow.h"
-#include "../math_trig.h"
+#include "kernels/isa_lines.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_divide.h"
+#include "kernels/math_erf.h"
+#include "kernels/math_inverse.h"
+#include "kernels/math_nn.h"
+#include "kernels/math_pow.h"
+#include "kernels/math_trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

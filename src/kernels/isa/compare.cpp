@@ -1,7 +1,7 @@
 // Comparisons and logical connectives, elementwise, giving bool. Complex numbers have no order.
-// Read next: ../loops.h.
-#include "../loops.h"
-#include "../value.h"
+// Read next: kernels/loops.h.
+#include "kernels/loops.h"
+#include "kernels/value.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,8 +1,8 @@
 // Complex arithmetic, elementwise: what is worth building per instruction set.
-// Read next: ../pair.h for the formulas, ../complex.cpp for functions of a complex variable.
-#include "../pair.h"
+// Read next: kernels/pair.h for the formulas, kernels/complex.cpp for functions of a complex variable.
+#include "kernels/pair.h"
 
-#include "../loops.h"
+#include "kernels/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,9 +1,9 @@
 // The contiguous conversion loops between any two dtypes, vectorised where the compiler can and by
 // F16C where the instruction set has it.
-// Read next: ../value.h for one element, ../convert.cpp for who calls these.
-#include "../convert.h"
-#include "../loops.h"
-#include "../value.h"
+// Read next: kernels/value.h for one element, kernels/convert.cpp for who calls these.
+#include "kernels/convert.h"
+#include "kernels/loops.h"
+#include "kernels/value.h"
 
 #ifdef __F16C__
 #include <immintrin.h>

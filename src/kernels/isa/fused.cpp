@@ -1,9 +1,9 @@
 // Short products and selections that derivatives are made of, fused so that each is one pass over
 // memory. The incoming gradient is the first operand.
-// Read next: ../loops.h; ../../ops/fused.cpp for the ops they become.
+// Read next: kernels/loops.h; ../../ops/fused.cpp for the ops they become.
 #include <limits>
 
-#include "../loops.h"
+#include "kernels/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,11 +1,11 @@
 // The optimizers' loops, once per instruction set. Every branch on an option is a template
 // argument, so that what is left inside a loop is arithmetic the compiler turns into vectors. Read
-// next: ../optim.h for the formulas.
-#include "../optim.h"
+// next: kernels/optim.h for the formulas.
+#include "kernels/optim.h"
 
 #include <cmath>
 
-#include "../kernel.h"
+#include "kernels/kernel.h"
 
 // The same bits on every instruction set: a product is rounded before it is added.
 #if defined(__clang__)

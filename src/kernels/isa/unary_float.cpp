@@ -1,17 +1,17 @@
 // Elementwise functions of one float32 or float64 argument, one line each.
 // How the lines expand is in isa_lines.h, what they call in math_*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/accuracy.md says how).
-#include "../isa_lines.h"
-#include "../math_basic.h"
-#include "../math_erf.h"
-#include "../math_erfinv.h"
-#include "../math_exp.h"
-#include "../math_gamma.h"
-#include "../math_hyper.h"
-#include "../math_inverse.h"
-#include "../math_log.h"
-#include "../math_nn.h"
-#include "../math_trig.h"
+#include "kernels/isa_lines.h"
+#include "kernels/math_basic.h"
+#include "kernels/math_erf.h"
+#include "kernels/math_erfinv.h"
+#include "kernels/math_exp.h"
+#include "kernels/math_gamma.h"
+#include "kernels/math_hyper.h"
+#include "kernels/math_inverse.h"
+#include "kernels/math_log.h"
+#include "kernels/math_nn.h"
+#include "kernels/math_trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -1,7 +1,7 @@
 """Selective checkpoints: a policy decides which results are kept and which are computed again.
 
 During the call, results of the ops that the policy chooses are kept, in the order of their calls;
-the recomputation takes them from there instead of computing them (``src/ops/op_cache.h``).
+the recomputation takes them from there instead of computing them (``src/dispatch/op_cache.h``).
 """
 
 from __future__ import annotations

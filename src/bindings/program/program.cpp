@@ -1,0 +1,483 @@
+// Recordings and programs as Python objects. Read program/program.h first;
+// python/adjoint/compiler is who uses them.
+#include "bindings/program/program.h"
+#include "dispatch/op_cache.h"
+#include "program/capture/capture.h"
+#include "program/replay/replay.h"
+
+namespace adjoint {
+Tensors tensors_of(PyObject* o, const char* what, bool optional) {
+  Object items = checked(PySequence_Fast(o, "a list of tensors was expected"));
+  Tensors ts;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
+  ts.reserve(n);
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), k);
+    if (optional && item == Py_None) {
+      ts.push_back(Tensor());
+      continue;
+    }
+    if (!is_tensor(item)) type_error(what, "[", k, "] is no tensor but ", Py_TYPE(item)->tp_name);
+    ts.push_back(Tensor::borrow(as_tensor(item)));
+  }
+  return ts;
+}
+
+PyObject* list_of(const Tensors& ts) {
+  Object list = checked(PyList_New(static_cast<Py_ssize_t>(ts.size())));
+  for (size_t k = 0; k < ts.size(); ++k)
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(k), to_python(ts[k]));
+  return list.release();
+}
+
+namespace {
+
+struct RecordingObject {
+  PyObject_HEAD Capture* capture;
+};
+struct ProgramObject {
+  PyObject_HEAD Program* program;
+};
+PyTypeObject recording_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject program_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+Capture& capture_of(PyObject* o) { return *reinterpret_cast<RecordingObject*>(o)->capture; }
+Program& program_of(PyObject* o) { return *reinterpret_cast<ProgramObject*>(o)->program; }
+
+// --- recordings ----------------------------------------------------------------------------------
+PyObject* new_recording(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guard([&]() -> PyObject* {
+    PyObject* list;
+    if (!PyArg_ParseTuple(args, "O:_Recording", &list)) return nullptr;
+    Tensors ts = tensors_of(list, "_Recording(): arguments");
+    Object o = checked(type->tp_alloc(type, 0));
+    reinterpret_cast<RecordingObject*>(o.get())->capture = new Capture(ts);
+    return o.release();
+  });
+}
+int traverse_recording(PyObject* o, visitproc visit, void* arg) {
+  auto* c = reinterpret_cast<RecordingObject*>(o)->capture;
+  return c ? c->each_object([&](PyObject* t) { return visit(t, arg); }) : 0;
+}
+int clear_recording(PyObject* o) {
+  delete std::exchange(reinterpret_cast<RecordingObject*>(o)->capture, nullptr);
+  return 0;
+}
+void free_recording(PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  clear_recording(o);
+  Py_TYPE(o)->tp_free(o);
+}
+
+PyObject* start(PyObject* o, PyObject* args) {
+  int until_inputs = 0;
+  if (!PyArg_ParseTuple(args, "|p:start", &until_inputs)) return nullptr;
+  return guard([&]() -> PyObject* {
+    capture_of(o).start(until_inputs != 0);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* stop(PyObject* o, PyObject*) {
+  capture_of(o).stop();
+  Py_RETURN_NONE;
+}
+PyObject* refused(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    const Capture& c = capture_of(o);
+    if (c.refused().empty()) Py_RETURN_NONE;
+    return Py_BuildValue("(ss)", c.refused().c_str(), c.refused_at().describe().c_str());
+  });
+}
+PyObject* size(PyObject* o, PyObject*) { return PyLong_FromSize_t(capture_of(o).size()); }
+PyObject* add_inputs(PyObject* o, PyObject* list) {
+  return guard([&]() -> PyObject* {
+    capture_of(o).add_inputs(tensors_of(list, "add_inputs()"));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* reached(PyObject* o, PyObject*) {
+  return guard([&] { return list_of(capture_of(o).reached()); });
+}
+PyObject* make_program(PyObject* o, PyObject* args) {
+  return guard([&]() -> PyObject* {
+    Py_ssize_t from, to;
+    PyObject *given, *outputs;
+    if (!PyArg_ParseTuple(args, "nnOO:program", &from, &to, &given, &outputs)) return nullptr;
+    Capture& c = capture_of(o);
+    if (from < 0 || from > to || to > static_cast<Py_ssize_t>(c.size()))
+      index_error("program(): there are no instructions ", from, " to ", to);
+    Tensors inputs = tensors_of(given, "program(): given");
+    Tensors results = tensors_of(outputs, "program(): outputs", true);
+    if (!c.refused().empty()) runtime_error("program(): ", c.refused());
+    for (const Tensors* ts : {&inputs, &results}) {
+      for (const Tensor& t : *ts) {
+        if (t && !c.knows(t.get())) value_error("program(): a tensor is not part of the recording");
+      }
+    }
+    auto made = std::make_unique<Program>(c.program(from, to, inputs, results));
+    Object p = checked(program_type.tp_alloc(&program_type, 0));
+    reinterpret_cast<ProgramObject*>(p.get())->program = made.release();
+    return p.release();
+  });
+}
+// outside(outputs): for each tensor whether it is (2), or shares memory with (1), something that
+// exists outside of the recording, or shares memory with an earlier one of the list (1).
+PyObject* outside(PyObject* o, PyObject* outputs) {
+  return guard([&]() -> PyObject* {
+    Tensors ts = tensors_of(outputs, "outside()");
+    std::vector<int> found = capture_of(o).outside(ts);
+    Object list = checked(PyList_New(0));
+    for (int f : found) checked(PyList_Append(list.get(), checked(PyLong_FromLong(f)).get()));
+    return list.release();
+  });
+}
+// inner(results): the places of those that others of them are computed from.
+PyObject* inner(PyObject* o, PyObject* results) {
+  return guard([&]() -> PyObject* {
+    std::vector<bool> found = capture_of(o).inner(tensors_of(results, "inner()"));
+    Object list = checked(PyList_New(0));
+    for (size_t k = 0; k < found.size(); ++k) {
+      if (found[k]) checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(k)).get()));
+    }
+    return list.release();
+  });
+}
+PyObject* knows(PyObject* o, PyObject* t) {
+  return PyBool_FromLong(is_tensor(t) && capture_of(o).knows(as_tensor(t)));
+}
+
+PyMethodDef recording_methods[] = {
+    {"start", start, METH_VARARGS,
+     "start(until_inputs=False): takes down the ops of this thread from here on. until_inputs: "
+     "backward passes end at the tensors from outside."},
+    {"stop", stop, METH_NOARGS, "Ends that."},
+    {"refused", refused, METH_NOARGS, "Why nothing can be recorded, and where; or None."},
+    {"size", size, METH_NOARGS, "How many instructions there are."},
+    {"add_inputs", add_inputs, METH_O, "Tensors that later instructions get from outside."},
+    {"reached", reached, METH_NOARGS, "Tensors that are no arguments and were read."},
+    {"outside", outside, METH_O, "Which tensors share memory with what is not the function's."},
+    {"inner", inner, METH_O, "The places of results that others of them are computed from."},
+    {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
+    {"program", make_program, METH_VARARGS,
+     "program(from, to, given, outputs): instructions as a program."},
+    {nullptr}};
+
+// --- programs ------------------------------------------------------------------------------------
+int traverse_program(PyObject* o, visitproc visit, void* arg) {
+  Program* p = reinterpret_cast<ProgramObject*>(o)->program;
+  if (!p) return 0;
+  for (const Tensor& t : p->held) Py_VISIT(reinterpret_cast<PyObject*>(t.get()));
+  if (int r = p->identity.each_object([&](PyObject* x) { return visit(x, arg); })) return r;
+  for (const Instruction& i : p->code) {
+    if (i.host) Py_VISIT(i.host.python());
+  }
+  return 0;
+}
+int clear_program(PyObject* o) {
+  delete std::exchange(reinterpret_cast<ProgramObject*>(o)->program, nullptr);
+  return 0;
+}
+void free_program(PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  clear_program(o);
+  Py_TYPE(o)->tp_free(o);
+}
+
+PyObject* held(PyObject* o, PyObject*) {
+  return guard([&] { return list_of(program_of(o).held); });
+}
+PyObject* forget_held(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Tensors gone = std::exchange(program_of(o).held, {});
+    Py_RETURN_NONE;
+  });
+}
+// tell_apart(given, there): the arguments of the recorded call, and tensors that the function finds
+// by itself: each argument is one of those, or none of them, as it was.
+PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("tell_apart() takes the arguments, and tensors that are no arguments");
+    Program& p = program_of(o);
+    Tensors given = tensors_of(args[0], "tell_apart()"),
+            there = tensors_of(args[1], "tell_apart()");
+    if (static_cast<int>(given.size()) != p.given)
+      value_error("tell_apart(): ", p.given, " tensors are expected, not ", given.size());
+    there.insert(there.end(), p.held.begin(), p.held.end());
+    p.identity.tell_apart(given, there);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* is_pinned(PyObject* o, PyObject*) {
+  return PyBool_FromLong(program_of(o).identity.is_pinned());
+}
+PyObject* fits_(PyObject* o, PyObject* list) {
+  return guard([&]() -> PyObject* {
+    return PyBool_FromLong(fits(program_of(o), tensors_of(list, "fits()"), nullptr));
+  });
+}
+PyObject* misfit(PyObject* o, PyObject* list) {
+  return guard([&]() -> PyObject* {
+    std::string why;
+    if (fits(program_of(o), tensors_of(list, "misfit()"), &why)) Py_RETURN_NONE;
+    return PyUnicode_FromString(why.c_str());
+  });
+}
+PyObject* run_(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n < 1 || n > 2) type_error("run() takes a list of tensors, and those it reached");
+    const Program& p = program_of(o);
+    Tensors given = tensors_of(args[0], "run()");
+    Tensors rest = n > 1 ? tensors_of(args[1], "run()") : Tensors();
+    if (static_cast<int>(given.size()) != p.given ||
+        rest.size() != (n > 1 ? p.inputs.size() - p.given : 0) ||
+        (n == 1 && p.held.size() != p.inputs.size() - p.given))
+      value_error("run(): ", p.given, " and ", p.inputs.size() - p.given,
+                  " tensors are expected, not ", given.size(), " and ", rest.size());
+    Object alive = Object::borrow(o);
+    return list_of(run(p, given, rest));
+  });
+}
+
+PyObject* draws(PyObject* o, PyObject*) {
+  for (const Instruction& i : program_of(o).code) {
+    if (i.draws()) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
+// The generators that it draws from, besides the default one.
+PyObject* generators(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (const Instruction& i : program_of(o).code) {
+      for (const Value& v : i.draws() ? i.args : std::vector<Value>()) {
+        if (v.kind() == Value::Object) checked(PyList_Append(list.get(), v.python()));
+      }
+    }
+    return list.release();
+  });
+}
+
+PyObject* reads_gradients(PyObject* o, PyObject*) {
+  return PyBool_FromLong(!program_of(o).grads.empty());
+}
+
+// Whether running it once more would be noticed: the gradients of leaves, memory of others.
+PyObject* changes(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  for (const Instruction& i : p.code) {
+    bool any = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
+    size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
+    for (size_t k = 0; k < written; ++k) any |= p.roots[p.registers[i.reads[k].reg].root].external;
+    if (any) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
+PyObject* calls_python(PyObject* o, PyObject*) {
+  const auto& code = program_of(o).code;
+  return PyBool_FromLong(std::any_of(code.begin(), code.end(),
+                                     [](const Instruction& i) { return i.host && !i.changes; }));
+}
+PyObject* is_pure(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  for (const Instruction& i : p.code) {
+    bool outside = i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
+    if (i.has_effect() || outside) Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+
+const char* kind_name(const Instruction& i) {
+  switch (i.kind) {
+    case Kind::Apply:
+      return i.op->full_name.c_str();
+    case Kind::Change:
+      return i.op->full_name.c_str();
+    case Kind::Alias:
+      return "alias";
+    case Kind::Constant:
+      return "constant";
+    case Kind::Host:
+      return "host call";
+    case Kind::Accumulate:
+      return "accumulate";
+    case Kind::GradOf:
+      return "grad of";
+    case Kind::SetGrad:
+      return "set grad";
+    case Kind::Fused:
+      return "fused";
+  }
+  return "";
+}
+// code(): (name, in place, reads, writes, line) for each instruction.
+PyObject* code(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (const Instruction& i : program_of(o).code) {
+      Object reads = checked(PyList_New(0)), writes = checked(PyList_New(0));
+      for (const Read& r : i.reads)
+        checked(PyList_Append(reads.get(), checked(PyLong_FromLong(r.reg)).get()));
+      for (int w : i.writes) {
+        if (w >= 0) checked(PyList_Append(writes.get(), checked(PyLong_FromLong(w)).get()));
+      }
+      Object line = checked(Py_BuildValue("(sOOOs)", kind_name(i),
+                                          i.kind == Kind::Change ? Py_True : Py_False, reads.get(),
+                                          writes.get(), i.line.describe().c_str()));
+      checked(PyList_Append(list.get(), line.get()));
+    }
+    return list.release();
+  });
+}
+
+PyMethodDef program_methods[] = {
+    {"held", held, METH_NOARGS, "The inputs that the function reached by itself."},
+    {"forget_held", forget_held, METH_NOARGS, "Lets go of them: they are then given to run()."},
+    {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
+     "tell_apart(given, there): which arguments are tensors that the function finds by itself."},
+    {"is_pinned", is_pinned, METH_NOARGS, "Whether it is for certain tensors alone."},
+    {"fits", fits_, METH_O, "Whether the program can run on these tensors."},
+    {"misfit", misfit, METH_O, "Why it cannot, or None."},
+    {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
+     "run(given[, reached]): the outputs."},
+    {"calls_python", calls_python, METH_NOARGS, "Whether it calls Python functions (externals)."},
+    {"is_pure", is_pure, METH_NOARGS, "Whether it does nothing but compute its outputs."},
+    {"draws", draws, METH_NOARGS, "Whether it draws random numbers."},
+    {"generators", generators, METH_NOARGS, "What it draws from, besides the default generator."},
+    {"changes", changes, METH_NOARGS, "Whether it changes tensors that are not its own."},
+    {"reads_gradients", reads_gradients, METH_NOARGS, "Whether it looks at gradients of leaves."},
+    {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
+    {nullptr}};
+
+// --- functions -----------------------------------------------------------------------------------
+Tensors call_host(PyObject* run, const Tensors& operands) {
+  Object list = checked(list_of(operands));
+  Object results = checked(PyObject_CallOneArg(run, list.get()));
+  return tensors_of(results.get(), "the result of a host call");
+}
+
+// What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
+// values, inference mode, another recording, and where a program is compared with the function.
+PyObject* is_unusual(PyObject*, PyObject*) {
+  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache ||
+                         t_plain_functions);
+}
+PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
+PyObject* is_suspended(PyObject*, PyObject*) {
+  return PyBool_FromLong(t_recorder && !mode_on(kRecorded));
+}
+PyObject* refuse_recording_(PyObject*, PyObject* reason) {
+  return guard([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(reason);
+    if (!text) return nullptr;
+    refuse_recording(text);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* ask_address(PyObject*, PyObject* o) {
+  if (is_tensor(o) && recorded()) static_cast<Capture*>(t_recorder)->ask_address(as_tensor(o));
+  Py_RETURN_NONE;
+}
+PyObject* record_constant(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("_record_constant(): a tensor is expected");
+    if (recorded()) static_cast<Capture*>(t_recorder)->constant(as_tensor(o));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* unrecorded(PyObject*, PyObject* f) {
+  Unrecorded quiet;
+  return PyObject_CallNoArgs(f);
+}
+PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2 && n != 3) type_error("_host_call(run, tensors[, like])");
+    Tensors operands = tensors_of(args[1], "_host_call()");
+    if (!recorded()) return list_of(call_host(args[0], operands));
+    Tensors like = n == 3 ? tensors_of(args[2], "_host_call()") : Tensors();
+    return list_of(t_recorder->host(args[0], operands, n == 3 ? &like : nullptr));
+  });
+}
+
+PyObject* allow_draws(PyObject*, PyObject* on) {
+  bool before = !t_recorder || static_cast<Capture*>(t_recorder)->allow_draws(on == Py_True);
+  return PyBool_FromLong(before);
+}
+PyObject* host_change(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("_host_change(run, tensors)");
+    Tensors operands = tensors_of(args[1], "_host_change()");
+    if (recorded())
+      t_recorder->host_change(args[0], operands);
+    else
+      call_host(args[0], operands);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_is_recording", is_recording, METH_NOARGS, "Whether a program is being recorded."},
+    {"_is_recording_suspended", is_suspended, METH_NOARGS,
+     "Whether a host call runs inside of a recording."},
+    {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
+    {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
+    {"_ask_address", ask_address, METH_O,
+     "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},
+    {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
+    {"_replay", reinterpret_cast<PyCFunction>(replay), METH_FASTCALL,
+     "_replay(recorded, program, given, reached, count, places): a program as a node."},
+    {"_host_change", reinterpret_cast<PyCFunction>(host_change), METH_FASTCALL,
+     "_host_change(run, tensors): the same for what changes the tensors and gives nothing."},
+    {"_allow_draws", allow_draws, METH_O,
+     "Whether a program that is recorded may draw random numbers; what was set before."},
+    {"_unrecorded", unrecorded, METH_O, "Calls a function; nothing of it is taken down."},
+    {"_host_call", reinterpret_cast<PyCFunction>(host_call_), METH_FASTCALL,
+     "_host_call(run, tensors[, like]): run(tensors), which programs repeat; with `like`, tensors "
+     "of the form of the results, a recording does without running it."},
+    {nullptr}};
+
+void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
+              PyMethodDef* methods) {
+  t.tp_name = name;
+  t.tp_basicsize = static_cast<Py_ssize_t>(bytes);
+  t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  t.tp_methods = methods;
+  checked(PyType_Ready(&t));
+  checked(
+      PyModule_AddObjectRef(module, std::strrchr(name, '.') + 1, reinterpret_cast<PyObject*>(&t)));
+}
+
+}  // namespace
+
+Py_hash_t hash_tensor(PyObject* t) {
+  if (recorded()) [[unlikely]]
+    static_cast<Capture*>(t_recorder)->ask_address(as_tensor(t));
+  return PyBaseObject_Type.tp_hash(t);
+}
+
+const Program& program_in(PyObject* o) {
+  if (!PyObject_TypeCheck(o, &program_type))
+    type_error("a program is expected, not ", Py_TYPE(o)->tp_name);
+  return program_of(o);
+}
+
+void add_programs(PyObject* module) {
+  host_call = call_host;
+  add_program_node();
+  recording_type.tp_new = new_recording;
+  recording_type.tp_dealloc = free_recording;
+  recording_type.tp_traverse = traverse_recording;
+  recording_type.tp_clear = clear_recording;
+  recording_type.tp_doc = "Ops taken down while a function runs.";
+  add_type(module, recording_type, "adjoint._core._Recording", sizeof(RecordingObject),
+           recording_methods);
+  program_type.tp_dealloc = free_program;
+  program_type.tp_traverse = traverse_program;
+  program_type.tp_clear = clear_program;
+  program_type.tp_doc = "A recorded computation that can be run again.";
+  add_type(module, program_type, "adjoint._core._Program", sizeof(ProgramObject), program_methods);
+  add_functions(module, functions);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,185 @@
+// A replayed call as one node of the graph: its backward runs the backward part of the recording.
+//
+// Where that part does not say it all (a graph of the backward is wanted, a transform is under way,
+// some gradients are missing), Python runs the function once more, eagerly:
+// python/adjoint/compiler/_recorded.py. Read program/program.h first.
+#include <optional>
+
+#include "bindings/program/program.h"
+#include "dispatch/op_cache.h"
+#include "dispatch/record.h"
+#include "dispatch/saved.h"
+#include "engine/engine.h"
+#include "graph/freed.h"
+#include "program/replay/replay.h"
+
+namespace adjoint {
+namespace {
+
+// What a node keeps, before the values that the backward part reads.
+enum Slot { kRecorded_, kGiven, kVersions, kPlaces, kFirst };
+
+// The value again, as it was when it was saved.
+Tensor intact(Node* n, const Saved& s) {
+  Tensor t = s.value.tensor();
+  if (t->storage->version != s.version) changed_in_place(n, t, s.version);
+  return t;
+}
+
+// A gradient that lies in memory as the one that the backward part was recorded with.
+Tensor laid_as(const Geometry& g, const Tensor& grad) {
+  bool same = true, alone = true;  // but for axes of length one, which may have any stride
+  for (int k = 0; k < grad.ndim(); ++k) {
+    bool equal = grad.strides()[k] == g.strides[k];
+    same &= equal;
+    alone &= equal || grad.size(k) == 1;
+  }
+  if (same) return grad;
+  if (alone) return on_storage(grad->storage, grad.shape(), g.strides, grad.offset(), grad.dtype());
+  return op<"_with_strides">(grad, g.strides);
+}
+
+void eager_backward(Node* n, Tensor* grads, Tensor* result) {
+  Object given = checked(list_of(n->saved[kGiven].value.tensors()));
+  Object arrived = checked(PyList_New(0));
+  for (uint32_t k = 0; k < n->output_count; ++k)
+    checked(PyList_Append(arrived.get(), checked(to_python(grads[k])).get()));
+  Object versions = checked(to_python(n->saved[kVersions].value));
+  Object method = checked(PyObject_GetAttrString(n->saved[kRecorded_].value.python(), "gradients"));
+  Object found = checked(PyObject_CallFunctionObjArgs(method.get(), given.get(), versions.get(),
+                                                      arrived.get(), nullptr));
+  Tensors ts = tensors_of(found.get(), "gradients of a compiled function", true);
+  for (size_t k = 0; k < ts.size() && static_cast<int>(k) < n->edge_count; ++k)
+    result[k] = std::move(ts[k]);
+}
+
+// The backward part for the gradients that have arrived (None if there is none), and which of the
+// values that were kept it reads: unless they are named, the first ones.
+struct Part {
+  Object program;
+  std::optional<Dims> kept;
+};
+Part part_for(PyObject* recorded, Tensor* grads, const Dims& places) {
+  bool all = true;
+  for (int64_t k : Span(places)) all = all && grads[k];
+  if (all) return {checked(PyObject_GetAttrString(recorded, "backward")), {}};
+  Object mask = checked(PyTuple_New(places.size()));
+  for (int k = 0; k < places.size(); ++k)
+    PyTuple_SET_ITEM(mask.get(), k, Py_NewRef(grads[places[k]] ? Py_True : Py_False));
+  Object table = checked(PyObject_GetAttrString(recorded, "partial"));
+  PyObject* found = PyDict_GetItemWithError(table.get(), mask.get());
+  if (!found) {
+    if (PyErr_Occurred()) throw PythonError{};
+    return {Object::borrow(Py_None), {}};
+  }
+  Dims kept;
+  if (!PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 2 ||
+      !parse_ints(PyTuple_GET_ITEM(found, 1), &kept))
+    type_error("partial backward: a program and places are expected");
+  return {Object::borrow(PyTuple_GET_ITEM(found, 0)), std::move(kept)};
+}
+
+void program_backward(Node* n, Tensor* grads, Tensor* result) {
+  if (n->released) fail_freed(n);
+  UnpackScope scope;
+  const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
+  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
+  if (!usual) return eager_backward(n, grads, result);
+  PyObject* recorded = n->saved[kRecorded_].value.python();
+  // What hooks and custom functions read, eager execution would read now.
+  Object check = checked(PyObject_GetAttrString(recorded, "check_backward"));
+  if (check.get() != Py_None) checked(PyObject_CallNoArgs(check.get()));
+  Part part = part_for(recorded, grads, places);
+  if (part.program.get() == Py_None) return eager_backward(n, grads, result);
+  Tensors given, rest;
+  const Program& p = program_in(part.program.get());
+  for (int64_t k : Span(places)) {
+    if (!grads[k]) continue;
+    const Geometry& g = p.registers[p.inputs[given.size()]].geometry;
+    given.push_back(laid_as(g, grads[k]));
+  }
+  for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {
+    int64_t place = part.kept ? (*part.kept)[static_cast<int>(k)] : static_cast<int64_t>(k);
+    rest.push_back(intact(n, n->saved[kFirst + place]));
+  }
+  Tensors found = run(p, given, rest);
+  for (size_t k = 0; k < found.size(); ++k) result[k] = std::move(found[k]);
+}
+
+// A result that is a view of memory which nobody else can reach is a tensor of its own: it may be
+// changed in place like any other. `found` has it in all its places.
+Tensor whole(Tensors& found, Tensor view) {
+  if (!view->base) return view;
+  int64_t at = (view->data - static_cast<char*>(view->storage->data)) /
+               static_cast<int64_t>(view.itemsize());
+  Tensor own = on_storage(view->storage, view.shape(), view.strides(), at, view.dtype());
+  for (Tensor& t : found) {
+    if (t.is(view)) t = own;
+  }
+  return own;
+}
+
+}  // namespace
+
+void add_program_node() { compiled_backward = program_backward; }
+
+void refuse_inner_result(const Edge& e, const char* what) {
+  if (!e.node || e.node->backward != program_backward || e.node->released) return;
+  Object inner = checked(PyObject_GetAttrString(e.node->saved[kRecorded_].value.python(), "inner"));
+  Dims slots;
+  if (!parse_ints(inner.get(), &slots)) type_error("inner: a list of places is expected");
+  if (std::find(slots.begin(), slots.end(), static_cast<int64_t>(e.slot)) == slots.end()) return;
+  runtime_error(what, " is asked for the gradient of result ", e.slot,
+                " of a compiled function, which another of its results is computed from: they are "
+                "results of one node, and the gradient between them is not known.\n  fix: compile "
+                "the parts before and after that result as two functions, or leave the function "
+                "uncompiled (disable=True)");
+}
+
+// _replay(recorded, program, given, reached, count, places): runs the program and makes its first
+// `count` outputs results of a node with an edge for each of the tensors; those at `places` have a
+// gradient.
+PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 6) type_error("_replay() takes 6 arguments");
+    const Program& p = program_in(args[1]);
+    Tensors given = tensors_of(args[2], "_replay(): given");
+    Tensors all = tensors_of(args[3], "_replay(): reached");
+    int64_t count;
+    Dims places;
+    if (!parse_int(args[4], &count) || !parse_ints(args[5], &places))
+      type_error("_replay(): a number of outputs and their places are expected");
+    if (static_cast<int>(given.size()) != p.given)
+      value_error("_replay(): ", p.given, " tensors are expected, not ", given.size());
+    all.insert(all.begin(), given.begin(), given.end());
+    Object alive = Object::borrow(args[1]);
+    Tensors found = run(p, given, {});
+    for (int64_t k : Span(places)) found[k] = whole(found, found[k]);
+    int kept = static_cast<int>(found.size() - count);
+    std::vector<Edge> edges;
+    for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));
+    NodeRef node(new_node("CompiledFunctionBackward", program_backward,
+                          static_cast<int>(all.size()), kFirst + kept));
+    std::copy(edges.begin(), edges.end(), node->edges);
+    node->set_output_count(static_cast<int>(count));
+    node->saved[kRecorded_].value = Value::object(args[0]);
+    add_back_link(node.get());
+    Dims versions;
+    for (const Tensor& t : all) versions.push_back(t.version());
+    node->saved[kVersions].value = Value(std::move(versions));
+    node->saved[kGiven].value = Value(std::move(all));
+    node->saved[kPlaces].value = Value(places);
+    for (int k = 0; k < kept; ++k) {
+      const Tensor& t = found[count + k];
+      bool output = std::any_of(found.begin(), found.begin() + count,
+                                [&](const Tensor& o) { return o.is(t); });
+      node->saved[kFirst + k] = output ? pack_output(t) : pack(Value(t));
+    }
+    for (int64_t k = 0; k < count; ++k) set_meta(node.get(), static_cast<uint32_t>(k), found[k]);
+    for (int64_t k : Span(places)) set_history(found[k], node.get(), static_cast<uint32_t>(k));
+    found.resize(count);
+    return list_of(found);
+  });
+}
+
+}  // namespace adjoint

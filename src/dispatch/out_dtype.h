@@ -1,0 +1,12 @@
+// Which dtype a tensor given as out= may have.
+#pragma once
+#include "dispatch/op.h"
+
+namespace adjoint {
+
+// Before the op runs: what elementwise ops refuse, which write into `out` themselves.
+void check_out_dtype(const Op& op, const Value* args, DType out);
+// Afterwards, for all others: RuntimeError unless a result of this dtype may be written into `out`.
+void check_out_result(const Op& op, const Value* args, DType result, DType out);
+
+}  // namespace adjoint

@@ -1,0 +1,248 @@
+// Distances between rows, covariances and correlations, and rows shortened to a length. All but
+// cdist are written from ops. Read ops/reduce/statistics.cpp first.
+#include <functional>
+
+#include "dispatch/op.h"
+#include "dispatch/program_recorder.h"
+#include "ops/reduce/reduce_forward.h"
+
+namespace adjoint {
+namespace {
+
+using T = const Tensor&;
+using C = Context&;
+
+const double kInfinity = __builtin_inf();
+
+// --- cdist --------------------------------------------------------------------------------------
+void check_points(T x, T y, double p, const Value& mode) {
+  for (T t : {std::cref(x), std::cref(y)}) {
+    if (is_complex(t.dtype()) || is_integral(t.dtype()))
+      runtime_error("cdist only supports floating-point dtypes, got ", t.dtype());
+    if (is_half(t.dtype())) not_implemented("\"cdist\" not implemented for '", t.dtype(), "'");
+    if (t.ndim() < 2)
+      runtime_error("cdist only supports at least 2D tensors, got: ", t.ndim(), "D");
+  }
+  if (x.size(-1) != y.size(-1)) {
+    runtime_error("X1 and X2 must have the same number of columns. X1: ", x.size(-1),
+                  " X2: ", y.size(-1));
+  }
+  if (x.dtype() != y.dtype())
+    runtime_error("cdist: both sets must have one dtype, got ", x.dtype(), " and ", y.dtype());
+  if (!(p >= 0)) runtime_error("cdist only supports non-negative p values, got ", p);
+  bool known = mode.is_none() || mode.str() == "use_mm_for_euclid_dist_if_necessary" ||
+               mode.str() == "use_mm_for_euclid_dist" ||
+               mode.str() == "donot_use_mm_for_euclid_dist";
+  if (!known) value_error(mode.str(), " is not a valid value for compute_mode");
+}
+
+// [..., P, M] and [..., R, M] with the leading axes broadcast: what is common to both.
+Dims leading(T x, T y) {
+  return broadcast_shapes({x->shape, x.ndim() - 2}, {y->shape, y.ndim() - 2});
+}
+
+Tensor with_leading(T t, Dims lead) {
+  lead.push_back(t.size(-2));
+  lead.push_back(t.size(-1));
+  return op<"expand">(t, lead);
+}
+
+// Row by row: the differences of one row with all others stay in the cache, and no product is
+// formed whose digits cancel.
+Tensor distances(T x_given, T y_given, double p) {
+  GradMode off(false);
+  Dims shape = leading(x_given, y_given);
+  Tensor x = with_leading(x_given, shape), y = with_leading(y_given, shape);
+  int64_t rows = x.size(-2);
+  shape.push_back(rows);
+  shape.push_back(y.size(-2));
+  Tensor out = zeros(shape, x.dtype());
+  if (out.numel() == 0 || x.size(-1) == 0) return out;
+  for (int64_t i = 0; i < rows; ++i) {
+    Tensor row = op<"slice">(x, -2, i, i + 1);
+    copy_into(op<"select">(out, -2, i), op<"linalg_vector_norm">(y - row, p, Dims{-1}));
+  }
+  return out;
+}
+
+// What each distance gains with each coordinate of x: [..., P, R, M]. Where points meet, nothing.
+Tensor slopes(T x, T y, T dist, double p) {
+  Tensor none = op<"eq">(dist, 0);
+  Tensor d = op<"unsqueeze">(x, -2).tensor() - op<"unsqueeze">(y, -3).tensor();
+  Tensor size = op<"abs">(d), part = op<"sgn">(d);
+  Tensor length = op<"unsqueeze">(op<"where">(none, 1.0, dist), -1);
+  if (p == kInfinity) return part * op<"eq">(size, op<"unsqueeze">(dist, -1)).tensor();
+  if (p == 1) return part;
+  if (p == 2) return d / length;
+  Tensor still = op<"eq">(size, 0);
+  Tensor ratio = op<"where">(still, 1.0, size).tensor() / length;
+  return part * op<"where">(still, 0.0, op<"pow">(ratio, p - 1)).tensor();
+}
+
+// The gradient for the points x; `other` says which: those of y have the transposed distances.
+Tensor distance_grad(T g_given, C c, bool other) {
+  Tensor x = c.tensor(other ? 1 : 0), y = c.tensor(other ? 0 : 1), dist = c.out(), g = g_given;
+  double p = c.in(2).real();
+  if (other) g = op<"transpose">(g, -2, -1), dist = op<"transpose">(dist, -2, -1);
+  if (p == 0 || dist.numel() == 0) return op<"mul">(x, 0.0);
+  Tensor none = op<"eq">(dist, 0);
+  if (p == 2) {
+    // sum_j w_ij (x_i - y_j) as a product, without the differences of all pairs.
+    Tensor w = op<"where">(none, 0.0, g / op<"where">(none, 1.0, dist).tensor());
+    return x * op<"sum">(w, Dims{-1}, true).tensor() - op<"matmul">(w, y).tensor();
+  }
+  return op<"sum">(slopes(x, y, dist, p) * op<"unsqueeze">(g, -1).tensor(), Dims{-2});
+}
+
+Value distance_tangent(C c, const Tensor* t) {
+  Tensor x = c.in(0), y = c.in(1), dist = c.out();
+  double p = c.in(2).real();
+  if (p == 0 || dist.numel() == 0) return op<"mul">(dist, 0.0);
+  auto rows = [](T v) -> Tensor { return op<"unsqueeze">(v, -2); };
+  auto columns = [](T v) -> Tensor { return op<"unsqueeze">(v, -3); };
+  Tensor moved = t[0] && t[1] ? rows(t[0]) - columns(t[1]) : t[0] ? rows(t[0]) : -columns(t[1]);
+  return op<"sum">(slopes(x, y, dist, p) * moved, Dims{-1});
+}
+
+// --- covariance ---------------------------------------------------------------------------------
+Tensor checked_weights(const Value& given, int64_t n, bool whole, const char* name) {
+  if (given.is_none()) return Tensor();
+  Tensor w = given.tensor();
+  if (w.ndim() > 1)
+    runtime_error("cov(): expected ", name, " to have one or fewer dimensions, got ", w.ndim());
+  if (whole != is_integral(w.dtype())) {
+    runtime_error("cov(): expected ", name, " to have ", whole ? "integral" : "floating point",
+                  " dtype but got ", name, " with ", w.dtype(), " dtype");
+  }
+  if (w.numel() != n) {
+    runtime_error("cov(): expected ", name, " to have the same numel as there are observations in ",
+                  "the input but got ", w.numel(), " != ", n);
+  }
+  GradMode off(false);
+  refuse_recording("cov() looks at the values of ", name, "; fix: compute it outside");
+  if (n && op<"any">(op<"lt">(w, 0)).tensor().data<bool>()[0])
+    runtime_error("cov(): ", name, " cannot be negative");
+  return w;
+}
+
+Tensor covariance(T given, const Value& correction, const Value& fweights, const Value& aweights) {
+  if (given.ndim() > 2) {
+    runtime_error("cov(): expected input to have two or fewer dimensions but got an input with ",
+                  given.ndim(), " dimensions");
+  }
+  if (given.dtype() == DType::Bool) runtime_error("cov(): bool dtype is not supported for input");
+  Tensor x = given.ndim() < 2 ? op<"reshape">(given, Dims{1, given.numel()}).tensor() : given;
+  int64_t n = x.size(1);
+  Tensor w = checked_weights(fweights, n, true, "fweights");
+  Tensor a = checked_weights(aweights, n, false, "aweights");
+  if (a) w = w ? w * a : a;
+  double off = correction.real();
+  Value count = w ? Value(op<"sum">(w)) : Value(static_cast<double>(n));
+  if (n == 0) count = Value(0.0);
+  Tensor weighted = w ? x * w : x;
+  Tensor mean = op<"sum">(weighted, Dims{1}, true).tensor() / count;
+  Tensor centred = x - mean;
+  Value freedom;
+  if (w && n) {
+    Tensor lost = a && off != 0 ? op<"sum">(w * a).tensor() / count * off : Tensor();
+    freedom = lost ? op<"sub">(count, lost) : op<"sub">(count, off);
+    freedom = op<"clamp_min">(freedom, 0);
+  } else {
+    freedom = Value(std::max(static_cast<double>(n) - off, 0.0));
+  }
+  Tensor other = op<"conj">(op<"transpose">(w ? centred * w : centred, 0, 1));
+  return op<"squeeze">(op<"matmul">(centred, other).tensor() / freedom);
+}
+
+}  // namespace
+
+static const Op& cdist_ =
+    def("cdist(x1, x2, p: float = 2.0, compute_mode: str? = None)",
+        "The p-norms of the differences of all rows of x1 with all rows of x2. They are computed "
+        "directly in every compute_mode. Where points coincide the gradient is 0.")
+        .forward([](Call& c) -> Value {
+          check_points(c.tensor(0), c.tensor(1), c.real(2), c[3]);
+          return distances(c.tensor(0), c.tensor(1), c.real(2));
+        })
+        .grad(0, input(0) | input(1) | output(),
+              [](T g, C c) { return distance_grad(g, c, false); })
+        .grad(1, input(0) | input(1) | output(), [](T g, C c) { return distance_grad(g, c, true); })
+        .jvp(distance_tangent)
+        .function_only()
+        .no_out();
+
+static const Op& cov_ =
+    def("cov(input, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None)",
+        "The covariances of the rows of a matrix, whose columns are observations that occur "
+        "`fweights` times and count with `aweights`.")
+        .forward([](Call& c) -> Value { return covariance(c.tensor(0), c[1], c[2], c[3]); })
+        .no_out();
+
+static const Op& corrcoef_ =
+    def("corrcoef(input)",
+        "The correlations of the rows of a matrix, whose columns are "
+        "observations.")
+        .forward([](Call& c) -> Value {
+          if (c.tensor(0).ndim() > 2) {
+            runtime_error(
+                "corrcoef(): expected input to have two or fewer dimensions but got an input with ",
+                c.tensor(0).ndim(), " dimensions");
+          }
+          Tensor cov = covariance(c.tensor(0), Value(1), {}, {});
+          if (cov.ndim() == 0) return cov / cov;
+          Tensor spread = op<"diagonal">(cov);
+          if (is_complex(cov.dtype())) spread = op<"real">(spread);
+          spread = op<"sqrt">(spread);
+          Tensor out = cov / op<"unsqueeze">(spread, 1).tensor() / spread;
+          if (!is_complex(out.dtype())) return op<"clamp">(out, -1, 1);
+          auto limited = [](const Value& part) -> Tensor { return op<"clamp">(part, -1, 1); };
+          return op<"complex">(limited(op<"real">(out)), limited(op<"imag">(out)));
+        })
+        .no_out();
+
+static const Op& renorm_ =
+    def("renorm(input, p: Scalar, dim: int, maxnorm: Scalar)",
+        "Every slice along `dim` whose p-norm exceeds maxnorm, scaled down to it.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          if (t.ndim() < 2) {
+            runtime_error("renorm: input needs at least 2 dimensions, got ", t.ndim(),
+                          " dimensions");
+          }
+          if (!(c.real(1) > 0))
+            runtime_error("renorm: non-positive-norm not supported, got p=", c.real(1));
+          if (!(c.real(3) >= 0))
+            runtime_error("renorm: expected maxnorm to be >= 0 but got ", c.real(3));
+          int axis = wrap_dim(c.integer(2), t.ndim());
+          Dims rest;
+          for (int d = 0; d < t.ndim(); ++d) {
+            if (d != axis) rest.push_back(d);
+          }
+          Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
+          Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
+          return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
+        });
+
+static const Op& vander_ =
+    def("vander(x, N: int? = None, increasing: bool = False)",
+        "The powers of the elements of a vector, as columns: falling, unless `increasing`.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0);
+          if (x.ndim() != 1)
+            runtime_error("x must be a one-dimensional tensor, got shape ", x.shape());
+          int64_t n = c[1].is_none() ? x.size(0) : c.integer(1);
+          if (n < 0) runtime_error("N must be non-negative, got ", n);
+          if (is_integral(x.dtype())) x = cast(x, DType::Int64);
+          if (n == 0) return zeros(Dims{x.size(0), 0}, x.dtype());
+          Tensor column = op<"unsqueeze">(x, 1), one = op<"_ones_like">(column);
+          Tensor powers = one;
+          if (n > 1) {
+            Tensor rest = op<"cumprod">(op<"expand">(column, Dims{x.size(0), n - 1}), 1);
+            powers = op<"cat">(Tensors{one, rest}, 1);
+          }
+          return c.flag(2) ? powers : op<"flip">(powers, Dims{1}).tensor();
+        })
+        .function_only()
+        .no_out();
+
+}  // namespace adjoint

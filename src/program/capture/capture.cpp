@@ -1,0 +1,670 @@
+// Read capture.h first.
+#include "program/capture/capture.h"
+
+#include "dispatch/kernel_watch.h"
+#include "dispatch/operands.h"
+#include "dispatch/record.h"
+#include "dispatch/view.h"
+#include "engine/engine.h"
+#include "program/replay/replay.h"
+#include "tensor/handmade.h"
+#include "transforms/batched.h"
+
+namespace adjoint {
+
+constinit thread_local Recorder* t_recorder = nullptr;
+
+uint16_t next_generation() {
+  static uint16_t last = 0;
+  last = static_cast<uint16_t>(last % 255 + 1);
+  return last;
+}
+
+namespace {
+
+// Every tensor of a result, lists of lists included; false if it holds what no program can repeat.
+template <class F>
+bool each_result(const Value& v, F&& f) {
+  switch (v.kind()) {
+    case Value::Tensor_:
+      f(v.object());
+      return true;
+    case Value::Tensors_:
+      for (const Tensor& t : v.tensors()) f(t.get());
+      return true;
+    case Value::List:
+      for (const Value& item : v.list()) {
+        if (!each_result(item, f)) return false;
+      }
+      return true;
+    default:
+      return true;
+  }
+}
+
+constexpr const char* kChangedAside =
+    "Python code that is called with values (an external, an optimiser) changes a tensor that the "
+    "function uses; fix: return the new value from it";
+
+// Ops whose result has a shape that depends on values.
+bool depends_on_values(const Op& op) {
+  static constexpr std::string_view names[] = {
+      "nonzero",
+      "argwhere",
+      "where.condition",
+      "masked_select",
+      "bincount",
+      "unique",
+      "unique_consecutive",
+      "equal",
+      "allclose",
+      "repeat_interleave.each",
+      "tensor_split.tensor_indices_or_sections",
+  };
+  for (std::string_view n : names) {
+    if (op.full_name == n) return true;
+  }
+  return false;
+}
+
+// x[mask]
+bool masks(const Op& op, const Value* args) {
+  bool any = false;
+  if (op.name != "index") return false;
+  each_tensor(args[1], [&](const Tensor& t) {
+    any |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+  });
+  return any;
+}
+
+// Indices that may be out of range, divisors that may be zero.
+bool has_integers(const Op& op, const Value* args) {
+  bool any = false;
+  for (int i = 0; i < op.argument_count; ++i) {
+    each_tensor(args[i], [&](const Tensor& t) {
+      any |= !is_differentiable(t.dtype()) && t.dtype() != DType::Bool;
+    });
+  }
+  return any;
+}
+
+// Versions of the memory of operands, to see whether a forward changes it.
+using Versions = std::vector<std::pair<Tensor, uint32_t>>;
+Versions versions_of(const Op& op, const Value* args) {
+  Versions v;
+  for (int i = 0; i < op.argument_count; ++i)
+    each_tensor(args[i], [&](const Tensor& t) { v.emplace_back(t, t.version()); });
+  return v;
+}
+
+// A history, or a tangent.
+bool carries_derivative(const TensorObject* t) {
+  return (grad_enabled() && needs_grad(t)) || (t->flags & kTransformed);
+}
+bool is_differentiated(const Op& op, const Value* args) {
+  bool any = false;
+  for (int i = 0; i < op.argument_count; ++i)
+    each_tensor(args[i], [&](const Tensor& t) { any |= carries_derivative(t.get()); });
+  return any;
+}
+
+Tensor recorded_zeros(Span shape, DType dtype) {
+  return recorded() ? op<"zeros">(shape, dtype).tensor() : Tensor();
+}
+void recorded_alias(const Tensor& from, const Tensor& made) {
+  if (recorded()) t_recorder->alias(from.get(), made.get());
+}
+
+// The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
+// else.
+std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call& c,
+                                            const Value& out, const Instruction& i) {
+  bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
+              out.is_tensor() && out.object() == watch.result;
+  if (!only) return nullptr;
+  auto step = std::make_shared<KernelStep>();
+  step->kernel = watch.kernel;
+  step->common = watch.common;
+  for (int k = 0; k < watch.count; ++k) {
+    KernelStep::Operand operand{-1, watch.numbers[k]};
+    for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
+      const Read& r = i.reads[n];
+      if (r.item < 0 && c[r.argument].object() == watch.tensors[k])
+        operand.read = static_cast<int>(n);
+    }
+    if (watch.tensors[k] && operand.read < 0) return nullptr;
+    step->operands.push_back(std::move(operand));
+  }
+  return step;
+}
+
+// The same for sums: what is reduced, if it is the op's operand and nothing else happens.
+std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
+                                              const Value& out) {
+  static constexpr std::string_view names[] = {"sum", "sum.all", "mean", "mean.all", "sum_to_size"};
+  bool known = std::find(std::begin(names), std::end(names), c.op.full_name) != std::end(names);
+  if (!known || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre || c.kept ||
+      !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
+      out.object()->data != watch.reduced_to)
+    return nullptr;
+  return std::make_shared<reduce::Problem>(watch.problem);
+}
+
+}  // namespace
+
+Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
+  constexpr size_t kSome = 512;  // instructions: most functions have fewer
+  register_of_.reserve(kSome);
+  first_on_.reserve(kSome);
+  code_.reserve(kSome);
+  tensor_watch = {recorded_zeros, recorded_alias};
+  add_inputs(arguments);
+}
+
+Capture::~Capture() { stop(); }
+
+void Capture::start(bool until_inputs) {
+  if (running_ || !refused_.empty()) return;
+  if (t_recorder) throw std::logic_error("a recording is under way already");
+  if (!std::exchange(started_, true)) newest_before_ = last_sequence;
+  if (until_inputs && !std::exchange(passes_, true)) forward_size_ = code_.size();
+  until_inputs_ = until_inputs;
+  modes_ = t_modes;
+  t_recorder = this;
+  t_modes |= kRecorded;
+  t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
+  running_ = true;
+}
+
+void Capture::stop() {
+  if (std::exchange(running_, false) && t_recorder == this && refused_.empty() &&
+      (t_modes & ~kRecorded) != modes_) {
+    return refuse("a mode (grad, anomaly, inference) is left switched; fix: use a with block");
+  }
+  // A guard that ended after a refusal may have put the mode back.
+  if (!t_recorder || t_recorder == this) t_modes &= ~kRecorded;
+  if (t_recorder != this) return;
+  t_recorder = nullptr;
+  t_birth &= 0xff;
+}
+
+void Capture::refuse(std::string reason) {
+  if (!refused_.empty()) return;
+  refused_ = std::move(reason);
+  refused_at_ = SourceLine::here();
+  if (!until_inputs_) return stop();
+  running_ = false;  // a pass on placeholders goes on, and must still not change anything
+}
+
+// --- registers -----------------------------------------------------------------------------------
+int Capture::new_register(TensorObject* t, int root) {
+  int reg = static_cast<int>(registers_.size());
+  registers_.push_back({Geometry(t), root});
+  headers_.push_back(Tensor::borrow(t));
+  places_.emplace_back(t->storage, t->data);
+  register_of_.emplace(t, reg);
+  first_on_.emplace(t->storage, reg);
+  return reg;
+}
+
+int Capture::define(TensorObject* t) {
+  if (auto found = first_on_.find(t->storage); found != first_on_.end())
+    return new_register(t, registers_[found->second].root);
+  int root = -1;
+  // Arrays from outside that overlap are one memory, under several storages.
+  for (auto& [storage, reg] : first_on_) {
+    if (t->storage->own || storage->own || !overlap(storage, t->storage)) continue;
+    if (root >= 0 && root != registers_[reg].root)
+      refuse("an array overlaps two others in memory; fix: pass a copy of it");
+    root = registers_[reg].root;
+  }
+  if (root < 0) {
+    root = static_cast<int>(roots_.size());
+    roots_.push_back({});
+  }
+  return new_register(t, root);
+}
+
+void Capture::add_inputs(const Tensors& ts) {
+  for (const Tensor& t : ts) {
+    if (register_of_.count(t.get())) continue;
+    int reg = define(t.get());
+    roots_[registers_[reg].root].external = true;
+    inputs_.insert(t.get());
+    if (started_) placeholders_.insert(t->storage);
+  }
+}
+
+void Capture::constant(TensorObject* t) {
+  if (register_of_.count(t) || first_on_.count(t->storage)) return;
+  Instruction i;
+  i.kind = Kind::Constant;
+  i.line = SourceLine::here();
+  {
+    Unrecorded quiet;
+    GradMode off(false);
+    i.constant = op<"clone">(Tensor::borrow(t));
+  }
+  i.writes.push_back(define(t));
+  code_.push_back(std::move(i));
+}
+
+void Capture::add_alias(int from, TensorObject* made) {
+  Instruction i;
+  i.kind = Kind::Alias;
+  i.line = SourceLine::here();
+  i.reads.push_back({from});
+  i.alias_offset = made->data - headers_[from]->data;
+  i.alias_shape = Dims(Span{made->shape, made->ndim});
+  i.alias_strides = Dims(Span{made->strides, made->ndim});
+  i.alias_dtype = made->dtype;
+  i.writes.push_back(define(made));
+  code_.push_back(std::move(i));
+}
+
+void Capture::alias(TensorObject* from, TensorObject* made) {
+  if (register_of_.count(made) || batch_of(from)) return;
+  int reg = read(from);
+  if (reg >= 0) add_alias(reg, made);
+}
+
+int Capture::read(TensorObject* t) {
+  if (t->flags & kSubclass || batch_of(t)) {
+    refuse(batch_of(t) ? std::string("a batch of a transform from outside takes part")
+                       : text("an object of the class ", Py_TYPE(t)->tp_name, " takes part"));
+    return -1;
+  }
+  if (auto found = register_of_.find(t); found != register_of_.end()) {
+    int reg = found->second;
+    bool same_place = places_[reg] == std::pair(t->storage, t->data);
+    if (same_place && registers_[reg].geometry.is_of(t)) return reg;
+    refuse("the shape or memory of a tensor is changed in place; fix: make a new tensor instead");
+    return -1;
+  }
+  auto on = first_on_.find(t->storage);
+  // A header that is older than the recording is one that the function reached, whatever memory it
+  // is on.
+  if (on != first_on_.end() && t->recording == generation_) {
+    add_alias(on->second, t);
+    return register_of_.at(t);
+  }
+  if (made_here(t)) {
+    refuse("a tensor takes part that was made by something else than an op");
+    return -1;
+  }
+  if (changed_aside_.count(t->storage)) {
+    refuse(kChangedAside);
+    return -1;
+  }
+  int reg = define(t);
+  roots_[registers_[reg].root].external = true;
+  reached_.push_back(Tensor::borrow(t));
+  inputs_.insert(t);
+  return reg;
+}
+
+void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
+  i.args.resize(op.argument_count);
+  for (int k = 0; k < op.argument_count && running_; ++k) {
+    const Value& v = args[k];
+    auto at = static_cast<int16_t>(k);
+    if (v.is_tensor()) {
+      i.reads.push_back({read(v.object()), at});
+    } else if (v.is_tensors()) {
+      Tensors none(v.tensors().size());
+      for (size_t n = 0; n < none.size() && running_; ++n) {
+        if (v.tensors()[n])
+          i.reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
+      }
+      i.args[k] = Value(std::move(none));
+    } else {
+      if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; }))
+        refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
+      i.args[k] = v;
+    }
+  }
+}
+
+// False: the result holds no tensor, but a value.
+bool Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
+  auto take = [&](TensorObject* t) {
+    if (!t) return i.writes.push_back(-1);
+    auto found = register_of_.find(t);
+    // One of the operands, or a result that stands in two places.
+    bool again = found != register_of_.end();
+    i.writes.push_back(again ? -1 : define(t));
+  };
+  if (!out.is_tensor() && !out.is_tensors() && out.kind() != Value::List) return false;
+  each_result(out, take);
+  each_result(kept, take);
+  return true;
+}
+
+void Capture::roll_back(size_t instructions, size_t registers) {
+  code_.resize(instructions);
+  while (registers_.size() > registers) {
+    TensorObject* t = headers_.back().get();
+    auto on = first_on_.find(t->storage);
+    // What was reached for the first time stays reached: its register is an input's.
+    if (roots_[registers_.back().root].external && !reached_.empty() && reached_.back().get() == t)
+      reached_.pop_back();
+    if (on != first_on_.end() && on->second == static_cast<int>(registers_.size()) - 1)
+      first_on_.erase(on);
+    register_of_.erase(t);
+    inputs_.erase(t);
+    registers_.pop_back();
+    headers_.pop_back();
+    places_.pop_back();
+  }
+}
+
+// --- ops -----------------------------------------------------------------------------------------
+Value Capture::forward(Call& c) {
+  const Op& op = c.op;
+  if (!running_) {  // a pass on placeholders, after a refusal
+    Unrecorded quiet;
+    return op.forward(c);
+  }
+  check_draws(op);
+  if (depends_on_values(op) || masks(op, c.args)) {
+    refuse(text("the result of `", op.name,
+                "` has a shape or a value that depends on data; fix: keep the shape, by where() or "
+                "a mask to multiply with, or leave this line out of the compiled function"));
+    return forward(c);
+  }
+  if (op.name == "as_strided" && !c.args[3].is_none() && is_outside(c.args[0].object())) {
+    refuse("as_strided() with a storage_offset depends on where a tensor from outside lies");
+    return forward(c);
+  }
+  size_t instructions = code_.size(), registers = registers_.size();
+  KernelWatch watch;
+  Versions before = versions_of(op, c.args);
+  // An op may also fail where it is caught, and not fail with other values. What is no error (a
+  // checkpoint has all it wants) does not depend on values.
+  auto computed = [&] {
+    try {
+      return op.forward(c);
+    } catch (...) {
+      if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))
+        refuse(text("`", op.name, "` raised an error, which it might not do with other values"));
+      throw;
+    }
+  };
+  auto take = [&](Instruction& i, const Value& out) {
+    if (!take_results(i, out, c.kept))
+      return refuse(text("`", op.name, "` gives a value that is no tensor"));
+    for (auto& [t, version] : before) {
+      if (t.version() == version) continue;
+      i.changes = true;
+      roots_[registers_[register_of_.at(t.get())].root].changed = true;
+    }
+    i.may_fail = !until_inputs_ && has_integers(op, c.args);
+    if (!i.changes) {
+      i.kernel = kernel_of(watch, c, out, i);
+      i.sum = sum_of(watch, c, out);
+    }
+    code_.push_back(std::move(i));
+  };
+  // An op without a derivative is written with others where it is differentiated: those are what
+  // backward will refer to.
+  bool inside = !op.differentiable() && is_differentiated(op, c.args);
+  if (inside) {
+    Value out = computed();
+    bool any = false;
+    each_result(out, [&](TensorObject* t) { any |= t && carries_derivative(t); });
+    if (any || !running_) return out;
+    roll_back(instructions, registers);
+    instructions = code_.size();
+    Instruction i;
+    i.op = &op;
+    i.line = SourceLine::here();
+    take_reads(i, op, c.args);
+    if (running_) take(i, out);
+    return out;
+  }
+  Instruction i;
+  i.op = &op;
+  i.line = SourceLine::here();
+  take_reads(i, op, c.args);
+  if (!running_) return forward(c);
+  Value out;
+  {
+    Unrecorded quiet;
+    out = computed();
+  }
+  take(i, out);
+  return out;
+}
+
+void Capture::check_draws(const Op& op) {
+  if (draws_allowed_ || !op.family.starts_with("random")) return;
+  refuse(text("`", op.name,
+              "` draws random numbers in a checkpoint, which its recomputation would have to draw "
+              "again; fix: draw them outside of the checkpoint"));
+}
+
+// A pass on placeholders is none of the program's: what it would leave behind must not happen.
+void Capture::fail_if_placeholders(const std::string& what) {
+  if (!until_inputs_) return;
+  refuse(what);
+  runtime_error(what);
+}
+
+void Capture::change(Call& c, const Tensor& self) {
+  const Op& op = c.op;
+  if (is_outside(self.get()) && !placeholders_.count(self->storage))
+    fail_if_placeholders(text("`", op.name, "_` changes a tensor from outside in a backward pass"));
+  check_draws(op);
+  Instruction i;
+  i.kind = Kind::Change;
+  i.op = &op;
+  i.line = SourceLine::here();
+  if (depends_on_values(op)) refuse(text("what `", op.name, "_` does depends on data"));
+  int reg = running_ ? read(self.get()) : -1;
+  if (running_) take_reads(i, op, c.args);
+  if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
+      wants_recording(op, c.args)) {
+    refuse(text("`", op.name,
+                "_` changes a tensor from outside of the function, with a gradient; fix: return "
+                "the new value instead"));
+  }
+  try {
+    Unrecorded quiet;
+    finish_inplace(self, op.forward(c), op);
+    uint32_t before = self.version();
+    bump_version(self);
+    i.counted = self.version() != before;
+  } catch (...) {
+    refuse(text("`", op.name, "_` raised an error, which it might not do with other values"));
+    throw;
+  }
+  if (!running_) return;
+  i.reads.insert(i.reads.begin(), {reg, -1, -1});
+  each_result(c.kept, [&](TensorObject* t) {
+    i.writes.push_back(!t || register_of_.count(t) ? -1 : define(t));
+  });
+  roots_[registers_[reg].root].changed = true;
+  code_.push_back(std::move(i));
+}
+
+Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* like) {
+  return take_host(run, operands, like, false);
+}
+
+void Capture::host_change(PyObject* run, const Tensors& operands) {
+  take_host(run, operands, nullptr, true);
+}
+
+Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors* like,
+                           bool changes) {
+  Instruction i;
+  i.kind = Kind::Host;
+  i.host = Value::object(run);
+  i.line = SourceLine::here();
+  for (size_t n = 0; n < operands.size() && running_; ++n)
+    i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
+  Tensors results;
+  {
+    Unrecorded quiet;
+    if (like) {
+      for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
+    } else {
+      results = call_host(run, operands);
+    }
+  }
+  if (!running_) return results;
+  if (changes) {
+    i.changes = true;
+    for (const Read& r : i.reads) roots_[registers_[r.reg].root].changed = true;
+    for (const Tensor& t : operands) changed_aside_.erase(t->storage);
+  }
+  // Instructions are put in order by what they are known to change.
+  for (Storage* s : changed_aside_) {
+    if (!first_on_.count(s)) continue;
+    refuse(kChangedAside);
+    return results;
+  }
+  for (const Tensor& t : results) {
+    if (register_of_.count(t.get()) || first_on_.count(t->storage)) {
+      refuse("a host call gives back memory of its operands");
+      return results;
+    }
+    i.writes.push_back(define(t.get()));
+  }
+  code_.push_back(std::move(i));
+  return results;
+}
+
+Tensors Capture::call_host(PyObject* run, const Tensors& operands) {
+  in_host_ = true;
+  try {
+    Tensors results = host_call(run, operands);
+    in_host_ = false;
+    return results;
+  } catch (...) {
+    in_host_ = false;
+    refuse("Python code that is called with values (an external) raises an error");
+    throw;
+  }
+}
+
+void Capture::changed_aside(const Tensor& t) {
+  if (in_host_) changed_aside_.insert(t->storage);
+}
+
+// --- gradients of leaves -------------------------------------------------------------------------
+bool Capture::pass(Node* node, bool executed) {
+  TensorObject* leaf = node->variable;
+  bool before =
+      leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
+  if (before && until_inputs_) return false;
+  passed_ |= !until_inputs_;
+  if (before && executed && node->backward) {
+    refuse(text("a backward pass goes on into `", node->name,
+                "`, which was recorded before the function was called (", node->line.describe(),
+                "); fix: detach() what comes from outside"));
+    return true;
+  }
+  bool hooks = leaf && leaf->extra && (leaf->extra->hooks || leaf->extra->post_accumulate);
+  if (NodeExtra* x = node->extra)
+    hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
+  if (before && hooks)
+    refuse(
+        "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+  return true;
+}
+
+void Capture::look_at(TensorObject* t) {
+  if (!made_here(t) && !batch_of(t) && !register_of_.count(t)) read(t);
+}
+
+bool Capture::is_outside(TensorObject* t) const {
+  auto on = first_on_.find(t->storage);
+  if (on != first_on_.end()) return roots_[registers_[on->second].root].external;
+  return t->storage->born >> 8 != generation_;
+}
+
+void Capture::refuse_outside(TensorObject* t, const char* what) {
+  if (batch_of(t)) return;
+  if (register_of_.count(t) ? is_input(t) : !made_here(t))
+    refuse(text(what, ", on a tensor from outside of the function"));
+}
+
+bool Capture::known_outside(TensorObject* t) {
+  if (t->extra && t->extra->post_accumulate) {
+    refuse("a leaf has a hook that runs after its gradient was added");
+    return false;
+  }
+  return read(t) >= 0 && is_input(t);
+}
+
+void Capture::watch_grad(TensorObject* leaf) {
+  std::optional<Geometry> found;
+  if (leaf->grad) {
+    found.emplace(leaf->grad);
+    // The same memory under two names, of which one is the caller's choice in each call.
+    if (auto on = first_on_.find(leaf->grad->storage);
+        on != first_on_.end() && is_input(headers_[on->second].get()))
+      refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
+  }
+  grad_states_.emplace(register_of_.at(leaf), std::move(found));
+}
+
+bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
+  if (!known_outside(leaf)) return false;
+  if (grad_enabled()) {
+    refuse("a gradient with a history of its own is added to a leaf");
+    return false;
+  }
+  fail_if_placeholders("a backward pass runs another one, which adds to the gradient of a leaf");
+  watch_grad(leaf);
+  if (leaf->grad) read_grad(leaf);
+  Instruction i;
+  i.kind = Kind::Accumulate;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(leaf), 0});
+  i.reads.push_back({read(grad.get()), 1});
+  if (!running_) return false;
+  {
+    Unrecorded quiet;
+    accumulate_grad(leaf, grad);
+  }
+  if (auto held = register_of_.find(leaf->grad); held != register_of_.end())
+    roots_[registers_[held->second].root].changed = true;
+  code_.push_back(std::move(i));
+  read_grad(leaf);
+  return true;
+}
+
+void Capture::read_grad(TensorObject* t) {
+  if (!t->grad || register_of_.count(t->grad)) {
+    if (!t->grad && known_outside(t)) watch_grad(t);
+    return;
+  }
+  if (!known_outside(t)) return;
+  watch_grad(t);
+  Instruction i;
+  i.kind = Kind::GradOf;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(t), 0});
+  int reg = define(t->grad);
+  roots_[registers_[reg].root].external = true;
+  i.writes.push_back(reg);
+  code_.push_back(std::move(i));
+}
+
+void Capture::set_grad(TensorObject* t) {
+  if (!known_outside(t)) return;
+  Instruction i;
+  i.kind = Kind::SetGrad;
+  i.line = SourceLine::here();
+  i.reads.push_back({register_of_.at(t), 0});
+  if (t->grad) {
+    int reg = read(t->grad);
+    i.reads.push_back({reg, 1});
+    if (reg >= 0) roots_[registers_[reg].root].external = true;
+  }
+  if (running_) code_.push_back(std::move(i));
+}
+
+}  // namespace adjoint

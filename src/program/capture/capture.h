@@ -1,0 +1,145 @@
+// Recording a program: while a Capture is the recorder of its thread, every op that runs is taken
+// down with the registers of its operands.
+//
+// A tensor is known by its header, which the capture keeps alive. Another header on known memory is
+// an alias. A tensor that is not known existed before: the function reached it by a closure or a
+// module, and it becomes an input. One whose memory was made *during* the recording, but by no op,
+// is something that a program could not repeat: the recording is refused, and so it is for values
+// that leave (item(), numpy()), memory that is changed by other means, results that are no tensors.
+// Refusing costs speed; a wrong program would be silent.
+#pragma once
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "dispatch/program_recorder.h"
+#include "program/program.h"
+
+namespace adjoint {
+
+// The mark (storage.h) of memory that is made from now on: one of 255, used again in turn.
+uint16_t next_generation();
+
+class Capture final : public Recorder {
+ public:
+  explicit Capture(const Tensors& arguments);
+  ~Capture() override;
+
+  // From here on, and no longer, this thread's ops are taken down.
+  // `until_inputs`: backward passes take the gradients of tensors from outside as they arrive, and
+  // go no further: neither into what those were computed from, nor to their hooks.
+  void start(bool until_inputs = false);
+  void stop();
+  bool running() const { return running_; }
+
+  // More inputs, for a later part: placeholders of gradients.
+  void add_inputs(const Tensors& ts);
+  // A tensor made from numbers of the function's own.
+  void constant(TensorObject* t) override;
+  // Whether random numbers may be drawn: not while the generator is in a state of its own.
+  bool allow_draws(bool on) { return std::exchange(draws_allowed_, on); }
+  // How many instructions there are.
+  size_t size() const { return code_.size(); }
+
+  Value forward(Call& c) override;
+  void change(Call& c, const Tensor& self) override;
+  bool accumulate(TensorObject* leaf, const Tensor& grad) override;
+  void read_grad(TensorObject* t) override;
+  void set_grad(TensorObject* t) override;
+  Tensors host(PyObject* run, const Tensors& operands, const Tensors* like) override;
+  void host_change(PyObject* run, const Tensors& operands) override;
+  void changed_aside(const Tensor& t) override;
+  void alias(TensorObject* from, TensorObject* made) override;
+  bool pass(Node* node, bool executed) override;
+  void look_at(TensorObject* t) override;
+  // The function asks where a tensor is: hash(), id().
+  void ask_address(TensorObject* t) {
+    if (is_input(t)) asked_.insert(t);
+  }
+  void refuse_outside(TensorObject* t, const char* what) override;
+  void refuse(std::string reason) override;
+
+  const std::string& refused() const { return refused_; }
+  const SourceLine& refused_at() const { return refused_at_; }
+
+  // By tensor: 2 if it is one of the tensors from outside, 1 if it shares memory with one, or with
+  // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
+  // A result that carries more than its value (hooks, a kept gradient) is refused.
+  std::vector<int> outside(const Tensors& ts);
+  // Which of these results others of them are computed from, by their history.
+  std::vector<bool> inner(const Tensors& results) const;
+  bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
+  // The tensors that the function reached by itself so far.
+  const Tensors& reached() const { return reached_; }
+  // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
+  // which is left in `held`; outputs may be undefined.
+  Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs);
+
+  template <class Visit>
+  int each_object(Visit&& visit) const;
+
+ private:
+  int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
+  int define(TensorObject* t);  // a register for a result
+  int new_register(TensorObject* t, int root);
+  void add_alias(int from, TensorObject* made);
+  void refuse_carried(TensorObject* t);
+  void take_code(Program& p, size_t from, size_t to);
+  const std::vector<Instruction>& forward_code();
+  void take_reads(Instruction& i, const Op& op, const Value* args);
+  bool take_results(Instruction& i, const Value& out, const Value& kept);
+  void roll_back(size_t instructions, size_t registers);
+  bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
+  bool is_outside(TensorObject* t) const;  // its memory
+  // The tensor, or its memory, was made during the recording.
+  bool made_here(const TensorObject* t) const {
+    return t->storage->born >> 8 == generation_ || t->recording == generation_;
+  }
+  void check_draws(const Op& op);
+  bool known_outside(TensorObject* t);
+  void watch_grad(TensorObject* leaf);
+  void fail_if_placeholders(const std::string& what);
+  Tensors take_host(PyObject* run, const Tensors& operands, const Tensors* like, bool changes);
+  Tensors call_host(PyObject* run, const Tensors& operands);
+
+  std::vector<Register> registers_;
+  Tensors headers_;  // of the registers, kept alive
+  // Where they pointed at: a header may be given other memory.
+  std::vector<std::pair<Storage*, char*>> places_;
+  std::vector<Memory> roots_;
+  std::unordered_map<TensorObject*, int> register_of_;
+  std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
+  std::vector<Instruction> code_;
+  size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
+  std::optional<std::vector<Instruction>> forward_;
+  Tensors reached_;
+  std::unordered_set<Storage*> placeholders_;   // memory of gradients that will arrive
+  std::unordered_set<TensorObject*> inputs_;    // headers from outside: arguments and reached_
+  std::unordered_set<TensorObject*> asked_;     // whose address was asked for
+  std::unordered_set<Storage*> changed_aside_;  // memory that host calls have changed
+  // Leaf register -> the gradient it had at the start.
+  std::unordered_map<int, std::optional<Geometry>> grad_states_;
+  std::string refused_;
+  SourceLine refused_at_;
+  bool running_ = false;
+  bool in_host_ = false;  // Python runs that a program will call again
+  bool draws_allowed_ = true;
+  bool until_inputs_ = false;
+  bool passed_ = false;  // the function has run a backward pass itself
+  bool started_ = false;
+  bool passes_ = false;         // a pass on placeholders has begun
+  uint64_t newest_before_ = 0;  // node, when it was started first
+  uint32_t modes_ = 0;          // of the thread, when it was started
+  uint16_t generation_;
+};
+
+template <class Visit>
+int Capture::each_object(Visit&& visit) const {
+  for (const Tensor& t : headers_) {
+    if (int r = visit(reinterpret_cast<PyObject*>(t.get()))) return r;
+  }
+  return 0;
+}
+
+}  // namespace adjoint

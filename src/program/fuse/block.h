@@ -1,0 +1,44 @@
+// Small work, one piece after another, as one instruction: tile loops of any shapes, copies and
+// sums. At these sizes what is around a loop costs more than the loop, so a block has nothing
+// around them: its values live in memory of its own, every pointer is set when the program is made,
+// and a run allocates the results that others read, sets the pointers to them and to the operands
+// from outside, and calls the loops in turn. The GIL is held all the while.
+#pragma once
+#include "program/fuse/tiles.h"
+
+namespace adjoint {
+
+inline constexpr int64_t kBlockNumel = 8192;  // elements that are small
+
+// One piece: loops over tiles, or a call (calls.h).
+struct Part {
+  struct From {
+    int reg;
+    int64_t offset;  // in bytes
+  };
+  std::shared_ptr<TileLoops> tiles;
+  Loop loop = nullptr;
+  std::shared_ptr<void> what;
+  std::vector<From> from;
+  int to = -1;
+
+  // f(register, whether it is written)
+  template <class F>
+  void each_register(F&& f) const {
+    for (const From& source : from) f(source.reg, false);
+    if (loop) f(to, true);
+    for (bool writes : {false, true}) {
+      for (size_t k = 0; tiles && k < tiles->places.size(); ++k) {
+        const TileLoops::Place& p = tiles->places[k];
+        if (p.written == writes) f(p.reg, writes);
+      }
+    }
+  }
+};
+
+// The parts of an instruction, whose reads and writes are set: other registers are the block's own,
+// of `bytes(register)`.
+std::shared_ptr<FusedLoops> make_block(const std::vector<Part>& parts, const Instruction& i,
+                                       const std::vector<Register>& registers);
+
+}  // namespace adjoint

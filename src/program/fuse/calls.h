@@ -1,0 +1,20 @@
+// Sums and products of small tensors as calls that a block makes (block.h): what is known before a
+// run stands in a description, and a run needs pointers only.
+#pragma once
+#include <optional>
+
+#include "program/program.h"
+
+namespace adjoint {
+
+struct SmallCall {
+  Loop loop = nullptr;         // of the description, the result, the operands
+  std::shared_ptr<void> what;  // the description
+  std::vector<int> reads;      // the operands: of the instruction's reads
+  int start = -1;  // a read that the result starts from, broadcast; a sum is added to it
+};
+
+// The call that computes what an instruction does; nothing for most.
+std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Register>& registers);
+
+}  // namespace adjoint

@@ -1,0 +1,463 @@
+// Read fuse.h first.
+//
+// Note [Levels]
+// Every instruction has a level: above those of what it depends on, except that an elementwise op
+// stays on the level of elementwise ops of its own shape. The ops of one shape on one level are a
+// group. A dependency leads to a higher level, or stays inside of a group; so groups can be put in
+// an order, and no search for cycles is needed.
+#include "program/fuse/fuse.h"
+
+#include <map>
+#include <queue>
+
+#include "dispatch/elementwise_forward.h"
+#include "program/fuse/loop_parts.h"
+
+namespace adjoint {
+namespace {
+
+constexpr int64_t kLarge = 16384;  // elements from which on memory is a concern
+constexpr int kMaxWritten = 16;    // results of a group of that size
+
+// How an instruction is run.
+enum class How : uint8_t {
+  Alone,  // as it was recorded
+  Group,  // with elementwise ops of its shape
+  Small,  // by loops of its own, in a block
+};
+
+class Fusion {
+ public:
+  Fusion(Program& p, const Tensors& headers) : p_(p), sources_(p, headers) {
+    pieces_.reserve(p.code.size());
+    calls_.reserve(p.code.size());
+    how_.reserve(p.code.size());
+    for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
+    for (const Instruction& i : p.code) {
+      pieces_.push_back(pieces_of(i, headers));
+      calls_.push_back(call_of(i, p.registers));
+      how_.push_back(way_of(i, pieces_.back().has_value(), calls_.back().has_value()));
+    }
+    order_changes();
+  }
+
+  void run() {
+    place();
+    find_needed();
+    connect();
+    order();
+  }
+
+ private:
+  struct Unit {
+    std::vector<int> members;  // instructions; one that is not in a group is alone
+    std::vector<int> after;    // units that come later
+    int waits = 0;
+    bool small = false;  // a part of a block
+  };
+
+  const Geometry& geometry(int reg) const { return sources_.geometry(reg); }
+
+  // --- what an instruction is
+  // Whether an instruction takes an operand as a number rather than from memory.
+  bool is_number(size_t k, const Source& s, int reg) const {
+    return how_[k] != How::Alone && !calls_[k] && sources_.uniform(s, reg);
+  }
+
+  static bool copies(const Instruction& i) {
+    return i.op->name == "_to_copy" || i.op->name == "clone" || i.op->name == "contiguous" ||
+           i.op->name == "_with_strides";
+  }
+
+  How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
+    if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
+      return How::Alone;
+    const Geometry& out = geometry(i.writes[0]);
+    if (!is_dense(out.shape, out.strides)) return How::Alone;
+    if (in_pieces || is_call || is_outer(i, sources_) ||
+        (Sources::fills(i) && sources_.known(i.writes[0])))
+      return out.numel() < kBlockNumel ? How::Small : How::Alone;
+    if (i.kernel) {
+      // An error should come before or after an effect as it does without the program.
+      if (effects_ && divides_integers(*i.kernel)) return How::Alone;
+      bool fits = i.kernel->kernel->loop[static_cast<int>(compute_dtype(i.kernel->common))] &&
+                  result_dtype(*i.kernel->kernel, i.kernel->common) == out.dtype;
+      return fits ? How::Group : How::Alone;
+    }
+    bool copy = copies(i) && geometry(i.reads[0].reg).shape == out.shape &&
+                p_.registers[i.reads[0].reg].root != p_.registers[i.writes[0]].root;
+    return copy ? How::Group : How::Alone;
+  }
+
+  bool touches_changed(const Instruction& i) const {
+    bool any = false;
+    for (const Read& r : i.reads) any |= sources_.changed(r.reg);
+    for (int w : i.writes) any |= w >= 0 && sources_.changed(w);
+    return any;
+  }
+
+  // What has to stay in order, besides values: effects, and ops that touch changed memory.
+  bool ordered(size_t k) const {
+    const Instruction& i = p_.code[k];
+    if (i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf) return true;
+    return how_[k] == How::Alone && i.kind != Kind::Alias && touches_changed(i);
+  }
+
+  // Loops that touch changed memory stay between the changes that they stood between.
+  void order_changes() {
+    after_.resize(p_.code.size());
+    std::vector<int> change(p_.roots.size(), -1);             // the last one
+    std::vector<std::vector<int>> touching(p_.roots.size());  // loops since then
+    std::vector<bool> gradients = gradient_roots();
+    auto changes = [&](int k, int root) {
+      for (int reader : touching[root]) after_[k].push_back(reader);
+      touching[root].clear();
+      change[root] = k;
+    };
+    for (size_t at = 0; at < p_.code.size(); ++at) {
+      const Instruction& i = p_.code[at];
+      int k = static_cast<int>(at);
+      if (how_[at] != How::Alone) {
+        auto touch = [&](int reg) {
+          int root = p_.registers[reg].root;
+          if (!p_.roots[root].changed) return;
+          if (change[root] >= 0) after_[at].push_back(change[root]);
+          touching[root].push_back(k);
+        };
+        for (const Read& r : reads(at)) touch(r.reg);
+        for (int w : i.writes) touch(w);
+      } else if (i.kind == Kind::Accumulate) {
+        for (size_t root = 0; root < gradients.size(); ++root) {
+          if (gradients[root]) changes(k, static_cast<int>(root));
+        }
+      } else if (i.kind == Kind::Change || i.changes) {
+        for (const Read& r : i.reads) changes(k, p_.registers[r.reg].root);
+      }
+    }
+  }
+
+  // Memory that is, or becomes, the gradient of a leaf.
+  std::vector<bool> gradient_roots() const {
+    std::vector<bool> roots(p_.roots.size());
+    for (const Instruction& i : p_.code) {
+      bool gives = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
+      if (gives && i.reads.size() > 1) roots[p_.registers[i.reads[1].reg].root] = true;
+      if (i.kind == Kind::GradOf) roots[p_.registers[i.writes[0]].root] = true;
+    }
+    return roots;
+  }
+
+  // A fill takes nothing but the shape from its operand.
+  const std::vector<Read>& reads(size_t k) const {
+    static const std::vector<Read> none;
+    return how_[k] == How::Small && Sources::fills(p_.code[k]) ? none : p_.code[k].reads;
+  }
+
+  // f(instruction, whether its very elements are read)
+  template <class F>
+  void each_dependency(size_t k, F&& f) const {
+    for (const Read& r : reads(k)) {
+      if (how_[k] == How::Alone) {
+        if (sources_.made_by(r.reg) >= 0) f(sources_.made_by(r.reg), false);
+        continue;
+      }
+      Source s = sources_.of(r.reg);
+      if (!is_number(k, s, r.reg) && sources_.made_by(s.reg) >= 0)
+        f(sources_.made_by(s.reg), s.same);
+    }
+    for (int from : after_[k]) f(from, false);
+  }
+
+  // --- groups
+  void place() {
+    std::vector<int> level(p_.code.size()), shape_of(p_.code.size(), -1);
+    std::map<std::vector<int64_t>, int> shapes;
+    size_t before = p_.code.size();           // the last that was looked up: most are of one shape
+    std::map<std::pair<int, int>, int> open;  // (shape, level) -> unit
+    std::vector<bool> outside = read_outside();
+    unit_of_.assign(p_.code.size(), -1);
+    int last_ordered = -1;
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      bool group = how_[k] == How::Group;
+      if (group) {
+        Span s = geometry(i.writes[0]).shape;
+        bool again = before < k && s == Span(geometry(p_.code[before].writes[0]).shape);
+        shape_of[k] = again
+                          ? shape_of[before]
+                          : shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size())
+                                .first->second;
+        before = k;
+      }
+      each_dependency(k, [&](int from, bool same) {
+        bool stays = group && same && shape_of[from] == shape_of[k];
+        level[k] = std::max(level[k], level[from] + (stays ? 0 : 1));
+      });
+      if (ordered(k)) {
+        if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
+        last_ordered = static_cast<int>(k);
+      }
+      if (!group) {
+        unit_of_[k] = new_unit(k);
+        continue;
+      }
+      auto [at, fresh] = open.emplace(std::pair{shape_of[k], level[k]}, -1);
+      if (fresh || full(at->second))
+        at->second = new_unit(k);
+      else
+        units_[at->second].members.push_back(static_cast<int>(k));
+      unit_of_[k] = at->second;
+      if (outside[i.writes[0]]) ++written_[unit_of_[k]];
+    }
+  }
+
+  int new_unit(size_t k) {
+    Unit u;
+    u.members.push_back(static_cast<int>(k));
+    u.small = how_[k] == How::Small ||
+              (how_[k] == How::Group && geometry(p_.code[k].writes[0]).numel() < kBlockNumel);
+    units_.push_back(std::move(u));
+    written_.push_back(0);
+    return static_cast<int>(units_.size()) - 1;
+  }
+
+  // Large groups with many results would keep them all in memory at once.
+  bool full(int unit) const {
+    const Instruction& i = p_.code[units_[unit].members[0]];
+    return written_[unit] >= kMaxWritten && geometry(i.writes[0]).numel() >= kLarge;
+  }
+
+  // Registers that are read by something that is not elementwise on their shape.
+  std::vector<bool> read_outside() const {
+    std::vector<bool> outside(p_.registers.size());
+    for (int r : p_.outputs) {
+      if (r >= 0) outside[sources_.of(r).reg] = true;
+    }
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      for (const Read& r : reads(k)) {
+        Source s = sources_.of(r.reg);
+        if (how_[k] != How::Group || !s.same ||
+            !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
+          outside[s.reg] = true;
+      }
+    }
+    return outside;
+  }
+
+  // --- order
+  // Registers that are read by another unit than the one that makes them, and instructions that
+  // nobody needs any more.
+  void find_needed() {
+    needed_.assign(p_.registers.size(), false);
+    gone_.assign(p_.code.size(), false);
+    for (int r : p_.outputs) {
+      if (r >= 0) needed_[r] = true;
+    }
+    std::vector<bool> used(p_.registers.size());  // by others of its unit
+    for (size_t k = p_.code.size(); k-- > 0;) {
+      const Instruction& i = p_.code[k];
+      // Loops see through views and fills. What only a fill has read, for its shape, goes too.
+      bool goes = i.kind == Kind::Alias || i.kind == Kind::Constant ||
+                  (i.kind == Kind::Apply && Sources::fills(i));
+      goes |= how_[k] != How::Alone && !used[i.writes[0]];
+      if (goes && !needed_[i.writes[0]]) {
+        gone_[k] = true;
+        continue;
+      }
+      for (const Read& r : reads(k)) {
+        Source s = how_[k] == How::Alone ? Source{r.reg} : sources_.of(r.reg);
+        if (is_number(k, s, r.reg)) continue;
+        int from = sources_.made_by(s.reg);
+        if (from < 0 || unit_of_[from] != unit_of_[k])
+          needed_[s.reg] = true;
+        else
+          used[s.reg] = true;
+      }
+    }
+    for (Unit& u : units_) {
+      std::vector<int> left;
+      std::copy_if(u.members.begin(), u.members.end(), std::back_inserter(left),
+                   [&](int k) { return !gone_[k]; });
+      if (!left.empty()) u.members = std::move(left);
+    }
+  }
+
+  void connect() {
+    std::vector<int> last(units_.size(), -1);  // the last unit each was connected to
+    auto edge = [&](int from, int to) {
+      if (from == to || last[from] == to) return;
+      last[from] = to;
+      units_[from].after.push_back(to);
+      ++units_[to].waits;
+    };
+    for (size_t u = 0; u < units_.size(); ++u) {
+      for (int k : units_[u].members) {
+        if (gone_[k]) continue;
+        each_dependency(k, [&](int from, bool) {
+          if (!gone_[from]) edge(unit_of_[from], static_cast<int>(u));
+        });
+      }
+    }
+    int last_ordered = -1;
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      if (!ordered(k) || gone_[k]) continue;
+      if (last_ordered >= 0) {
+        units_[last_ordered].after.push_back(unit_of_[k]);
+        ++units_[unit_of_[k]].waits;
+      }
+      last_ordered = unit_of_[k];
+    }
+  }
+
+  // Of the units that can run, always the one that stood first; but those of a block stay together.
+  void order() {
+    auto later = [&](int a, int b) { return units_[a].members[0] > units_[b].members[0]; };
+    std::priority_queue<int, std::vector<int>, decltype(later)> small(later), others(later);
+    auto ready = [&](int u) { (units_[u].small ? small : others).push(u); };
+    size_t units = 0;
+    for (size_t u = 0; u < units_.size(); ++u) {
+      if (gone_[units_[u].members[0]]) continue;
+      ++units;
+      if (!units_[u].waits) ready(static_cast<int>(u));
+    }
+    std::vector<int> sequence;
+    while (!small.empty() || !others.empty()) {
+      auto& queue = small.empty() ? others : small;
+      int u = queue.top();
+      queue.pop();
+      sequence.push_back(u);
+      for (int next : units_[u].after) {
+        if (!--units_[next].waits) ready(next);
+      }
+    }
+    if (sequence.size() != units) throw std::logic_error("instructions wait for one another");
+    rewrite(sequence);
+  }
+
+  void rewrite(const std::vector<int>& sequence) {
+    std::vector<int> readers = count_readers(sequence);
+    std::vector<Instruction> code;
+    for (size_t at = 0; at < sequence.size();) {
+      const Unit& u = units_[sequence[at]];
+      if (u.small) {
+        size_t end = at + 1;
+        while (end < sequence.size() && units_[sequence[end]].small) ++end;
+        code.push_back(block({sequence.begin() + at, sequence.begin() + end}, readers));
+        at = end;
+        continue;
+      }
+      const Instruction& first = p_.code[u.members[0]];
+      code.push_back(how_[u.members[0]] == How::Group ? large(u) : first);
+      ++at;
+    }
+    p_.code = std::move(code);
+  }
+
+  // --- instructions
+  // How many units read a register, and the caller.
+  std::vector<int> count_readers(const std::vector<int>& sequence) const {
+    std::vector<int> readers(p_.registers.size());
+    for (int r : p_.outputs) {
+      if (r >= 0) ++readers[r];
+    }
+    for (int u : sequence) {
+      for (int k : units_[u].members) {
+        for (const Read& r : reads(k))
+          ++readers[how_[k] == How::Alone ? r.reg : sources_.of(r.reg).reg];
+      }
+    }
+    return readers;
+  }
+
+  void set_results(Instruction& made) const {
+    for (int reg : made.writes) made.fused->results.push_back(geometry(reg));
+  }
+
+  Instruction large(const Unit& u) {
+    Instruction made;
+    made.kind = Kind::Fused;
+    made.line = p_.code[u.members[0]].line;
+    Part part = group_part(u.members, p_, sources_, needed_);
+    for (const TileLoops::Place& p : part.tiles->places) {
+      if (p.written)
+        made.writes.push_back(p.reg);
+      else
+        add_read(made, p.reg);
+    }
+    made.fused = large_loops(part.tiles, made);
+    set_results(made);
+    return made;
+  }
+
+  static void add_read(Instruction& made, int reg) {
+    for (const Read& r : made.reads) {
+      if (r.reg == reg) return;
+    }
+    made.reads.push_back({reg});
+  }
+
+  void add_parts(const Unit& u, std::vector<Part>& parts) const {
+    int k = u.members[0];
+    const Instruction& i = p_.code[k];
+    if (how_[k] == How::Group)
+      parts.push_back(group_part(u.members, p_, sources_, needed_));
+    else if (calls_[k])
+      add_call(parts, i, *calls_[k], sources_);
+    else if (pieces_[k])
+      add_pieces(parts, i, *pieces_[k], sources_);
+    else if (Sources::fills(i))
+      add_fill(parts, i.writes[0], sources_.element(i.writes[0]), sources_);
+    else
+      add_outer(parts, i, sources_);
+  }
+
+  // Small units that follow one another. What nobody else reads stays in the block.
+  Instruction block(const std::vector<int>& units, std::vector<int> readers) {
+    Instruction made;
+    made.kind = Kind::Fused;
+    made.line = p_.code[units_[units[0]].members[0]].line;
+    std::vector<Part> parts;
+    std::vector<bool> inside(p_.registers.size()), read(p_.registers.size());
+    std::vector<int> written;
+    for (int u : units) {
+      for (int k : units_[u].members) {
+        for (const Read& r : reads(k)) --readers[sources_.of(r.reg).reg];
+      }
+      size_t first = parts.size();
+      add_parts(units_[u], parts);
+      for (; first < parts.size(); ++first) {
+        parts[first].each_register([&](int reg, bool writes) {
+          if (writes && !inside[reg]) written.push_back(reg);
+          if (!writes && !inside[reg] && !read[reg]) {
+            made.reads.push_back({reg});
+            read[reg] = true;
+          }
+          if (writes) inside[reg] = true;
+        });
+      }
+    }
+    for (int reg : written) {
+      if (readers[reg] > 0) made.writes.push_back(reg);
+    }
+    made.fused = make_block(parts, made, p_.registers);
+    return made;
+  }
+
+  Program& p_;
+  Sources sources_;
+  bool effects_ = false;
+  std::vector<std::optional<Pieces>> pieces_;  // by instruction
+  std::vector<std::optional<SmallCall>> calls_;
+  std::vector<How> how_;
+  std::vector<std::vector<int>> after_;  // by instruction: others that come before it
+  std::vector<Unit> units_;
+  std::vector<int> unit_of_, written_;
+  std::vector<bool> needed_, gone_;
+};
+
+}  // namespace
+
+void fuse(Program& p, const Tensors& headers) { Fusion(p, headers).run(); }
+
+}  // namespace adjoint

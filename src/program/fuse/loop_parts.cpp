@@ -1,0 +1,170 @@
+// Read loop_parts.h first.
+#include "program/fuse/loop_parts.h"
+
+#include <unordered_map>
+
+#include "dispatch/elementwise_forward.h"
+
+namespace adjoint {
+namespace {
+
+using Values = std::unordered_map<int, int>;  // register -> value of a TileBuilder
+
+Dims byte_strides(const Geometry& g) {
+  Dims strides = g.strides;
+  for (int64_t& s : strides) s *= static_cast<int64_t>(item_size(g.dtype));
+  return strides;
+}
+
+Loop product_loop(DType d) {  // null for 16-bit floats
+  static const Kernel& mul = kernel_named("mul");
+  return mul.loop[static_cast<int>(d)];
+}
+
+// The value of a register as dtype `wanted`, seen from a shape.
+int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const Sources& sources,
+            const Values& value_of) {
+  Source s = sources.of(reg);
+  if (auto found = value_of.find(s.reg); found != value_of.end())
+    return tiles.converted(found->second, wanted);
+  const Geometry& g = sources.geometry(reg);
+  if (const char* bytes = sources.uniform(s, reg)) return tiles.element(bytes, g.dtype, wanted);
+  Dims strides(shape.size(), 0);
+  int lead = shape.size() - g.shape.size();
+  for (int i = 0; i < g.shape.size(); ++i) {
+    if (g.shape[i] != 1)
+      strides[lead + i] = g.strides[i] * static_cast<int64_t>(item_size(g.dtype));
+  }
+  return tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, wanted);
+}
+
+int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& sources,
+                 const Values& value_of) {
+  const KernelStep& step = *i.kernel;
+  DType compute = compute_dtype(step.common);
+  std::string_view name = step.kernel->name;
+  std::vector<int> operands;
+  for (size_t n = 0; n < step.operands.size(); ++n) {
+    const KernelStep::Operand& o = step.operands[n];
+    if (o.read < 0) {
+      operands.push_back(tiles.number(o.number, compute));
+      continue;
+    }
+    int reg = i.reads[o.read].reg;
+    bool condition = name == "where" && n == 0 && sources.geometry(reg).dtype == DType::Bool;
+    operands.push_back(operand(tiles, reg, condition ? DType::Bool : compute,
+                               sources.geometry(i.writes[0]).shape, sources, value_of));
+  }
+  if (divides_integers(step)) tiles.may_fault();
+  // A gradient of ones times a factor is the factor.
+  if (name == "mul" && compute == step.common && compute != DType::Bool) {
+    for (int n : {0, 1}) {
+      if (tiles.is_one(operands[n])) return operands[1 - n];
+    }
+  }
+  int value = tiles.loop(step.kernel->loop[static_cast<int>(compute)], operands,
+                         result_dtype(*step.kernel, compute));
+  return tiles.converted(value, result_dtype(*step.kernel, step.common));
+}
+
+}  // namespace
+
+bool divides_integers(const KernelStep& s) {
+  static constexpr std::string_view names[] = {"trunc_divide", "floor_divide", "fmod", "remainder"};
+  return is_integral(s.common) &&
+         std::find(std::begin(names), std::end(names), s.kernel->name) != std::end(names);
+}
+
+bool is_outer(const Instruction& i, const Sources& sources) {
+  if (i.op->name != "outer") return false;
+  DType d = sources.geometry(i.writes[0]).dtype;
+  return sources.geometry(i.reads[0].reg).dtype == d &&
+         sources.geometry(i.reads[1].reg).dtype == d && product_loop(d);
+}
+
+Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
+                const std::vector<bool>& needed) {
+  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape);
+  Values value_of;
+  value_of.reserve(members.size());
+  for (int k : members) {
+    const Instruction& i = p.code[k];
+    int reg = i.writes[0];
+    const Geometry& g = sources.geometry(reg);
+    int value = i.kernel ? kernel_value(tiles, i, sources, value_of)
+                         : operand(tiles, i.reads[0].reg, g.dtype, g.shape, sources, value_of);
+    if (needed[reg]) {
+      if (!i.kernel || !tiles.is_fresh(value)) value = tiles.copied(value);
+      tiles.result(value, reg, 0, byte_strides(g));
+    }
+    value_of.emplace(reg, value);
+  }
+  return {tiles.finish()};
+}
+
+void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources) {
+  const Geometry& g = sources.geometry(reg);
+  TileBuilder tiles(g.shape);
+  int value = tiles.copied(tiles.element(element, g.dtype, g.dtype));
+  tiles.result(value, reg, 0, byte_strides(g));
+  parts.push_back({tiles.finish()});
+}
+
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
+                const Sources& sources) {
+  const Geometry& whole = sources.geometry(i.writes[0]);
+  alignas(16) const char zero[16] = {};
+  if (pieces.zeros) add_fill(parts, i.writes[0], zero, sources);
+  for (const Piece& piece : pieces.pieces) {
+    int reg = i.reads[piece.read].reg;
+    const Dims& shape = sources.geometry(reg).shape;
+    TileBuilder tiles(shape);
+    int value = tiles.copied(operand(tiles, reg, whole.dtype, shape, sources, {}));
+    tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
+    parts.push_back({tiles.finish()});
+  }
+}
+
+void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& call,
+              const Sources& sources) {
+  if (call.start >= 0) {
+    const Geometry& out = sources.geometry(i.writes[0]);
+    TileBuilder tiles(out.shape);
+    int value =
+        tiles.copied(operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, {}));
+    tiles.result(value, i.writes[0], 0, byte_strides(out));
+    parts.push_back({tiles.finish()});
+  }
+  Part part;
+  part.loop = call.loop;
+  part.what = call.what;
+  for (int read : call.reads) {
+    Source s = sources.of(i.reads[read].reg);
+    part.from.push_back({s.reg, s.offset});
+  }
+  part.to = i.writes[0];
+  parts.push_back(std::move(part));
+}
+
+// A column times a row.
+void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
+  const Geometry& out = sources.geometry(i.writes[0]);
+  TileBuilder tiles(out.shape);
+  std::vector<int> operands;
+  for (int n : {0, 1}) {
+    const Geometry& g = sources.geometry(i.reads[n].reg);
+    Source s = sources.of(i.reads[n].reg);
+    if (const char* bytes = sources.uniform(s, i.reads[n].reg)) {
+      operands.push_back(tiles.element(bytes, g.dtype, g.dtype));
+      continue;
+    }
+    Dims strides(2, 0);
+    strides[n] = g.strides[0] * static_cast<int64_t>(item_size(g.dtype));
+    operands.push_back(tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, g.dtype));
+  }
+  int value = tiles.loop(product_loop(out.dtype), operands, out.dtype);
+  tiles.result(value, i.writes[0], 0, byte_strides(out));
+  parts.push_back({tiles.finish()});
+}
+
+}  // namespace adjoint

@@ -1,0 +1,28 @@
+// The loops of instructions, as parts of what is run (block.h, tiles.h).
+#pragma once
+#include "program/fuse/block.h"
+#include "program/fuse/calls.h"
+#include "program/passes/copying_ops.h"
+#include "program/passes/sources.h"
+
+namespace adjoint {
+
+// Integers that may be divided by zero, which is an error.
+bool divides_integers(const KernelStep& s);
+// The product of a column and a row, whose elements have one dtype.
+bool is_outer(const Instruction& i, const Sources& sources);
+
+// Elementwise ops of one shape: `members` of the code. Results that are `needed` by others are
+// written.
+Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
+                const std::vector<bool>& needed);
+
+// One instruction that has loops of its own.
+void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources);
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
+                const Sources& sources);
+void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& call,
+              const Sources& sources);
+void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources);
+
+}  // namespace adjoint

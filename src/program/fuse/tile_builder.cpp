@@ -1,0 +1,319 @@
+// Deciding how tiles are computed. Read tiles.h first.
+#include "kernels/convert.h"
+#include "program/fuse/tiles.h"
+
+namespace adjoint {
+namespace {
+
+constexpr int64_t kTile = 512;
+constexpr int64_t kShortRow = 32;          // rows shorter than this are gathered several to a tile
+constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
+
+template <size_t Size>
+void copy_loop(char* const* p, int64_t n) {
+  std::memmove(p[0], p[1], static_cast<size_t>(n) * Size);
+}
+Loop copy_loop_of(DType d) {
+  switch (item_size(d)) {
+    case 1:
+      return copy_loop<1>;
+    case 2:
+      return copy_loop<2>;
+    case 4:
+      return copy_loop<4>;
+    case 8:
+      return copy_loop<8>;
+    default:
+      return copy_loop<16>;
+  }
+}
+
+}  // namespace
+
+// --- values --------------------------------------------------------------------------------------
+int TileBuilder::number(const Value& v, DType wanted) {
+  Made m{wanted, Made::Number};
+  if (v.kind() == Value::Int || v.kind() == Value::Bool)
+    store_scalar(wanted, m.bytes, v.integer());
+  else
+    store_scalar(wanted, m.bytes, v.complex());
+  return element(m.bytes, wanted, wanted);
+}
+
+int TileBuilder::element(const char* bytes, DType from, DType wanted) {
+  Made m{wanted, Made::Number};
+  copy_run(m.bytes, 0, wanted, bytes, 0, from, 1);
+  std::string key(m.bytes, sizeof(m.bytes));
+  key += static_cast<char>(wanted);
+  auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
+  if (fresh) values_.push_back(m);
+  return at->second;
+}
+
+bool TileBuilder::is_one(int value) const {
+  const Made& m = values_[value];
+  return m.kind == Made::Number && load_complex(m.dtype, m.bytes) == 1.0;
+}
+
+int TileBuilder::memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
+  std::string key;  // longer than those of numbers
+  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
+  raw(int64_t{reg});
+  raw(offset);
+  for (int64_t s : byte_strides) raw(s);
+  raw(dtype);
+  raw(wanted);
+  auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
+  if (!fresh) return at->second;
+  TileLoops::Place p;
+  p.reg = reg;
+  p.offset = offset;
+  p.strides = std::move(byte_strides);
+  p.dtype = dtype;
+  p.wanted = wanted;
+  Made m{wanted, Made::Memory};
+  m.place = static_cast<int>(made_->places.size());
+  made_->places.push_back(std::move(p));
+  values_.push_back(m);
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int TileBuilder::loop(Loop l, const std::vector<int>& operands, DType result) {
+  int value = static_cast<int>(values_.size());
+  values_.push_back({result, Made::Tile});
+  Call c{l, {value}};
+  c.values.insert(c.values.end(), operands.begin(), operands.end());
+  calls_.push_back(std::move(c));
+  return value;
+}
+
+int TileBuilder::converted(int value, DType to) {
+  const Made& m = values_[value];
+  if (m.dtype == to) return value;
+  if (m.kind == Made::Number) {
+    alignas(16) char bytes[16];
+    std::memcpy(bytes, m.bytes, sizeof(bytes));
+    return element(bytes, m.dtype, to);
+  }
+  if (m.kind == Made::Memory) {
+    const TileLoops::Place& p = made_->places[m.place];
+    if (p.dtype == p.wanted) return memory(p.reg, p.offset, Dims(p.strides), p.dtype, to);
+  }
+  if (static_cast<size_t>(value) >= conversions_.size()) conversions_.resize(value + 1);
+  for (int c : conversions_[value]) {
+    if (values_[c].dtype == to) return c;
+  }
+  int c = loop(conversion(to, m.dtype), {value}, to);
+  conversions_[value].push_back(c);
+  return c;
+}
+
+int TileBuilder::copied(int value) {
+  return loop(copy_loop_of(values_[value].dtype), {value}, values_[value].dtype);
+}
+
+void TileBuilder::result(int value, int reg, int64_t offset, Dims byte_strides) {
+  TileLoops::Place p;
+  p.reg = reg;
+  p.written = true;
+  p.offset = offset;
+  p.dtype = p.wanted = values_[value].dtype;
+  p.strides = std::move(byte_strides);
+  values_[value].place = static_cast<int>(made_->places.size());
+  made_->places.push_back(std::move(p));
+}
+
+// --- axes ----------------------------------------------------------------------------------------
+// Axes of length one are dropped, the others put in the order in which they lie in the first
+// result, outermost first.
+void TileBuilder::order_axes() {
+  std::vector<TileLoops::Place>& places = made_->places;
+  for (int i = shape_.size() - 1; i >= 0; --i) {
+    if (shape_[i] != 1) continue;
+    shape_.erase(i);
+    for (TileLoops::Place& p : places) p.strides.erase(i);
+  }
+  auto out = std::find_if(places.begin(), places.end(), [](const auto& p) { return p.written; });
+  for (int i = 1; i < shape_.size(); ++i) {
+    for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
+      std::swap(shape_[j - 1], shape_[j]);
+      for (TileLoops::Place& p : places) std::swap(p.strides[j - 1], p.strides[j]);
+    }
+  }
+}
+
+// Neighbours are merged where everything steps through them evenly.
+void TileBuilder::merge_axes() {
+  std::vector<TileLoops::Place>& places = made_->places;
+  for (int i = shape_.size() - 2; i >= 0; --i) {
+    bool even = true;
+    for (const TileLoops::Place& p : places)
+      even &= p.strides[i] == p.strides[i + 1] * shape_[i + 1];
+    if (!even) continue;
+    shape_[i + 1] *= shape_[i];
+    shape_.erase(i);
+    for (TileLoops::Place& p : places) p.strides.erase(i);
+  }
+}
+
+void TileBuilder::classify(TileLoops::Place& p) const {
+  bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
+  auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
+  for (int i = shape_.size() - 1; i >= 0; --i) {
+    flat &= p.strides[i] == step;
+    repeated &= p.strides[i] == 0;
+    step *= shape_[i];
+  }
+  bool row = same && made_->by_rows && p.strides.back() == item;
+  p.way = flat       ? TileLoops::Way::Flat
+          : repeated ? TileLoops::Way::Repeated
+          : row      ? TileLoops::Way::Row
+                     : TileLoops::Way::Moved;
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
+void TileBuilder::count_uses() {
+  for (size_t s = 0; s < calls_.size(); ++s) {
+    for (size_t k = 1; k < calls_[s].values.size(); ++k)
+      values_[calls_[s].values[k]].last_use = static_cast<int>(s);
+  }
+}
+
+int TileBuilder::take_tile() {
+  if (free_tiles_.empty()) return static_cast<int>(made_->tiles++);
+  int t = free_tiles_.back();
+  free_tiles_.pop_back();
+  return t;
+}
+
+// An operand that is read here for the last time gives its tile to the result, if elements are of
+// one size: a loop may write over what it reads.
+int TileBuilder::take_tile_for(int value, const Call& c, int step) {
+  for (size_t k = 1; k < c.values.size(); ++k) {
+    Made& m = values_[c.values[k]];
+    if (m.tile >= 0 && m.last_use == step && item_size(m.dtype) == item_size(values_[value].dtype))
+      return std::exchange(m.tile, -1);
+  }
+  return take_tile();
+}
+
+// Makes an operand ready: a tile for what is repeated or gathered.
+void TileBuilder::place_operand(int value) {
+  Made& m = values_[value];
+  if (m.ready || m.kind != Made::Memory) return;
+  m.ready = true;
+  TileLoops::Place& p = made_->places[m.place];
+  if (p.way == TileLoops::Way::Repeated) {
+    p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
+  } else if (p.way == TileLoops::Way::Moved) {
+    m.tile = take_tile();
+    p.tile = static_cast<uint32_t>(m.tile);
+    made_->steps.push_back({nullptr, static_cast<uint32_t>(m.place)});
+  }
+}
+
+TileLoops::Argument TileBuilder::argument(int value) {
+  using Way = TileLoops::Way;
+  using Argument = TileLoops::Argument;
+  Made& m = values_[value];
+  if (m.kind == Made::Number) {
+    if (m.number < 0) {
+      m.number = static_cast<int>(made_->numbers.size());
+      TileLoops::Number n{m.dtype, {}};
+      std::memcpy(n.bytes, m.bytes, sizeof(n.bytes));
+      made_->numbers.push_back(n);
+    }
+    return {Argument::Number, static_cast<uint32_t>(m.number)};
+  }
+  if (m.place >= 0) {
+    const TileLoops::Place& p = made_->places[m.place];
+    if (p.way == Way::Flat || p.way == Way::Row)
+      return {Argument::Memory, static_cast<uint32_t>(m.place)};
+    if (p.way == Way::Repeated) return {Argument::Tile, p.tile};
+  }
+  return {Argument::Tile, static_cast<uint32_t>(m.tile)};
+}
+
+void TileBuilder::emit(int step) {
+  using Way = TileLoops::Way;
+  const Call& c = calls_[step];
+  TileLoops& f = *made_;
+  for (size_t k = 1; k < c.values.size(); ++k) place_operand(c.values[k]);
+  std::vector<TileLoops::Argument> arguments(1);
+  for (size_t k = 1; k < c.values.size(); ++k) arguments.push_back(argument(c.values[k]));
+  Made& out = values_[c.values[0]];
+  defined_at_[c.values[0]] = step;
+  bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
+  if (!in_memory) out.tile = take_tile_for(c.values[0], c, step);
+  arguments[0] = argument(c.values[0]);
+  f.steps.push_back({c.loop, static_cast<uint32_t>(f.arguments.size())});
+  f.arguments.insert(f.arguments.end(), arguments.begin(), arguments.end());
+  if (out.place >= 0 && !in_memory) {
+    f.places[out.place].tile = static_cast<uint32_t>(out.tile);
+    f.steps.push_back({nullptr, static_cast<uint32_t>(out.place)});
+  }
+  for (int value : c.values) {
+    Made& m = values_[value];
+    if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
+  }
+}
+
+// A result may be written over an operand of the same geometry that is read no later than the
+// result is made.
+void TileBuilder::find_takeovers() {
+  using Way = TileLoops::Way;
+  std::unordered_map<int, int> places_of;  // register -> how many places read it
+  for (const TileLoops::Place& p : made_->places) places_of[p.reg] += !p.written;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const Made& out = values_[v];
+    if (out.kind != Made::Tile || out.place < 0) continue;
+    const TileLoops::Place& to = made_->places[out.place];
+    for (const Made& in : values_) {
+      if (in.kind != Made::Memory || in.last_use > defined_at_[v]) continue;
+      const TileLoops::Place& from = made_->places[in.place];
+      if (to.way == Way::Flat && from.way == Way::Flat && from.dtype == to.dtype &&
+          from.offset == 0 && places_of[from.reg] == 1)
+        made_->takeovers.push_back(
+            {static_cast<uint32_t>(out.place), static_cast<uint32_t>(in.place)});
+    }
+  }
+}
+
+void TileBuilder::sort_pointers() {
+  TileLoops& f = *made_;
+  for (uint32_t k = 0; k < f.arguments.size(); ++k) {
+    if (f.arguments[k].kind == TileLoops::Argument::Memory) f.pointed.push_back(k);
+  }
+  std::stable_sort(f.pointed.begin(), f.pointed.end(), [&](uint32_t a, uint32_t b) {
+    return f.arguments[a].index < f.arguments[b].index;
+  });
+  for (uint32_t k = 0; k < f.pointed.size(); ++k) {
+    TileLoops::Place& p = f.places[f.arguments[f.pointed[k]].index];
+    if (p.first == p.last) p.first = k;
+    p.last = k + 1;
+  }
+}
+
+std::shared_ptr<TileLoops> TileBuilder::finish() {
+  TileLoops& f = *made_;
+  f.numel = 1;
+  for (int64_t s : shape_) f.numel *= s;
+  f.may_fault = may_fault_;
+  if (f.numel == 0) return made_;
+  order_axes();
+  merge_axes();
+  f.shape = shape_;
+  f.by_rows = f.numel > kTile && shape_.size() > 1 && shape_.back() >= kShortRow;
+  for (TileLoops::Place& p : f.places) classify(p);
+  for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
+  count_uses();
+  defined_at_.assign(values_.size(), -1);
+  for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
+  if (f.numel >= kTile) find_takeovers();
+  f.tile = std::min(kTile, f.numel);
+  while (f.tile > 64 && f.tiles * f.tile_bytes() > kTilesBytes) f.tile /= 2;
+  sort_pointers();
+  return made_;
+}
+
+}  // namespace adjoint

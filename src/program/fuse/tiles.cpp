@@ -1,0 +1,237 @@
+// Running loops over tiles. Read tiles.h first.
+#include "program/fuse/tiles.h"
+
+#include <atomic>
+
+#include "dispatch/elementwise_forward.h"
+#include "kernels/convert.h"
+#include "kernels/faults.h"
+#include "parallel/pool.h"
+#include "python/gil.h"
+
+namespace adjoint {
+namespace {
+
+using Place = TileLoops::Place;
+using Way = TileLoops::Way;
+using Argument = TileLoops::Argument;
+
+constexpr int64_t kWorthTaking = 64 << 10;  // bytes of a result for which memory is looked for
+
+char* aligned(char* p) { return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64; }
+
+// Where position `start` lies.
+char* row_at(const TileLoops& f, const Place& p, char* data, int64_t start) {
+  for (int i = f.shape.size() - 1; i >= 0; --i) {
+    data += start % f.shape[i] * p.strides[i];
+    start /= f.shape[i];
+  }
+  return data;
+}
+
+// Tiles and arguments of the thread that runs a piece.
+struct Workspace {
+  std::vector<char> memory;
+  std::vector<char*> arguments;
+
+  char* prepare(const TileLoops& f, char* numbers) {
+    size_t bytes = f.tiles * f.tile_bytes() + 64;
+    if (memory.size() < bytes) memory.resize(bytes);
+    char* tiles = aligned(memory.data());
+    if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
+    for (size_t k = 0; k < f.arguments.size(); ++k) {
+      const Argument& a = f.arguments[k];
+      if (a.kind != Argument::Memory)
+        arguments[k] = (a.kind == Argument::Tile ? tiles : numbers) + a.index * f.tile_bytes();
+    }
+    return tiles;
+  }
+};
+
+// Short rows between memory and a tile, as bits. `Row` is their length, or 0 where it is not known.
+template <size_t Size, int64_t Row>
+void move_short(bool written, char* data, int64_t outer, int64_t inner, char* tile, int64_t rows,
+                int64_t length) {
+  const int64_t row = Row ? Row : length;
+  auto all = [&](auto copy) {
+    for (int64_t r = 0; r < rows; ++r, data += outer) {
+      for (int64_t k = 0; k < row; ++k, tile += Size) copy(tile, data + k * inner);
+    }
+  };
+  if (written)
+    all([](char* t, char* d) { std::memcpy(d, t, Size); });
+  else
+    all([](char* t, char* d) { std::memcpy(t, d, Size); });
+}
+
+template <size_t Size>
+void move_rows(const TileLoops& f, const Place& p, char* data, char* tile) {
+  auto mover = f.shape[1] == 2   ? move_short<Size, 2>
+               : f.shape[1] == 3 ? move_short<Size, 3>
+                                 : move_short<Size, 0>;
+  mover(p.written, data, p.strides[0], p.strides[1], tile, f.shape[0], f.shape[1]);
+}
+
+class LargeLoops final : public FusedLoops {
+ public:
+  LargeLoops(std::shared_ptr<TileLoops> tiles, const Instruction& i) : tiles_(std::move(tiles)) {
+    const TileLoops& f = *tiles_;
+    numbers_.resize(f.numbers.size() * f.tile_bytes() + 64);
+    fill_numbers(f, aligned(numbers_.data()));
+    // Pieces of about as much work as one op on 16384 elements, in whole tiles.
+    auto steps = static_cast<int64_t>(f.steps.size());
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + steps / 4)) / f.tile * f.tile;
+    for (const Place& p : f.places) {
+      int at = 0;
+      if (p.written)
+        while (i.writes[at] != p.reg) ++at;
+      else
+        while (i.reads[at].reg != p.reg) ++at;
+      index_.push_back(at);
+    }
+  }
+
+  void run(const Instruction& i, Tensor* registers) const override {
+    const TileLoops& f = *tiles_;
+    std::vector<char*> data(f.places.size());
+    for (size_t k = 0; k < f.places.size(); ++k) {
+      if (!f.places[k].written)
+        data[k] = registers[i.reads[index_[k]].reg]->data + f.places[k].offset;
+    }
+    for (size_t w = 0; w < results.size(); ++w) {
+      const Geometry& g = results[w];
+      Tensor out = taken(i, registers, static_cast<int>(w));
+      if (!out) out = empty_strided(g.shape, g.strides, g.dtype);
+      registers[i.writes[w]] = std::move(out);
+    }
+    for (size_t k = 0; k < f.places.size(); ++k) {
+      if (f.places[k].written) data[k] = registers[i.writes[index_[k]]]->data + f.places[k].offset;
+    }
+    bool fine;
+    {
+      WithoutGil release(f.numel >= kReleaseGil);
+      fine = run_all(data.data());
+    }
+    check_division(fine);
+  }
+
+ private:
+  bool run_all(char* const* data) const {
+    const TileLoops& f = *tiles_;
+    char* numbers = aligned(const_cast<char*>(numbers_.data()));
+    std::atomic<bool> fault{false};
+    auto piece = [&](int64_t begin, int64_t end) {
+      run_piece(f, numbers, data, begin, end);
+      if (f.may_fault && take_integer_fault()) fault = true;
+    };
+    if (f.numel < 2 * grain_)
+      piece(0, f.numel);
+    else
+      parallel::parallel_ranges(f.numel, grain_, piece);
+    return !fault;
+  }
+
+  // The memory of an operand that nobody reads after this, for result `write`.
+  Tensor taken(const Instruction& i, Tensor* registers, int write) const {
+    const Geometry& g = results[write];
+    if (tiles_->numel * static_cast<int64_t>(item_size(g.dtype)) < kWorthTaking) return {};
+    for (const TileLoops::Takeover& t : tiles_->takeovers) {
+      int reg = i.reads[index_[t.from]].reg;
+      bool last = std::find(i.last.begin(), i.last.end(), reg) != i.last.end();
+      if (index_[t.to] != write || !last) continue;
+      const Tensor& from = registers[reg];
+      if (from && from.unique() && g.is_of(from.get())) return std::move(registers[reg]);
+    }
+    return {};
+  }
+
+  std::shared_ptr<TileLoops> tiles_;
+  std::vector<int> index_;  // by place: of the instruction's reads or writes
+  std::vector<char> numbers_;
+  int64_t grain_ = 0;
+};
+
+}  // namespace
+
+void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t n, char* tile) {
+  int nd = f.shape.size();
+  auto item = static_cast<int64_t>(item_size(p.wanted));
+  auto run = [&](int64_t stride, int64_t count) {
+    if (p.written)
+      copy_run(data, stride, p.dtype, tile, item, p.wanted, count);
+    else
+      copy_run(tile, item, p.wanted, data, stride, p.dtype, count);
+    tile += count * item;
+  };
+  if (nd == 0) return run(0, 1);
+  // Many short rows: a call for each would cost more than the copies.
+  if (nd == 2 && start == 0 && n == f.numel && f.shape[1] <= 16 && p.dtype == p.wanted) {
+    if (item == 4) return move_rows<4>(f, p, data, tile);
+    if (item == 8) return move_rows<8>(f, p, data, tile);
+  }
+  int64_t index[kMaxDims];
+  for (int i = nd - 1; i >= 0; --i) {
+    index[i] = start % f.shape[i];
+    start /= f.shape[i];
+    data += index[i] * p.strides[i];
+  }
+  int64_t row = f.shape[nd - 1], stride = p.strides[nd - 1];
+  while (true) {
+    int64_t count = std::min(n, row - index[nd - 1]);
+    run(stride, count);
+    n -= count;
+    if (n == 0) return;
+    data -= index[nd - 1] * stride;
+    index[nd - 1] = 0;
+    for (int i = nd - 2; i >= 0; --i) {
+      data += p.strides[i];
+      if (++index[i] < f.shape[i]) break;
+      data -= p.strides[i] * f.shape[i];
+      index[i] = 0;
+    }
+  }
+}
+
+void fill_numbers(const TileLoops& f, char* memory) {
+  for (size_t k = 0; k < f.numbers.size(); ++k)
+    fill_run(memory + k * f.tile_bytes(), f.numbers[k].dtype, f.numbers[k].bytes, f.tile);
+}
+
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end) {
+  static thread_local Workspace workspace;
+  char* tiles = workspace.prepare(f, numbers);
+  char** arguments = workspace.arguments.data();
+  for (size_t k = 0; k < f.places.size(); ++k) {
+    const Place& p = f.places[k];
+    if (p.way == Way::Repeated)
+      copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
+               data[k], 0, p.dtype, std::min(f.tile, end - begin));
+  }
+  int64_t row = f.by_rows ? f.shape.back() : f.numel;
+  for (int64_t at = begin; at < end;) {
+    int64_t n = std::min(f.tile, end - at);
+    if (f.by_rows) n = std::min(n, row - at % row);
+    for (size_t k = 0; k < f.places.size(); ++k) {
+      const Place& p = f.places[k];
+      if (p.first == p.last) continue;
+      char* here = p.way == Way::Flat ? data[k] + at * static_cast<int64_t>(item_size(p.dtype))
+                                      : row_at(f, p, data[k], at);
+      for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
+    }
+    for (const TileLoops::Step& s : f.steps) {
+      if (s.loop) [[likely]] {
+        s.loop(arguments + s.at, n);
+      } else {
+        const Place& p = f.places[s.at];
+        move(f, p, data[s.at], at, n, tiles + p.tile * f.tile_bytes());
+      }
+    }
+    at += n;
+  }
+}
+
+std::shared_ptr<FusedLoops> large_loops(std::shared_ptr<TileLoops> tiles, const Instruction& i) {
+  return std::make_shared<LargeLoops>(std::move(tiles), i);
+}
+
+}  // namespace adjoint

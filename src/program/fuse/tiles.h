@@ -1,0 +1,153 @@
+// Loops over tiles: elementwise ops of one shape, each a kernel, run one after another on a few
+// hundred elements at a time. What lies between two of them stays in the first-level cache and
+// never reaches memory.
+//
+// Everything that can be known before a run is decided once, by TileBuilder: which axes are merged,
+// what is read where it lies and what has to be gathered, which tile buffer holds which value. A
+// run fetches pointers and calls loops. Read next: tiles.cpp; block.h for small tensors; loop_parts.h,
+// which says what is computed.
+#pragma once
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "program/program.h"
+
+namespace adjoint {
+
+struct TileLoops {
+  // How a loop gets at memory.
+  enum class Way : uint8_t {
+    Flat,      // where it lies, in the order of the tiles
+    Row,       // where it lies, along the innermost axis
+    Repeated,  // one element for all: a tile is filled once
+    Moved,     // gathered into a tile, or scattered from one
+  };
+  struct Place {
+    int reg = 0;
+    bool written = false;
+    Way way = Way::Flat;
+    DType dtype = DType::Float32, wanted = DType::Float32;  // in memory, in the tile
+    int64_t offset = 0;                                     // in bytes
+    Dims strides;                                           // in bytes, by axis of `shape`
+    uint32_t tile = 0;                                      // the buffer, if one is used
+    uint32_t first = 0, last = 0;                           // pointers to it: a range of `pointed`
+  };
+  struct Step {
+    Loop loop;  // null: place `at` is moved
+    uint32_t at;
+  };
+  struct Argument {
+    enum : uint8_t { Tile, Number, Memory } kind;
+    uint32_t index;  // of the tile, the number, the place
+  };
+  struct Number {
+    DType dtype;
+    alignas(16) char bytes[16];
+  };
+  // A result that may take the memory of an operand, if nobody reads that any more: places.
+  struct Takeover {
+    uint32_t to, from;
+  };
+
+  Dims shape;  // of the tiles' order: merged axes
+  int64_t numel = 0;
+  int64_t tile = 0;      // elements in one
+  bool by_rows = false;  // no tile goes beyond a row
+  bool may_fault = false;
+  size_t item = 1;     // bytes of the widest element
+  uint32_t tiles = 0;  // buffers
+  std::vector<Place> places;
+  std::vector<Step> steps;
+  std::vector<Argument> arguments;  // of the loops, one after another
+  std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
+  std::vector<Number> numbers;
+  std::vector<Takeover> takeovers;
+
+  size_t tile_bytes() const { return (static_cast<size_t>(tile) * item + 63) / 64 * 64; }
+  bool is_one_tile() const { return numel <= tile; }
+};
+
+class TileBuilder {
+ public:
+  explicit TileBuilder(Span shape) : shape_(shape) {}
+
+  // Values, by number. Numbers are converted as operands of ops are.
+  int number(const Value& v, DType wanted);
+  int element(const char* bytes, DType from, DType wanted);
+  // Memory of a register, as seen from the shape.
+  int memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted);
+  int loop(Loop l, const std::vector<int>& operands, DType result);
+  int converted(int value, DType to);
+  int copied(int value);
+  bool is_one(int value) const;  // the number 1
+  // Made by a loop, and not written yet.
+  bool is_fresh(int value) const {
+    return values_[value].kind == Made::Tile && values_[value].place < 0;
+  }
+  // The value, which a loop made, is written to memory of a register.
+  void result(int value, int reg, int64_t offset, Dims byte_strides);
+  void may_fault() { may_fault_ = true; }
+
+  std::shared_ptr<TileLoops> finish();
+
+ private:
+  struct Made {
+    DType dtype;
+    enum { Number, Memory, Tile } kind;
+    int place = -1;                   // memory it is read from or written to
+    alignas(16) char bytes[16] = {};  // of a number
+    int number = -1;
+    int last_use = -1;
+    int tile = -1;
+    bool ready = false;
+  };
+  struct Call {
+    Loop loop;
+    std::vector<int> values;  // the result first
+  };
+
+  void order_axes();
+  void merge_axes();
+  void classify(TileLoops::Place& p) const;
+  void count_uses();
+  int take_tile();
+  int take_tile_for(int value, const Call& c, int step);
+  void place_operand(int value);
+  TileLoops::Argument argument(int value);
+  void emit(int step);
+  void find_takeovers();
+  void sort_pointers();
+
+  Dims shape_;
+  std::vector<Made> values_;
+  std::vector<Call> calls_;
+  std::unordered_map<std::string, int> known_;  // numbers and memory
+  std::vector<std::vector<int>> conversions_;   // by value: copies in other dtypes
+  std::vector<int> free_tiles_;
+  std::vector<int> defined_at_;  // the step that makes a value
+  bool may_fault_ = false;
+  std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
+};
+
+// Moves `n` elements, from position `start` on, between memory and a tile: gathers what is read,
+// scatters what is written.
+void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t start, int64_t n,
+          char* tile);
+// Tiles of each number, one after another.
+void fill_numbers(const TileLoops& f, char* memory);
+// Positions [begin, end), which are whole tiles unless the last one is not; `data` by place.
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end);
+
+// What a fused instruction does.
+struct FusedLoops {
+  std::vector<Geometry> results;  // of its writes
+  virtual ~FusedLoops() = default;
+  virtual void run(const Instruction& i, Tensor* registers) const = 0;
+};
+
+// Large tensors: on all threads, without the GIL. Places refer to registers that are among the
+// reads and writes of the instruction; `results` are in the order of the writes.
+std::shared_ptr<FusedLoops> large_loops(std::shared_ptr<TileLoops> tiles, const Instruction& i);
+
+}  // namespace adjoint

@@ -1,0 +1,310 @@
+// Read replay.h first.
+#include "program/replay/replay.h"
+
+#include "dispatch/record.h"
+#include "dispatch/reuse.h"
+#include "dispatch/view.h"
+#include "engine/engine.h"
+#include "program/capture/sharing.h"
+#include "program/fuse/tiles.h"
+#include "transforms/batched.h"
+
+namespace adjoint {
+
+Tensors (*host_call)(PyObject* run, const Tensors& operands) = nullptr;
+
+namespace {
+
+template <class F>
+void each_result(const Value& v, F&& f) {
+  if (v.is_tensor()) return f(v.tensor());
+  if (v.is_tensors()) {
+    for (const Tensor& t : v.tensors()) f(t);
+  } else if (v.kind() == Value::List) {
+    for (const Value& item : v.list()) each_result(item, f);
+  }
+}
+
+bool contains(const std::vector<int>& list, int x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+// One run: the registers and what is done with them.
+class Replay {
+ public:
+  Replay(const Program& p) : p_(p), registers_(p.registers.size()) {}
+
+  void set(int reg, Tensor t) { registers_[reg] = std::move(t); }
+  const Tensor& get(int reg) const { return registers_[reg]; }
+
+  void run() {
+    constexpr int kSignals = 64;  // instructions between two looks
+    int count = 0;
+    for (const Instruction& i : p_.code) {
+      step(i);
+      for (int reg : i.last) registers_[reg] = Tensor();
+      if (++count % kSignals == 0 && engine_hooks.interrupted()) throw PythonError{};
+    }
+  }
+
+ private:
+  void step(const Instruction& i) {
+    switch (i.kind) {
+      case Kind::Apply:
+        return apply(i);
+      case Kind::Change:
+        return change(i);
+      case Kind::Fused:
+        return i.fused->run(i, registers_.data());
+      case Kind::Alias:
+        return alias_of(i);
+      case Kind::Constant:
+        registers_[i.writes[0]] = i.fresh ? op<"clone">(i.constant).tensor() : i.constant;
+        return;
+      case Kind::Host:
+        return host(i);
+      case Kind::Accumulate:
+        return accumulate_grad(get(i.reads[0].reg).get(), taken(i, i.reads[1].reg));
+      case Kind::GradOf:
+        registers_[i.writes[0]] = Tensor::borrow(get(i.reads[0].reg)->grad);
+        return;
+      case Kind::SetGrad: {
+        TensorObject* leaf = get(i.reads[0].reg).get();
+        Tensor grad = i.reads.size() > 1 ? get(i.reads[1].reg) : Tensor();
+        Py_XSETREF(leaf->grad, grad.release());
+        return;
+      }
+    }
+  }
+
+  // The value of a register, which goes with it where this is its last reader.
+  Tensor taken(const Instruction& i, int reg) {
+    if (!contains(i.last, reg)) return registers_[reg];
+    Tensor t = std::move(registers_[reg]);
+    return t;
+  }
+
+  // The arguments of an op, taken away again when this ends. Those of all instructions stand in one
+  // place, since to make and to clear room for as many as an op may have costs more than some ops.
+  class Arguments {
+   public:
+    explicit Arguments(Value* at, int count) : at_(at), count_(count) {}
+    ~Arguments() {
+      for (int k = 0; k < count_; ++k) at_[k].reset();
+    }
+    Arguments(const Arguments&) = delete;
+
+   private:
+    Value* at_;
+    int count_;
+  };
+
+  void fill(const Instruction& i, Value* args, bool take) {
+    int n = i.op->argument_count;
+    for (int k = 0; k < n; ++k) args[k].fill(i.args[k]);
+    Tensors list;
+    for (size_t k = i.kind == Kind::Change ? 1 : 0; k < i.reads.size(); ++k) {
+      const Read& r = i.reads[k];
+      if (r.item < 0) {
+        args[r.argument] = take ? taken(i, r.reg) : registers_[r.reg];
+        continue;
+      }
+      // Items of one list stand next to one another.
+      if (list.empty()) list = i.args[r.argument].tensors();
+      list[r.item] = registers_[r.reg];
+      bool more = k + 1 < i.reads.size() && i.reads[k + 1].argument == r.argument;
+      if (!more) args[r.argument] = Value(std::exchange(list, {}));
+    }
+  }
+
+  void keep(const Instruction& i, size_t& place, const Tensor& t) {
+    int reg = place < i.writes.size() ? i.writes[place] : -1;
+    ++place;
+    if (reg < 0) return;
+    if (!t || !p_.registers[reg].geometry.is_of(t.get())) changed_shape(i, reg, t);
+    registers_[reg] = t;
+  }
+
+  [[noreturn]] void changed_shape(const Instruction& i, int reg, const Tensor& t) {
+    const Geometry& g = p_.registers[reg].geometry;
+    std::string found = t ? text(t.dtype(), " ", t.shape()) : std::string("nothing");
+    runtime_error(
+        "a compiled function has found a result of another kind than when it was "
+        "recorded: `",
+        i.op ? i.op->name : std::string("a host call"), "` gave ", found, " where it had given ",
+        g.dtype, " ", Span(g.shape), "\n  recorded  ", i.line.describe(),
+        "\n  fix: leave this function uncompiled (disable=True)");
+  }
+
+  void apply(const Instruction& i) {
+    Value* args = arguments_;
+    Arguments ended(args, i.op->argument_count);
+    bool elementwise = i.op->is_elementwise && i.reads.size() <= 2;
+    bool twice = i.reads.size() == 2 && i.reads[0].reg == i.reads[1].reg;
+    fill(i, args, elementwise && !twice);
+    if (elementwise && !twice) {
+      for (const Read& r : i.reads) {
+        TensorObject* t = args[r.argument].object();
+        if (registers_[r.reg] || !unique(t) || !lies_as_result(i, t)) continue;
+        t_reuse = t;
+        break;
+      }
+    }
+    Call c{*i.op, args};
+    Value out;
+    try {
+      out = i.op->forward(c);
+    } catch (...) {
+      t_reuse = nullptr;
+      throw;
+    }
+    t_reuse = nullptr;
+    size_t place = 0;
+    auto keep_one = [&](const Tensor& t) { keep(i, place, t); };
+    each_result(out, keep_one);
+    each_result(c.kept, keep_one);
+  }
+
+  // Where axes of length one leave strides open, those of the recording count.
+  bool lies_as_result(const Instruction& i, const TensorObject* t) const {
+    return i.writes.size() == 1 && i.writes[0] >= 0 && p_.registers[i.writes[0]].geometry.is_of(t);
+  }
+
+  static bool unique(TensorObject* t) {
+    return Py_REFCNT(t) == 1 && t->storage->references == 1 && !t->base && !t->extra &&
+           !t->weakrefs && t->storage->own && (t->flags & kContiguous);
+  }
+
+  void change(const Instruction& i) {
+    Value* args = arguments_;
+    Arguments ended(args, i.op->argument_count);
+    fill(i, args, false);
+    Tensor self = registers_[i.reads[0].reg];
+    Call c{*i.op, args, self};
+    finish_inplace(self, i.op->forward(c), *i.op);
+    if (i.counted) bump_version(self);
+    size_t place = 0;
+    each_result(c.kept, [&](const Tensor& t) { keep(i, place, t); });
+  }
+
+  void alias_of(const Instruction& i) {
+    const Tensor& t = get(i.reads[0].reg);
+    int64_t item = static_cast<int64_t>(item_size(i.alias_dtype));
+    int64_t at = t->data - static_cast<char*>(t->storage->data) + i.alias_offset;
+    registers_[i.writes[0]] =
+        on_storage(t->storage, i.alias_shape, i.alias_strides, at / item, i.alias_dtype);
+  }
+
+  void host(const Instruction& i) {
+    Tensors operands;
+    for (const Read& r : i.reads) operands.push_back(get(r.reg));
+    Tensors results = host_call(i.host.python(), operands);
+    size_t place = 0;
+    for (const Tensor& t : results) keep(i, place, t);
+    if (place < i.writes.size()) changed_shape(i, i.writes[place], Tensor());
+  }
+
+  const Program& p_;
+  Tensors registers_;
+  Value arguments_[kMaxArguments];
+};
+
+}  // namespace
+
+// Hooks that a backward pass would call, or a gradient that it would keep.
+static bool has_hooks(const TensorObject* t) {
+  if (t->flags & kRetainsGrad) return true;
+  if (t->extra && (t->extra->hooks || t->extra->post_accumulate)) return true;
+  if (!t->grad_fn || !t->grad_fn->extra) return false;
+  const NodeExtra& x = *t->grad_fn->extra;
+  return !x.tensor_hooks.empty() || x.pre_hooks;
+}
+
+bool fits(const Program& p, const Tensors& given, std::string* why) {
+  auto fail = [&](std::string text) {
+    if (why) *why = std::move(text);
+    return false;
+  };
+  if (static_cast<int>(given.size()) != p.given) return fail("another number of tensors");
+  if (default_dtype() != p.default_dtype) return fail("the default dtype has changed");
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    const Geometry& g = p.registers[p.inputs[k]].geometry;
+    const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
+    if (!g.is_of(t))
+      return fail(text("a tensor was ", g.dtype, " ", Span(g.shape), " and is ", t->dtype, " ",
+                       Span{t->shape, t->ndim}));
+    if (needs_grad(t) != p.requires_grad[k])
+      return fail(text("requires_grad of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
+    if ((t->grad_fn == nullptr) != p.leaf[k])
+      return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
+    if (view_kind(t) != p.view[k])
+      return fail(text("what a tensor ", g.dtype, " ", Span(g.shape), " is a view of has changed"));
+    if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
+    if (((t->flags & kData) != 0) != p.registers[p.inputs[k]].data)
+      return fail("a tensor was made by .data, another was not");
+    if (p.passes && p.requires_grad[k] && has_hooks(t)) return fail("a tensor has hooks");
+  }
+  if (!p.shares.empty()) {
+    Sharing sharing;
+    for (size_t k = 0; k < p.inputs.size(); ++k) {
+      const Tensor& t = k < given.size() ? given[k] : p.held[k - given.size()];
+      if (sharing.first_on(t->storage, static_cast<int>(k)) != p.shares[k])
+        return fail("other tensors share memory");
+    }
+  }
+  if (!p.identity.holds(given, why)) return false;
+  for (const Program::GradState& s : p.grads) {
+    size_t k = static_cast<size_t>(s.input);
+    const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
+    if ((t->grad != nullptr) != s.found.has_value())
+      return fail(t->grad ? "a leaf has a gradient already" : "a leaf has no gradient yet");
+    if (!t->grad) continue;
+    if (!s.found->is_of(t->grad)) return fail("a gradient lies in memory otherwise");
+    for (const Tensor& other : given) {
+      if (other->storage == t->grad->storage)
+        return fail("an argument shares memory with a gradient");
+    }
+  }
+  return true;
+}
+
+// A view that leaves the program, as the function would have made it: not a part of the history of
+// a tensor that the function has detached, and not made without gradients where they are on.
+static Tensor result_of(const Program& p, int reg, const Tensor& t, bool with_grad) {
+  bool data = p.registers[reg].data;
+  if (!t->base && t.has(kData) == data) return t;
+  if (std::find(p.inputs.begin(), p.inputs.end(), reg) != p.inputs.end()) return t;
+  t.set(kData, data);
+  if (with_grad) t->flags &= ~kNoGradView;
+  if (!t->base || (!needs_grad(t->base) && !needs_grad(t.get()))) return t;
+  int64_t item = static_cast<int64_t>(t.itemsize());
+  int64_t at = (t->data - static_cast<char*>(t->storage->data)) / item;
+  Tensor own = on_storage(t->storage, t.shape(), t.strides(), at, t.dtype());
+  own.set(kData, data);
+  return own;
+}
+
+Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
+  bool with_grad = grad_enabled();
+  GradMode off(false);
+  ModeGuard quiet(kNoCuts, true);
+  Replay replay(p);
+  const Tensors& others = rest.empty() ? p.held : rest;
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    const Tensor& t = k < given.size() ? given[k] : others[k - given.size()];
+    const Geometry& g = p.registers[p.inputs[k]].geometry;
+    if (!g.is_of(t.get()) || batch_of(t.get())) {
+      runtime_error("a program was recorded with ", g.dtype, " ", Span(g.shape), " as input ", k,
+                    " and cannot run with ", t.dtype(), " ", t.shape(),
+                    batch_of(t.get()) ? ", a batch" : "");
+    }
+    replay.set(p.inputs[k], t);
+  }
+  replay.run();
+  Tensors out;
+  for (int reg : p.outputs)
+    out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
+  return out;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,184 @@
+// How a source line is found: one walk from the interpreter's current frame.
+// CPython keeps the frame struct private, so the layouts of 3.11 to 3.14 are mirrored here; on
+// later versions the public functions serve, which make a frame object first and cost ten times as
+// much.
+#include "python/source_line.h"
+
+#include <frameobject.h>
+
+#include <fstream>
+#include <unordered_map>
+
+namespace adjoint {
+namespace {
+
+std::string g_package_folder;
+
+bool has_package_prefix(PyCodeObject* code) {
+  if (g_package_folder.empty()) return false;
+  Py_ssize_t n = 0;
+  const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &n);
+  if (!file) {
+    PyErr_Clear();
+    return false;
+  }
+  return static_cast<size_t>(n) > g_package_folder.size() &&
+         g_package_folder.compare(0, g_package_folder.size(), file, g_package_folder.size()) == 0;
+}
+
+// Asked once per recorded op, so the answer is kept in a small direct-mapped table. A code object
+// that died and whose address is used again could be answered for wrongly: then a line is
+// reported one frame off, nothing else.
+struct Entry {
+  PyCodeObject* code;
+  bool package;
+};
+Entry g_entries[256];
+
+[[gnu::noinline]] void look_up(Entry& e, PyCodeObject* code) {
+  e = {code, has_package_prefix(code)};
+}
+
+inline bool is_package_code(PyCodeObject* code) {
+  Entry& e = g_entries[(reinterpret_cast<uintptr_t>(code) >> 5) & 255];
+  if (e.code != code) [[unlikely]]
+    look_up(e, code);
+  return e.package;
+}
+
+}  // namespace
+
+void SourceLine::set_package_folder(const std::string& folder) { g_package_folder = folder; }
+
+#if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
+namespace {
+
+// _PyInterpreterFrame (Include/internal/pycore_frame.h; from 3.14 on pycore_interpframe_structs.h).
+#if PY_VERSION_HEX < 0x030C0000
+struct Frame {
+  PyObject *function, *globals, *builtins, *locals;
+  uintptr_t code_word;
+  PyFrameObject* object;
+  Frame* previous;
+  char* instruction;
+  int stacktop;
+  bool is_entry;
+  char owner;
+};
+#else
+struct Frame {
+  uintptr_t code_word;
+  Frame* previous;
+  PyObject *function, *globals, *builtins, *locals;
+  PyFrameObject* object;
+  char* instruction;
+#if PY_VERSION_HEX < 0x030E0000
+  int stacktop;
+#else
+  void* stack_pointer;
+#endif
+  uint16_t return_offset;
+  char owner;
+};
+#endif
+
+Frame* current_frame() {
+  PyThreadState* thread = PyThreadState_Get();
+#if PY_VERSION_HEX < 0x030D0000
+  return reinterpret_cast<Frame*>(thread->cframe->current_frame);
+#else
+  return reinterpret_cast<Frame*>(thread->current_frame);
+#endif
+}
+
+// Owners up to 2 run Python code; the others stand for C code that called into Python (3.12 and
+// later).
+bool is_shim([[maybe_unused]] const Frame* f) {
+#if PY_VERSION_HEX < 0x030C0000
+  return false;
+#else
+  return f->owner > 2;
+#endif
+}
+
+// From 3.14 on the lowest bits of the word are flags.
+inline PyCodeObject* code_of(const Frame* f) {
+  constexpr uintptr_t flags = PY_VERSION_HEX < 0x030E0000 ? 0 : 7;
+  return reinterpret_cast<PyCodeObject*>(f->code_word & ~flags);
+}
+
+inline bool is_skipped(const Frame* f) { return is_shim(f) || is_package_code(code_of(f)); }
+
+// Where adjoint's own Python code runs: the user's frame below it, or the innermost if there is
+// none.
+[[gnu::noinline]] Frame* users_frame(Frame* frame) {
+  while (frame && is_shim(frame)) frame = frame->previous;
+  Frame* innermost = frame;
+  while (frame && is_skipped(frame)) frame = frame->previous;
+  return frame ? frame : innermost;
+}
+
+}  // namespace
+
+void SourceLine::capture(SourceLine* into) {
+  Frame* frame = current_frame();
+  if (!frame || is_skipped(frame)) [[unlikely]] {
+    frame = users_frame(frame);
+    if (!frame) return;
+  }
+  PyCodeObject* code = code_of(frame);
+  into->code_ = Py_NewRef(reinterpret_cast<PyObject*>(code));
+  into->offset_ = static_cast<int>(frame->instruction - code->co_code_adaptive);
+}
+#else
+void SourceLine::capture(SourceLine* into) {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return;
+  Py_INCREF(frame);
+  PyFrameObject* innermost = frame;
+  Py_INCREF(innermost);
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    bool package = is_package_code(code);
+    Py_DECREF(code);
+    if (!package) break;
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  PyFrameObject* chosen = frame ? frame : innermost;
+  into->code_ = reinterpret_cast<PyObject*>(PyFrame_GetCode(chosen));
+  into->offset_ = PyFrame_GetLasti(chosen);
+  Py_XDECREF(frame);
+  Py_DECREF(innermost);
+}
+#endif
+
+std::string SourceLine::file() const {
+  if (!code_) return "?";
+  const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code_)->co_filename);
+  if (!file) PyErr_Clear();
+  return file ? file : "?";
+}
+
+int SourceLine::line() const {
+  return code_ ? PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code_), offset_) : 0;
+}
+
+std::string SourceLine::describe() const {
+  if (!code_) return "(outside Python)";
+  std::string path = file();
+  int number = line();
+  std::string out = path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(number);
+  std::ifstream source(path);
+  std::string row;
+  for (int i = 0; i < number && std::getline(source, row); ++i) {
+    if (i + 1 == number) {
+      size_t start = row.find_first_not_of(" \t");
+      if (start != std::string::npos) out += "   " + row.substr(start);
+    }
+  }
+  return out;
+}
+
+}  // namespace adjoint
