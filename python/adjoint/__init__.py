@@ -19,44 +19,47 @@ from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
-from . import _composite_forms, _inplace_methods, _interop, _tensor_methods  # noqa: E402
+from ._tensor import composite_forms as _composite_forms  # noqa: E402
+from ._tensor import inplace_methods as _inplace_methods  # noqa: E402
+from ._tensor import interop as _interop  # noqa: E402
+from ._tensor import methods as _tensor_methods  # noqa: E402
 from . import autograd as autograd  # noqa: E402
-from ._constants import e as e  # noqa: E402
-from ._constants import inf as inf  # noqa: E402
-from ._constants import nan as nan  # noqa: E402
-from ._constants import newaxis as newaxis  # noqa: E402
-from ._constants import pi as pi  # noqa: E402
+from ._tensor.constants import e as e  # noqa: E402
+from ._tensor.constants import inf as inf  # noqa: E402
+from ._tensor.constants import nan as nan  # noqa: E402
+from ._tensor.constants import newaxis as newaxis  # noqa: E402
+from ._tensor.constants import pi as pi  # noqa: E402
 from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
-from ._creation import as_tensor as as_tensor  # noqa: E402
-from ._creation import asarray as asarray  # noqa: E402
-from ._creation import cartesian_prod as cartesian_prod  # noqa: E402
-from ._creation import from_dlpack as from_dlpack  # noqa: E402
-from ._creation import from_numpy as from_numpy  # noqa: E402
-from ._creation import frombuffer as frombuffer  # noqa: E402
-from ._creation import meshgrid as meshgrid  # noqa: E402
-from ._creation import tensor as tensor  # noqa: E402
-from ._device import device as device  # noqa: E402
-from ._formats import channels_last as channels_last  # noqa: E402
-from ._formats import channels_last_3d as channels_last_3d  # noqa: E402
-from ._formats import contiguous_format as contiguous_format  # noqa: E402
-from ._formats import layout as layout  # noqa: E402
-from ._formats import memory_format as memory_format  # noqa: E402
-from ._formats import preserve_format as preserve_format  # noqa: E402
-from ._formats import strided as strided  # noqa: E402
-from ._printing import set_printoptions as set_printoptions  # noqa: E402
-from ._queries import broadcast_shapes as broadcast_shapes  # noqa: E402
-from ._queries import is_complex as is_complex  # noqa: E402
-from ._queries import is_conj as is_conj  # noqa: E402
-from ._queries import is_floating_point as is_floating_point  # noqa: E402
-from ._queries import is_neg as is_neg  # noqa: E402
-from ._queries import is_nonzero as is_nonzero  # noqa: E402
-from ._queries import is_tensor as is_tensor  # noqa: E402
-from ._queries import numel as numel  # noqa: E402
-from ._typeinfo import finfo as finfo  # noqa: E402
-from ._typeinfo import iinfo as iinfo  # noqa: E402
+from ._tensor.creation import as_tensor as as_tensor  # noqa: E402
+from ._tensor.creation import asarray as asarray  # noqa: E402
+from ._tensor.creation import cartesian_prod as cartesian_prod  # noqa: E402
+from ._tensor.creation import from_dlpack as from_dlpack  # noqa: E402
+from ._tensor.creation import from_numpy as from_numpy  # noqa: E402
+from ._tensor.creation import frombuffer as frombuffer  # noqa: E402
+from ._tensor.creation import meshgrid as meshgrid  # noqa: E402
+from ._tensor.creation import tensor as tensor  # noqa: E402
+from ._tensor.device import device as device  # noqa: E402
+from ._tensor.formats import channels_last as channels_last  # noqa: E402
+from ._tensor.formats import channels_last_3d as channels_last_3d  # noqa: E402
+from ._tensor.formats import contiguous_format as contiguous_format  # noqa: E402
+from ._tensor.formats import layout as layout  # noqa: E402
+from ._tensor.formats import memory_format as memory_format  # noqa: E402
+from ._tensor.formats import preserve_format as preserve_format  # noqa: E402
+from ._tensor.formats import strided as strided  # noqa: E402
+from ._tensor.printing import set_printoptions as set_printoptions  # noqa: E402
+from ._tensor.queries import broadcast_shapes as broadcast_shapes  # noqa: E402
+from ._tensor.queries import is_complex as is_complex  # noqa: E402
+from ._tensor.queries import is_conj as is_conj  # noqa: E402
+from ._tensor.queries import is_floating_point as is_floating_point  # noqa: E402
+from ._tensor.queries import is_neg as is_neg  # noqa: E402
+from ._tensor.queries import is_nonzero as is_nonzero  # noqa: E402
+from ._tensor.queries import is_tensor as is_tensor  # noqa: E402
+from ._tensor.queries import numel as numel  # noqa: E402
+from ._tensor.typeinfo import finfo as finfo  # noqa: E402
+from ._tensor.typeinfo import iinfo as iinfo  # noqa: E402
 from .autograd import backward as backward  # noqa: E402
 from .autograd import enable_grad as enable_grad  # noqa: E402
 from .autograd import inference_mode as inference_mode  # noqa: E402
@@ -81,33 +84,33 @@ if _TYPE_CHECKING:
     from . import special as special
     from . import testing as testing
     from . import utils as utils
-    from ._alias import install_as_torch as install_as_torch
-    from ._choices import (
+    from ._compat.alias import install_as_torch as install_as_torch
+    from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     )
-    from ._choices import get_default_device as get_default_device
-    from ._choices import get_deterministic_debug_mode as get_deterministic_debug_mode
-    from ._choices import get_float32_matmul_precision as get_float32_matmul_precision
-    from ._choices import (
+    from ._compat.choices import get_default_device as get_default_device
+    from ._compat.choices import get_deterministic_debug_mode as get_deterministic_debug_mode
+    from ._compat.choices import get_float32_matmul_precision as get_float32_matmul_precision
+    from ._compat.choices import (
         is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,  # noqa: E501
     )
-    from ._choices import set_default_device as set_default_device
-    from ._choices import set_deterministic_debug_mode as set_deterministic_debug_mode
-    from ._choices import set_float32_matmul_precision as set_float32_matmul_precision
-    from ._choices import use_deterministic_algorithms as use_deterministic_algorithms
-    from ._contraction import einsum as einsum
-    from ._contraction import tensordot as tensordot
-    from ._gradient import gradient as gradient
-    from ._layer_names import alpha_dropout as alpha_dropout
-    from ._layer_names import alpha_dropout_ as alpha_dropout_
-    from ._layer_names import batch_norm as batch_norm
-    from ._layer_names import celu_ as celu_
-    from ._layer_names import feature_alpha_dropout as feature_alpha_dropout
-    from ._layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
-    from ._layer_names import group_norm as group_norm
-    from ._layer_names import instance_norm as instance_norm
-    from ._layer_names import kl_div as kl_div
-    from ._layer_names import selu_ as selu_
+    from ._compat.choices import set_default_device as set_default_device
+    from ._compat.choices import set_deterministic_debug_mode as set_deterministic_debug_mode
+    from ._compat.choices import set_float32_matmul_precision as set_float32_matmul_precision
+    from ._compat.choices import use_deterministic_algorithms as use_deterministic_algorithms
+    from ._tensor.contraction import einsum as einsum
+    from ._tensor.contraction import tensordot as tensordot
+    from ._tensor.gradient import gradient as gradient
+    from ._compat.layer_names import alpha_dropout as alpha_dropout
+    from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
+    from ._compat.layer_names import batch_norm as batch_norm
+    from ._compat.layer_names import celu_ as celu_
+    from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
+    from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
+    from ._compat.layer_names import group_norm as group_norm
+    from ._compat.layer_names import instance_norm as instance_norm
+    from ._compat.layer_names import kl_div as kl_div
+    from ._compat.layer_names import selu_ as selu_
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -181,21 +184,21 @@ _LAZY_MODULES = frozenset(
 _LAZY_NAMES = {
     **dict.fromkeys(("command", "ctypes_function", "numpy_function", "scipy_callback"), "external"),
     "compile": "compiler",
-    "einsum": "_contraction",
+    "einsum": "_tensor.contraction",
     "explain_grad": "graph",
-    "gradient": "_gradient",
+    "gradient": "_tensor.gradient",
     "graph_report": "graph",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
-    "install_as_torch": "_alias",
-    "is_storage": "_storage",
+    "install_as_torch": "_compat.alias",
+    "is_storage": "_tensor.storage",
     "load": "serialization",
     "save": "serialization",
     "set_anomaly_enabled": "autograd.anomaly_mode",
-    "set_default_tensor_type": "_legacy",
-    "tensordot": "_contraction",
-    "TypedStorage": "_storage",
-    "UntypedStorage": "_storage",
+    "set_default_tensor_type": "_tensor.legacy",
+    "tensordot": "_tensor.contraction",
+    "TypedStorage": "_tensor.storage",
+    "UntypedStorage": "_tensor.storage",
     "vmap": "func",
     **dict.fromkeys(
         (
@@ -303,6 +306,6 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    from ._missing import missing
+    from ._compat.missing import missing
 
     raise missing(__name__, name)

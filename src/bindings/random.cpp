@@ -135,7 +135,7 @@ PyObject* reduce(PyObject* o, PyObject*) {
 }
 
 PyObject* get_device(PyObject*, void*) {
-  Object module = Object::steal(PyImport_ImportModule("adjoint._device"));
+  Object module = Object::steal(PyImport_ImportModule("adjoint._tensor.device"));
   return module ? PyObject_CallMethod(module.get(), "device", "s", "cpu") : nullptr;
 }
 

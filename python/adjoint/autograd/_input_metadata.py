@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adjoint import _core
-from adjoint._device import device
+from adjoint._tensor.device import device
 
 
 class InputMetadata(NamedTuple):

@@ -91,7 +91,7 @@ class _HookMixin:
 
     @staticmethod
     def _register_hook(backward_hooks: Any, hook: Callable[..., Any]) -> tuple[Any, Any]:
-        from adjoint._hooks import add
+        from adjoint.autograd._register_hooks import add
 
         hooks = OrderedDict() if backward_hooks is None else backward_hooks
         return hooks, add(hooks, hook)

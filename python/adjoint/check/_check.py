@@ -10,8 +10,8 @@ import numpy as np
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._creation import as_tensor
-from adjoint._typeinfo import finfo
+from adjoint._tensor.creation import as_tensor
+from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd._gradcheck.projection import OUTPUT_SEED, draw
 from adjoint.autograd._structures import argument_names as forward_names
 from adjoint.autograd.function import Function

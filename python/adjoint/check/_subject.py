@@ -14,7 +14,7 @@ import numpy as np
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._typeinfo import finfo
+from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd._gradcheck.analytical import Findings, pull
 from adjoint.autograd._gradcheck.problem import (
     Moved,

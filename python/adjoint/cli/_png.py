@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adjoint._replace import replacing
+from adjoint.serialization._replace import replacing
 from adjoint.cli import _font
 
 Colour = tuple[int, int, int]

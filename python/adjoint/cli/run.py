@@ -9,7 +9,7 @@ import sys
 from types import ModuleType, TracebackType
 from typing import Any
 
-from adjoint._alias import install_as_torch
+from adjoint._compat.alias import install_as_torch
 
 
 def add_to(subparsers: Any) -> None:

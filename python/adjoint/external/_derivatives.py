@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint import _core, _creation
+from adjoint import _core
+from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
 
 from ._arguments import Arguments, as_array

@@ -12,7 +12,8 @@ from weakref import getweakrefcount
 
 import numpy as np
 
-from adjoint import _core, _creation, _tree
+from adjoint import _core, _tree
+from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
 
 from ._arguments import as_array

@@ -26,8 +26,8 @@ import numpy as np
 
 from adjoint import _core
 from adjoint._core import Node, Tensor
-from adjoint._creation import from_numpy
-from adjoint._typeinfo import finfo
+from adjoint._tensor.creation import from_numpy
+from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
 from ._own_rules import OWN_RULES, external_rows

@@ -12,7 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Node, Tensor
-from adjoint._interop import READ_AS_ARRAYS
+from adjoint._tensor.interop import READ_AS_ARRAYS
 
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search

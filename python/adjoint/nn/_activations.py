@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 
 
 def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from adjoint import Tensor
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 from adjoint.nn._layers import pad
 from adjoint.nn._windows import Sizes, batched_input, check_positive, per_axis, sliding
 

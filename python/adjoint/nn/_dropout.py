@@ -10,7 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 
 # -scale * alpha of SELU: where it sends everything far below zero.
 _ALPHA = 1.7580993408473766

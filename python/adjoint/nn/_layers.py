@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._arguments import require_tensor, write_out
+from adjoint._tensor.arguments import require_tensor, write_out
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -6,7 +6,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 
 
 def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

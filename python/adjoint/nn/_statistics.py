@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 
 
 def _check_more_than_one(values: int, shape: Sequence[int], what: str) -> None:

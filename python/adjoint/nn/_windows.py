@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjoint import Tensor
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 
 Sizes = int | Sequence[int]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._device import device
+from adjoint._tensor.device import device
 from adjoint.serialization import _classes
 from adjoint.serialization._errors import shown
 from adjoint.serialization._formats import FACTORIES, PATHS, numpy_name

@@ -11,8 +11,8 @@ from os import PathLike
 from typing import IO, Any
 
 from adjoint import _core
-from adjoint._device import device, require_cpu
-from adjoint._replace import replacing
+from adjoint._tensor.device import device, require_cpu
+from adjoint.serialization._replace import replacing
 from adjoint.serialization import _safetensors, _torch_files, _torch_legacy
 from adjoint.serialization._encode import Encoder
 from adjoint.serialization._errors import LoadError, as_damage, shortened

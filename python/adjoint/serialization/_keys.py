@@ -14,7 +14,7 @@ from collections.abc import Collection
 from types import FunctionType
 from typing import Any
 
-from adjoint._device import device
+from adjoint._tensor.device import device
 from adjoint._tree_classes import describe
 from adjoint.serialization._errors import LoadError
 

@@ -140,7 +140,7 @@ def _bounds(array: Any) -> tuple[int, int]:
 
 def _bytes_of(array: Any) -> Tensor:
     """A copy of an array's elements in C order, of the same dtype where tensors have it."""
-    from adjoint._creation import _shared
+    from adjoint._tensor.creation import _shared
 
     copied = array.copy(order="C")
     try:

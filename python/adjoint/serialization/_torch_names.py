@@ -239,7 +239,7 @@ def _size(m: Machine, *arguments: Any) -> Any:
 
 
 def _device(m: Machine, *arguments: Any) -> Any:
-    from adjoint._device import device
+    from adjoint._tensor.device import device
 
     # Tensors of other devices come to the CPU; so does a device that was saved beside them.
     return device("cpu")

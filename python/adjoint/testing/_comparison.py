@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._creation import as_tensor
+from adjoint._tensor.creation import as_tensor
 
 from ._differences import numbers_differ, tensors_differ
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._typeinfo import finfo, iinfo
+from adjoint._tensor.typeinfo import finfo, iinfo
 
 _UNSIGNED = (_core.uint8,)
 _SIGNED = (_core.int8, _core.int16, _core.int32, _core.int64)

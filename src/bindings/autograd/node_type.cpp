@@ -123,7 +123,7 @@ PyObject* dir(PyObject* o, PyObject*) {
 
 // --- hooks: kept by hooks.cpp, made by python/adjoint/utils/hooks.py -----------------------------
 PyObject* add_hook(PyObject* node, PyObject* hook, const char* adder) {
-  Object module = Object::steal(PyImport_ImportModule("adjoint._hooks"));
+  Object module = Object::steal(PyImport_ImportModule("adjoint.autograd._register_hooks"));
   if (!module) return nullptr;
   return PyObject_CallMethod(module.get(), adder, "OO", node, hook);
 }

@@ -4,7 +4,7 @@
 // all of them must be known. The caller collects candidates from the garbage collector; unless they
 // account for every reference to the storage (an array of NumPy's holds one too), nothing is moved.
 // A process maps a file once, however often it receives it. What people use, and how a file gets
-// into another process, is in python/adjoint/_shared_memory.py.
+// into another process, is in python/adjoint/_sharing/memory.py.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -126,7 +126,7 @@ void check_placement(const Value& layout, const Value& device, const Value& pin_
     if (!PyUnicode_Check(o) || PyUnicode_CompareWithASCIIString(o, "cpu") != 0) {
       static PyObject* require_cpu = nullptr;
       if (!require_cpu) {
-        Object module = checked(PyImport_ImportModule("adjoint._device"));
+        Object module = checked(PyImport_ImportModule("adjoint._tensor.device"));
         require_cpu = checked(PyObject_GetAttrString(module.get(), "require_cpu")).release();
       }
       checked(PyObject_CallOneArg(require_cpu, o));

@@ -90,7 +90,7 @@ PyObject* in_place(const char* name, PyObject* o, PyObject* args, PyObject* keyw
   });
 }
 
-// resize_, without its checks of arguments (python/adjoint/_inplace_methods.py): elements keep
+// resize_, without its checks of arguments (python/adjoint/_tensor/inplace_methods.py): elements keep
 // their place in memory, also when they move to a larger one.
 PyObject* resize_to(PyObject* o, PyObject* sizes) {
   return guard([&]() -> PyObject* {

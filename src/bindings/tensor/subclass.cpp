@@ -210,7 +210,7 @@ Tensor from_one(PyObject* data) {
   }
   if (!PySequence_Check(data))
     type_error("new(): data must be a sequence (got ", Py_TYPE(data)->tp_name, ")");
-  Object module = checked(PyImport_ImportModule("adjoint._creation"));
+  Object module = checked(PyImport_ImportModule("adjoint._tensor.creation"));
   Object made = checked(
       PyObject_CallMethod(module.get(), "_copied", "OO", data, dtype_object(default_dtype())));
   return Tensor::borrow(as_tensor(made.get()));

@@ -555,7 +555,7 @@ PyObject* repr(PyObject* o) {
   refuse_recording("a tensor is printed, or made into text; fix: print after the call");
   static PyObject* function = nullptr;
   if (!function) {
-    Object module = Object::steal(PyImport_ImportModule("adjoint._printing"));
+    Object module = Object::steal(PyImport_ImportModule("adjoint._tensor.printing"));
     if (!module) return nullptr;
     function = PyObject_GetAttrString(module.get(), "tensor_repr");
     if (!function) return nullptr;

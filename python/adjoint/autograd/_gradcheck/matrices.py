@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._creation import from_numpy
+from adjoint._tensor.creation import from_numpy
 
 from . import analytical, numerical
 from .analytical import Findings

@@ -15,8 +15,8 @@ import numpy as np
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._creation import from_numpy
-from adjoint._formats import strided
+from adjoint._tensor.creation import from_numpy
+from adjoint._tensor.formats import strided
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 Matrix = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint._creation import from_numpy
+from adjoint._tensor.creation import from_numpy
 
 from .causes import Case, likely_cause
 from .compare import Mismatch

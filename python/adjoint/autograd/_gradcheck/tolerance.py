@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from adjoint import _core
-from adjoint._typeinfo import finfo
+from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd.gradcheck import _Default
 
 from .problem import Vector

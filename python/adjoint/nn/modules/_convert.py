@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint._device import device as Device
-from adjoint._device import require_cpu
+from adjoint._tensor.device import device as Device
+from adjoint._tensor.device import require_cpu
 from adjoint.nn.parameter import Parameter
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from adjoint._device import device as _device
-from adjoint._device import require_cpu
+from adjoint._tensor.device import device as _device
+from adjoint._tensor.device import require_cpu
 
 __all__ = [
     "are_deterministic_algorithms_enabled",

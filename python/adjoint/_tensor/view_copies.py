@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core
-from adjoint._arguments import require_tensor, write_out
+from adjoint._tensor.arguments import require_tensor, write_out
 from adjoint._core import Tensor
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjoint import _core, _hooks
+from adjoint import _core
+from adjoint.autograd import _register_hooks as _hooks
 from adjoint._core import Tensor
-from adjoint._device import device
+from adjoint._tensor.device import device
 from adjoint.utils.hooks import RemovableHandle
 
 _CPU = device("cpu")
@@ -84,7 +85,7 @@ def register_post_accumulate_grad_hook(
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """A tensor of the same dtype: of a size, or from data (``new_empty`` and ``new_tensor``)."""
-    from adjoint import _legacy
+    from adjoint._tensor import legacy as _legacy
 
     return _legacy.of_dtype(self.dtype)(*args, device=device)
 
@@ -113,7 +114,7 @@ def _unsafe(name: str) -> Callable[..., tuple[Tensor, ...]]:
     """A method that is loaded at its first use."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        from adjoint import _view_copies
+        from adjoint._tensor import view_copies as _view_copies
 
         parts: tuple[Tensor, ...] = getattr(_view_copies, name)(self, *args, **kwargs)
         return parts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._arguments import require_tensor
-from ._core import Size, Tensor
+from .arguments import require_tensor
+from adjoint._core import Size, Tensor
 
 __all__ = [
     "broadcast_shapes",
@@ -87,6 +87,6 @@ def numel(input: Any) -> int:
     """The number of elements of a tensor, or of all tensors of a composite."""
     if isinstance(input, Tensor):
         return input.numel()
-    from .composite import numel as of_composite
+    from adjoint.composite import numel as of_composite
 
     return of_composite(input)

@@ -10,8 +10,8 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._core import dtype as DType
-from adjoint._creation import _copied
-from adjoint._device import require_cpu
+from adjoint._tensor.creation import _copied
+from adjoint._tensor.device import require_cpu
 
 
 def _is_size(value: Any) -> bool:

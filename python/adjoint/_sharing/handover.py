@@ -36,7 +36,7 @@ from weakref import WeakKeyDictionary
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._shared_memory import FOLDER, Attached, Sent, _move, is_settled, new_file
+from adjoint._sharing.memory import FOLDER, Attached, Sent, _move, is_settled, new_file
 
 __all__ = ["end", "prepare", "reduce"]
 

@@ -132,7 +132,7 @@ class Sent:
         # Who pickles? Registering with multiprocessing's pickler would mean importing it along with
         # adjoint: a pickler that exists already would not know, and the first tensor be a copy.
         if sys._getframe(1).f_globals.get("__name__") == "multiprocessing.reduction":
-            from adjoint import _handover
+            from adjoint._sharing import handover as _handover
 
             return _handover.reduce(self)
         return self.as_bytes()
@@ -162,7 +162,7 @@ class _Settled:
 def _after_fork() -> None:
     """A child may leave a tensor behind that nobody asks for (`_handover`)."""
     if "multiprocessing.util" in sys.modules:
-        from adjoint import _handover
+        from adjoint._sharing import handover as _handover
 
         _handover.prepare()
 
@@ -186,7 +186,7 @@ def _settle(_: Any) -> None:
 
 
 def _leave() -> None:
-    handover = sys.modules.get("adjoint._handover")
+    handover = sys.modules.get("adjoint._sharing.handover")
     if handover is not None:
         handover.end()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["tell_children"]
 
-_INSTALLS = "adjoint._aliased"
+_INSTALLS = "adjoint._compat.aliased"
 
 
 class _Install:

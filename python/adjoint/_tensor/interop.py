@@ -12,16 +12,16 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 from adjoint._core import Tensor
-from adjoint._creation import _copied, _shared
-from adjoint._formats import strided
-from adjoint._shared_memory import Attached, Sent, is_shared, share_memory_
+from adjoint._tensor.creation import _copied, _shared
+from adjoint._tensor.formats import strided
+from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from adjoint._storage import TypedStorage, UntypedStorage
+    from adjoint._tensor.storage import TypedStorage, UntypedStorage
 
 # Nodes whose results were read as arrays, while they live: explain_grad looks through them.
 READ_AS_ARRAYS: weakref.WeakSet[_core.Node] = weakref.WeakSet()
@@ -268,7 +268,7 @@ def new_tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor holding a copy of ``data``, of this tensor's dtype unless told otherwise."""
-    from adjoint._device import require_cpu
+    from adjoint._tensor.device import require_cpu
 
     require_cpu(device)
     out = _copied(data, self.dtype if dtype is None else dtype)
@@ -278,7 +278,7 @@ def new_tensor(
 # --- storages -------------------------------------------------------------------------------------
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory behind the tensor, as bytes."""
-    from adjoint._storage import UntypedStorage
+    from adjoint._tensor.storage import UntypedStorage
 
     self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
     return UntypedStorage(self)
@@ -286,7 +286,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 def storage(self: Tensor) -> TypedStorage:
     """The memory behind the tensor, as elements."""
-    from adjoint._storage import TypedStorage
+    from adjoint._tensor.storage import TypedStorage
 
     self.data_ptr()
     return TypedStorage(self)
@@ -333,7 +333,7 @@ def set_(
             stride = _core.empty(size, dtype=_core.bool).stride()
         other = _core._on_storage(other, self.dtype, tuple(size), tuple(stride), storage_offset)
     if _core.is_grad_enabled() and self.requires_grad:
-        from adjoint._set import SetMemory
+        from adjoint._tensor.history_of_set import SetMemory
 
         replaced: Tensor = SetMemory.apply(self, other)
         return replaced

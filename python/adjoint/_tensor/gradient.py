@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
-from adjoint._arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor
 from adjoint._core import Tensor
 
 __all__ = ["gradient"]

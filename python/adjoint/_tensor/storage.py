@@ -7,7 +7,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._device import device
+from adjoint._tensor.device import device
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint import _core, _formats
-from adjoint._arguments import require_tensor
+from adjoint import _core
+from adjoint._tensor import formats as _formats
+from adjoint._tensor.arguments import require_tensor
 from adjoint._core import Tensor
 
 _FORMATS = (_formats.contiguous_format, _formats.channels_last, _formats.channels_last_3d)

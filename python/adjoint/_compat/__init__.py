@@ -1,0 +1,1 @@
+"""PyTorch's name and habits: the alias ``torch``, its settings, and what is missing."""
