@@ -306,6 +306,6 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    from ._compat.missing import missing
+    from ._missing import missing
 
     raise missing(__name__, name)

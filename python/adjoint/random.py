@@ -12,7 +12,7 @@ from typing import Any
 from typing import NoReturn as _NoReturn
 
 from adjoint._core import Generator, Tensor, default_generator
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 __all__ = [
     "default_generator",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from adjoint import _core
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 digamma = psi = _core.digamma
 erf = _core.erf

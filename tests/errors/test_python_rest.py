@@ -21,7 +21,7 @@ from adjoint.cli import check as cli
 from adjoint.external._function import Pull
 from adjoint.parallel._ray import RayExecutor
 from tests.errors.table import Row, check, refusals
-from tests.unit.test_cli import adjoint
+from tests.unit.cli.test_cli import adjoint
 
 EvaluationError = ad.external.EvaluationError
 

@@ -67,6 +67,6 @@ def __getattr__(name: str) -> Any:
     if name in ("anomaly_mode", "detect_anomaly", "set_detect_anomaly"):
         module = import_module(f"{__name__}.anomaly_mode")
         return module if name == "anomaly_mode" else getattr(module, name)
-    from adjoint._compat.missing import missing
+    from adjoint._missing import missing
 
     raise missing(__name__, name)

@@ -26,7 +26,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "_current_level":  # the number of the innermost level; -1 outside
         return _core._current_dual_level()
-    from adjoint._compat.missing import missing
+    from adjoint._missing import missing
 
     raise missing(__name__, name)
 

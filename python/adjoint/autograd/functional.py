@@ -13,7 +13,7 @@ from typing import NoReturn as _NoReturn
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint._transforming import depth_of_now, refuse_functional
 
 from . import forward_ad

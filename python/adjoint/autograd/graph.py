@@ -11,7 +11,7 @@ from typing import NoReturn as _NoReturn
 from adjoint import _core
 from adjoint._core import Node as Node
 from adjoint._core import Tensor
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint.utils.hooks import RemovableHandle
 
 from ._backward import is_composite

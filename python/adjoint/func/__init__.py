@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 from ._batch_norm import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._forward import hvp as hvp

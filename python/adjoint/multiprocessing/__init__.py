@@ -60,7 +60,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__") or not hasattr(_standard, name):
-        from adjoint._compat.missing import missing
+        from adjoint._missing import missing
 
         raise missing(__name__, name)
     return getattr(_standard, name)

@@ -6,7 +6,7 @@ Read next: `modules/module.py` for what a module is, `functional.py` for the fun
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint.nn import functional as functional
 from adjoint.nn import init as init
 from adjoint.nn import modules as modules

@@ -7,7 +7,7 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint.nn._activations import celu as celu
 from adjoint.nn._activations import elu as elu
 from adjoint.nn._activations import gelu as gelu

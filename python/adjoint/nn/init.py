@@ -10,7 +10,7 @@ from typing import NoReturn as _NoReturn
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 __all__ = [
     "calculate_gain",

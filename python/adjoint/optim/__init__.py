@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint.optim import lr_scheduler as lr_scheduler
 from adjoint.optim.adam import Adam as Adam
 from adjoint.optim.adamw import AdamW as AdamW

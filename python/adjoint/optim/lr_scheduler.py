@@ -9,7 +9,7 @@ from typing import Any
 from typing import NoReturn as _NoReturn
 
 from adjoint import _core
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 from adjoint.optim.optimizer import Optimizer
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 from ._comparison import assert_allclose as assert_allclose
 from ._comparison import assert_close as assert_close

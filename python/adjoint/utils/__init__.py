@@ -16,6 +16,6 @@ __all__ = ["checkpoint", "dlpack", "hooks"]
 def __getattr__(name: str) -> Any:
     if name in ("_pytree", "checkpoint"):  # at its first use: importing adjoint costs little
         return import_module(f"adjoint.utils.{name}")
-    from adjoint._compat.missing import missing
+    from adjoint._missing import missing
 
     raise missing(__name__, name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
-from adjoint._compat.missing import missing as _missing
+from adjoint._missing import missing as _missing
 
 from ._call import checkpoint as checkpoint
 from ._call import checkpoint_sequential as checkpoint_sequential

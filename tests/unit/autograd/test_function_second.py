@@ -6,7 +6,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd.function import once_differentiable
-from tests.unit.test_function import Square, leaf, make
+from tests.unit.autograd.test_function import Square, leaf, make
 
 
 def second_derivative(cls, x, *more):

@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd.function import once_differentiable
-from tests.unit.test_cli import decode_png
+from tests.unit.cli.test_cli import decode_png
 
 F64 = {"dtype": ad.float64}
 POINT = [0.7, -1.3, 2.1, 0.4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.compile_cases import (
+from tests.unit.compiler.cases import (
     absence,
     again,
     arguments,
@@ -26,7 +26,7 @@ from tests.unit.compile_cases import (
     which_tensor,
     writes,
 )
-from tests.unit.compile_cases.harness import Case, check
+from tests.unit.compiler.cases.harness import Case, check
 
 MODULES = (
     *(which_tensor, again, capture, absence, c_code, outside, effects, externals, recorded),

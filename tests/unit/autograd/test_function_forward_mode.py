@@ -6,7 +6,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.autograd import forward_ad as fw
-from tests.unit.test_function import leaf, make
+from tests.unit.autograd.test_function import leaf, make
 
 
 def forward(ctx, x, y, scale):

@@ -18,7 +18,7 @@ import pytest
 import adjoint as ad
 from adjoint import _core
 from adjoint.utils.checkpoint import checkpoint
-from tests.unit.programs import same_bits
+from tests.unit.compiler.programs import same_bits
 
 F = ad.nn.functional
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.walking import passes, refused, x
+from tests.unit.compiler.walking import passes, refused, x
 
 box = types.SimpleNamespace(k=2.0)
 scale = 2.0

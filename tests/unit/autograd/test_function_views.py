@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import adjoint as ad
-from tests.unit.test_function import leaf, make
+from tests.unit.autograd.test_function import leaf, make
 
 
 def add_in_place(ctx, a, b):

@@ -12,7 +12,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler._walk import Walk
-from tests.unit.walking import walked, x
+from tests.unit.compiler.walking import walked, x
 
 scale = 2.0
 go, done = threading.Lock(), threading.Lock()  # held but where a thread is to go on

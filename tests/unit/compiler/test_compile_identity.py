@@ -16,7 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from tests.unit.test_compile_semantics import seen
+from tests.unit.compiler.test_compile_semantics import seen
 
 Compile = Callable[..., Any]
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.children import ENVIRONMENT
 
-ROOT = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[3] / "examples"
 EVERY = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 OWN = [name for name in EVERY if "import adjoint" in (ROOT / name).read_text(encoding="utf-8")]
 EXAMPLES = [name for name in EVERY if name not in OWN]

@@ -10,7 +10,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import CompileWarning
-from tests.unit.test_compile_semantics import randn, same, seen
+from tests.unit.compiler.test_compile_semantics import randn, same, seen
 
 Compile = Callable[..., Any]
 

@@ -17,7 +17,7 @@ import adjoint as ad
 from adjoint import _core
 from tests.ops.samples import OPS
 from tests.ops.spec import Op, Sample, outputs, strided, to_library
-from tests.unit.programs import check, same_bits
+from tests.unit.compiler.programs import check, same_bits
 
 # Shapes or errors that depend on values; what is refused, and nothing else, with these words.
 REFUSED = {

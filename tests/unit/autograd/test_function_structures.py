@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-from tests.unit.test_function import leaf, make
+from tests.unit.autograd.test_function import leaf, make
 
 Pair = namedtuple("Pair", "a b")
 

@@ -23,7 +23,7 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.compiler._guards import ABSENT, Guards, Kind, Place, Row, alike
 from adjoint.compiler._walk import Walk
-from tests.unit.walking import Net, Settings, State, decorated, helper, passes, walked, x
+from tests.unit.compiler.walking import Net, Settings, State, decorated, helper, passes, walked, x
 from tools import gen_pure
 
 # -- things that programs read ---------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli import adjoint, decode_png
+from tests.unit.cli.test_cli import adjoint, decode_png
 
 MODEL = """
 import adjoint as ad
