@@ -36,8 +36,16 @@ UNREACHABLE: list[tuple[str, str, str]] = [
     ("src/tensor/geometry.cpp", "setStorage: sizes", "before the storage: no op asks for that"),
     ("src/tensor/tensor.cpp", "negative strides are", "the op refuses them earlier"),
     ("src/parallel/pool.cpp", "", "the binding refuses it; tests/native/test_pool.cpp comes"),
-    ("src/bindings/autograd/fresh_thread.cpp", "needs another thread", "a thread that the system refuses"),
-    ("src/bindings/tensor/creation.cpp", "where a number was", "a list that changes while it is read"),
+    (
+        "src/bindings/autograd/fresh_thread.cpp",
+        "needs another thread",
+        "a thread that the system refuses",
+    ),
+    (
+        "src/bindings/tensor/creation.cpp",
+        "where a number was",
+        "a list that changes while it is read",
+    ),
     ("src/ops/shape/copy.cpp", "refuse_reading_batched", "an op that lacks a batch rule"),
     ("python/adjoint/external/", '"unreachable"', "tells the type checker that a loop returns"),
     ("nn/modules/container.py", "raise NotImplementedError", "abstract: subclasses have their own"),

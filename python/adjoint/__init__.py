@@ -19,20 +19,20 @@ from ._core import Tensor as Tensor  # noqa: E402
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
+from . import autograd as autograd  # noqa: E402
+from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
+from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
+from ._core import _standard_gamma as _standard_gamma  # noqa: E402
+from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
 from ._tensor import composite_forms as _composite_forms  # noqa: E402
 from ._tensor import inplace_methods as _inplace_methods  # noqa: E402
 from ._tensor import interop as _interop  # noqa: E402
 from ._tensor import methods as _tensor_methods  # noqa: E402
-from . import autograd as autograd  # noqa: E402
 from ._tensor.constants import e as e  # noqa: E402
 from ._tensor.constants import inf as inf  # noqa: E402
 from ._tensor.constants import nan as nan  # noqa: E402
 from ._tensor.constants import newaxis as newaxis  # noqa: E402
 from ._tensor.constants import pi as pi  # noqa: E402
-from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
-from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
-from ._core import _standard_gamma as _standard_gamma  # noqa: E402
-from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
 from ._tensor.creation import as_tensor as as_tensor  # noqa: E402
 from ._tensor.creation import asarray as asarray  # noqa: E402
 from ._tensor.creation import cartesian_prod as cartesian_prod  # noqa: E402
@@ -98,9 +98,6 @@ if _TYPE_CHECKING:
     from ._compat.choices import set_deterministic_debug_mode as set_deterministic_debug_mode
     from ._compat.choices import set_float32_matmul_precision as set_float32_matmul_precision
     from ._compat.choices import use_deterministic_algorithms as use_deterministic_algorithms
-    from ._tensor.contraction import einsum as einsum
-    from ._tensor.contraction import tensordot as tensordot
-    from ._tensor.gradient import gradient as gradient
     from ._compat.layer_names import alpha_dropout as alpha_dropout
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
@@ -111,6 +108,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import instance_norm as instance_norm
     from ._compat.layer_names import kl_div as kl_div
     from ._compat.layer_names import selu_ as selu_
+    from ._tensor.contraction import einsum as einsum
+    from ._tensor.contraction import tensordot as tensordot
+    from ._tensor.gradient import gradient as gradient
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )

@@ -1,7 +1,7 @@
 """Detected sparsity of every op and sample: it has every entry of the Jacobian, and of the Hessian.
 
-That it has no more than needed is tested in tests/unit/func/test_func_sparse.py; here it must never have
-less, whatever kind an op is taken to be.
+That it has no more than needed is tested in tests/unit/func/test_func_sparse.py; here it must never
+have less, whatever kind an op is taken to be.
 """
 
 from __future__ import annotations

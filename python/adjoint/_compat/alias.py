@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 import adjoint
+from adjoint import _missing
 from adjoint._sharing import children as _children
-from adjoint._compat import missing as _missing
 
 __all__ = ["install_as_torch"]
 

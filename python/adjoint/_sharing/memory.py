@@ -1,8 +1,8 @@
 """`Tensor.share_memory_`, and tensors on their way to other processes.
 
-Shared memory is a file in ``/dev/shm`` that never had a name (src/bindings/interop/shared_memory.cpp):
-when the last process lets go of it, by whatever end, it is gone. Forked processes have it already.
-To others the descriptor of the file is handed over (`_handover`): that is what ``multiprocessing``
+Shared memory is a file in ``/dev/shm`` that never had a name
+(src/bindings/interop/shared_memory.cpp): when the last process lets go of it, by whatever end, it
+is gone. Forked processes have it already. To others the descriptor of the file is handed over (`_handover`): that is what ``multiprocessing``
 does with a tensor in the arguments of a process, a queue, a pipe or a pool. Plain ``pickle``
 copies.
 """

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
-from adjoint._tensor.arguments import require_tensor, write_out
 from adjoint._core import Tensor
+from adjoint._tensor.arguments import require_tensor, write_out
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

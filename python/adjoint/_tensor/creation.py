@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
-from adjoint._tensor.arguments import require_tensors
 from adjoint._core import Tensor
+from adjoint._tensor.arguments import require_tensors
 from adjoint._tensor.device import require_cpu
 
 if TYPE_CHECKING:

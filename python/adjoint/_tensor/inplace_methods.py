@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint import _core
+from adjoint._core import Tensor
 from adjoint._tensor import formats as _formats
 from adjoint._tensor.arguments import require_tensor
-from adjoint._core import Tensor
 
 _FORMATS = (_formats.contiguous_format, _formats.channels_last, _formats.channels_last_3d)
 

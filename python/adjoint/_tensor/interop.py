@@ -12,11 +12,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
-from adjoint._tensor.arguments import require_tensor
 from adjoint._core import Tensor
+from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
+from adjoint._tensor.arguments import require_tensor
 from adjoint._tensor.creation import _copied, _shared
 from adjoint._tensor.formats import strided
-from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
 
 if TYPE_CHECKING:
     import numpy.typing as npt

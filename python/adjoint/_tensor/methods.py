@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint import _core
-from adjoint.autograd import _register_hooks as _hooks
 from adjoint._core import Tensor
 from adjoint._tensor.device import device
+from adjoint.autograd import _register_hooks as _hooks
 from adjoint.utils.hooks import RemovableHandle
 
 _CPU = device("cpu")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arguments import require_tensor
 from adjoint._core import Size, Tensor
+
+from .arguments import require_tensor
 
 __all__ = [
     "broadcast_shapes",

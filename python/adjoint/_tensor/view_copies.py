@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core
-from adjoint._tensor.arguments import require_tensor, write_out
 from adjoint._core import Tensor
+from adjoint._tensor.arguments import require_tensor, write_out
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:

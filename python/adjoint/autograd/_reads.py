@@ -1,6 +1,7 @@
 """Names for tensors that a custom function read although they are none of its arguments.
 
-Asked for the message when such a tensor loses its gradient (``src/bindings/function/function_hidden.cpp``).
+Asked for the message when such a tensor loses its gradient
+(``src/bindings/function/function_hidden.cpp``).
 The search goes where a program finds tensors: containers, attributes, modules' parameters,
 closures, defaults, partials, bound methods, and the globals that a function names.
 """

@@ -1,4 +1,7 @@
-"""Registering hooks on tensors and nodes. The engine runs them (``src/bindings/autograd/hooks.cpp``)."""
+"""Registering hooks on tensors and nodes.
+
+The engine runs them (``src/bindings/autograd/hooks.cpp``).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Arguments and results of custom functions that are nested structures.
 
-The native call (``src/bindings/function/function_apply.cpp``) works on leaves; these objects know how the
-leaves make up the arguments and the result, and stay with the node. Calls on plain tensors never
+The native call (``src/bindings/function/function_apply.cpp``) works on leaves; these objects know
+how the leaves make up the arguments and the result, and stay with the node. Calls on plain tensors never
 come here.
 """
 

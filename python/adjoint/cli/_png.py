@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adjoint.serialization._replace import replacing
 from adjoint.cli import _font
+from adjoint.serialization._replace import replacing
 
 Colour = tuple[int, int, int]
 _OVER = 3

@@ -1,8 +1,8 @@
 """`Walk`: what one call of a function depends on, and what it has changed.
 
 No instruction is followed. The interpreter tells which code objects start, and which C functions
-they call (src/bindings/program/walk.cpp). A code object can ask for nothing but the names in its bytecode
-(`_names`), so when one starts, everything that these names lead to from what is known already is
+they call (src/bindings/program/walk.cpp). A code object can ask for nothing but the names in its
+bytecode (`_names`), so when one starts, everything that these names lead to from what is known already is
 *reached*, and noted as it is then. After the call the notes are compared once: a difference is an
 effect, which refuses the call. Otherwise they are the guards.
 

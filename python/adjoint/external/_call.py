@@ -13,8 +13,8 @@ from weakref import getweakrefcount
 import numpy as np
 
 from adjoint import _core
-from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
+from adjoint._tensor import creation as _creation
 
 from ._arguments import Arguments, as_array
 from ._derivatives import Derivatives

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint import _core
-from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
+from adjoint._tensor import creation as _creation
 
 from ._arguments import Arguments, as_array
 from ._coordinates import Coordinates

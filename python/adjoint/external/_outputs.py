@@ -13,8 +13,8 @@ from weakref import getweakrefcount
 import numpy as np
 
 from adjoint import _core, _tree
-from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
+from adjoint._tensor import creation as _creation
 
 from ._arguments import as_array
 from ._errors import EvaluationError

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from adjoint import _core, _tree
-from adjoint._tensor import creation as _creation
 from adjoint._core import Tensor
+from adjoint._tensor import creation as _creation
 
 from ._arguments import name_of
 

@@ -17,8 +17,8 @@ from adjoint import _core
 from adjoint._colouring import Pattern
 from adjoint._core import Tensor
 from adjoint._tensor.creation import from_numpy
-from adjoint._transforming import differentiating
 from adjoint._tensor.typeinfo import finfo
+from adjoint._transforming import differentiating
 from adjoint.autograd.grad_mode import enable_grad
 
 from ._arguments import (

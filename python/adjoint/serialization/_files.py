@@ -12,10 +12,10 @@ from typing import IO, Any
 
 from adjoint import _core
 from adjoint._tensor.device import device, require_cpu
-from adjoint.serialization._replace import replacing
 from adjoint.serialization import _safetensors, _torch_files, _torch_legacy
 from adjoint.serialization._encode import Encoder
 from adjoint.serialization._errors import LoadError, as_damage, shortened
+from adjoint.serialization._replace import replacing
 from adjoint.serialization._source import Source
 
 __all__ = ["load", "save"]

@@ -20,7 +20,17 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from tests.unit.compiler.walking import Net, Settings, State, decorated, helper, passes, refused, walked, x
+from tests.unit.compiler.walking import (
+    Net,
+    Settings,
+    State,
+    decorated,
+    helper,
+    passes,
+    refused,
+    walked,
+    x,
+)
 
 # -- things that programs read ---------------------------------------------------------------------
 

@@ -299,7 +299,9 @@ def run(code: str) -> str:
     return done.stdout
 
 
-CHECK = "from tests.unit.external.test_external_workers import cube, gradient; import adjoint as ad\n"
+CHECK = (
+    "from tests.unit.external.test_external_workers import cube, gradient; import adjoint as ad\n"
+)
 
 
 @pytest.mark.slow

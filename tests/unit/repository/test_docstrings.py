@@ -18,7 +18,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 SKIPPED = {
     "adjoint._core",  # The docs of ops have no examples.
     "adjoint.__main__",  # To import it is to run it.
-    "adjoint._compat.aliased",  # To import it makes `torch` mean adjoint, for all tests after this one.
+    "adjoint._compat.aliased",  # To import it makes `torch` mean adjoint, for all tests to come.
 }
 
 

@@ -1,4 +1,4 @@
-"""Includes and imports keep to the tables of ARCHITECTURE.md, and the tables say no more than there is."""
+"""Includes and imports keep to the tables of ARCHITECTURE.md, which say no more than there is."""
 
 from __future__ import annotations
 
