@@ -7,7 +7,7 @@
 // (forward over forward) and are themselves recorded (reverse over forward). An op without a
 // derivative of its own either calls ops that have one, or its result has no tangent.
 // Read next: tangents.h.
-#include "dispatch/transformed_calls.h"
+#include "transforms/tangents.h"
 
 #include "dispatch/keep_cuts.h"
 #include "dispatch/operands.h"

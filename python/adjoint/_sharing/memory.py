@@ -2,9 +2,9 @@
 
 Shared memory is a file in ``/dev/shm`` that never had a name
 (src/bindings/interop/shared_memory.cpp): when the last process lets go of it, by whatever end, it
-is gone. Forked processes have it already. To others the descriptor of the file is handed over (`_handover`): that is what ``multiprocessing``
-does with a tensor in the arguments of a process, a queue, a pipe or a pool. Plain ``pickle``
-copies.
+is gone. Forked processes have it already. To others the descriptor of the file is handed over
+(`_handover`): that is what ``multiprocessing`` does with a tensor in the arguments of a process, a
+queue, a pipe or a pool. Plain ``pickle`` copies.
 """
 
 from __future__ import annotations

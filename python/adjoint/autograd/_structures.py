@@ -1,8 +1,8 @@
 """Arguments and results of custom functions that are nested structures.
 
 The native call (``src/bindings/function/function_apply.cpp``) works on leaves; these objects know
-how the leaves make up the arguments and the result, and stay with the node. Calls on plain tensors never
-come here.
+how the leaves make up the arguments and the result, and stay with the node. Calls on plain tensors
+never come here.
 """
 
 from __future__ import annotations

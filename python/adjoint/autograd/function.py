@@ -1,8 +1,8 @@
 """Custom functions: a forward and a backward of one's own.
 
 The call itself is native (``src/bindings/function/function_apply.cpp``); this module holds the
-classes people derive from. As in PyTorch the ``ctx`` that forward and backward see is the node of the
-graph.
+classes people derive from. As in PyTorch the ``ctx`` that forward and backward see is the node of
+the graph.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 No instruction is followed. The interpreter tells which code objects start, and which C functions
 they call (src/bindings/program/walk.cpp). A code object can ask for nothing but the names in its
-bytecode (`_names`), so when one starts, everything that these names lead to from what is known already is
-*reached*, and noted as it is then. After the call the notes are compared once: a difference is an
-effect, which refuses the call. Otherwise they are the guards.
+bytecode (`_names`), so when one starts, everything that these names lead to from what is known
+already is *reached*, and noted as it is then. After the call the notes are compared once: a
+difference is an effect, which refuses the call. Otherwise they are the guards.
 
 The roots are the function, its arguments and the globals of the code that ran. From there it goes
 on to cells and defaults of functions that ran, to attributes that any code that ran has a name for
