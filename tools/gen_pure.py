@@ -1,4 +1,4 @@
-"""`python -m tools.gen_pure`: the page docs/pure.md from the table of `adjoint.compiler`.
+"""`python -m tools.gen_pure`: the page docs/guides/pure.md from the table of `adjoint.compiler`.
 
 With `--check` nothing is written: it fails if the page is not what would be written.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from adjoint.compiler._pure import ALL, ARRAY_METHODS, FUNCTIONS, PYTHON, TYPES, WHOLE
 
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "pure.md"
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "guides" / "pure.md"
 
 HEAD = """\
 # What compiled functions may call

@@ -212,7 +212,7 @@ _LAZY_NAMES = {
             "set_float32_matmul_precision",
             "use_deterministic_algorithms",
         ),
-        "_choices",
+        "_compat.choices",
     ),
     **dict.fromkeys(
         (
@@ -237,7 +237,7 @@ _LAZY_NAMES = {
             "view_as_real_copy",
             "view_copy",
         ),
-        "_view_copies",
+        "_tensor.view_copies",
     ),
     **dict.fromkeys(
         (
@@ -266,7 +266,7 @@ _LAZY_NAMES = {
             "kl_div",
             "selu_",
         ),
-        "_layer_names",
+        "_compat.layer_names",
     ),
     **dict.fromkeys(
         (
@@ -294,7 +294,7 @@ _LAZY_NAMES = {
             "LongTensor",
             "ShortTensor",
         ),
-        "_legacy",
+        "_tensor.legacy",
     ),
 }
 

@@ -25,7 +25,8 @@
 //   batch     the same op on arguments with one more axis (see Call::batch_axes).
 //
 // Derivatives are written with ops, so that they can be differentiated again. `Uses` says what a
-// rule reads: only that is kept alive for backward. Read next: elementwise.cpp, then apply.cpp.
+// rule reads: only that is kept alive for backward. Read next: ops/elementwise/arithmetic.cpp,
+// then apply.cpp.
 #pragma once
 #include <array>
 #include <atomic>

@@ -387,7 +387,7 @@ void Run::go() {
 // level takes some of the C stack and of Python's recursion limit. After a number of levels the
 // next pass is handed to a fresh thread, with an empty stack and a recursion count of its own,
 // while this one waits. A pass that starts itself over and over would go on until memory is out, so
-// there is a level at which it is refused; docs/backward.md names it.
+// there is a level at which it is refused; docs/guides/backward.md names it.
 [[noreturn]] static void refuse_level(int level) {
   std::string message = text(
       "backward passes started inside of one another are ", level - 1,

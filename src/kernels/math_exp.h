@@ -2,7 +2,7 @@
 //
 // exp(x) = 2^n * (1 + q(r)), n = round(x / ln 2), r = x - n*ln2 in two pieces of which the first
 // has so few bits that n times it is exact, q(r) = r + r^2*p(r) a minimax polynomial. Measured
-// errors stand in docs/accuracy.md.
+// errors stand in docs/reference/accuracy.md.
 #pragma once
 #include "kernels/vec.h"
 

@@ -1,13 +1,14 @@
 // How a source line is found: one walk from the interpreter's current frame.
-// CPython keeps the frame struct private, so the layouts of 3.11 to 3.14 are mirrored here; on
-// later versions the public functions serve, which make a frame object first and cost ten times as
-// much.
+// Where frames.h knows the layout of frames; elsewhere the public functions serve, which make a
+// frame object first and cost ten times as much.
 #include "python/source_line.h"
 
 #include <frameobject.h>
 
 #include <fstream>
 #include <unordered_map>
+
+#include "python/frames.h"
 
 namespace adjoint {
 namespace {
@@ -50,46 +51,10 @@ inline bool is_package_code(PyCodeObject* code) {
 
 void SourceLine::set_package_folder(const std::string& folder) { g_package_folder = folder; }
 
-#if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
+#if ADJOINT_KNOWS_FRAMES
 namespace {
 
-// _PyInterpreterFrame (Include/internal/pycore_frame.h; from 3.14 on pycore_interpframe_structs.h).
-#if PY_VERSION_HEX < 0x030C0000
-struct Frame {
-  PyObject *function, *globals, *builtins, *locals;
-  uintptr_t code_word;
-  PyFrameObject* object;
-  Frame* previous;
-  char* instruction;
-  int stacktop;
-  bool is_entry;
-  char owner;
-};
-#else
-struct Frame {
-  uintptr_t code_word;
-  Frame* previous;
-  PyObject *function, *globals, *builtins, *locals;
-  PyFrameObject* object;
-  char* instruction;
-#if PY_VERSION_HEX < 0x030E0000
-  int stacktop;
-#else
-  void* stack_pointer;
-#endif
-  uint16_t return_offset;
-  char owner;
-};
-#endif
-
-Frame* current_frame() {
-  PyThreadState* thread = PyThreadState_Get();
-#if PY_VERSION_HEX < 0x030D0000
-  return reinterpret_cast<Frame*>(thread->cframe->current_frame);
-#else
-  return reinterpret_cast<Frame*>(thread->current_frame);
-#endif
-}
+using frames::code_of, frames::Frame;
 
 // Owners up to 2 run Python code; the others stand for C code that called into Python (3.12 and
 // later).
@@ -99,12 +64,6 @@ bool is_shim([[maybe_unused]] const Frame* f) {
 #else
   return f->owner > 2;
 #endif
-}
-
-// From 3.14 on the lowest bits of the word are flags.
-inline PyCodeObject* code_of(const Frame* f) {
-  constexpr uintptr_t flags = PY_VERSION_HEX < 0x030E0000 ? 0 : 7;
-  return reinterpret_cast<PyCodeObject*>(f->code_word & ~flags);
 }
 
 inline bool is_skipped(const Frame* f) { return is_shim(f) || is_package_code(code_of(f)); }
@@ -121,7 +80,7 @@ inline bool is_skipped(const Frame* f) { return is_shim(f) || is_package_code(co
 }  // namespace
 
 void SourceLine::capture(SourceLine* into) {
-  Frame* frame = current_frame();
+  Frame* frame = frames::current();
   if (!frame || is_skipped(frame)) [[unlikely]] {
     frame = users_frame(frame);
     if (!frame) return;

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 # Parts of torch's messages that we do not share, and why.
 LEFT = {
-    # Where both sides overlap, the right one is read as it was before (docs/in-place.md).
+    # Where both sides overlap, the right one is read as it was before (docs/guides/in-place.md).
     "some elements of the input tensor and the written-to tensor refer to a single memory": "*",
     # A TypeError here: numbers are wanted, of which a tensor without axes is one.
     "only supports 0-dimensional start and end tensors": "linspace logspace",

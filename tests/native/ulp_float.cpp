@@ -3,7 +3,7 @@
 //
 //   ulp_float                    a sample of inputs (a few seconds), exit code 1 on a miss
 //   ulp_float --all exp sin      every float32 there is, and 60 million float64, for the named
-//   kernels ulp_float --markdown         the table of docs/accuracy.md on standard output
+//   kernels ulp_float --markdown         the table of docs/reference/accuracy.md on standard output
 //
 // ADJOINT_ISA=base|v3|v4 selects the instruction set. References are computed in long double, which
 // has at least 64 bits of mantissa on the processors the tests run on.
@@ -234,7 +234,7 @@ bool report(const Case& c, const Kernel* k, double bound, int64_t samples, bool 
   return good;
 }
 
-// Everything in docs/accuracy.md but the rows.
+// Everything in docs/reference/accuracy.md but the rows.
 const char* const kPreamble = R"(# Accuracy of the elementwise functions
 
 Largest error seen, in units in the last place (ulp) of the exact result; 0.5 is correct rounding.

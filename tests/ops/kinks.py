@@ -2,7 +2,7 @@
 
 Each entry: a name, what is differentiated (of the module `m`, adjoint or torch, and tensors a, b),
 where, and the gradients, which are PyTorch's. tests/ops/test_kinks.py compares with adjoint and
-with the table in docs/kinks.md, tests/conformance/test_kinks.py with torch.
+with the table in docs/reference/kinks.md, tests/conformance/test_kinks.py with torch.
 """
 
 from __future__ import annotations

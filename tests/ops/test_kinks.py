@@ -1,4 +1,4 @@
-"""Gradients at kinks: what adjoint gives, and what docs/kinks.md says it gives."""
+"""Gradients at kinks: what adjoint gives, and what docs/reference/kinks.md says it gives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import adjoint as ad
 from tests.ops.kinks import KINKS, Kink, gradients, same
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "kinks.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kinks.md"
 
 
 @pytest.mark.parametrize("kink", KINKS, ids=lambda kink: kink.name)

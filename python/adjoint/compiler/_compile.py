@@ -348,7 +348,7 @@ def compile(
     Notes
     -----
     What may be recorded, what makes a new recording, and what happens to second derivatives stands
-    in docs/compile.md.
+    in docs/guides/compile.md.
 
     Examples
     --------

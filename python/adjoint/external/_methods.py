@@ -1,6 +1,6 @@
 """The choices of ``derivative=``: what each costs, how exact it is, and how it is run.
 
-Read next: the file of each method; docs/externals.md explains when to choose which.
+Read next: the file of each method; docs/guides/externals.md explains when to choose which.
 """
 
 from __future__ import annotations

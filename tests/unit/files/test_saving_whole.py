@@ -78,7 +78,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
 
 STOPPED = """
     import threading, time
-    from adjoint import _replace
+    from adjoint.serialization import _replace
     real = os.fsync
     def stop(fd):
         print("here", flush=True)

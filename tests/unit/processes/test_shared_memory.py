@@ -140,7 +140,7 @@ def test_too_many_files_are_said_to_be_too_many() -> None:
 
 def test_a_full_folder_is_no_bus_error(tmp_path: Path, monkeypatch: Any) -> None:
     """Containers often have 64 MB of /dev/shm; a mapped page that is missing would be fatal."""
-    from adjoint import _shared_memory
+    from adjoint._sharing import memory as _shared_memory
 
     if (
         os.geteuid() != 0

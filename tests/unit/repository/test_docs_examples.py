@@ -1,7 +1,7 @@
 """The code in README.md and in docs/*.md runs, and prints what the pages say it prints.
 
 The blocks of a page run in order in one namespace. A block that starts with `>>>` is a doctest; any
-other is executed. Read next: docs/how-it-works.md.
+other is executed. Read next: docs/internals/how-it-works.md.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def pages() -> list[Path]:
-    candidates = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    candidates = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [page for page in candidates if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 

@@ -14,7 +14,7 @@ from tests.ops.samples import OPS
 from tests.ops.spec import to_library
 from tools.gen_stubs import result_type
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_type_stubs_are_what_the_generator_writes() -> None:

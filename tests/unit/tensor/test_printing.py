@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint import _printing
+from adjoint._tensor import printing as _printing
 
 torch = pytest.importorskip("torch")
 
