@@ -310,7 +310,7 @@ USES = (
     *(through, mixed, leaf_changed, added_up, detached, in_no_grad, by_result, vector, expanded),
     *(functional, forward_mode, batch, anomalous),
 )
-# A second pass needs retain_graph in programs; sums of sums differ by a last bit (docs/guides/compile.md).
+# A second pass needs retain_graph in programs; sums of sums differ by a last bit (compile.md).
 SAID = {("a sum", twice), ("one of them", twice), ("sines", through)}
 for _name, _function in FUNCTIONS.items():
     for _use in USES:
