@@ -183,6 +183,8 @@ def program(failure: Failure, raising: list[bool] | None = None) -> str:
     words = [f"writes={last.writes!r}"] if last.writes else []
     if last.model:
         words += [f"target={target!r}", f"model={last.model!r}"]
+    if last.same:
+        words.append(f"same={last.same!r}")
     lines.append(f"with checked({', '.join(['globals()', *words])}):\n    {last.line}")
     return "\n".join(lines) + "\n"
 

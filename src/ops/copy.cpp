@@ -5,6 +5,7 @@
 #include "batched.h"
 #include "memory_format.h"
 #include "op.h"
+#include "overlap.h"
 #include "recorder.h"
 
 namespace adjoint {
@@ -39,8 +40,9 @@ void copy_into(const Tensor& to, const Tensor& from) {
   }
   if (to.numel() == 0) return;
   refuse_recording("memory is written by something else than an op");
+  Tensor read = in_step(from, to);
   Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
-                        {from->data, from.dtype(), byte_strides(from)}};
+                        {read->data, read.dtype(), byte_strides(read)}};
   DType wanted[2] = {to.dtype(), to.dtype()};
   WithoutGil release(to.numel() >= kReleaseGil);
   run_elementwise(copy_loop_of(to.dtype()), wanted, to.shape(), operand, 2);
@@ -150,7 +152,6 @@ static const Op& copy_ =
           for (int i = 0; i < from.ndim(); ++i)
             strides[lead + i] = from.size(i) == 1 ? 0 : from.stride(i);
           Tensor seen = on_storage(from->storage, to.shape(), strides, from.offset(), from.dtype());
-          if (overlap(from->storage, out->storage)) seen = contiguous(op<"clone">(seen));
           copy_into(out, seen);
           return out;
         })

@@ -328,11 +328,4 @@ Tensor changeable(Call& c) {
   return copy;
 }
 
-Tensor apart(T src, T to) {
-  if (src->storage != to->storage) return src;
-  Tensor copy = empty(src.shape(), src.dtype());
-  copy_into(copy, src);
-  return copy;
-}
-
 }  // namespace adjoint

@@ -8,6 +8,7 @@
 #include "../random/distributions.h"
 #include "../tensor/gil.h"
 #include "options.h"
+#include "overlap.h"
 
 namespace adjoint {
 
@@ -104,7 +105,8 @@ Tensor bernoulli(Generator& g, const Tensor& t, const Tensor& p) {
     by_memory[i] = t.size(order[i]);
     p_strides[i] = wide.stride(order[i]);
   }
-  Tensor ordered = contiguous(on_storage(p->storage, by_memory, p_strides, p.offset(), p.dtype()));
+  Tensor ordered =
+      contiguous(apart(on_storage(p->storage, by_memory, p_strides, p.offset(), p.dtype()), t));
   return filled(t, [&, d = t.dtype(), pd = p.dtype(), q = ordered->data](
                        void* out, int64_t n, bool) { random::bernoulli(g, d, out, n, pd, q); });
 }

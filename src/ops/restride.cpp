@@ -6,29 +6,12 @@
 // PyTorch. `_restride` lays its input out in zeroed memory, adding what falls on one place, and
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->
 // gradient for the second. So it is its own transpose with the two geometries exchanged.
-#include "restride.h"
-
 #include <algorithm>
-#include <numeric>
 
+#include "../tensor/repeats.h"
 #include "op.h"
 
 namespace adjoint {
-
-bool places_repeat(const Dims& shape, const Dims& strides) {
-  std::vector<int> order;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return false;
-    if (shape[i] > 1) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] < strides[b]; });
-  int64_t within = 0;
-  for (int i : order) {
-    if (strides[i] <= within) return true;
-    within += (shape[i] - 1) * strides[i];
-  }
-  return false;
-}
 
 namespace {
 

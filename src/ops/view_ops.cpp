@@ -1,8 +1,8 @@
 // Ops whose result shares the input's memory.
 #include "../graph/view.h"
 #include "../tensor/checked.h"
+#include "../tensor/repeats.h"
 #include "op.h"
-#include "restride.h"
 
 namespace adjoint {
 namespace {

@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.fuzzing.world import Step, Violation
+from tools.fuzzing.world import Step, Violation, World
 
 # Beyond what a process has when it begins: more is refused, as on a machine that is full.
 ALLOWANCE = 512 << 20
 FOUND, RAN = 77, 0
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+# Seconds for a step on more elements than can be visited; it has to hear when they are over.
+PATIENCE = 0.5
 # No step may take longer, in seconds; sanitized ones are slower.
 STALL = 60.0 if SANITIZED else 20.0
 
@@ -106,6 +108,8 @@ class Child:
             os.setsid()  # Ctrl-C is the parent's
             os.dup2(self.log.errors.fileno(), 2)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            World.patience = PATIENCE
             warnings.simplefilter("ignore")
             gc.freeze()
             _limit_memory()
