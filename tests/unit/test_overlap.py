@@ -124,3 +124,14 @@ def test_results_into_one_place_are_refused() -> None:
         ad.aminmax(ad.arange(3.0), out=(memory[0], memory[0]))
     ad.aminmax(ad.arange(3.0), out=(memory[0], memory[1]))
     assert memory.tolist() == [0, 2]
+
+
+def test_a_mean_of_complex_numbers_is_one_and_of_bools_changes_nothing() -> None:
+    index = ad.tensor([0, 0, 2])
+    x = ad.zeros(3, dtype=ad.complex64)
+    x.scatter_reduce_(0, index, ad.tensor([3j, 3, 2j]), "mean")
+    assert ad.allclose(x, ad.tensor([1 + 1j, 0, 1j]))
+    mask = ad.tensor([True, False, False])
+    with pytest.raises(NotImplementedError, match="mean is not implemented for dtype bool"):
+        mask.scatter_reduce_(0, index, ad.tensor([False, True, True]), "mean")
+    assert mask.tolist() == [True, False, False]
