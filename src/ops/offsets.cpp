@@ -4,6 +4,7 @@
 #include "../kernels/convert.h"
 #include "../kernels/elementwise.h"
 #include "../tensor/gil.h"
+#include "../tensor/repeats.h"
 
 namespace adjoint {
 namespace {
@@ -316,8 +317,9 @@ void write_places(T to, T src, const Places& places, Reduce how) {
   bool one = src.numel() == 1;
   char *out = to->data, *in = dense->data;
   DType d = to.dtype();
+  bool shared = !to.contiguous() && places_repeat(to.shape(), to.strides());
   WithoutGil release(places.numel() >= kReleaseGil);
-  scatter_places(out, in, one, d, places, how);
+  scatter_places(out, in, one, d, places, how, shared);
 }
 
 Tensor changeable(Call& c) {

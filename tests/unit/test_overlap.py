@@ -118,6 +118,24 @@ def test_of_elements_that_share_a_place_the_last_counts(
     assert got.tolist() == want.tolist()
 
 
+def test_all_of_a_tensor_without_axes_is_one_element() -> None:
+    """Its result has no axis that could be empty, so there is a value to be written."""
+    for k in (0, 1):
+        found = ad.tensor(5).topk(k)
+        assert (found.values.item(), found.indices.item()) == (5, 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_into_windows_that_overlap_lose_nothing(axis: int) -> None:
+    """Threads that add to one place would."""
+    memory = ad.zeros(2_000_001)
+    windows = memory.as_strided((2, 2_000_000), (1, 1))
+    windows = windows if axis else windows.T
+    for _ in range(5):
+        windows.index_add_(axis, ad.arange(2_000_000)[: windows.shape[axis]], ad.ones_like(windows))
+    assert memory[1:-1].min() == memory.max() == 10
+
+
 def test_results_into_one_place_are_refused() -> None:
     memory = ad.zeros(2)
     with pytest.raises(RuntimeError, match=r"results 0 and 1 are to be written into the same mem"):

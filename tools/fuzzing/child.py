@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.fuzzing.sanitized import SANITIZED
 from tools.fuzzing.world import Step, Violation, World
 
 # Beyond what a process has when it begins: more is refused, as on a machine that is full.
 ALLOWANCE = 512 << 20
 FOUND, RAN = 77, 0
-SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 # Seconds for a step on more elements than can be visited; it has to hear when they are over.
 PATIENCE = 0.5
 # No step may take longer, in seconds; sanitized ones are slower.
