@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from tools.fuzzing.sanitized import restart
+
+if __name__ == "__main__" and "--sanitized" in sys.argv:
+    restart("tools.fuzz")  # a sanitized _core cannot be loaded without its libraries
 
 from adjoint import _core
 from tools.fuzzing import compiled
@@ -183,6 +186,8 @@ def program(failure: Failure, raising: list[bool] | None = None) -> str:
     words = [f"writes={last.writes!r}"] if last.writes else []
     if last.model:
         words += [f"target={target!r}", f"model={last.model!r}"]
+    if last.same:
+        words.append(f"same={last.same!r}")
     lines.append(f"with checked({', '.join(['globals()', *words])}):\n    {last.line}")
     return "\n".join(lines) + "\n"
 
@@ -208,21 +213,6 @@ def refuse_plain_build() -> None:
         raise SystemExit(
             f"{_core.__file__} is not sanitized (fix: ninja -C build-asan; see CONTRIBUTING.md)"
         )
-
-
-def sanitized_environment() -> dict[str, str]:
-    """The environment of a process that loads the sanitized _core."""
-    libraries = [
-        subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
-        for name in ("libasan.so", "libstdc++.so")
-    ]
-    return os.environ | {
-        # Python leaks on purpose. What is too large is refused, as by the plain allocator.
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-        "PYTHONMALLOC": "malloc",
-        "LD_PRELOAD": " ".join(libraries),
-    }
 
 
 def shown(total: int, seconds: float) -> tuple[Callable[[int, int], None], Callable[[], None]]:
@@ -297,9 +287,6 @@ def replay(arguments: argparse.Namespace) -> int:
 def main(words: list[str] | None = None) -> int:
     """Run from the command line."""
     arguments = parsed(words)
-    if arguments.sanitized and "asan" not in os.environ.get("LD_PRELOAD", ""):
-        again = [sys.executable, "-m", "tools.fuzz", *(sys.argv[1:] if words is None else words)]
-        os.execve(sys.executable, again, sanitized_environment())
     if arguments.sanitized:
         refuse_plain_build()
     if arguments.replay:

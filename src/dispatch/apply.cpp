@@ -12,7 +12,10 @@
 #include "dispatch/saved.h"
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
+#include "dispatch/overlap.h"
 #include "tensor/geometry.h"
+#include "transforms/batched.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -232,6 +235,14 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
 
 void apply_outs(const Op& op, Value* args, const Tensors& outs) {
   for (const Tensor& out : outs) refuse_out(op, args, out);
+  for (size_t i = 0; i < outs.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (!share_bytes(outs[i].get(), outs[k].get())) continue;
+      runtime_error(op.name, "(): unsupported operation: results ", k, " and ", i,
+                    " are to be written into the same memory (out= of shapes ", outs[k].shape(),
+                    " and ", outs[i].shape(), "). Please clone() one of the tensors.");
+    }
+  }
   Tensors results;
   {
     GradMode off(false);
@@ -247,8 +258,9 @@ void apply_outs(const Op& op, Value* args, const Tensors& outs) {
   for (size_t i = 0; i < outs.size(); ++i) write_out(outs[i], results[i]);
 }
 
-void write_out(const Tensor& out, const Tensor& value) {
-  if (value.is(out)) return bump_version(out);
+void write_out(const Tensor& out, const Tensor& given) {
+  if (given.is(out)) return bump_version(out);
+  Tensor value = apart(given, out);  // of an op that returns its argument
   if (!(value.shape() == out.shape())) {
     resize_out(out, value.shape());
     // A new place for the result lies in memory as the result does.

@@ -4,6 +4,7 @@
 #include "dispatch/reuse.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
+#include "dispatch/overlap.h"
 #include "python/gil.h"
 #include "tensor/layout.h"
 
@@ -50,7 +51,8 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
   } else {
     for (int i = 0; i < count; ++i) {
       const TensorObject* t = v[i].object();
-      if (t->data != to->data && overlap(t->storage, to->storage)) return {};
+      bool in_place = t->data == to->data && result == t->dtype;
+      if (!in_place && share_bytes(t, to.get())) return {};
     }
   }
   char* data[4] = {to->data, a->data, count > 1 ? v[1].object()->data : nullptr,
@@ -189,18 +191,14 @@ static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Pro
   Operand operand[kMaxOperands];
   DType wanted[kMaxOperands];
   alignas(16) char number[kMaxOperands][16];
-  Tensor copies[kMaxOperands];  // of inputs that overlap the output partly
+  Tensor copies[kMaxOperands];  // holds those of inputs that overlap the output partly
   int nd = b.shape.size();
   operand[0] = {to->data, to.dtype(), broadcast_strides(to.get(), nd)};
   wanted[0] = result_dtype(kernel, compute);
   for (int i = 0; i < count; ++i) {
     wanted[i + 1] = compute;
     if (v[i].is_tensor()) {
-      Tensor t = v[i].tensor();
-      bool shares = overlap(t->storage, to->storage);
-      bool identical =
-          t->data == to->data && t.shape() == to.shape() && t.strides() == to.strides();
-      if (shares && !identical) t = copies[i] = contiguous(op<"clone">(alias(t)));
+      Tensor t = copies[i] = in_step(v[i].tensor(), to);
       operand[i + 1] = {t->data, t.dtype(), broadcast_strides(t.get(), nd)};
     } else {
       store_scalar(compute, number[i], v[i].complex());

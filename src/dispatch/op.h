@@ -314,7 +314,7 @@ inline Tensor operator-(const Tensor& a) { return op<"neg">(a); }
 int wrap_dim(int64_t dim, int ndim);
 // The shape that shapes broadcast to; names both shapes when they do not.
 Dims broadcast_shapes(Span a, Span b);
-// Copies elements, converting; shapes must be equal. Records nothing.
+// Copies elements, converting; shapes must be equal, memory may overlap. Records nothing.
 void copy_into(const Tensor& to, const Tensor& from);
 // A dense copy in row-major order; the tensor itself if it is one already. Records nothing.
 Tensor contiguous(const Tensor& t);

@@ -7,6 +7,13 @@
 // value. CopySlices does this with the engine's own ops (as_strided, as_strided_scatter), hence to
 // any order. v itself becomes gather(b', G) again: an AsStrided node, made when v's history is next
 // asked for.
+//
+// Note [Windows that share places]
+// If elements of G share places (unfold, as_strided), op reads all of them and the last in row-major
+// order is the one that b' holds (overlap.h). So op gets the gradient of b' at the last element of
+// each place, the others get zero, and what op gives back for one place is added up. This is true of
+// ops that write every element; of those that write some places only, the last one written counts,
+// and the backward pass refuses them.
 #include "dispatch/view.h"
 
 #include "dispatch/copy_slices.h"
@@ -18,6 +25,7 @@
 #include "graph/foreign_node.h"
 #include "graph/freed.h"
 #include "graph/retained.h"
+#include "tensor/repeats.h"
 
 namespace adjoint {
 
@@ -77,6 +85,29 @@ Tensor put(const Tensor& whole, const Tensor& by, const Window& w) {
 // What a CopySlices node keeps.
 enum Slot { kShape, kStrides, kAt, kType, kInner, kBaseStrides, kSlots };
 
+// Of a window whose elements share places: which elements count, and which of the base it covers.
+struct Shared {
+  Tensor counts, covered;
+};
+
+Shared share_places(const Tensor& whole, const Window& w) {
+  GradMode off(false);
+  int64_t n = 1;
+  for (int64_t s : w.shape) n *= s;
+  Tensor last = empty_strided(whole.shape(), whole.strides(), DType::Int64);
+  op_inplace<"fill">(last, -1);
+  Tensor seen = on_storage(last->storage, w.shape, w.strides, last.offset() + w.at, DType::Int64);
+  Tensor own = op<"reshape">(op<"arange">(n), w.shape);
+  copy_into(seen, own);  // as values are
+  return {op<"eq">(seen, own), op<"ge">(last, 0)};
+}
+
+bool writes_all(const Op* op) {
+  if (!op) return false;
+  return op->is_elementwise || op->is_partial || op->name == "copy" || op->name == "fill" ||
+         op->name == "zero";
+}
+
 void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released || n->saved[kInner].value.is_none()) fail_freed(n);
   auto* inner = reinterpret_cast<Node*>(n->saved[kInner].value.python());
@@ -85,6 +116,11 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   // The gradient laid out as the base was, so that the window means the same elements.
   Tensor whole = op<"_with_strides">(grads[0], n->saved[kBaseStrides].value.ints());
   Tensor slice = op<"clone">(look(whole, w));
+  Shared shared;
+  if (whole.dtype() == w.dtype && writes_all(inner->op) && places_repeat(w.shape, w.strides)) {
+    shared = share_places(whole, w);
+    slice = op<"where">(shared.counts, slice, 0);
+  }
   std::vector<Tensor> inner_result(inner->edge_count);
   Tensor inner_grads[1] = {slice};
   inner->backward(inner, inner_grads, inner_result.data());
@@ -94,7 +130,13 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   Tensor into = inner_result[0] ? inner_result[0] : fresh_zeros(slice.shape(), slice.dtype());
   if (is_complex(into.dtype()) && !is_complex(slice.dtype())) into = op<"real">(into);
   if (into.dtype() != slice.dtype()) into = op<"_to_copy">(into, slice.dtype());
-  result[0] = put(whole, op<"expand">(into, slice.shape()), w);
+  into = op<"expand">(into, slice.shape());
+  if (!shared.counts) {
+    result[0] = put(whole, into, w);
+    return;
+  }
+  Tensor added = op<"_restride">(into, w.strides, w.at, whole.shape(), whole.strides(), 0, false);
+  result[0] = op<"where">(shared.covered, 0, whole).tensor() + added;
 }
 
 // A base that was given other memory (`.data =`, set_, resize_) has nothing to do with the views of

@@ -13,6 +13,7 @@
 #include "kernels/convert.h"
 #include "kernels/faults.h"
 #include "parallel/pool.h"
+#include "tensor/repeats.h"
 
 namespace adjoint {
 namespace {
@@ -32,17 +33,16 @@ struct Plan {
   bool flat[kMaxOperands];      // contiguous over the whole shape, in the wanted dtype
   bool constant[kMaxOperands];  // one element for the whole shape
   bool all_flat;
+  bool repeats;  // elements of the output share places: the last one of the shape's order counts
 };
 
-// Whether the output's axes lie in memory in another order than the shape has them. An output that
-// visits a place twice is left alone: there the order of the visits matters.
+// Whether the output's axes lie in memory in another order than the shape has them.
 bool out_of_order(const Plan& p) {
   const Dims& strides = p.operand[0].strides;
   bool out = false;
   int64_t outer = INT64_MAX;
   for (int i = 0; i < p.shape.size(); ++i) {
     if (p.shape[i] == 1) continue;
-    if (strides[i] <= 0) return false;
     out |= strides[i] > outer;
     outer = strides[i];
   }
@@ -62,7 +62,7 @@ void put_in_order(Plan& p) {
 }
 
 void simplify(Plan& p) {
-  if (out_of_order(p)) put_in_order(p);
+  if (!p.repeats && out_of_order(p)) put_in_order(p);
   Dims shape;
   Dims strides[kMaxOperands];
   for (int i = 0; i < p.shape.size(); ++i) {
@@ -194,7 +194,7 @@ void run_range(const Plan& p, int64_t begin, int64_t end) {
 }
 
 bool run_plan(const Plan& p, int64_t n) {
-  if (n < 2 * kGrain) {
+  if (n < 2 * kGrain || p.repeats) {
     run_range(p, 0, n);
     return !take_integer_fault();
   }
@@ -222,6 +222,7 @@ bool run_elementwise(Loop loop, const DType* wanted, Span shape, Operand* operan
     p.item[k] = item_size(operand[k].dtype);
     p.tile_item[k] = item_size(wanted[k]);
   }
+  p.repeats = places_repeat(shape, operand[0].strides, static_cast<int64_t>(p.item[0]));
   simplify(p);
   classify(p);
   return run_plan(p, n);

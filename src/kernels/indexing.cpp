@@ -143,13 +143,13 @@ void scatter_piece(T* base, const T* src, bool one, const Places& p, Piece piece
 }
 
 // Two pieces never share a place, since only the keys can name one twice: so the order of values at
-// a place does not depend on the threads.
+// a place does not depend on the threads. Where others can, there is one piece.
 template <class F>
-void each_piece(const Places& p, F&& f) {
+void each_piece(const Places& p, bool shared, F&& f) {
   const int64_t blocks = static_cast<int64_t>(p.outer.size());
   const int64_t keys = static_cast<int64_t>(p.index.size());
   const int64_t width = static_cast<int64_t>(p.inner.size());
-  if (p.numel() <= kGrain || (blocks == 1 && width == 1)) {
+  if (shared || p.numel() <= kGrain || (blocks == 1 && width == 1)) {
     f(Piece{0, blocks, 0, width});
   } else if (blocks > 1) {
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, keys * width));
@@ -163,10 +163,11 @@ void each_piece(const Places& p, F&& f) {
 }
 
 template <class T>
-void scatter_typed(char* base, const char* src, bool one, const Places& p, Reduce how) {
+void scatter_typed(char* base, const char* src, bool one, const Places& p, Reduce how,
+                   bool shared) {
   T* to = reinterpret_cast<T*>(base);
   const T* from = reinterpret_cast<const T*>(src);
-  each_piece(p, [&](Piece piece) {
+  each_piece(p, shared, [&](Piece piece) {
     switch (how) {
       case Reduce::Replace:
         return scatter_piece<Reduce::Replace>(to, from, one, p, piece);
@@ -206,34 +207,34 @@ void gather_places(char* out, const char* base, DType dtype, const Places& p) {
   });
 }
 
-void scatter_places(char* base, const char* src, bool one, DType dtype, const Places& p,
-                    Reduce how) {
+void scatter_places(char* base, const char* src, bool one, DType dtype, const Places& p, Reduce how,
+                    bool shared) {
   if (p.numel() == 0) return;
   switch (dtype) {
     case DType::Bool:
-      return scatter_typed<bool>(base, src, one, p, how);
+      return scatter_typed<bool>(base, src, one, p, how, shared);
     case DType::UInt8:
-      return scatter_typed<uint8_t>(base, src, one, p, how);
+      return scatter_typed<uint8_t>(base, src, one, p, how, shared);
     case DType::Int8:
-      return scatter_typed<int8_t>(base, src, one, p, how);
+      return scatter_typed<int8_t>(base, src, one, p, how, shared);
     case DType::Int16:
-      return scatter_typed<int16_t>(base, src, one, p, how);
+      return scatter_typed<int16_t>(base, src, one, p, how, shared);
     case DType::Int32:
-      return scatter_typed<int32_t>(base, src, one, p, how);
+      return scatter_typed<int32_t>(base, src, one, p, how, shared);
     case DType::Int64:
-      return scatter_typed<int64_t>(base, src, one, p, how);
+      return scatter_typed<int64_t>(base, src, one, p, how, shared);
     case DType::Float16:
-      return scatter_typed<half_t>(base, src, one, p, how);
+      return scatter_typed<half_t>(base, src, one, p, how, shared);
     case DType::BFloat16:
-      return scatter_typed<bfloat16_t>(base, src, one, p, how);
+      return scatter_typed<bfloat16_t>(base, src, one, p, how, shared);
     case DType::Float32:
-      return scatter_typed<float>(base, src, one, p, how);
+      return scatter_typed<float>(base, src, one, p, how, shared);
     case DType::Float64:
-      return scatter_typed<double>(base, src, one, p, how);
+      return scatter_typed<double>(base, src, one, p, how, shared);
     case DType::Complex64:
-      return scatter_typed<complex64_t>(base, src, one, p, how);
+      return scatter_typed<complex64_t>(base, src, one, p, how, shared);
     case DType::Complex128:
-      return scatter_typed<complex128_t>(base, src, one, p, how);
+      return scatter_typed<complex128_t>(base, src, one, p, how, shared);
   }
 }
 

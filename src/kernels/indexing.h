@@ -28,9 +28,9 @@ void gather_places(char* out, const char* base, DType dtype, const Places& place
 
 // base[place(b, k, a)] is replaced by, or combined with, src[b, k, a]; `src` is dense, or a single
 // element when `one_value` is set. A place named several times takes its values in the order of k,
-// whatever the number of threads.
+// whatever the number of threads. `shared`: outer and inner may name a place twice, too.
 void scatter_places(char* base, const char* src, bool one_value, DType dtype, const Places& places,
-                    Reduce how);
+                    Reduce how, bool shared = false);
 
 // The flat positions at which `mask` (n bytes) is nonzero, in order.
 Offsets true_positions(const uint8_t* mask, int64_t n);

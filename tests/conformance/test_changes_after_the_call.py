@@ -131,9 +131,6 @@ KEPT = {
     ("cross_entropy", "argument"),
     # A vector times a batch: torch happens to copy the transposed matrices.
     ("matmul", "argument"),
-    # Windows that overlap: which of two changes of one place counts is not defined.
-    ("as_strided", "result"),
-    ("unfold", "result"),
 }
 DIFFERENTIABLE = [n for n, op in OPS.items() if op.diff and op.letters("fc")]
 

@@ -13,13 +13,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import adjoint as ad
 from adjoint import _core
 from tools.fuzzing.child import Failure, Log
 from tools.fuzzing.steps import COMPILED, Steps
-from tools.fuzzing.world import ERRORS, Step, Violation, World, guards
+from tools.fuzzing.world import ERRORS, Step, Violation, World, canonical, guards
 
 BODY = Step("# the function:")
 LENGTH = 12
@@ -175,21 +173,8 @@ def content(x: Any) -> Any:
     values = values.contiguous().clone().reshape(-1)
     data = values.view(ad.uint8).numpy().tobytes() if values.numel() else b""
     strides = tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1)
-    if x.is_floating_point() or x.is_complex():
-        data = canonical(data, x.dtype)
+    data = canonical(data, x.dtype)
     return tuple(x.shape), strides if x.numel() else (), x.dtype, x.requires_grad, data
-
-
-def canonical(data: bytes, dtype: Any) -> bytes:
-    """The bytes with one NaN for all: which of two operands' a result has is not stated."""
-    if dtype == ad.bfloat16:
-        words = np.frombuffer(data, np.uint16).copy()
-        words[(words & 0x7FFF) > 0x7F80] = 0x7FC0
-        return words.tobytes()
-    width = dtype.itemsize // (2 if dtype.is_complex else 1)
-    numbers = np.frombuffer(data, f"f{width}").copy()
-    numbers[np.isnan(numbers)] = np.nan
-    return numbers.tobytes()
 
 
 def program(failure: Failure) -> str:

@@ -42,6 +42,7 @@ class Draw:
 
     def __init__(self, rng: random.Random, world: World) -> None:
         self.rng, self.world = rng, world
+        self.kin: list[str] = []  # names on one piece of memory, which the next steps prefer
 
     def one_of(self, *ways: Callable[..., Any]) -> Callable[..., Any]:
         """One of the functions."""
@@ -54,6 +55,10 @@ class Draw:
     # --- names ------------------------------------------------------------------------------------
     def any(self) -> str:
         """A tensor of any size."""
+        if self.kin and self.rng.random() < 0.8:
+            name = self.rng.choice(self.kin)
+            if name in self.world.seen:
+                return name
         return self.rng.choice(list(self.world.seen))
 
     def small(self) -> str:

@@ -21,6 +21,8 @@ class Memory(Draw):
         rng, names = self.rng, [name for name in self.world.names if name[0] == "b"]
         if len(names) < 2 or (len(names) < 4 and self.chance(0.05)):
             count = rng.choice((4, 6, 12, 12, 24, 24, 36, 40, 60, 64, 0, 1))
+            if self.chance(0.03):
+                count = 1200  # more than the elements that kernels take at once
             return Step(f"b{len(names)} = guarded({rng.choice(_ARRAYS)!r}, {count})")
         name = rng.choice(names)
         part = rng.choice(("", "", "[1:]", "[2:-1]", "[::2]", "[1::3]", "[:4]", "[:0]", "[-3:]",
@@ -122,13 +124,13 @@ class Memory(Draw):
 
     def _copied(self, name: str, other: str, alike: bool) -> Step:
         model = f"np.broadcast_to({other}, {name}.shape)" if alike else ""
-        return Step(f"{name}.copy_({other})", (name,), model)
+        return Step(f"{name}.copy_({other})", (name,), model, f"{other}.expand({name}.shape)")
 
     def _added(self, name: str, other: str, alike: bool) -> Step:
         op = self.rng.choice(("add", "subtract", "multiply"))
         exact = alike and not self.at(name).dtype.is_complex
         model = f"np.{op}({name}, {other})" if exact else ""
-        return Step(f"{name}.{op}_({other})", (name,), model)
+        return Step(f"{name}.{op}_({other})", (name,), model, f"ad.{op}({name}, {other})")
 
     def _put(self, name: str, other: str, alike: bool) -> Step:
         index, basic = self.index(name)
@@ -152,6 +154,7 @@ class Memory(Draw):
                 f"ad.{op}({name}, {other}, out={out})",
                 (out,),
                 f"np.{op}({name}, {other})" if model else "",
+                f"ad.{op}({name}, {other})",
             )
         call = rng.choice((
             f"{rng.choice(('neg', 'sin', 'abs', 'square', 'maximum'))}({name}",
@@ -159,7 +162,8 @@ class Memory(Draw):
             f"{rng.choice(('zeros', 'ones', 'rand'))}({texts(self.sizes())}",
             f"sum({name}, {text(self.axis(name))}",
         ))  # fmt: skip
-        return Step(f"ad.{call}, out={out})", (out,))
+        same = "" if call.startswith("rand") else f"ad.{call})"
+        return Step(f"ad.{call}, out={out})", (out,), "", same)
 
     # --- copies -----------------------------------------------------------------------------------
     def copies(self) -> Step:

@@ -1,7 +1,7 @@
 """Draws calls of the ops of the registry, and of some functions of `nn.functional`.
 
 The arguments follow from the types in `op_table()`, so a new op is fuzzed without a word here.
-Read next: self.py, which puts all steps together.
+Read next: steps.py, which puts all steps together.
 """
 
 from __future__ import annotations
@@ -59,14 +59,18 @@ class Ops(Draw):
         first, arguments = self._arguments(op)
         ways = [way for way in ("function", "method", "inplace") if op[way]]
         way = rng.choice(ways + ["out"] * (op["out"] and op["function"]))
-        tensor_first = bool(op["arguments"]) and op["arguments"][0]["type"] == "Tensor"
-        if way in ("method", "inplace") and tensor_first:
-            call = f"{first}.{name}{'_' if way == 'inplace' else ''}({', '.join(arguments[1:])})"
+        # Two draws differ, and what new memory holds; without an operand the dtype is that of out=.
+        fixed = first != "" and op["family"] != "random" and "empty" not in name
+        if way in ("method", "inplace") and first and arguments[0] == first:
+            call = f"{first}.{name}({', '.join(arguments[1:])})"
             if way == "inplace":
-                return Step(call, (first,))
+                same = call if op["method"] else f"ad.{name}({', '.join(arguments)})"
+                same = same if fixed and (op["method"] or op["function"]) else ""
+                return Step(call.replace("(", "_(", 1), (first,), "", same)
         elif way == "out":
-            out = self.small()
-            return Step(f"ad.{name}({', '.join([*arguments, f'out={out}'])})", (out,))
+            out, same = self.small(), f"ad.{name}({', '.join(arguments)})"
+            line = f"ad.{name}({', '.join([*arguments, f'out={out}'])})"
+            return Step(line, (out,), "", same if fixed else "")
         else:
             call = f"ad.{name}({', '.join(arguments)})"
         if op["results"] or name in _MANY:
@@ -82,7 +86,7 @@ class Ops(Draw):
                 named = True  # what follows is given by name
                 continue
             value = self._value(argument["type"].rstrip("?"), argument["name"], first)
-            if not first and argument["type"] == "Tensor":
+            if not first and value in self.world.seen:
                 first = value
             named = named or argument["keyword_only"]
             if named and argument["name"] in ("from", "to"):

@@ -9,7 +9,7 @@ import itertools
 import random
 from collections.abc import Callable
 
-from tools.fuzzing.draw import text, texts
+from tools.fuzzing.draw import DTYPES, SLOTS, text, texts
 from tools.fuzzing.memory import Memory
 from tools.fuzzing.ops import Ops
 from tools.fuzzing.views import Views
@@ -18,7 +18,7 @@ from tools.fuzzing.world import Step, World
 # What is drawn, and how often.
 KINDS = {"array": 4, "to_array": 1, "get": 12, "view": 16, "complex_view": 1, "parts": 3, "part": 3,
          "resize": 6, "restride": 3, "write": 16, "lifetime": 2, "copies": 3, "joined": 3, "out": 6,
-         "gradient": 4, "batch": 2, "op": 14, "layer": 2}  # fmt: skip
+         "gradient": 4, "batch": 2, "op": 14, "layer": 2, "shifted": 6}  # fmt: skip
 # In a function that is compiled: no files, no memory from outside.
 COMPILED = {"get": 10, "view": 12, "complex_view": 1, "parts": 2, "part": 3, "restride": 1,
             "write": 16, "joined": 2, "out": 4, "op": 12, "gradient": 1, "batch": 1}  # fmt: skip
@@ -41,8 +41,33 @@ class Steps(Views, Memory, Ops):
         """The next step."""
         if len(self.world.seen) < 2:
             return self._first()
-        (way,) = self.rng.choices(self._ways, cum_weights=self._weights)
+        ways, weights = self._ways, self._weights
+        if self.kin:  # what writes, mostly to memory that is read
+            if self.chance(0.25):
+                self.kin = []
+            else:
+                ways, weights = [self.write, self.out, self.op], [1, 2, 4]
+        (way,) = self.rng.choices(ways, cum_weights=weights)
         return way()
+
+    def shifted(self) -> Step:
+        """Tensors of one shape, each at another place of one piece of memory."""
+        name, rng = self.small(), self.rng
+        seen = self.at(name)
+        room = min(seen.storage[1] // seen.dtype.itemsize, 1200)
+        if room < 4:
+            return self.view()
+        rows, columns = rng.choice(((1, 2), (1, room // 2), (2, 2), (2, room // 4), (room // 4, 2)))
+        base, lines, self.kin = f"{name}.detach()", [], []
+        if self.chance(0.1):
+            base += f".view(ad.{rng.choice(DTYPES)})"
+        for slot in rng.sample([slot for slot in SLOTS if slot != name], rng.choice((2, 2, 3))):
+            strides = rng.choice(((columns, 1), (columns, 1), (1, rows), (1, 1), (2, 1)))
+            reach = (rows - 1) * strides[0] + (columns - 1) * strides[1]
+            offset = rng.randint(0, min(3, room - 1 - reach)) if reach < room else 0
+            lines.append(f"{slot} = {base}.as_strided({[rows, columns]}, {[*strides]}, {offset})")
+            self.kin.append(slot)
+        return Step("; ".join(lines))
 
     def joined(self) -> Step:
         """Tensors put together, of extreme sizes too."""
@@ -59,7 +84,7 @@ class Steps(Views, Memory, Ops):
                            f"block_diag(*{group})"))  # fmt: skip
         if self.chance(0.25):
             out = self.small()
-            return Step(f"ad.{call[:-1]}, out={out})", (out,))
+            return Step(f"ad.{call[:-1]}, out={out})", (out,), "", f"ad.{call}")
         return Step(f"{self.new()} = ad.{call}")
 
     def gradient(self) -> Step:
@@ -75,7 +100,7 @@ class Steps(Views, Memory, Ops):
             Step(f"{name}.backward(ad.ones_like({name}))", ("grad",)),
             Step(f"{new} = {other}.grad"),
             Step(f"t = ad.autograd.grad({name}.sum(), {other}, allow_unused=True)"),
-            Step(f"with ad.no_grad(): {name}.add_({other})", (name,)),
+            Step(f"with ad.no_grad(): {name}.add_({other})", (name,), "", f"{name} + {other}"),
             Step(f"{new} = ad.func.grad(lambda x: ({x}).sum())({name})"),
             Step(f"t = ad.func.jvp(lambda x: {x}, ({name},), ({name},))"),
         ))  # fmt: skip

@@ -2,7 +2,8 @@
 
 A step is a line of Python on the names of a `World`. After it every tensor lies inside its storage,
 the margins around arrays from outside are untouched, memory has changed only where the step
-may write, an error has changed nothing, and values are those of NumPy where a step has a model.
+may write, an error has changed nothing, and values are those of NumPy where a step has a model, or
+those of the same op without sharing memory where it writes into given memory.
 Read next: steps.py, which draws the lines, and tools/fuzz.py, which runs them.
 """
 
@@ -14,6 +15,7 @@ import gc
 import io
 import pickle
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from ctypes import string_at
 from typing import Any, NamedTuple
@@ -24,13 +26,26 @@ import adjoint as ad
 from adjoint import _core
 from adjoint.serialization import LoadError
 
-__all__ = ["Step", "Violation", "World", "checked", "guarded", "guards", "loaded", "put"]
+__all__ = [
+    "Step",
+    "Violation",
+    "World",
+    "canonical",
+    "checked",
+    "guarded",
+    "guards",
+    "loaded",
+    "put",
+]
 
 MAX_AXES = 64
 MARGIN = 1024
 PATTERN = bytes((i * 37 + 90) % 256 for i in range(MARGIN))
-# Of larger storages the geometry is checked, not the content.
+# Of larger storages the geometry is checked, not the content; of larger tensors no values.
 CONTENT = 1 << 16
+VALUES = 4096
+# Elements that take long to visit, be it in a single place of memory: a step may be interrupted.
+LONG = 1 << 26
 # What a call may raise. Others (SystemError, KeyError, ...) are faults of the library.
 ERRORS = (RuntimeError, ValueError, TypeError, IndexError, MemoryError, OverflowError, BufferError,
           NotImplementedError, LoadError)  # fmt: skip
@@ -46,12 +61,14 @@ class Step(NamedTuple):
     """A line, the names it may write through (``grad``: the gradients of all), and its value.
 
     ``model`` is a NumPy expression of the same names for what the first written name, or else the
-    assigned one, holds afterwards.
+    assigned one, holds afterwards. ``same`` is a call of the library that writes nothing and has
+    the value that the first written name holds afterwards.
     """
 
     line: str
     writes: tuple[str, ...] = ()
     model: str = ""
+    same: str = ""
 
 
 class Violation(Exception):
@@ -116,6 +133,8 @@ NAMES = {"ad": ad, "np": np, "F": ad.nn.functional, "copy": copy, "gc": gc, "pic
 class World:
     """Runs steps on named tensors and raises `Violation` when something does not hold."""
 
+    patience = 0.0  # seconds until a step on very many elements is interrupted; 0: never
+
     def __init__(self, names: dict[str, Any] | None = None) -> None:
         self.names: dict[str, Any] = dict(NAMES) if names is None else names
         self.seen: dict[str, Seen] = {}
@@ -130,14 +149,23 @@ class World:
     def run(self, step: Step) -> BaseException | None:
         """Do a step and check everything; the error that it raised, if it is one of `ERRORS`."""
         error: BaseException | None = None
+        long = self._is_long(step)
         try:
-            exec(step.line, self.names)
+            try:
+                if long and self.patience:
+                    signal.setitimer(signal.ITIMER_REAL, self.patience)
+                exec(step.line, self.names)
+            finally:
+                if long and self.patience:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
         except STRANGE as caught:
             raise Violation("strange error", f"{type(caught).__name__}: {caught}") from caught
         except ERRORS as caught:
             error = caught.with_traceback(None)
-        except KeyboardInterrupt:
-            raise Violation("slow", "the step ran until it was interrupted") from None
+        except KeyboardInterrupt as caught:
+            if not long:
+                raise Violation("slow", "the step ran until it was interrupted") from None
+            error = caught.with_traceback(None)
         except NameError as caught:
             if not re.match(r"name '[vabt]\d*' is not defined", str(caught)):
                 raise Violation("strange error", f"NameError: {caught}") from caught
@@ -147,6 +175,13 @@ class World:
         self.check(step, error)
         return error
 
+    def _is_long(self, step: Step) -> bool:
+        return any(
+            self.seen[name].numel > LONG
+            for name in re.findall(r"\bv\d\b", step.line)
+            if name in self.seen
+        )
+
     def check(self, step: Step, error: BaseException | None) -> None:
         """Look at everything, compare with what was before the step, and remember it."""
         before = (self.seen, self.content, self.grads)
@@ -154,6 +189,8 @@ class World:
         self._check_frame(step, error, *before)
         if step.model and error is None:
             self._check_model(step, *before[:2])
+        if step.same and error is None:
+            self._check_same(step, *before[:2])
 
     # --- geometry ---------------------------------------------------------------------------------
     def look(self) -> None:
@@ -263,6 +300,7 @@ class World:
             # Of `x[i] += 1` Python itself has done the addition when the assignment raises; a
             # division meets the zero on its way.
             met = " += " in step.line or "ZeroDivisionError" in str(error)
+            met = met or isinstance(error, KeyboardInterrupt)
             if error is not None and not met:
                 raise Violation(
                     "write before error", f"memory has changed although the step raised {error!r}"
@@ -274,10 +312,10 @@ class World:
     ) -> None:
         name = step.writes[0] if step.writes else step.line.partition(" = ")[0]
         target = self.seen.get(name)
-        if target is None or target.numel > 4096 or target.dtype not in NUMPY_TYPES:
+        if target is None or target.numel > VALUES or target.dtype not in NUMPY_TYPES:
             return
-        if step.writes and len(set(_bytes_of(target))) < target.numel * target.dtype.itemsize:
-            return  # its elements overlap: which write is the last is not stated
+        if step.writes and _repeats(target):
+            return  # which write is the last is not stated
         arrays: dict[str, Any] = {"np": np, "put": put}
         for word in set(re.findall(r"\bv\d+\b", step.model)):
             array = _array(seen.get(word), content)
@@ -302,6 +340,60 @@ class World:
                 f"{name} is {_text(actual)}, NumPy's {step.model} is {_text(expected)}",
             )
 
+    def _check_same(
+        self, step: Step, seen: dict[str, Seen], content: dict[tuple[int, int], bytes]
+    ) -> None:
+        """Memory that operands and results share has not changed what is computed."""
+        name = step.writes[0]
+        target = self.seen.get(name)
+        if target is None or target.numel > VALUES or _repeats(target):
+            return
+        names = dict(NAMES)
+        for word in set(re.findall(r"\bv\d+\b", step.same)):
+            if (twin := _twin(seen.get(word), content)) is None:
+                return
+            names[word] = twin
+        actual = _twin(target, self.content)
+        try:
+            with ad.no_grad():
+                expected = eval(step.same, names)
+        except ERRORS:
+            return  # the form that writes takes a dtype that this one does not
+        if actual is None or not isinstance(expected, ad.Tensor):
+            return
+        if expected.shape != actual.shape:
+            raise Violation("wrong shape", f"{name}: {actual.shape}, not {expected.shape}")
+        want, got = _numbers(expected.to(actual.dtype)), _numbers(actual)
+        if want != got:
+            raise Violation(
+                "wrong value under overlap",
+                f"{name} is {_text(actual)}, {step.same} is {_text(expected)}",
+            )
+
+
+def _numbers(tensor: Any) -> bytes:
+    """The bytes of the elements, of which all NaNs have the same."""
+    if tensor.numel() == 0:
+        return b""
+    dense = tensor.contiguous().clone().reshape(-1)
+    return canonical(dense.view(ad.uint8).numpy().tobytes(), tensor.dtype)
+
+
+def canonical(data: bytes, dtype: Any) -> bytes:
+    """The bytes with one NaN for all: which of two operands' a result has is not stated."""
+    if dtype == ad.bfloat16:
+        words = np.frombuffer(data, np.uint16).copy()
+        words[(words & 0x7FFF) > 0x7F80] = 0x7FC0
+        return words.tobytes()
+    if dtype == ad.bool:  # memory that was never written may hold any byte
+        return (np.frombuffer(data, np.uint8) != 0).tobytes()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return data
+    width = dtype.itemsize // (2 if dtype.is_complex else 1)
+    numbers = np.frombuffer(data, f"f{width}").copy()
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.tobytes()
+
 
 def _text(array: Any) -> str:
     return " ".join(str(array.tolist())[:300].split())
@@ -311,7 +403,7 @@ def _array(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
     """A tensor that was seen, as an array on the content of memory of that moment."""
     if (
         seen is None
-        or seen.numel > 4096
+        or seen.numel > VALUES
         or len(seen.shape) > 32
         or max(seen.shape, default=0) >= 2**31
     ):
@@ -331,6 +423,26 @@ def _array(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
     return array.view(np.uint8) != 0 if dtype == np.bool_ else array
 
 
+def _twin(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
+    """A tensor that was seen, on memory of its own with the content of that moment."""
+    if seen is None or seen.numel > VALUES:
+        return None
+    if seen.numel == 0:
+        return ad.empty(seen.shape, dtype=seen.dtype)
+    if (memory := content.get(seen.storage)) is None:
+        return None
+    skipped = (seen.address - seen.storage[0]) % seen.dtype.itemsize
+    count = (len(memory) - skipped) // seen.dtype.itemsize
+    whole = ad.frombuffer(bytearray(memory), dtype=seen.dtype, count=count, offset=skipped)
+    start = (seen.address - seen.storage[0]) // seen.dtype.itemsize
+    return whole.as_strided(seen.shape, seen.strides, start)
+
+
+def _repeats(seen: Seen) -> bool:
+    """Whether elements share places."""
+    return len(set(_bytes_of(seen))) < seen.numel * seen.dtype.itemsize
+
+
 def _bytes_of(seen: Seen) -> Iterable[int]:
     """The addresses of all bytes of a tensor."""
     if seen.numel == 0 or seen.numel > CONTENT:
@@ -346,7 +458,11 @@ def _bytes_of(seen: Seen) -> Iterable[int]:
 
 @contextlib.contextmanager
 def checked(
-    names: dict[str, Any], writes: tuple[str, ...] = (), target: str = "", model: str = ""
+    names: dict[str, Any],
+    writes: tuple[str, ...] = (),
+    target: str = "",
+    model: str = "",
+    same: str = "",
 ) -> Iterator[None]:
     """Check a step that stands in a program of its own, as `World.run` would."""
     world, error = World(names), None
@@ -354,4 +470,4 @@ def checked(
         yield
     except ERRORS as caught:
         error = caught
-    world.check(Step(f"{target} = ", writes, model), error)
+    world.check(Step(f"{target} = ", writes, model, same), error)

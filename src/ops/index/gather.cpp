@@ -215,6 +215,8 @@ Value scatter_reduce_forward(Call& c) {
   if (is_complex(t.dtype()) && (how == Reduce::Max || how == Reduce::Min)) {
     runtime_error("scatter_reduce(): ", reduce, " is not defined for complex tensors");
   }
+  if (t.dtype() == DType::Bool && reduce == "mean")
+    not_implemented("scatter_reduce(): mean is not implemented for dtype bool");
   int dim = wrap_dim(c.integer(1), t.ndim());
   Tensor to = row_major(c);
   if (index.numel() == 0) return to;
@@ -233,7 +235,7 @@ Value scatter_reduce_forward(Call& c) {
   Tensor one = scalar_tensor(Value(1), t.dtype());
   write_places(count, one, plan_gather(count, dim, index, "scatter_reduce"), Reduce::Add);
   GradMode off(false);
-  count = op<"clamp">(count, 1);
+  count = op<"where">(op<"eq">(count, 0), 1, count);
   Tensor mean = is_integral(t.dtype()) ? op<"floor_divide">(to, count).tensor() : to / count;
   copy_into(to, mean);
   return to;

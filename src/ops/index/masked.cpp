@@ -45,6 +45,7 @@ Value masked_fill_forward(Call& c) {
       fits ? c.out : empty(shape, t.dtype());  // row-major whatever the input, as PyTorch's
   mask = apart(mask, out);
   value = apart(value, out);
+  t = in_step(t, out);
   if (out.numel() == 0) return out;
   Operand operand[4] = {operand_of(out, shape), operand_of(t, shape), operand_of(mask, shape),
                         operand_of(value, shape)};

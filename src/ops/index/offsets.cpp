@@ -4,6 +4,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
 #include "python/gil.h"
+#include "tensor/repeats.h"
 
 namespace adjoint {
 namespace {
@@ -316,8 +317,9 @@ void write_places(T to, T src, const Places& places, Reduce how) {
   bool one = src.numel() == 1;
   char *out = to->data, *in = dense->data;
   DType d = to.dtype();
+  bool shared = !to.contiguous() && places_repeat(to.shape(), to.strides());
   WithoutGil release(places.numel() >= kReleaseGil);
-  scatter_places(out, in, one, d, places, how);
+  scatter_places(out, in, one, d, places, how, shared);
 }
 
 Tensor changeable(Call& c) {
@@ -325,13 +327,6 @@ Tensor changeable(Call& c) {
   if (c.out && c.out.is(t)) return t;
   Tensor copy = empty_like(t, t.dtype());
   copy_into(copy, t);
-  return copy;
-}
-
-Tensor apart(T src, T to) {
-  if (src->storage != to->storage) return src;
-  Tensor copy = empty(src.shape(), src.dtype());
-  copy_into(copy, src);
   return copy;
 }
 

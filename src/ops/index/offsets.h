@@ -2,6 +2,7 @@
 #pragma once
 #include "dispatch/op.h"
 #include "kernels/indexing.h"
+#include "dispatch/overlap.h"
 
 namespace adjoint {
 
@@ -39,8 +40,6 @@ void write_places(const Tensor& to, const Tensor& src, const Places& places, Red
 // Where an op that changes a copy of its first argument should write: the argument itself in its
 // in-place form, otherwise a copy of it.
 Tensor changeable(Call& c);
-// `src`, or a copy if it shares memory with what will be written.
-Tensor apart(const Tensor& src, const Tensor& to);
 // A dense tensor of `shape` that `t` broadcasts to. Records nothing.
 Tensor broadcast_dense(const Tensor& t, Span shape);
 

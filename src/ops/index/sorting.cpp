@@ -105,6 +105,7 @@ static const Op& topk_ =
           if (k < 0 || k > n) {
             runtime_error("selected index k out of range: k is ", k, ", the axis has ", n);
           }
+          if (t.ndim() == 0) k = 1;  // its result has no axis that could be empty
           return sorted(t, c.integer(2), k, c.flag(3), "topk");
         })
         .vjp(output(1),

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/creation/options.h"
+#include "dispatch/overlap.h"
 #include "python/gil.h"
 #include "random/distributions.h"
 
@@ -104,7 +105,8 @@ Tensor bernoulli(Generator& g, const Tensor& t, const Tensor& p) {
     by_memory[i] = t.size(order[i]);
     p_strides[i] = wide.stride(order[i]);
   }
-  Tensor ordered = contiguous(on_storage(p->storage, by_memory, p_strides, p.offset(), p.dtype()));
+  Tensor ordered =
+      contiguous(apart(on_storage(p->storage, by_memory, p_strides, p.offset(), p.dtype()), t));
   return filled(t, [&, d = t.dtype(), pd = p.dtype(), q = ordered->data](
                        void* out, int64_t n, bool) { random::bernoulli(g, d, out, n, pd, q); });
 }

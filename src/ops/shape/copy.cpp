@@ -4,15 +4,19 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
 #include "ops/creation/memory_format.h"
+#include "dispatch/overlap.h"
 #include "python/gil.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
 namespace {
 
+// An axis of one element may have any stride, for instance one that does not fit in bytes.
 Dims byte_strides(const Tensor& t) {
-  Dims s(t.strides());
-  for (int64_t& v : s) v *= static_cast<int64_t>(t.itemsize());
+  Dims s(t.ndim(), 0);
+  for (int i = 0; i < t.ndim(); ++i) {
+    if (t.size(i) > 1) s[i] = t.stride(i) * static_cast<int64_t>(t.itemsize());
+  }
   return s;
 }
 
@@ -39,8 +43,9 @@ void copy_into(const Tensor& to, const Tensor& from) {
   }
   if (to.numel() == 0) return;
   refuse_recording("memory is written by something else than an op");
+  Tensor read = in_step(from, to);
   Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
-                        {from->data, from.dtype(), byte_strides(from)}};
+                        {read->data, read.dtype(), byte_strides(read)}};
   DType wanted[2] = {to.dtype(), to.dtype()};
   WithoutGil release(to.numel() >= kReleaseGil);
   run_elementwise(copy_loop_of(to.dtype()), wanted, to.shape(), operand, 2);
@@ -150,7 +155,6 @@ static const Op& copy_ =
           for (int i = 0; i < from.ndim(); ++i)
             strides[lead + i] = from.size(i) == 1 ? 0 : from.stride(i);
           Tensor seen = on_storage(from->storage, to.shape(), strides, from.offset(), from.dtype());
-          if (overlap(from->storage, out->storage)) seen = contiguous(op<"clone">(seen));
           copy_into(out, seen);
           return out;
         })

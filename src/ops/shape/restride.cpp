@@ -7,28 +7,12 @@
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->
 // gradient for the second. So it is its own transpose with the two geometries exchanged.
 #include "ops/shape/restride.h"
-
 #include <algorithm>
-#include <numeric>
 
 #include "dispatch/op.h"
+#include "tensor/repeats.h"
 
 namespace adjoint {
-
-bool places_repeat(const Dims& shape, const Dims& strides) {
-  std::vector<int> order;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return false;
-    if (shape[i] > 1) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] < strides[b]; });
-  int64_t within = 0;
-  for (int i : order) {
-    if (strides[i] <= within) return true;
-    within += (shape[i] - 1) * strides[i];
-  }
-  return false;
-}
 
 namespace {
 

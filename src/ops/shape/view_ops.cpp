@@ -3,6 +3,7 @@
 #include "dispatch/view.h"
 #include "ops/shape/restride.h"
 #include "tensor/checked.h"
+#include "tensor/repeats.h"
 
 namespace adjoint {
 namespace {

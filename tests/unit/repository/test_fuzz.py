@@ -142,7 +142,7 @@ sys.exit(fuzz.main(["--steps", "2000", "--seed", "1", "--failures", "1", "--stal
     [
         ("os.kill(os.getpid(), 11)", "# SIGSEGV:"),
         ("os._exit(3)", "# exit code 3:"),
-        ("import ctypes; ctypes.memset(tensor.data_ptr() - 1100, 1, 3000)", "# write outside:"),
+        ("import ctypes; ctypes.memset(tensor.data_ptr() - 1000, 1, 990)", "# write outside:"),
         ("while True: pass", "# slow:"),
     ],
 )
