@@ -1,5 +1,7 @@
 // Tensors made from a size and a value. Ranges and grids are in ranges.cpp, random ones in
 // random.cpp, tensors from data in ../bindings/creation.cpp.
+#include <cmath>
+
 #include "../kernels/convert.h"
 #include "../parallel/pool.h"
 #include "../tensor/gil.h"

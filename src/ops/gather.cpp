@@ -1,5 +1,7 @@
 // gather, scatter and their like: one index per element along one axis.
 // Read offsets.h first.
+#include <limits>
+
 #include "offsets.h"
 #include "recorder.h"
 #include "scalar_range.h"

@@ -1,4 +1,7 @@
 // Losses of class targets: nll_loss and cross_entropy. Read next: loss.h, softmax.cpp.
+#include <cmath>
+#include <limits>
+
 #include "loss.h"
 #include "recorder.h"
 #include "rows.h"

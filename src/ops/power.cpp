@@ -1,4 +1,6 @@
 // Powers and roots, elementwise. Small exponents have exact kernels: x ** 2 is one product.
+#include <cmath>
+
 #include "elementwise_forward.h"
 #include "fused.h"
 #include "op.h"

@@ -1,4 +1,6 @@
 // Evenly spaced values and identity matrices.
+#include <cmath>
+
 #include "../kernels/convert.h"
 #include "../parallel/pool.h"
 #include "../tensor/gil.h"
