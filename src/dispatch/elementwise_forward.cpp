@@ -1,10 +1,10 @@
 #include "dispatch/elementwise_forward.h"
 
 #include "dispatch/kernel_watch.h"
+#include "dispatch/overlap.h"
 #include "dispatch/reuse.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
-#include "dispatch/overlap.h"
 #include "python/gil.h"
 #include "tensor/layout.h"
 

@@ -1,5 +1,7 @@
 // Complex kernels against std::complex<long double>, with an error bound relative to the result's
 // modulus, and the exact promises: no residue in z * conj(z), IEEE infinities, exact small powers.
+#include <algorithm>
+
 #include "drive.h"
 
 using namespace adjoint;

@@ -1,6 +1,7 @@
 // The thread pool under stress: every chunk once, nested and concurrent callers, a changing number
 // of threads, forks. Meant to be run under ThreadSanitizer too. Build with src/parallel/*.cpp; an
 // argument sets the number of jobs of the long tests.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

@@ -7,6 +7,7 @@
 //
 // ADJOINT_ISA=base|v3|v4 selects the instruction set. References are computed in long double, which
 // has at least 64 bits of mantissa on the processors the tests run on.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/kernel.h"

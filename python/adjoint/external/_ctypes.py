@@ -206,7 +206,8 @@ def ctypes_function(
     name
         The symbol; with ``fortran`` also its lower-case name with an underscore.
     argtypes
-        One text per parameter: ``"in double[n] x"``, ``"out double[n,m] y"``,
+        One text for each parameter of the routine, and none left out, as it would read and write
+        through whatever stands in its place: ``"in double[n] x"``, ``"out double[n,m] y"``,
         ``"inout float* z"``, ``"int n"``. Directions are in, out and inout; types
         double, float, int, int64, long and complex. Sizes are names, numbers, or put together by
         ``+``, ``-``, ``*`` and ``//`` (``double[n-1]``); they are read off the inputs and passed

@@ -1,9 +1,11 @@
 // What the interpreter tells while a function is recorded: which code objects start, and which C
 // functions they call. Each is told to Python once; python/adjoint/compiler/_walk.py decides what
 // it means, and should be read first.
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "bindings/python.h"
 #include "dispatch/program_recorder.h"

@@ -19,7 +19,7 @@ void register_products() {
   same<FLOATS>("divisor_grad", [](auto g, auto x, auto y) {
     using T = decltype(g);
     T tiny = 4 * std::numeric_limits<T>::min(),
-      scale = (y < tiny) & (y > -tiny) ? T(1LL << 60) : T(1);
+      scale = ((y < tiny) & (y > -tiny)) ? T(1LL << 60) : T(1);
     T reciprocal = 1 / (y * scale);
     return -g * (x * scale * reciprocal * reciprocal * scale);
   });

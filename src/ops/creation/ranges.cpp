@@ -1,4 +1,6 @@
 // Evenly spaced values and identity matrices.
+#include <cmath>
+
 #include "dispatch/scalar_range.h"
 #include "kernels/convert.h"
 #include "ops/creation/options.h"

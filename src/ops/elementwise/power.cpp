@@ -1,4 +1,6 @@
 // Powers and roots, elementwise. Small exponents have exact kernels: x ** 2 is one product.
+#include <cmath>
+
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"

@@ -1,4 +1,5 @@
 // Error functions, gamma functions and the logistic function, elementwise.
+#include <limits>
 #include <numbers>
 
 #include "dispatch/elementwise_forward.h"

@@ -1,5 +1,7 @@
 // gather, scatter and their like: one index per element along one axis.
 // Read offsets.h first.
+#include <limits>
+
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"

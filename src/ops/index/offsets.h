@@ -1,8 +1,8 @@
 // From index tensors to lists of offsets, all bounds checked: what kernels/indexing.h runs on.
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/indexing.h"
 #include "dispatch/overlap.h"
+#include "kernels/indexing.h"
 
 namespace adjoint {
 

@@ -1,4 +1,7 @@
 // Losses of class targets: nll_loss and cross_entropy. Read next: loss.h, softmax.cpp.
+#include <cmath>
+#include <limits>
+
 #include "dispatch/program_recorder.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/rows.h"

@@ -5,8 +5,8 @@
 // first.
 #include <cmath>
 
-#include "ops/creation/options.h"
 #include "dispatch/overlap.h"
+#include "ops/creation/options.h"
 #include "python/gil.h"
 #include "random/distributions.h"
 

@@ -1,10 +1,10 @@
 // Copying elements between layouts and dtypes, and the ops made of nothing else.
 #include "dispatch/op.h"
+#include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
 #include "ops/creation/memory_format.h"
-#include "dispatch/overlap.h"
 #include "python/gil.h"
 #include "transforms/batched.h"
 

@@ -107,7 +107,8 @@ def test_mistakes_in_a_signature_are_named(library: str) -> None:
         ad.ctypes_function(library, "nothing", ["double x"])
     with pytest.raises(ValueError, match="parameter 0: 'quad x' is not understood"):
         ad.ctypes_function(library, "energy", ["quad x"])
-    f = ad.ctypes_function(library, "wave", ["double[n] x", "int n", "out double[m] y"])
+    argtypes = ["double[n] x", "int n", "out double[m] y", "out double total"]
+    f = ad.ctypes_function(library, "wave", argtypes)
     with pytest.raises(ValueError, match="no input tells the size m of y"):
         f(leaf([1.0]))
     with pytest.raises(ValueError, match=r"x has 1 axes \(n\), got an array of shape \[1, 2\]"):
@@ -135,11 +136,14 @@ def test_sizes_may_be_put_together(library: str) -> None:
     with pytest.raises(ValueError, match=r"w has 3 along n-1, which is 2 elsewhere \(n = 3\)"):
         f(x, leaf([1.0, 2.0, 3.0]))
     # n is read off 2*n as well.
-    twice = ad.ctypes_function(library, "wave", ["in double[2*n] x", "int n", "out double[n] y"])
-    assert twice(leaf([0.0, 1.0, 2.0, 3.0])).shape == (2,)
+    argtypes = ["in double[2*n] x", "int n", "out double[n] y", "out double total"]
+    twice = ad.ctypes_function(library, "wave", argtypes)
+    y, total = twice(leaf([0.0, 1.0, 2.0, 3.0]))
+    assert y.shape == (2,) and total.shape == ()
     with pytest.raises(ValueError, match=r"x has 3 along 2\*n, which fits no n"):
         twice(leaf([0.0, 1.0, 2.0]))
-    less = ad.ctypes_function(library, "wave", ["in double[n] x", "int n", "out double[n-2] y"])
+    argtypes[:3] = ["in double[n] x", "int n", "out double[n-2] y"]
+    less = ad.ctypes_function(library, "wave", argtypes)
     with pytest.raises(ValueError, match="y cannot have the size n-2 with n = 1"):
         less(leaf([1.0]))
 
