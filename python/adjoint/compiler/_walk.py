@@ -39,10 +39,10 @@ import adjoint as ad
 from adjoint import Tensor, _core, _tree
 from adjoint._recording import placeholder_pass
 
-from ._guards import ABSENT, Guards, Kind, Place, Row, alike, is_value
+from ._guards import ABSENT, Guards, Kind, Place, Row, changed, is_value, same
 from ._kinds import extras
-from ._names import ASKING, Names, line_of, names_of, place_of, words
-from ._pure import GENERIC, HARMLESS, OWN_STATE, TYPES, is_vouched, methods_of, why_not
+from ._names import ASKING, COMPUTED, Names, line_of, names_of, place_of, words
+from ._pure import GENERIC, HARMLESS, LOCKS, OWN_STATE, TYPES, is_vouched, methods_of, why_not
 from ._tensor_class import table_of_tensor
 from ._visible import (
     FOLLOWED,
@@ -66,11 +66,10 @@ MOST_PARTS = 4096  # of a container
 
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _BYTES = (bytearray, memoryview, *(one for one in TYPES if one.__name__ == "array"))
+# Objects of these stay what they are, and hold others.
 _VIEWS: tuple[type, ...] = (
-    type({}.keys()),
-    type({}.values()),
-    type({}.items()),
-    types.MappingProxyType,
+    *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, slice),
+    *(operator.itemgetter, types.GenericAlias, types.UnionType),
 )
 _SCALARS = (int, float, complex, str, bytes, BaseException)
 # Objects of these have nothing in them that could change.
@@ -78,9 +77,9 @@ _CONSTANT = frozenset(
     (
         *(types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, object),
         *(types.WrapperDescriptorType, types.MethodDescriptorType, re.Pattern, type(ad.strided)),
-        *(types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType, re.Match),
-        *(operator.itemgetter, type(ad.contiguous_format), type(threading.Lock())),
-        *(type(threading.RLock()), next(t for t in TYPES if t.__name__ == "_tuplegetter")),
+        *(types.ClassMethodDescriptorType, re.Match, type(ad.contiguous_format)),
+        type(vars(abc.ABC)["_abc_impl"]),  # for which there is a token
+        next(t for t in TYPES if t.__name__ == "_tuplegetter"),
     )
 )
 _BY_ADDRESS = frozenset(("id", "hash"))  # then it is for these very tensors
@@ -101,6 +100,9 @@ _OF_THE_CORE = words(
     "forward backward setup_context vjp jvp vmap __torch_function__ __torch_dispatch__"
 )
 
+
+# What a logger's cache is made of: whether a level is on.
+_OF_LEVELS = words("level parent disabled manager _disable")
 
 _ERROR_SIZE: int = BaseException.__basicsize__
 _FACTORY: Any = vars(defaultdict)["default_factory"].__get__
@@ -137,7 +139,9 @@ class _Refused(Exception):
 class _Space:
     """A namespace (of an object, a class, a module): what stood there, and which names matter."""
 
-    __slots__ = ("adjoints", "before", "holder", "innocent", "kind", "now", "path", "watched")
+    __slots__ = (
+        *("adjoints", "before", "holder", "innocent", "kind", "now", "path", "watched", "whole"),
+    )
 
     def __init__(
         self,
@@ -154,6 +158,8 @@ class _Space:
         self.before: dict[str, Any] = dict(now) if before is None else before
         self.watched: dict[str, Any] = {}
         self.innocent = innocent  # names of what leads nowhere
+        # C code compares and shows these: no name says which attributes it reads.
+        self.whole = isinstance(holder, types.SimpleNamespace)
 
 
 class _Cancelled(BaseException):
@@ -226,8 +232,10 @@ class Walk:
         self._of_dict: dict[int, _Space] = {}
         self._rows: list[Row] = []
         self._given: list[Row] = []  # of arguments, which others compare
+        self._memory: list[Row] = []  # of buffers, with which tensors may share memory
         self._modules: list[tuple[Any, str]] = []
         self._classes: dict[type, tuple[type, ...]] = {}  # and what they inherit from
+        self._untouched: dict[type, Guards] = {}  # which hold until something happens to a class
         self._fielded: list[tuple[Any, str]] = []  # functions and classes, which have fields
         self._stepping: list[tuple[Any, str]] = []  # what optimisers change in each replay
         self._tensors: list[Tensor] = []
@@ -416,8 +424,9 @@ class Walk:
         found = names_of(code)
         if code.co_name == "__instancecheck__" and how is not OWN:
             self._ask(abc.get_cache_token, "what is registered with abstract classes")
-        self._add_names(found.attributes, how is OWN)
-        if how is READS_ALL or (found.computed and how is not OWN):
+        adjoints = how is OWN and not _reads_stepper(frame.f_globals, found)
+        self._add_names(found.attributes, adjoints)
+        if how is READS_ALL or (found.computed and not adjoints):
             self._read_all()
         if how is FOLLOWED:
             self._find_function(code, frame)
@@ -456,6 +465,8 @@ class Walk:
         self._names |= others
         if not _TELLING.isdisjoint(others):
             self._pin()
+        if not COMPUTED.isdisjoint(others):
+            self._read_all()
         fields = others & _FIELDS
         for one, path in self._fielded if fields else ():
             self._reach_fields(one, path, fields)
@@ -502,6 +513,7 @@ class Walk:
                 held = vars(value).get(attribute, ABSENT)
                 self._watch_module(value, attribute, path)
                 if held is ABSENT:  # a module may have `__getattr__`
+                    self._watch_module(value, "__getattr__", path)
                     held = vars(value).get("__getattr__", ABSENT)
                     called = False
                 value, path = held, f"{path}.{attribute}"
@@ -666,7 +678,7 @@ class Walk:
             self._refuse_hidden(value, path)
         parts = functools.partial(_parts_of_error, value)
         self._ask(parts, f"`{path}`")
-        for part in parts():
+        for part in parts()[:3]:
             self._reach(part, path)
 
     def _method(self, value: Any, path: str) -> None:
@@ -727,6 +739,9 @@ class Walk:
             raise _Refused(reason, path)
         self._reach(target, path)
 
+    def _lock(self, value: Any, path: str) -> None:
+        self._ask(functools.partial(repr, value), f"`{path}`")  # who holds it, and how often
+
     def _variable(self, value: Any, path: str) -> None:
         self._ask(functools.partial(value.get, ABSENT), f"`{path}`")
         self._reach(value.get(ABSENT), path)
@@ -745,6 +760,7 @@ class Walk:
                 path,
             )
         self._ask(functools.partial(_content, value), f"the content of `{path}`")
+        self._memory.append(self._rows[-1])
 
     def _tensor(self, value: Tensor, path: str) -> None:
         self._tensors.append(value)
@@ -822,19 +838,32 @@ class Walk:
         self._of_dict[id(table)] = space
         self._spaces.append(space)
         names = self._all_names if adjoints else self._names
-        self._watch(space, space.before if self._whole else names & space.before.keys())
+        whole = self._whole or space.whole
+        self._watch(space, space.before if whole else names & space.before.keys())
 
     def _watch(self, space: _Space, names: Iterable[str]) -> None:
         """Names matter from now on that did not before."""
-        if space.kind in ("globals", "argument", "library"):
-            return  # chains say which; who compares arguments knows; libraries are trusted
+        if space.kind in ("globals", "argument"):
+            return  # chains say which; who compares arguments knows
+        if space.kind == "library":
+            self._reach_state(space, names)
+            return
         for name in names:
             if name not in space.watched and name not in space.innocent:
                 space.watched[name] = value = space.before[name]
                 if name == "state" and _steps_by_itself(space.holder):
                     self._stepping.append((value, f"{space.path}.{name}"))
+                elif name == "_cache" and _is_logger(space.holder):
+                    self._add_names(_OF_LEVELS, False)
                 else:
                     self._reach(value, f"{space.path}.{name}")
+
+    def _reach_state(self, space: _Space, names: Iterable[str]) -> None:
+        """Reach objects in a class of a library, whose code and numbers are taken to stay."""
+        for name in names:
+            value = space.before[name]
+            if not hasattr(type(value), "__get__") and not isinstance(value, type):
+                self._reach(value, f"{space.path}.{name}")
 
     def _class(self, cls: type, path: str) -> None:
         self._reached[id(cls)] = cls
@@ -849,7 +878,7 @@ class Walk:
                 )
             self._library_class(cls)
             return
-        self._classes[cls] = cls.__mro__
+        self._note_class(cls)
         self._fielded.append((cls, path))
         self._reach_fields(cls, path, _FIELDS & self._names)
         if type(cls) is not type:
@@ -860,15 +889,20 @@ class Walk:
             elif one is not object:
                 self._class(one, path)
 
+    def _note_class(self, cls: type) -> None:
+        self._classes[cls] = cls.__mro__
+        self._untouched[cls] = Guards([_class_row(cls, _unknown)])
+
     def _library_class(self, cls: type) -> None:
         """What a class of a library has in it is known, but may be replaced."""
         if cls.__flags__ & IN_PYTHON:
-            self._classes[cls] = cls.__mro__
+            self._note_class(cls)
             for one in cls.__mro__:
                 if id(one) not in self._of_dict:
                     space = _Space(vars(one), one.__name__, "library", one)
                     self._of_dict[id(one)] = space
                     self._spaces.append(space)
+                    self._watch(space, self._names & space.before.keys())
 
     def _class_dict(self, cls: type) -> None:
         if id(cls) in self._of_dict:
@@ -886,7 +920,7 @@ class Walk:
         space = _Space(vars(Tensor), "Tensor", "class", Tensor, False, found.table, found.innocent)
         self._of_dict[id(Tensor)] = space
         self._spaces.append(space)
-        self._classes[Tensor] = Tensor.__mro__
+        self._note_class(Tensor)
         if len(found.innocent) < len(found.table):
             self._watch(space, found.table)
 
@@ -931,22 +965,21 @@ class Walk:
         self._note(Kind.ASK, question, holds, None, path)
 
     def _look_for_effects(self) -> None:
-        core = _core._Guards([], ABSENT, alike, None, [])
         for space in self._spaces:
             if space.kind in ("class", "library") or _steps_by_itself(space.holder):
                 continue
             if space.kind in ("instance", "argument"):
-                name = core.changed(space.before, space.now)
+                name = changed(space.before, space.now)
             else:
                 now = {n: space.now.get(n, ABSENT) for n in space.watched}
                 if isinstance(space.holder, dict) and _is_library_table(space.holder):
                     space.watched = now  # lazy imports
-                name = core.changed(space.watched, now)
+                name = changed(space.watched, now)
             if name is not None:
                 whole = f"{space.path}.{name}" if space.path else name
                 raise _Refused(f"`{whole}` is changed, which a replay would not repeat", whole)
-        for _, differs in self._class_checks():
-            what = differs()
+        for cls, differs in self._class_checks():
+            what = None if self._untouched[cls].hold() else differs()
             if what is not None:
                 raise _Refused(f"{what} is changed, which a replay would not repeat", what)
         for rows in (self._rows, self._given):
@@ -979,7 +1012,7 @@ class Walk:
         rows, everywhere = list(self._rows), frozenset(self._all_names)
         users = frozenset(self._names)
         for space in self._spaces:
-            whole = self._whole and space.kind == "instance"
+            whole = (self._whole or space.whole) and space.kind == "instance"
             if space.kind == "instance":
                 absent = everywhere if space.adjoints else users
                 rows += _object_rows(space.holder, space.now, space.path)
@@ -989,8 +1022,7 @@ class Walk:
                 row = Row(Kind.NAMES, space.now, space.watched, absent, whole, space.path)
                 rows.append(row)
         for cls, differs in self._class_checks():
-            alike = functools.partial(_is_none, differs)
-            rows.append(Row(Kind.CLASS, cls, alike, differs, False, f"the class {cls.__name__}"))
+            rows.append(_class_row(cls, differs))
         return self._with_tensors(rows, users)
 
     def _class_checks(self) -> Iterator[tuple[type, Callable[[], str | None]]]:
@@ -1025,7 +1057,7 @@ class Walk:
         check = functools.partial(_have_textures, state, textures) if state else None
         later = None if self._later is None else self._later.guards()
         steps = [space.holder for space in self._spaces if _steps_by_itself(space.holder)]
-        return Guards(rows, users, found, check, steps, later)
+        return Guards(rows, users, found, check, steps, later, Guards(self._memory))
 
 
 _VISITS: dict[type, Callable[[Walk, Any, str], None]] = {
@@ -1039,6 +1071,7 @@ _VISITS: dict[type, Callable[[Walk, Any, str], None]] = {
     operator.attrgetter: Walk._getter,
     operator.methodcaller: Walk._getter,
     ContextVar: Walk._variable,
+    **dict.fromkeys(LOCKS, Walk._lock),
     types.CellType: Walk._cell_itself,
     type(ad.zeros): Walk._judge,
     **dict.fromkeys(_VIEWS, Walk._view),
@@ -1105,7 +1138,8 @@ def _restore(row: Row) -> None:
 
 
 def _parts_of_error(value: BaseException) -> tuple[Any, ...]:
-    return value.args, value.__cause__, value.__context__, value.__suppress_context__
+    stays = value.__traceback__, value.__suppress_context__
+    return value.args, value.__cause__, value.__context__, *stays
 
 
 def _parts_of_partial(value: functools.partial[Any]) -> tuple[Any, ...]:
@@ -1136,7 +1170,7 @@ def _equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     if type(a) is tuple:
         return len(a) == len(b) and all(map(operator.is_, a, b))
-    return is_value(type(a)) and (alike(a, b) if type(a) is not int else a == b)
+    return same(a, b)
 
 
 # -- classes ---------------------------------------------------------------------------------------
@@ -1160,22 +1194,32 @@ def _difference(
     for space in spaces:
         for name in space.before.keys() | space.now.keys():
             before, now = space.before.get(name, ABSENT), space.now.get(name, ABSENT)
-            if before is now or name in _CACHES:
+            if before is now or name in _CACHES or (before is ABSENT and _is_empty(name, now)):
                 continue
             special = name[:2] == "__" and (_is_special(before) or _is_special(now))
             if not (whole or special or name in names or name in space.watched):
                 continue
-            if not (type(before) is type(now) and _plainly(before, now)):
+            if not same(before, now):
                 return f"`{space.path}.{name}`"
     return None
 
 
+def _is_empty(name: str, value: Any) -> bool:
+    return name == "__annotations__" and value == {}  # Python makes it when it is asked for
+
+
+def _unknown() -> str:
+    return "something"
+
+
+def _class_row(cls: type, differs: Callable[[], str | None]) -> Row:
+    """That nothing differs in a class; what does is asked if it was touched at all."""
+    alike = functools.partial(_is_none, differs)
+    return Row(Kind.CLASS, cls, alike, differs, False, f"the class {cls.__name__}")
+
+
 def _is_none(question: Callable[[], object]) -> bool:
     return question() is None
-
-
-def _plainly(a: Any, b: Any) -> bool:
-    return is_value(type(a)) and repr(a) == repr(b)
 
 
 def _is_adjoints(cls: Any) -> bool:
@@ -1195,6 +1239,17 @@ def _steps_by_itself(thing: Any) -> bool:
     if optim is None or not _is_adjoints(type(thing)):
         return False
     return isinstance(thing, optim.Optimizer | optim.lr_scheduler.LRScheduler)
+
+
+def _is_logger(thing: Any) -> bool:
+    logging = sys.modules.get("logging")
+    return logging is not None and isinstance(thing, logging.Logger)
+
+
+def _reads_stepper(table: dict[str, Any], found: Names) -> bool:
+    """Whether code of an optimiser runs now, rather than in each replay."""
+    module = table.get("__name__", "")
+    return module.startswith("adjoint.optim.") and "_is_recording" not in found.attributes
 
 
 def _is_library_table(table: dict[str, Any]) -> bool:
@@ -1217,8 +1272,10 @@ def _texture(tensor: Tensor, names: Iterable[str]) -> list[Any]:
         value = getattr(tensor, name, None)
         if callable(value) and not isinstance(value, Tensor) and name != "grad_fn":
             value = value()
-        if name in ("grad_fn", "_backward_hooks"):
+        if name == "grad_fn":
             value = value is None
+        elif name == "_backward_hooks":
+            value = value and list(value.values())
         told.append(id(value) if isinstance(value, Tensor) else value)
     return told
 
