@@ -611,7 +611,8 @@ void Capture::watch_grad(TensorObject* leaf) {
         on != first_on_.end() && is_input(headers_[on->second].get()))
       refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
   }
-  grad_states_.emplace(register_of_.at(leaf), std::move(found));
+  grad_states_.emplace(register_of_.at(leaf),
+                       std::pair(std::move(found), Tensor::borrow(leaf->grad)));
 }
 
 bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {

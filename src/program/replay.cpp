@@ -263,8 +263,8 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
     if (!s.found->is_of(t->grad)) return fail("a gradient lies in memory otherwise");
     if (!is_plain_gradient(t->grad))
       return fail("a gradient has a history, hooks, attributes or a class of its own");
-    if (p.identity.is_there(t->grad))
-      return fail("a gradient is a tensor that the function reaches by itself");
+    if (s.known ? t->grad != s.known : p.identity.is_there(t->grad))
+      return fail("a gradient is, or was, a tensor that the function reaches by itself");
     of_gradients.push_back(t->grad->storage);
   }
   std::ranges::sort(of_gradients);

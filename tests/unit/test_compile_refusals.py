@@ -27,7 +27,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler._walk import MOST_PARTS
+from adjoint.compiler._visits import MOST_PARTS
 from tests.unit.walking import Settings, passes, refused, walked, x
 
 # -- things that programs read ---------------------------------------------------------------------

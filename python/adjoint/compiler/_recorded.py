@@ -21,7 +21,7 @@ from adjoint.autograd import grad as gradients
 
 from ._guards import Guards
 from ._listing import listing
-from ._walk import Stopped
+from ._refusals import Stopped
 
 __all__ = ["Recorded", "Refused", "record"]
 

@@ -423,7 +423,12 @@ def set_to_history(p: Any, buffer: Any) -> None:
 
 
 gradient(
-    "whether it is a buffer", lambda p, b: 2.0 if p.grad is b else 3.0, set_to_buffer, set_to_ones
+    "whether it is a buffer",
+    lambda p, b: 2.0 if p.grad is b else 3.0,
+    set_to_buffer,
+    set_to_ones,
+    set_to_buffer,
+    lambda p, b: setattr(p, "grad", None),
 )
 gradient(
     "an attribute of it",
