@@ -125,6 +125,7 @@ struct Program {
   struct GradState {
     int input;
     std::optional<Geometry> found;  // of the gradient, if there was one
+    const TensorObject* known;      // which it was, if the function also finds it by itself
   };
   std::vector<GradState> grads;
   bool passes = false;  // it has backward passes of its own, which call hooks of inputs

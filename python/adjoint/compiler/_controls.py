@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from adjoint import _core
+from adjoint._recording import runs_again
 
 __all__ = ["compiled", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset"]
 
@@ -25,7 +26,8 @@ def is_compiling() -> bool:
     Returns
     -------
     bool
-        True during the call that is recorded. A replay runs no Python that could ask.
+        True during the call that is recorded, and where a derivative makes a compiled function
+        run once more. A replay runs no Python that could ask.
 
     Examples
     --------
@@ -39,7 +41,7 @@ def is_compiling() -> bool:
     called with tensor(1.)
     (tensor(2.), tensor(2.))
     """
-    return _core._is_recording()
+    return _core._is_recording() or runs_again.get()
 
 
 is_dynamo_compiling = is_compiling

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import enum
+import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
@@ -15,12 +16,12 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint import Tensor, _core
 
-__all__ = ["ABSENT", "Guards", "Kind", "Place", "Row", "alike", "is_value"]
+__all__ = ["ABSENT", "Guards", "Kind", "Place", "Row", "alike", "changed", "is_value", "same"]
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "nothing"})()
 
 _SHOWN = (bool, int, float, complex, str, bytes, type(None), ad.dtype, ad.device)
-_BY_VALUE = frozenset((*_SHOWN, range, slice, ad.Size, type(...), type(NotImplemented)))
+_BY_VALUE = frozenset((*_SHOWN, range, ad.Size, type(...), type(NotImplemented)))
 
 
 class Kind(enum.IntEnum):
@@ -63,7 +64,7 @@ class Row(NamedTuple):
             return [_joined(self.path, name) for name in self.value]
         return [self.path]
 
-    def failed(self, same: Callable[[Any, Any], bool]) -> str:
+    def failed(self) -> str:
         """What was there and what is there now, for people."""
         if self.kind is Kind.CLASS:
             return f"{self.extra() or self.path} has changed"
@@ -126,8 +127,8 @@ def alike(a: Any, b: Any) -> bool:
         return a.__self__ is b.__self__ and a.__func__ is b.__func__
     if cls is slice:
         return _texts((a.start, a.stop, a.step)) == _texts((b.start, b.stop, b.step)) != []
-    if cls is frozenset:
-        return sorted(_texts(a)) == sorted(_texts(b)) != []
+    if cls is frozenset:  # equal ones may differ in their order
+        return _texts(a) == _texts(b) != []
     if not is_value(cls):
         return False
     if hasattr(cls, "tobytes"):
@@ -143,9 +144,17 @@ def _texts(parts: Iterable[Any]) -> list[tuple[str, str]]:
     return [(type(one).__name__, repr(one)) for one in found]
 
 
+_bits = struct.Struct("d").pack
+
+
 def alike_numbers(a: float, b: float) -> bool:
-    """Whether two floats are one value: NaN is itself, -0.0 is not 0.0."""
-    return a.hex() == b.hex()
+    """Whether two floats have the same bits: a NaN is itself, -0.0 is not 0.0."""
+    return _bits(a) == _bits(b)
+
+
+_plain = _core._Guards([], ABSENT, alike, None, [])
+same: Callable[[Any, Any], bool] = _plain.same  # whether one is as good as the other
+changed: Callable[[dict[str, Any], dict[str, Any]], str | None] = _plain.changed  # which name
 
 
 class Guards:
@@ -174,6 +183,7 @@ class Guards:
         arguments: Callable[[list[Tensor]], bool] | None = None,
         steps: Sequence[Any] = (),
         later: Guards | None = None,
+        memory: Guards | None = None,
     ) -> None:
         self._rows = list(rows)
         self._tensors = list(tensors)
@@ -182,6 +192,7 @@ class Guards:
         self._core = _core._Guards(plain, ABSENT, alike, names, self._tensors)
         self.hold: Callable[..., bool] = self._core.hold
         self.later = later  # what code reads that runs in the backward pass
+        self.memory = memory  # buffers, which may be memory of a tensor that a replay writes to
         self.steps = steps  # optimisers: a replay changes what is guarded
         self.arguments = arguments  # whether other tensors will do, where `hold` cannot tell
 
@@ -196,7 +207,7 @@ class Guards:
     def failed(self) -> str | None:
         """The same for people."""
         row = self.broken()
-        return None if row is None else row.failed(self._core.same)
+        return None if row is None else row.failed()
 
     def rows(self, kind: Kind) -> list[Row]:
         """What is guarded, of one kind."""

@@ -5,6 +5,7 @@ Read next: _compile.py, which counts recordings by kind.
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ LIMIT = 16
 OBJECTS = 256
 
 _PLAIN = (bool, int, str, bytes, type(None))
+_bits = struct.Struct("d").pack
 
 
 def key_of(leaf: Any) -> Any:
@@ -28,9 +30,9 @@ def key_of(leaf: Any) -> Any:
     if kind in _PLAIN:
         return kind, leaf
     if kind is float:
-        return kind, _Value(leaf, leaf.hex())
+        return kind, _Value(leaf, _bits(leaf))
     if kind is complex:
-        return kind, _Value(leaf, (leaf.real.hex(), leaf.imag.hex()))
+        return kind, _Value(leaf, (_bits(leaf.real), _bits(leaf.imag)))
     if kind in (slice, range):
         parts = tuple(key_of(part) for part in (leaf.start, leaf.stop, leaf.step))
         return kind, _Value(leaf, parts)

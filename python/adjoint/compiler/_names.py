@@ -26,8 +26,9 @@ def words(text: str) -> frozenset[str]:
 # Built-in functions that ask for an attribute; of one name if that is a constant.
 ASKING = frozenset(("getattr", "hasattr", "setattr", "delattr"))
 # What asks for attributes by names that are computed.
-_COMPUTED = words(
-    "__dict__ attrgetter methodcaller __getattribute__ format format_map vars eval exec"
+COMPUTED = words(
+    "__dict__ attrgetter methodcaller __getattribute__ format format_map vars eval exec "
+    "__getstate__ __reduce__ __reduce_ex__ __dir__"
 )
 _GLOBALS = words("LOAD_GLOBAL LOAD_NAME STORE_GLOBAL DELETE_GLOBAL LOAD_FROM_DICT_OR_GLOBALS")
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
@@ -70,13 +71,13 @@ def names_of(code: CodeType) -> Names:
                 plain_globals &= asked is not None
             if chain.name in ASKING:
                 computed |= not (chain.called and _asks_for_constant(ops, k))
-            computed |= chain.name in _COMPUTED
+            computed |= chain.name in COMPUTED
         elif op.opname == "MATCH_CLASS":
             computed |= bool(op.arg)  # by position: the class says which attributes
         elif _is_attribute(op) and not (op.argval == "format" and _is_plain_format(ops[k - 1])):
             attributes.add(op.argval)
     attributes.update(_texts(code.co_consts))
-    computed |= not attributes.isdisjoint(_COMPUTED)
+    computed |= not attributes.isdisjoint(COMPUTED)
     imports = tuple(op.argval for op in ops if op.opname == "IMPORT_NAME")
     return Names(frozenset(attributes), tuple(chains), imports, computed, plain_globals)
 

@@ -77,7 +77,7 @@ ARRAY_METHODS = _names(
     "setfield setflags sort squeeze std sum swapaxes take tobytes tolist trace transpose var view "
     "as_integer_ratio fromhex hex bit_count"
 )
-_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _EMPTY: tuple[Any, ...] = ([], (), {}, set(), "", b"", range(1), range(2**70), collections.deque())
 _DICT: dict[Any, Any] = {}
 _ITERATORS: tuple[Any, ...] = (
@@ -118,7 +118,7 @@ TYPES: dict[type, frozenset[str]] = dict.fromkeys(
     ALL,
 )
 # Held for a while, and free again, by `with`: acquire() can tell whether another thread holds one.
-TYPES.update(dict.fromkeys(_LOCKS, _names("__enter__ __exit__")))
+TYPES.update(dict.fromkeys(LOCKS, _names("__enter__ __exit__ acquire release locked")))
 
 # -- Python code of libraries ----------------------------------------------------------------------
 

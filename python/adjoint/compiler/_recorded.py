@@ -15,13 +15,13 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor, default_generator
-from adjoint._recording import placeholder_pass
+from adjoint._recording import placeholder_pass, runs_again
 from adjoint.autograd import enable_grad
 from adjoint.autograd import grad as gradients
 
 from ._guards import Guards
 from ._listing import listing
-from ._walk import Stopped
+from ._refusals import Stopped
 
 __all__ = ["Recorded", "Refused", "record"]
 
@@ -88,6 +88,7 @@ class Recorded:
         self.places: list[int] = []
         self.check_backward: Callable[[], None] | None = None
         self.calls_python = False  # an external may change what was compared before it ran
+        self.memory: Guards | None = None  # and so may a change of a tensor
 
     def guard_by(self, guards: Guards, tensors: list[Tensor], containers: list[Any]) -> None:
         """Say what must hold, besides what the program compares of the arguments."""
@@ -101,6 +102,7 @@ class Recorded:
             fits, check = self.fits, guards.arguments
             self.fits = lambda given: fits(given) and check(given)
         self.calls_python = self.program.calls_python() and not guards.steps
+        self.memory = guards.memory if guards.memory and self.program.changes() else None
         if guards.later is not None:
             self.check_backward = self._check_backward
 
@@ -144,6 +146,13 @@ class Recorded:
                 f"on: {self.misfit(tensors)}. The rest of the call was computed without it.\n"
                 "  fix: return the new value from the external, or leave the function uncompiled "
                 "(disable=True)"
+            )
+        if self.memory is not None and not self.memory.hold():
+            raise RuntimeError(
+                "a compiled function has changed a tensor that shares memory with an array whose "
+                f"numbers it depends on: {self.memory.failed()}. The rest of the call was "
+                "computed with the old ones.\n"
+                "  fix: read the array by a tensor, or leave the function uncompiled (disable=True)"
             )
         if self.single:
             return found[0]
@@ -206,7 +215,11 @@ class Recorded:
         needs = _differentiated(given)
         graph = _core.is_grad_enabled()
         with enable_grad():
-            leaves, _ = _tree.flatten(self.rebuild(given[:count]))
+            again = runs_again.set(True)
+            try:
+                leaves, _ = _tree.flatten(self.rebuild(given[:count]))
+            finally:
+                runs_again.reset(again)
             results = {k: leaves[place] for place, k in self.from_outputs}
             asked = [(results[k], g) for k, g in enumerate(grads) if g is not None]
             # Where one argument was computed from another, the outer pass goes on from it.

@@ -21,12 +21,21 @@ __all__ = [
     "FOLLOWED",
     "IN_PYTHON",
     "OWN",
+    "READS_ALL",
     "TRUSTED",
     "class_is_library",
+    "is_adjoints",
+    "is_foreign",
     "is_library",
+    "is_library_table",
+    "is_logger",
+    "is_own",
+    "may_be_called",
     "module_is_library",
+    "reads_stepper",
     "slots",
     "solid_base",
+    "steps_by_itself",
     "trust",
 ]
 
@@ -139,3 +148,44 @@ def may_be_called(cls: type) -> bool:
     """Whether calling a class of a library does nothing that cannot be seen."""
     base = solid_base(cls)
     return base is None or methods_of(base) is not None
+
+
+# -- what is treated in a way of its own -----------------------------------------------------------
+
+
+def is_adjoints(cls: Any) -> bool:
+    """Whether a class is one of adjoint's, or made from one."""
+    return any(one.__module__.partition(".")[0] == "adjoint" for one in cls.__mro__)
+
+
+def is_foreign(cls: type) -> bool:
+    """Whether objects of a class of adjoint are called again in each replay, or are the core's."""
+    if cls.__module__.partition(".")[0] != "adjoint":
+        return False
+    return cls.__module__.startswith("adjoint.external") or not cls.__flags__ & IN_PYTHON
+
+
+def steps_by_itself(thing: Any) -> bool:
+    """Whether this is an optimiser or a scheduler: what it does a replay repeats."""
+    optim = sys.modules.get("adjoint.optim")
+    if optim is None or not is_adjoints(type(thing)):
+        return False
+    return isinstance(thing, optim.Optimizer | optim.lr_scheduler.LRScheduler)
+
+
+def reads_stepper(table: dict[str, Any], asked: frozenset[str]) -> bool:
+    """Whether code of an optimiser runs now, rather than in each replay."""
+    module = table.get("__name__", "")
+    return module.startswith("adjoint.optim.") and "_is_recording" not in asked
+
+
+def is_logger(thing: Any) -> bool:
+    """Whether this is a logger, which keeps a cache of the levels that are on."""
+    logging = sys.modules.get("logging")
+    return logging is not None and isinstance(thing, logging.Logger)
+
+
+def is_library_table(table: dict[str, Any]) -> bool:
+    """Whether a dict is that of the globals of a library."""
+    module = sys.modules.get(table.get("__name__", ""))
+    return module is not None and vars(module) is table and module_is_library(module)

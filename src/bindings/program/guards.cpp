@@ -57,9 +57,8 @@ struct Guards {
 // --- values --------------------------------------------------------------------------------------
 bool same(const Guards& g, PyObject* a, PyObject* b, int depth = 0);
 
-bool same_number(double a, double b) {
-  return (a != a && b != b) || std::memcmp(&a, &b, sizeof a) == 0;
-}
+// NaNs have a sign and a payload, which results get from them.
+bool same_number(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 // Whether no program can tell one from the other, but by `is`: numbers, texts, and tuples of such.
 // NaN is itself, -0.0 is not 0.0, True is not 1. Lists and dicts are what they are: an equal one in

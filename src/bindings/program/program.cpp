@@ -204,6 +204,8 @@ PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
       value_error("tell_apart(): ", p.given, " tensors are expected, not ", given.size());
     there.insert(there.end(), p.held.begin(), p.held.end());
     p.identity.tell_apart(given, there);
+    for (Program::GradState& s : p.grads)
+      if (s.known && !p.identity.is_there(s.known)) s.known = nullptr;  // it need not stay alive
     Py_RETURN_NONE;
   });
 }

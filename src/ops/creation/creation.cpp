@@ -1,15 +1,11 @@
 // Tensors made from a size and a value. Ranges and grids are in ranges.cpp, random ones in
-<<<<<<< HEAD:src/ops/creation/creation.cpp
 // ops/random/random.cpp, tensors from data in bindings/tensor/creation.cpp.
+#include <cmath>
+
 #include "kernels/convert.h"
 #include "ops/creation/options.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
-=======
-// random.cpp, tensors from data in ../bindings/creation.cpp.
-#include <cmath>
-
->>>>>>> pythons:src/ops/creation.cpp
 
 namespace adjoint {
 

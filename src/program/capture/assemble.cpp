@@ -162,7 +162,9 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     auto state = grad_states_.find(p.inputs[k]);
-    if (state != grad_states_.end()) p.grads.push_back({static_cast<int>(k), state->second});
+    if (state == grad_states_.end()) continue;
+    auto& [found, gradient] = state->second;
+    p.grads.push_back({static_cast<int>(k), found, gradient.get()});
   }
   bool changes = false;
   for (const Instruction& i : p.code)

@@ -212,11 +212,13 @@ int Capture::define(TensorObject* t) {
     return new_register(t, registers_[found->second].root);
   int root = -1;
   // Arrays from outside that overlap are one memory, under several storages.
-  for (auto& [storage, reg] : first_on_) {
-    if (t->storage->own || storage->own || !overlap(storage, t->storage)) continue;
-    if (root >= 0 && root != registers_[reg].root)
-      refuse("an array overlaps two others in memory; fix: pass a copy of it");
-    root = registers_[reg].root;
+  if (!t->storage->own) {
+    for (auto& [storage, reg] : first_on_) {
+      if (storage->own || !overlap(storage, t->storage)) continue;
+      if (root >= 0 && root != registers_[reg].root)
+        refuse("an array overlaps two others in memory; fix: pass a copy of it");
+      root = registers_[reg].root;
+    }
   }
   if (root < 0) {
     root = static_cast<int>(roots_.size());
@@ -602,12 +604,15 @@ void Capture::watch_grad(TensorObject* leaf) {
   std::optional<Geometry> found;
   if (leaf->grad) {
     found.emplace(leaf->grad);
+    if (!is_plain_gradient(leaf->grad))
+      refuse("a gradient has a history, hooks, attributes or a class of its own");
     // The same memory under two names, of which one is the caller's choice in each call.
     if (auto on = first_on_.find(leaf->grad->storage);
         on != first_on_.end() && is_input(headers_[on->second].get()))
       refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
   }
-  grad_states_.emplace(register_of_.at(leaf), std::move(found));
+  grad_states_.emplace(register_of_.at(leaf),
+                       std::pair(std::move(found), Tensor::borrow(leaf->grad)));
 }
 
 bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {

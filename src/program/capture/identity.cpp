@@ -44,6 +44,12 @@ std::vector<int> firsts(const Tensors& given) {
 
 }  // namespace
 
+bool is_plain_gradient(const TensorObject* t) {
+  bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
+  return Py_TYPE(t) == tensor_type && !t->grad_fn && !hooks && !has_attributes(t) &&
+         !(t->flags & (kRequiresGrad | kTransformed | kSubclass | kInference));
+}
+
 Identity::Identity(const Tensors& given, const std::unordered_set<TensorObject*>& asked)
     : first_(firsts(given)), pinned_(given.size()), attributes_(given.size()) {
   for (size_t k = 0; k < given.size(); ++k) {

@@ -14,6 +14,9 @@
 
 namespace adjoint {
 
+// Whether all that can be seen of a gradient is its numbers and where they lie in memory.
+bool is_plain_gradient(const TensorObject* t);
+
 class Identity {
  public:
   Identity() = default;
@@ -23,6 +26,8 @@ class Identity {
   // `there` is what the function can find by itself, besides its operands.
   void tell_apart(const Tensors& given, const Tensors& there);
   bool holds(const Tensors& given, std::string* why) const;
+  // Whether a tensor is one that the function finds by itself.
+  bool is_there(const TensorObject* t) const;
   // Whether some argument has to be a certain tensor.
   bool is_pinned() const;
 
@@ -43,7 +48,6 @@ class Identity {
 
  private:
   bool same_repeats(const Tensors& given) const;
-  bool is_there(const TensorObject* t) const;
 
   // By argument: the first one that is the same object, its class, what it has to be (or nothing),
   // a copy of its own attributes (or nothing).

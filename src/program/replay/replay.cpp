@@ -253,6 +253,7 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
     }
   }
   if (!p.identity.holds(given, why)) return false;
+  std::vector<const Storage*> of_gradients;
   for (const Program::GradState& s : p.grads) {
     size_t k = static_cast<size_t>(s.input);
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
@@ -260,10 +261,19 @@ bool fits(const Program& p, const Tensors& given, std::string* why) {
       return fail(t->grad ? "a leaf has a gradient already" : "a leaf has no gradient yet");
     if (!t->grad) continue;
     if (!s.found->is_of(t->grad)) return fail("a gradient lies in memory otherwise");
-    for (const Tensor& other : given) {
-      if (other->storage == t->grad->storage)
-        return fail("an argument shares memory with a gradient");
-    }
+    if (!is_plain_gradient(t->grad))
+      return fail("a gradient has a history, hooks, attributes or a class of its own");
+    if (s.known ? t->grad != s.known : p.identity.is_there(t->grad))
+      return fail("a gradient is, or was, a tensor that the function reaches by itself");
+    of_gradients.push_back(t->grad->storage);
+  }
+  std::ranges::sort(of_gradients);
+  if (std::ranges::adjacent_find(of_gradients) != of_gradients.end())
+    return fail("two gradients share memory");
+  for (size_t k = 0; k < p.inputs.size() && !of_gradients.empty(); ++k) {
+    const Tensor& t = k < given.size() ? given[k] : p.held[k - given.size()];
+    if (std::ranges::binary_search(of_gradients, t->storage))
+      return fail("a tensor shares memory with a gradient");
   }
   return true;
 }

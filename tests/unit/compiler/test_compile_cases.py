@@ -22,6 +22,7 @@ from tests.unit.compiler.cases import (
     reflection,
     results,
     scopes,
+    unnamed,
     values,
     which_tensor,
     writes,
@@ -31,7 +32,7 @@ from tests.unit.compiler.cases.harness import Case, check
 MODULES = (
     *(which_tensor, again, capture, absence, c_code, outside, effects, externals, recorded),
     *(arguments, reflection, classes, scopes, modules, values, writes, results, identity),
-    *(reaching, gradients),
+    *(reaching, gradients, unnamed),
 )
 CASES = [
     pytest.param(case, id=f"{module.table.kind}: {case.name}".replace("_", " "))

@@ -27,7 +27,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler._walk import MOST_PARTS
+from adjoint.compiler._visits import MOST_PARTS
 from tests.unit.compiler.walking import Settings, passes, refused, walked, x
 
 # -- things that programs read ---------------------------------------------------------------------
@@ -379,7 +379,7 @@ REFUSED: dict[Callable[..., Any], str] = {
     opened: "`io.open()` is not known to be free of state and effects",
     read_path: "`posix.fspath()` is not known to be free of state and effects",
     listed: "`posix.listdir()` is not known to be free of state and effects",
-    logged: "`RLock.acquire()` is not known to be free of state and effects",
+    logged: "`sys.exc_info()` is not known to be free of state and effects",
     thread: "`_sys.stderr` is of the type",
     seeded: "`adjoint.manual_seed()` reads or sets a state of the process",
     collected: "`gc.collect()` is not known to be free of state and effects",

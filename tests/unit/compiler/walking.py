@@ -12,7 +12,8 @@ from typing import Any
 import adjoint as ad
 from adjoint import nn
 from adjoint.compiler._guards import Guards
-from adjoint.compiler._walk import Refusal, Walk
+from adjoint.compiler._refusals import Refusal
+from adjoint.compiler._walk import Walk
 
 
 def walked(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Guards, list[Refusal]]:
