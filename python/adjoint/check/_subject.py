@@ -361,7 +361,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     """The gradient of a combination of outputs as a function of the same inputs."""
     from adjoint.autograd._backward import grad
     from adjoint.autograd.grad_mode import enable_grad
-    from adjoint.external._methods import watched
+    from adjoint.numeric._plan import watched
 
     tensors = [item.tensor for item in subject.inputs]
 

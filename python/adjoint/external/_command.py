@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from adjoint import _tree
+from adjoint.numeric._errors import ExternalError
 
-from ._errors import ExternalError
 from ._formats import FORMATS
 from ._journal import Note
 

@@ -92,8 +92,8 @@ class ExternalFunction(Function):
 
         In words of the function's user, who wrote no Function.
         """
-        name = args[0].external.name
-        named = describe([], args[0].external.function, tensors, name)
+        name = args[0].definition.name
+        named = describe([], args[0].definition.function, tensors, name)
         cause = (
             f"{name} computes with it although it is none of its arguments, and an external is "
             "differentiated by its arguments alone"

@@ -14,9 +14,9 @@ import numpy as np
 
 from adjoint import _core, _creation, _tree
 from adjoint._core import Tensor
+from adjoint.numeric._errors import EvaluationError
 
 from ._arguments import as_array
-from ._errors import EvaluationError
 
 __all__ = ["PLAIN", "Outputs", "owned", "plain_leaves"]
 
@@ -151,7 +151,12 @@ class Outputs:
     def rebuild(self, tensors: Sequence[Tensor]) -> Any:
         """The result with tensors in the place of its numbers."""
         rest = iter(tensors)
-        leaves = [next(rest) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves]
+        return self.structured(
+            [next(rest) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves]
+        )
+
+    def structured(self, leaves: Sequence[Any]) -> Any:
+        """Something built like the result, of other leaves."""
         return leaves[0] if self.spec is None else _tree.unflatten(self.spec, leaves)
 
     def same_form(self, raw: Any, where: str) -> list[Any]:

@@ -22,14 +22,15 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from ._errors import EvaluationError
+from adjoint.numeric._errors import EvaluationError
+
 from ._journal import clean_up, end_all, keep_journal
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "check_workers"]
 
 _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
 _TELLING = (cf.ThreadPoolExecutor, cf.ProcessPoolExecutor)
@@ -122,25 +123,29 @@ def _by_name(function: Any) -> Any:
     return _Named(str(module), name)
 
 
+def check_workers(choice: Any, timeout: float | None) -> None:
+    """Refuse what is not a choice of workers."""
+    if isinstance(choice, bool) or not (
+        choice is None
+        or choice == "threads"
+        or (isinstance(choice, int) and choice > 0)
+        or hasattr(choice, "submit")
+    ):
+        raise ValueError(
+            "workers= takes None (here, one after the other), a positive number of processes, "
+            f"'threads', or a concurrent.futures.Executor; got {choice!r}"
+        )
+    if timeout is not None and choice is None:
+        raise ValueError(
+            f"timeout={timeout} needs workers: an evaluation in this process cannot be "
+            "stopped. fix: workers=1 for one process"
+        )
+
+
 class Workers:
     """The choice made with ``workers=``."""
 
     def __init__(self, choice: Any, timeout: float | None) -> None:
-        if isinstance(choice, bool) or not (
-            choice is None
-            or choice == "threads"
-            or (isinstance(choice, int) and choice > 0)
-            or hasattr(choice, "submit")
-        ):
-            raise ValueError(
-                "workers= takes None (here, one after the other), a positive number of processes, "
-                f"'threads', or a concurrent.futures.Executor; got {choice!r}"
-            )
-        if timeout is not None and choice is None:
-            raise ValueError(
-                f"timeout={timeout} needs workers: an evaluation in this process cannot be "
-                "stopped. fix: workers=1 for one process"
-            )
         self.choice = choice
         self.timeout = timeout
         self.serial = choice is None
@@ -199,7 +204,7 @@ class Workers:
         retries: int,
         name: str,
         meanwhile: Callable[[], None] | None = None,
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Submit all points; yield the results in order.
 
         ``meanwhile`` is called here while the first evaluations run.
