@@ -24,7 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from adjoint.autograd._gradcheck.numerical import CENTRAL, FORWARD
 from adjoint.autograd._gradcheck.problem import Vector
+from adjoint.numeric._richardson import extrapolated
 
 from ._subject import Subject, Weight, dot
 
@@ -144,11 +146,12 @@ class Line:
         s = self.at(level)
         with np.errstate(all="ignore"):
             if side == 0:
-                change = (s.plus[w] - s.minus[w]) - (s.plus_said[w] - s.minus_said[w])
-                return float(change / (2 * s.t))
+                ends = (s.t, -s.t)
+                seen = CENTRAL.combine(ends, (s.plus[w], s.minus[w]), 0.0)
+                return float(seen - CENTRAL.combine(ends, (s.plus_said[w], s.minus_said[w]), 0.0))
             if side > 0:
-                return float((s.plus[w] - s.plus_said[w]) / s.t)
-            return float((s.minus_said[w] - s.minus[w]) / s.t)
+                return float(FORWARD.combine((s.t,), (s.plus[w],), s.plus_said[w]))
+            return float(FORWARD.combine((s.t,), (s.minus_said[w],), s.minus[w]))
 
     def _side(self, w: int) -> int:
         """Both sides where the function is defined on both."""
@@ -163,7 +166,7 @@ class Line:
         a, b, c = (self.errors(k, w, side) for k in (level - 1, level, level + 1))
         grain = float(self.noise[w]) * 2.0 ** (level + 1)
         said = self._along[w]
-        wide, narrow = (order * b - a) / (order - 1), (order * c - b) / (order - 1)
+        wide, narrow = extrapolated(b, a, order), extrapolated(c, b, order)
         found = (
             Estimate(c, max(abs(b - c), abs(a - b) / 2) + grain, level + 1, said),
             Estimate(narrow, abs(narrow - wide) + 2 * grain, level + 1, said),

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector
+from adjoint.numeric._richardson import extrapolated
 
 from ._line import Estimate, Line, Shape
 from ._results import Element
@@ -207,10 +208,10 @@ class Search:
 
         step = abs(found.step)
         slopes, wide = slopes_at(step), slopes_at(2 * step)
-        middle = (4 * (slopes[0] + slopes[1]) - (wide[0] + wide[1])) / 6
+        middle = extrapolated((slopes[0] + slopes[1]) / 2, (wide[0] + wide[1]) / 2, 4)
         # Where the output answers most, and the element that has the input's own place.
         places = set(np.argsort(-np.abs(np.nan_to_num(middle)))[:3].tolist())
-        own = i - subject.x.starts[subject.x.owner(i)]
+        own = i - subject.x.offsets[subject.x.owner(i)]
         places |= {own} if own < middle.size else set()
         best = found
         for j in sorted(places):

@@ -71,7 +71,7 @@ class Given:
         """What ``jacobian=`` returns at some leaves, for those that are ``wanted``."""
         args, kwargs = arguments.rebuild(leaves)
         places, names = arguments.inputs, arguments.names()
-        inputs = Coordinates([leaves[k] for k in places], [names[k] for k in places])
+        inputs = Coordinates.of([leaves[k] for k in places], [names[k] for k in places])
         raw = self.jacobian(*self._taken(args), **self._taken(kwargs))
         return from_user(raw, inputs, [places.index(k) for k in wanted], outputs, self.name)
 

@@ -44,10 +44,10 @@ class Problem:
         self.leaves = list(leaves)  # as the function takes them
         self.wanted = list(wanted)  # the leaves that are differentiated by
         names = arguments.names()
-        self.inputs = Coordinates([leaves[k] for k in wanted], [names[k] for k in wanted])
+        self.inputs = Coordinates.of([leaves[k] for k in wanted], [names[k] for k in wanted])
         named = outputs.names()
         found = outputs.differentiable
-        self.outputs = Coordinates([outputs.leaves[k] for k in found], [named[k] for k in found])
+        self.outputs = Coordinates.of([outputs.leaves[k] for k in found], [named[k] for k in found])
         self.form = outputs
         self.x = self.inputs.pack([leaves[k] for k in wanted])
         self.y = self.outputs.pack([outputs.leaves[k] for k in found])
@@ -99,7 +99,7 @@ class Problem:
     def own_columns(self, matrix: Any) -> Any:
         """Of a matrix with a column for each input of the function, those that are asked for."""
         places, names = self.arguments.inputs, self.arguments.names()
-        every = Coordinates([self.leaves[k] for k in places], [names[k] for k in places])
+        every = Coordinates.of([self.leaves[k] for k in places], [names[k] for k in places])
         return restricted(matrix, every.sizes, [places.index(k) for k in self.wanted])
 
     # --- moves ----------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Central(Stencil, name="central"):
         """The slope between both sides; that of a parabola through x where both are on one."""
         (a, b), (fa, fb) = distances, values
         across = (a > 0) != (b > 0)
-        if np.all(across):
+        if across is True or np.all(across):
             return (fa - fb) / (a - b)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Differences before weights: the weights of a difference are huge and nearly cancel.
