@@ -58,7 +58,7 @@ def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, s
     rank = {"wrong": 2, "approximate": 1, "right": 0}
     worst = max(results, key=lambda r: (rank[r.status], r.relative))
     derived = "" if worst.status == "wrong" else _derived(subject)
-    # That a rule agrees with itself is no test; what else there is in the function passed.
+    # That a rule agrees with itself is not a test; what else there is in the function passed.
     return (None, f"not made: {derived}") if derived else (worst, "")
 
 

@@ -188,7 +188,7 @@ class Line:
         return best
 
     def _is_step(self, w: int) -> bool:
-        """Whether the function is constant near by, as a derivative of zero says it is."""
+        """Whether the function is constant nearby, as a derivative of zero says it is."""
         with np.errstate(invalid="ignore"):
             if np.any(self.weights[w].gradient * self.direction):
                 return False
@@ -226,10 +226,10 @@ class Line:
         """Whether what contradicts the derivative may be no slope of the function at all.
 
         Values that scatter as much as they change at all may be noise, or a wave that is shorter
-        than the steps, and then differences say nothing; but a function that is constant near by
+        than the steps, and then differences say nothing; but a function that is constant nearby
         is neither. A wave is certain if the smallest steps agree with the derivative. And a small
         error that the smallest steps see, where larger ones agreed, is the rounding of something
-        inside of the function.
+        inside the function.
         """
         samples, said, error = self.sweep(), abs(self._along[w]), abs(found.error)
         if not any(s.plus[w] != 0 or s.minus[w] != 0 for s in samples[-3:]):
@@ -308,7 +308,7 @@ def _plateau(samples: list[Sample], w: int, halfway: int) -> float:
 
     Sought from the smallest step upwards, since a function that oscillates is flat at large ones.
     But a plateau that is left only at steps near the rounding of the inputs (beyond ``halfway``) is
-    noise: between two roundings inside of the function there is a smooth piece of something else.
+    noise: between two roundings inside the function there is a smooth piece of something else.
     """
     bends = np.array([abs(s.plus[w] + s.minus[w]) for s in samples])
     bends = np.where(np.isfinite(bends), bends, 0.0)

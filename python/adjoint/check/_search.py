@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from adjoint.autograd._gradcheck.numerical import FORWARD
 from adjoint.autograd._gradcheck.problem import Vector
 from adjoint.numeric._richardson import extrapolated
 
@@ -59,7 +60,7 @@ class Search:
         return direction
 
     def floor(self, w: int) -> float:
-        """Rounding inside of the derivative, which nobody is to blame for."""
+        """Rounding inside the derivative, which nobody is to blame for."""
         share = max(16 * self.subject.unit, self.subject.blur)
         return share * norm(self.weights[w].gradient * self.scales[0])
 
@@ -203,7 +204,8 @@ class Search:
                 place[i] = moved
                 point, value = subject.near(place)
                 with np.errstate(all="ignore"):
-                    sides.append((value - subject.value)[part] / (point[i] - subject.at[i]))
+                    way = [point[i] - subject.at[i]]
+                    sides.append(FORWARD.combine(way, [value[part]], subject.value[part]))
             return sides
 
         step = abs(found.step)

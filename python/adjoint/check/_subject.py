@@ -179,7 +179,7 @@ class Subject(Problem):
         before = [(item.tensor.shape, item.tensor.dtype) for item in self.results]
         if shapes != before:
             raise RuntimeError(
-                f"the function returned {_kinds(before)} at first and {_kinds(shapes)} near by: a "
+                f"the function returned {_kinds(before)} at first and {_kinds(shapes)} nearby: a "
                 "derivative needs outputs that keep their shapes"
             )
         return [Named(found[n], item.name) for n, item in zip(self.kept, self.outputs, strict=True)]
@@ -205,7 +205,7 @@ class Subject(Problem):
     def near(self, point: Vector) -> tuple[Vector, Vector]:
         """The point that the dtypes can hold, and the outputs there.
 
-        NaN where the function raises, and outside of the bounds, where it is not evaluated.
+        NaN where the function raises, and outside the bounds, where it is not evaluated.
         """
         reached = self.at.copy()
         if not self.inside(point):
@@ -220,7 +220,7 @@ class Subject(Problem):
             try:
                 with no_grad():
                     return reached, self.y.join(self.values())
-            except Exception as error:  # outside of its domain, say
+            except Exception as error:  # outside its domain, say
                 self.first_error = self.first_error or error
                 return reached, np.full(self.y.size, np.nan)
 

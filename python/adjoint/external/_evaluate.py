@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from adjoint import _tree
 from adjoint.numeric._errors import EvaluationError
 
 from ._progress import Bar, wanted_now
-from ._workers import Workers, check_workers
+from ._workers import Workers, call, check_workers
 
 __all__ = ["Evaluation", "Evaluator", "Job"]
 
@@ -65,34 +61,6 @@ class Evaluation:
         if self.retries < 0:
             raise ValueError(f"retries= must not be negative, got {self.retries}")
         check_workers(self.workers, self.timeout)
-
-
-def call(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str) -> Any:
-    """Call the function; the same in this process and in a worker.
-
-    ``mode`` holds "t" if it takes tensors, "w" if it may write into its arguments, "c" if losing
-    an imaginary part is an error.
-    """
-    if "t" in mode or "w" in mode:
-        args, kwargs = _map(args, kwargs, mode)
-    if "c" not in mode:
-        return function(*args, **kwargs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        return function(*args, **kwargs)
-
-
-def _map(args: list[Any], kwargs: dict[str, Any], mode: str) -> tuple[Any, Any]:
-    import adjoint
-
-    leaves, spec = _tree.flatten((tuple(args), kwargs))
-    for k, leaf in enumerate(leaves):
-        if isinstance(leaf, (np.ndarray, np.generic)) and "t" in mode:
-            leaves[k] = adjoint.tensor(np.asarray(leaf))
-        elif isinstance(leaf, np.ndarray):
-            leaves[k] = leaf.copy()
-    mapped: tuple[Any, Any] = _tree.unflatten(spec, leaves)
-    return mapped
 
 
 class Evaluator:

@@ -78,23 +78,14 @@ class Problem:
 
     def per_input(self, option: Any, what: str) -> list[Any]:
         """An option's value for each input: one for all, or a dict by argument or by path."""
-        names = self.inputs.names
-        if not isinstance(option, dict):
-            return [option] * len(names)
-        arguments = self.arguments
-        roots = arguments.roots()
-        known = {*roots, *arguments.names()}
-        for key in option:
-            if key not in known:
+        roots, names = self.arguments.roots(), self.arguments.names()
+        for key in option if isinstance(option, dict) else ():
+            if key not in {*roots, *names}:
                 raise ValueError(
                     f"{what}= names {key!r}, but the arguments of {self.name} are "
-                    f"{', '.join(repr(r) for r in roots)} (a part of one: {arguments.names()[0]!r})"
+                    f"{', '.join(repr(r) for r in roots)} (a part of one: {names[0]!r})"
                 )
-        found: list[Any] = []
-        for name in names:
-            whole = (r for r in roots if name == r or name[: len(r) + 1] in (r + ".", r + "["))
-            found.append(option.get(name, option.get(next(whole, ""))))
-        return found
+        return self.inputs.by_name(option, roots)
 
     def own_columns(self, matrix: Any) -> Any:
         """Of a matrix with a column for each input of the function, those that are asked for."""

@@ -145,7 +145,7 @@ def linear(
         return tuple(getattr(problem, method)(*groups))
     if problem.origin is None:
         _core._refuse_recording(
-            f"the derivative of a call of {problem.definition.name} from outside of the function "
+            f"the derivative of a call of {problem.definition.name} from outside the function "
             "takes part"
         )
         return linear(problem, method, *groups)

@@ -2,7 +2,7 @@
 
 A pool of ours is started at its first use and ends with the external that owns it. Whatever goes
 wrong (an evaluation raises, a worker dies, one hangs, Ctrl-C), evaluations that have not started
-are cancelled and a pool of processes is taken down with its processes. Read next: _evaluate.py.
+are cancelled and a pool of processes is taken down with its processes. Read next: _journal.py.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy as np
+
+from adjoint import _tree
 from adjoint.numeric._errors import EvaluationError
 
 from ._journal import clean_up, end_all, keep_journal
 
-__all__ = ["Workers", "check_workers"]
+__all__ = ["Workers", "call", "check_workers"]
 
 _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
 _TELLING = (cf.ThreadPoolExecutor, cf.ProcessPoolExecutor)
@@ -63,10 +66,36 @@ def _end_with_parent(journal: str) -> None:
     os._exit(1)
 
 
+def call(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str) -> Any:
+    """Call the function; the same in this process and in a worker.
+
+    ``mode`` holds "t" if it takes tensors, "w" if it may write into its arguments, "c" if losing
+    an imaginary part is an error.
+    """
+    if "t" in mode or "w" in mode:
+        args, kwargs = _map(args, kwargs, mode)
+    if "c" not in mode:
+        return function(*args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        return function(*args, **kwargs)
+
+
+def _map(args: list[Any], kwargs: dict[str, Any], mode: str) -> tuple[Any, Any]:
+    import adjoint
+
+    leaves, spec = _tree.flatten((tuple(args), kwargs))
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, (np.ndarray, np.generic)) and "t" in mode:
+            leaves[k] = adjoint.tensor(np.asarray(leaf))
+        elif isinstance(leaf, np.ndarray):
+            leaves[k] = leaf.copy()
+    mapped: tuple[Any, Any] = _tree.unflatten(spec, leaves)
+    return mapped
+
+
 def _run(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str, retries: int) -> Any:
     """What a worker runs; ``function`` is None in the processes of our own pool."""
-    from ._evaluate import call
-
     target = _function if function is None else function
     for left in range(retries, -1, -1):
         try:

@@ -49,6 +49,21 @@ class Coordinates:
         """The array that coordinate ``index`` belongs to."""
         return int(np.searchsorted(self.offsets, index, side="right")) - 1
 
+    def by_name(self, option: Any, roots: Sequence[str]) -> list[Any]:
+        """An option's value for each array: one for all, or a dict by path or by argument."""
+        if not isinstance(option, dict):
+            return [option] * len(self.names)
+        found: list[Any] = []
+        for name in self.names:
+            whole = (r for r in roots if name == r or name[: len(r) + 1] in (r + ".", r + "["))
+            found.append(option.get(name, option.get(next(whole, ""))))
+        return found
+
+    def spread(self, k: int, value: Any) -> Any:
+        """A number for each element of array ``k``, or for all, as one for each coordinate."""
+        filled = np.broadcast_to(np.asarray(value, float), self.shapes[k])
+        return np.repeat(filled.reshape(-1), 2 if self.dtypes[k].kind == "c" else 1)
+
     def join(self, vectors: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """One vector from those of the arrays."""
         return np.concatenate(vectors) if vectors else np.zeros(0)

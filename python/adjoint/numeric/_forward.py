@@ -17,7 +17,7 @@ __all__ = ["Forward"]
 class Forward(Stencil, name="forward"):
     """Forward differences: one evaluation per input, an error of about ``noise**(1/2)``.
 
-    For evaluations that are expensive. Where there is more room below than above, inside of the
+    For evaluations that are expensive. Where there is more room below than above, inside the
     bounds, the step goes downwards.
 
     Parameters

@@ -40,7 +40,7 @@ class Dense:
         used = u != 0
         if used.all() or np.isfinite(found).all() or hasattr(self.matrix, "toarray"):
             return found
-        # Outputs that nobody uses do not matter, also where they are NaN, as outside of a mask.
+        # Outputs that nobody uses do not matter, also where they are NaN, as outside a mask.
         return np.asarray(self.matrix[used].T @ u[used]).reshape(-1)
 
     def push(self, v: Any) -> Any:

@@ -121,7 +121,7 @@ class Stencil(Method):
     recovers: ClassVar[bool] = True
 
     def ends(self, steps: Steps) -> tuple[Vector, ...]:
-        """The values that each coordinate is moved to, inside of its bounds."""
+        """The values that each coordinate is moved to, inside its bounds."""
         raise NotImplementedError
 
     def combine(self, distances: Sequence[Any], values: Sequence[Any], y: Any) -> Any:

@@ -27,16 +27,13 @@ def spread(point: Point, option: Any, what: str, default: float) -> Any:
     for k, value in enumerate(point.per_input(option, what)):
         if value is None:
             continue
-        shape, dtype = point.inputs.shapes[k], point.inputs.dtypes[k]
         try:
-            filled = np.broadcast_to(np.asarray(value, float), shape)
+            vector[point.inputs.part(k)] = point.inputs.spread(k, value)
         except ValueError:
             raise ValueError(
                 f"{what}= for {point.inputs.names[k]} has shape {list(np.shape(value))}, "
-                f"the input {list(shape)}"
+                f"the input {list(point.inputs.shapes[k])}"
             ) from None
-        twice = 2 if dtype.kind == "c" else 1
-        vector[point.inputs.part(k)] = np.repeat(filled.reshape(-1), twice)
     return vector
 
 
