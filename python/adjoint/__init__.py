@@ -72,6 +72,7 @@ if _TYPE_CHECKING:
     from . import backends as backends
     from . import compiler as compiler
     from . import cuda as cuda
+    from . import differences as differences
     from . import func as func
     from . import multiprocessing as multiprocessing
     from . import nn as nn

@@ -114,6 +114,9 @@ def _search(
         best = float(np.clip(2 * np.sqrt(noise / max(bend(k), 1e-300)), least, _LARGEST))
     elif order == 1:
         best = float(steps.noise**0.5)
+    elif order > 2:
+        # The length over which the slope changes stays; steps of a higher order are longer.
+        best = min(best / noise ** (1 / 3), 1.0) * noise ** (1 / (order + 1))
     # Not farther than the function was seen to be there.
     seen = [10.0**j for j, found in slopes.items() if found is not None]
     return min(best, max(seen, default=best)), noise
