@@ -75,6 +75,7 @@ if _TYPE_CHECKING:
     from . import backends as backends
     from . import compiler as compiler
     from . import cuda as cuda
+    from . import differences as differences
     from . import func as func
     from . import multiprocessing as multiprocessing
     from . import nn as nn
@@ -127,6 +128,7 @@ if _TYPE_CHECKING:
     from .composite import requires_grad as requires_grad
     from .composite import to as to
     from .composite import zero_grad as zero_grad
+    from .external import Evaluation as Evaluation
     from .external import command as command
     from .external import ctypes_function as ctypes_function
     from .external import external as external
@@ -166,6 +168,7 @@ _LAZY_MODULES = frozenset(
         "compiler",
         "composite",
         "cuda",
+        "differences",
         "external",
         "func",
         "functorch",
@@ -182,7 +185,9 @@ _LAZY_MODULES = frozenset(
     }
 )
 _LAZY_NAMES = {
-    **dict.fromkeys(("command", "ctypes_function", "numpy_function", "scipy_callback"), "external"),
+    **dict.fromkeys(
+        ("Evaluation", "command", "ctypes_function", "numpy_function", "scipy_callback"), "external"
+    ),
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",

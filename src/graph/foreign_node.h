@@ -1,5 +1,5 @@
 // Nodes whose memory and class come from Python: the `ctx` of custom functions. The bindings make
-// them (src/bindings/function_node.cpp); this is what the graph needs to know. Read node.h first.
+// them (src/bindings/function/function_node.cpp); this is what the graph needs to know. Read node.h first.
 #pragma once
 #include "graph/node.h"
 

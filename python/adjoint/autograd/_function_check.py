@@ -81,7 +81,7 @@ def check(
     if not tensors:
         raise ValueError(
             f"{cls.__name__}.check: there is nothing to check: no argument is a floating-point or "
-            "complex tensor (an attribute of an object, or an item of a set, is no argument)"
+            "complex tensor (an attribute of an object, or an item of a set, is not an argument)"
         )
     backward = _attempt("backward", _gradcheck, subject, tolerances)
     if backward.passed:

@@ -6,12 +6,11 @@ at the edge of a domain that the function itself refuses to leave. Read next: _s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from adjoint.autograd._gradcheck.problem import Named, Vector, to_tensor, to_vector
+from adjoint.autograd._gradcheck.problem import Vector, to_tensor, to_vector
 
 from ._subject import Subject
 
@@ -19,7 +18,7 @@ __all__ = ["keep_within", "towards_the_inside"]
 
 
 def keep_within(subject: Subject, bounds: Any) -> None:
-    """Let a subject be evaluated inside of ``bounds`` only: a pair, or a dict of pairs by name."""
+    """Let a subject be evaluated inside ``bounds`` only: a pair, or a dict of pairs by name."""
     if bounds is None:
         return
     low, high = np.full(subject.x.size, -np.inf), np.full(subject.x.size, np.inf)
@@ -33,10 +32,10 @@ def keep_within(subject: Subject, bounds: Any) -> None:
             )
         for vector, value in zip((low, high), pair, strict=True):
             if value is not None:
-                item = subject.inputs[k]
                 # As the input's dtype has it: 0.1 is a number between two of float32.
-                spread = to_tensor(_spread(value, item), item.tensor.detach())
-                vector[subject.x.part(k)] = to_vector(spread)
+                like = subject.inputs[k].tensor.detach()
+                held = to_tensor(_spread(value, subject, k), like)
+                vector[subject.x.part(k)] = to_vector(held)
     outside = np.flatnonzero((subject.at < low) | (subject.at > high))
     if outside.size:
         i = int(outside[0])
@@ -48,34 +47,25 @@ def keep_within(subject: Subject, bounds: Any) -> None:
 
 
 def _pairs(subject: Subject, bounds: Any) -> list[Any]:
-    if not isinstance(bounds, dict):
-        return [bounds] * len(subject.inputs)
-    roots = subject.argument_names
-    paths = [item.name for item in subject.inputs]
-    for key in bounds:
+    roots, paths = subject.argument_names, subject.x.names
+    for key in bounds if isinstance(bounds, dict) else ():
         if key not in roots and key not in paths:
             raise ValueError(
                 f"check(): bounds= names {key!r}, but the inputs are "
                 f"{', '.join(repr(p) for p in dict.fromkeys([*roots, *paths]))}"
             )
-    return [bounds.get(path, bounds.get(_root(path, roots))) for path in paths]
+    return subject.x.by_name(bounds, roots)
 
 
-def _root(path: str, roots: Sequence[str]) -> str:
-    return next((r for r in roots if path == r or path[: len(r) + 1] in (r + ".", r + "[")), "")
-
-
-def _spread(value: Any, item: Named) -> Vector:
-    shape = tuple(item.tensor.shape)
-    given = np.asarray(value, float)
+def _spread(value: Any, subject: Subject, k: int) -> Vector:
     try:
-        flat = np.broadcast_to(given, shape).reshape(-1)
+        spread: Vector = subject.x.spread(k, value)
     except ValueError:
         raise ValueError(
-            f"check(): bounds= for {item.name} have shape {list(given.shape)}, the input "
-            f"{list(shape)}"
+            f"check(): bounds= for {subject.x.names[k]} have shape {list(np.shape(value))}, the "
+            f"input {list(subject.x.shapes[k])}"
         ) from None
-    return np.repeat(flat, 2 if item.tensor.is_complex() else 1)
+    return spread
 
 
 def towards_the_inside(subject: Subject, signs: Vector, scale: Vector) -> Vector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.autograd._gradcheck.numerical import CENTRAL
 from adjoint.autograd._gradcheck.problem import Vector
 from adjoint.autograd._gradcheck.projection import OUTPUT_SEED, draw
 
@@ -42,7 +43,7 @@ def combinations(subject: Subject, direction: Vector, seed: int) -> list[tuple[i
     _, right = subject.near(subject.at + t * direction)
     _, left = subject.near(subject.at - t * direction)
     with np.errstate(all="ignore"):
-        change = np.abs(right - left) / (2 * t)
+        change = np.abs(CENTRAL.combine((t, -t), (right, left), 0.0))
         one_sided = np.fmax(np.abs(right - subject.value), np.abs(left - subject.value)) / t
         change = np.where(np.isnan(change), one_sided, change)
     for k in range(len(subject.outputs)):

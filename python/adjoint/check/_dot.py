@@ -58,7 +58,7 @@ def dot_product(search: Search, direction: Vector) -> tuple[DotProduct | None, s
     rank = {"wrong": 2, "approximate": 1, "right": 0}
     worst = max(results, key=lambda r: (rank[r.status], r.relative))
     derived = "" if worst.status == "wrong" else _derived(subject)
-    # That a rule agrees with itself is no test; what else there is in the function passed.
+    # That a rule agrees with itself is not a test; what else there is in the function passed.
     return (None, f"not made: {derived}") if derived else (worst, "")
 
 
@@ -68,7 +68,7 @@ def _in_a_jvp(error: Exception) -> bool:
         return False
     frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
     written = any(code.co_name == "jvp" and not _is_ours(code.co_filename) for code in frames)
-    given = any(code.co_name == "_given_jvp" and _is_ours(code.co_filename) for code in frames)
+    given = any(code.co_qualname == "Given.push" and _is_ours(code.co_filename) for code in frames)
     return written or given or ".jvp returned a" in str(error)
 
 
@@ -78,7 +78,7 @@ def _is_ours(file: str) -> bool:
 
 def _derived(subject: Subject) -> str:
     """Which external in the function has one rule for both modes, and why; or an empty string."""
-    found = ((external.one_rule(), external.name) for external in _externals(subject))
+    found = ((e.one_rule(), e.name) for e in _externals(subject))
     return next((f"{why} ({name})" for why, name in found if why), "")
 
 
@@ -93,7 +93,7 @@ def _externals(subject: Subject) -> Iterator[Any]:
         seen.add(node)
         call: Any = getattr(node, "call", None)
         if isinstance(call, Call):
-            yield call.external
+            yield call.definition
         nodes += [following for following, _ in node.next_functions]
 
 
@@ -125,7 +125,7 @@ def _test(search: Search, w: int, direction: Vector, pushed: Vector) -> DotProdu
     worst = _disagreeing(search, w, direction)
     if worst:
         blame = _blame(worst, search, w)
-        if blame == _NOBODY and any(e.differences for e in _externals(subject)):
+        if blame == _NOBODY and any(e.plan.differences for e in _externals(subject)):
             note = "both are differences, and equal within the noise of the function"
             return DotProduct(a, b, relative, "approximate", [], note)
         return DotProduct(a, b, relative, "wrong", worst, blame)

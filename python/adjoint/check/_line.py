@@ -24,7 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from adjoint.autograd._gradcheck.numerical import CENTRAL, FORWARD
 from adjoint.autograd._gradcheck.problem import Vector
+from adjoint.numeric._richardson import extrapolated
 
 from ._subject import Subject, Weight, dot
 
@@ -144,11 +146,12 @@ class Line:
         s = self.at(level)
         with np.errstate(all="ignore"):
             if side == 0:
-                change = (s.plus[w] - s.minus[w]) - (s.plus_said[w] - s.minus_said[w])
-                return float(change / (2 * s.t))
+                ends = (s.t, -s.t)
+                seen = CENTRAL.combine(ends, (s.plus[w], s.minus[w]), 0.0)
+                return float(seen - CENTRAL.combine(ends, (s.plus_said[w], s.minus_said[w]), 0.0))
             if side > 0:
-                return float((s.plus[w] - s.plus_said[w]) / s.t)
-            return float((s.minus_said[w] - s.minus[w]) / s.t)
+                return float(FORWARD.combine((s.t,), (s.plus[w],), s.plus_said[w]))
+            return float(FORWARD.combine((s.t,), (s.minus_said[w],), s.minus[w]))
 
     def _side(self, w: int) -> int:
         """Both sides where the function is defined on both."""
@@ -163,7 +166,7 @@ class Line:
         a, b, c = (self.errors(k, w, side) for k in (level - 1, level, level + 1))
         grain = float(self.noise[w]) * 2.0 ** (level + 1)
         said = self._along[w]
-        wide, narrow = (order * b - a) / (order - 1), (order * c - b) / (order - 1)
+        wide, narrow = extrapolated(b, a, order), extrapolated(c, b, order)
         found = (
             Estimate(c, max(abs(b - c), abs(a - b) / 2) + grain, level + 1, said),
             Estimate(narrow, abs(narrow - wide) + 2 * grain, level + 1, said),
@@ -185,7 +188,7 @@ class Line:
         return best
 
     def _is_step(self, w: int) -> bool:
-        """Whether the function is constant near by, as a derivative of zero says it is."""
+        """Whether the function is constant nearby, as a derivative of zero says it is."""
         with np.errstate(invalid="ignore"):
             if np.any(self.weights[w].gradient * self.direction):
                 return False
@@ -223,10 +226,10 @@ class Line:
         """Whether what contradicts the derivative may be no slope of the function at all.
 
         Values that scatter as much as they change at all may be noise, or a wave that is shorter
-        than the steps, and then differences say nothing; but a function that is constant near by
+        than the steps, and then differences say nothing; but a function that is constant nearby
         is neither. A wave is certain if the smallest steps agree with the derivative. And a small
         error that the smallest steps see, where larger ones agreed, is the rounding of something
-        inside of the function.
+        inside the function.
         """
         samples, said, error = self.sweep(), abs(self._along[w]), abs(found.error)
         if not any(s.plus[w] != 0 or s.minus[w] != 0 for s in samples[-3:]):
@@ -305,7 +308,7 @@ def _plateau(samples: list[Sample], w: int, halfway: int) -> float:
 
     Sought from the smallest step upwards, since a function that oscillates is flat at large ones.
     But a plateau that is left only at steps near the rounding of the inputs (beyond ``halfway``) is
-    noise: between two roundings inside of the function there is a smooth piece of something else.
+    noise: between two roundings inside the function there is a smooth piece of something else.
     """
     bends = np.array([abs(s.plus[w] + s.minus[w]) for s in samples])
     bends = np.where(np.isfinite(bends), bends, 0.0)

@@ -72,7 +72,7 @@ def _of_line(search: Search, line: Line, w: int, part: Part) -> list[str]:
             if share > 0.5
             else f"by {_share(share)} of their size"
         )
-        steps = "; it is constant near by and changes in steps" if flat else ""
+        steps = "; it is constant nearby and changes in steps" if flat else ""
         what, advice = "function", ""
         if part.order == 2:
             what = "gradient"
@@ -101,7 +101,7 @@ def _of_subject(subject: Subject, part: Part) -> list[str]:
     if subject.first_error is not None:
         error = subject.first_error
         first = str(error).strip().partition("\n")[0]
-        found.append(f"some evaluations near by raised {type(error).__name__}: {first}")
+        found.append(f"some evaluations nearby raised {type(error).__name__}: {first}")
     found += subject.findings.wrong_dtypes
     if subject.unit > 1e-10 and part.verdict == "right":
         seen = SURE * max((item.doubt for item in part.inputs), default=0.0)

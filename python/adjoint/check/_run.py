@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector, unchanged
-from adjoint.external._methods import watched
+from adjoint.numeric._plan import watched
 
 from ._bounds import towards_the_inside
 from ._cause import likely_cause
@@ -114,7 +114,7 @@ class _Examination:
         self._pictures()
         self._verdict()
 
-    # --- gradients that are no numbers ----------------------------------------------------------
+    # --- gradients that are not numbers ---------------------------------------------------------
 
     def _set_aside_infinite(self) -> None:
         infinite: set[int] = set()
@@ -149,7 +149,7 @@ class _Examination:
             each = range(len(search.weights))
             self.best.append([line.estimate(w) for w in each])
             self.shapes.append([line.shape(w) for w in each])
-            # The noise of a combination is the same on every line; a kink or jump is no noise.
+            # The noise of a combination is the same on every line; a kink or jump is not noise.
             mine = np.array(
                 [
                     0.0 if shape.kind == "jump" else float(n)

@@ -16,7 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from adjoint.autograd._gradcheck.numerical import FORWARD
 from adjoint.autograd._gradcheck.problem import Vector
+from adjoint.numeric._richardson import extrapolated
 
 from ._line import Estimate, Line, Shape
 from ._results import Element
@@ -58,7 +60,7 @@ class Search:
         return direction
 
     def floor(self, w: int) -> float:
-        """Rounding inside of the derivative, which nobody is to blame for."""
+        """Rounding inside the derivative, which nobody is to blame for."""
         share = max(16 * self.subject.unit, self.subject.blur)
         return share * norm(self.weights[w].gradient * self.scales[0])
 
@@ -202,15 +204,16 @@ class Search:
                 place[i] = moved
                 point, value = subject.near(place)
                 with np.errstate(all="ignore"):
-                    sides.append((value - subject.value)[part] / (point[i] - subject.at[i]))
+                    way = [point[i] - subject.at[i]]
+                    sides.append(FORWARD.combine(way, [value[part]], subject.value[part]))
             return sides
 
         step = abs(found.step)
         slopes, wide = slopes_at(step), slopes_at(2 * step)
-        middle = (4 * (slopes[0] + slopes[1]) - (wide[0] + wide[1])) / 6
+        middle = extrapolated((slopes[0] + slopes[1]) / 2, (wide[0] + wide[1]) / 2, 4)
         # Where the output answers most, and the element that has the input's own place.
         places = set(np.argsort(-np.abs(np.nan_to_num(middle)))[:3].tolist())
-        own = i - subject.x.starts[subject.x.owner(i)]
+        own = i - subject.x.offsets[subject.x.owner(i)]
         places |= {own} if own < middle.size else set()
         best = found
         for j in sorted(places):

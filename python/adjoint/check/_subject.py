@@ -29,11 +29,11 @@ from adjoint.autograd._gradcheck.problem import (
     to_vector,
 )
 from adjoint.autograd.grad_mode import no_grad
+from adjoint.numeric._coordinates import Coordinates
 
 Indices = np.ndarray[Any, Any]  # of coordinates
 
 __all__ = [
-    "Coordinates",
     "Indices",
     "Subject",
     "Weight",
@@ -56,40 +56,12 @@ def norm(values: Vector) -> float:
     return largest * float(np.sqrt(np.sum((finite / largest) ** 2))) if largest else 0.0
 
 
-class Coordinates:
-    """Tensors one after the other as one vector; complex numbers have two coordinates."""
-
-    def __init__(self, items: Sequence[Named]) -> None:
-        self.items = list(items)
-        self.sizes = [coordinates(item.tensor) for item in items]
-        self.starts = [0, *np.cumsum(self.sizes).tolist()]
-        self.size = int(self.starts[-1])
-
-    def part(self, k: int) -> slice:
-        """Where tensor ``k`` stands."""
-        return slice(self.starts[k], self.starts[k + 1])
-
-    def owner(self, i: int) -> int:
-        """Which tensor coordinate ``i`` belongs to."""
-        return int(np.searchsorted(self.starts, i, side="right")) - 1
-
-    def label(self, i: int) -> str:
-        """Coordinate ``i`` as Python would write it: ``state.w[2, 3]``."""
-        k = self.owner(i)
-        tensor, name = self.items[k]
-        flat = i - self.starts[k]
-        part = ""
-        if tensor.is_complex():
-            flat, odd = divmod(flat, 2)
-            part = ".imag" if odd else ".real"
-        if tensor.ndim == 0:
-            return name + part
-        index = np.unravel_index(flat, tuple(tensor.shape))
-        return f"{name}[{', '.join(str(int(j)) for j in index)}]{part}"
-
-    def join(self, vectors: Sequence[Vector]) -> Vector:
-        """One vector from those of the tensors."""
-        return np.concatenate(vectors) if vectors else np.zeros(0)
+def _coordinates(items: Sequence[Named]) -> Coordinates:
+    """Tensors one after the other as one vector of real numbers in float64."""
+    kinds = [np.dtype(complex if item.tensor.is_complex() else float) for item in items]
+    return Coordinates(
+        [tuple(item.tensor.shape) for item in items], kinds, [item.name for item in items]
+    )
 
 
 class Weight:
@@ -123,8 +95,8 @@ class Subject(Problem):
         self.second_error: Exception | None = None
         self._graph: list[Tensor] | None = None
         super().__init__(func, arguments)
-        self.x = Coordinates(self.inputs)
-        self.y = Coordinates(self.outputs)
+        self.x = _coordinates(self.inputs)
+        self.y = _coordinates(self.outputs)
         self.at = self.x.join([to_vector(item.tensor) for item in self.inputs])
         self.value = self.y.join([to_vector(item.tensor) for item in self.outputs])
         dtypes = [item.tensor.dtype for item in (*self.inputs, *self.outputs)]
@@ -207,7 +179,7 @@ class Subject(Problem):
         before = [(item.tensor.shape, item.tensor.dtype) for item in self.results]
         if shapes != before:
             raise RuntimeError(
-                f"the function returned {_kinds(before)} at first and {_kinds(shapes)} near by: a "
+                f"the function returned {_kinds(before)} at first and {_kinds(shapes)} nearby: a "
                 "derivative needs outputs that keep their shapes"
             )
         return [Named(found[n], item.name) for n, item in zip(self.kept, self.outputs, strict=True)]
@@ -233,7 +205,7 @@ class Subject(Problem):
     def near(self, point: Vector) -> tuple[Vector, Vector]:
         """The point that the dtypes can hold, and the outputs there.
 
-        NaN where the function raises, and outside of the bounds, where it is not evaluated.
+        NaN where the function raises, and outside the bounds, where it is not evaluated.
         """
         reached = self.at.copy()
         if not self.inside(point):
@@ -248,7 +220,7 @@ class Subject(Problem):
             try:
                 with no_grad():
                     return reached, self.y.join(self.values())
-            except Exception as error:  # outside of its domain, say
+            except Exception as error:  # outside its domain, say
                 self.first_error = self.first_error or error
                 return reached, np.full(self.y.size, np.nan)
 
@@ -361,7 +333,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     """The gradient of a combination of outputs as a function of the same inputs."""
     from adjoint.autograd._backward import grad
     from adjoint.autograd.grad_mode import enable_grad
-    from adjoint.external._methods import watched
+    from adjoint.numeric._plan import watched
 
     tensors = [item.tensor for item in subject.inputs]
 
@@ -384,5 +356,5 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     ]
     result.low, result.high = subject.low, subject.high
     result.without_history = []
-    result.y = Coordinates(result.outputs)
+    result.y = _coordinates(result.outputs)
     return result

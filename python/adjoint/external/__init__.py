@@ -11,9 +11,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from adjoint.numeric._errors import EvaluationError, ExternalError
+
 from ._command import Command, CommandError, command
 from ._ctypes import CFunction, ctypes_function
-from ._errors import EvaluationError, ExternalError
+from ._evaluate import Evaluation
 from ._external import Cost, External, external, numpy_function
 from ._scipy import ScipyCallback, scipy_callback
 
@@ -22,6 +24,7 @@ __all__ = [
     "Command",
     "CommandError",
     "Cost",
+    "Evaluation",
     "EvaluationError",
     "External",
     "ExternalError",

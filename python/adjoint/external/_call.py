@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import getweakrefcount
 
 import numpy as np
@@ -17,11 +17,9 @@ from adjoint._core import Tensor
 from adjoint._tensor import creation as _creation
 
 from ._arguments import Arguments, as_array
+from ._definition import Definition
 from ._derivatives import Derivatives
 from ._outputs import PLAIN, Outputs, owned, tensor_dtype
-
-if TYPE_CHECKING:
-    from ._external import External
 
 __all__ = ["Call", "TensorCall"]
 
@@ -35,8 +33,8 @@ class Call:
     __slots__ = (
         "arguments",
         "axes",
+        "definition",
         "evaluation",
-        "external",
         "found",
         "leaves",
         "outputs",
@@ -44,9 +42,11 @@ class Call:
         "ready",
     )
 
-    def __init__(self, external: External, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.external = external
-        self.arguments = Arguments(args, kwargs, external.static)
+    def __init__(
+        self, definition: Definition, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.definition = definition
+        self.arguments = Arguments(args, kwargs, definition.static)
         self.leaves: list[Any] = self.arguments.leaves
         # The leaves that are tensors and inputs: the graph sees these, and only these.
         self.places = [k for k in self.arguments.inputs if isinstance(self.leaves[k], Tensor)]
@@ -86,7 +86,7 @@ class Call:
         return array
 
     def _refuse_batch(self, k: int, leaf: Tensor) -> None:
-        name, of = self.arguments.names()[k], self.external.name
+        name, of = self.arguments.names()[k], self.definition.name
         kind = "a static argument" if k in self.arguments.static else f"a tensor of {leaf.dtype}"
         raise RuntimeError(
             f"vmap over {name} of the external {of}, {kind}: only floating-point arguments that "
@@ -98,13 +98,13 @@ class Call:
     def run(self, tensors: Sequence[Tensor], copy: bool) -> list[Tensor]:
         """Evaluate the function; its numbers as tensors."""
         args, kwargs = self.arguments.rebuild(self.given(tensors, copy))
-        raw = [self.ready.pop() if self.ready else self.external.evaluator.one(args, kwargs)]
+        raw = [self.ready.pop() if self.ready else self.definition.evaluator.one(args, kwargs)]
         return self.keep(raw, tensors)
 
     def keep(self, raw: list[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
         """A result, in a box, as tensors; its form is kept."""
-        external = self.external
-        self.outputs = Outputs(raw, external.nondifferentiable, external.name)
+        definition = self.definition
+        self.outputs = Outputs(raw, definition.nondifferentiable, definition.name)
         made: list[Tensor] = self.outputs.tensors(tensor_dtype([t.dtype for t in tensors]))
         self.outputs.let_go()
         return made
@@ -141,17 +141,23 @@ class Call:
             self.found = (
                 key,
                 Derivatives(
-                    self.external, self.arguments, leaves, places, outputs, tensors, saved[count:]
+                    self.definition,
+                    self.arguments,
+                    leaves,
+                    places,
+                    outputs,
+                    tensors,
+                    saved[count:],
+                    self.axes,
                 ),
             )
-            self.found[1].axes = self.axes
         derivatives: Derivatives = self.found[1]
         return derivatives
 
     def recorded_vjp(self, saved: Sequence[Tensor], grads: Sequence[Any]) -> list[Any] | None:
         """A vjp written with tensors runs on tensors, and is recorded like everything else."""
-        external = self.external
-        if external.vjp is None or external.arrays != "tensor":
+        rules = self.definition.given
+        if rules.vjp is None or not rules.tensors:
             return None
         count = len(self.places)
         leaves = list(self.leaves)
@@ -163,14 +169,14 @@ class Call:
             for out, grad in zip(saved[count:], grads, strict=True)
         ]
         output = self.outputs.rebuild(list(saved[count:]))
-        raw = external.call_vjp(self.outputs.rebuild(given), args, kwargs, output)
-        found = external.per_leaf(raw, self.arguments, "vjp")
+        raw = rules.call_vjp(self.outputs.rebuild(given), args, kwargs, output)
+        found = rules.per_leaf(raw, self.arguments)
         return [found[k] for k in self.places]
 
     def batch(self, size: int, in_dims: Any, inputs: Sequence[Tensor]) -> Any:
         """The call on a batch, for vmap."""
         moved = [t if d is None else t.movedim(d, 0) for t, d in zip(inputs, in_dims, strict=True)]
-        if self.external.batched:
+        if self.definition.batched:
             whole = [
                 t.unsqueeze(0).expand(size, *t.shape) if d is None else t
                 for t, d in zip(moved, in_dims, strict=True)
@@ -188,7 +194,7 @@ class Call:
 
     def together(self, samples: list[list[Tensor]]) -> list[list[Any]]:
         """The results of the samples of a batch, from the workers; empty boxes without them."""
-        evaluator = self.external.evaluator
+        evaluator = self.definition.evaluator
         # Samples of one vmap inside another have no values yet: the outer one sends its samples.
         hidden = any(_core._batch_level(tuple(s)) > 0 for s in samples[:1])
         if evaluator.workers.serial or hidden:
@@ -206,7 +212,7 @@ class Call:
         from ._function import ExternalFunction
 
         other: Call = object.__new__(type(self))
-        other.external, other.arguments = self.external, self.arguments
+        other.definition, other.arguments = self.definition, self.arguments
         other.leaves, other.places = list(self.leaves), self.places
         other.outputs = other.found = other.evaluation = None
         other.ready, other.axes = list(result), axes
@@ -228,20 +234,19 @@ class TensorCall(Call):
 
     __slots__ = ()
 
-    def __init__(self, external: External, tensors: Sequence[Tensor]) -> None:
-        self.external = external
-        self.arguments = external.prepared(len(tensors))
+    def __init__(self, definition: Definition, tensors: Sequence[Tensor]) -> None:
+        self.definition = definition
+        self.arguments = definition.prepared(len(tensors))
         self.leaves, self.places = self.arguments.leaves, self.arguments.inputs
         self.outputs = self.found = self.evaluation = None
         self.ready, self.axes = _NONE, ()
 
     def __call__(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Sequence[Tensor]]:
         """The outputs, and those among them that have no derivative."""
-        external = self.external
         if self.ready:
             made = self.keep([self.ready.pop()], tensors)
             return made, self.fixed(made)
-        raw = external.evaluator.direct([_given(tensor) for tensor in tensors])
+        raw = self.definition.evaluator.direct([_given(tensor) for tensor in tensors])
         if type(raw) is np.ndarray and raw.dtype in PLAIN and raw.ndim:
             box = [raw]
             del raw  # how often a variable counts depends on the version of Python; a list, once
@@ -274,7 +279,7 @@ class TensorCall(Call):
         several = type(self.outputs) is int
         kept = self.outputs is not None and not several
         leaves = [np.asarray(self.outputs)] if kept else [as_array(t) for t in tensors]
-        return Outputs.of_arrays(leaves, several, self.external.name)
+        return Outputs.of_arrays(leaves, several, self.definition.name)
 
 
 def _given(tensor: Tensor) -> Any:

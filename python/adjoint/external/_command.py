@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from adjoint import _tree
+from adjoint.numeric._errors import ExternalError
 
-from ._errors import ExternalError
 from ._formats import FORMATS
 from ._journal import Note
 
 __all__ = ["Command", "CommandError", "command"]
 
 _TAIL = 2000  # characters of stderr in an error
-_DOUBLED = "braces that are no fields are doubled: '{{' and '}}'"
+_DOUBLED = "braces that are not fields are doubled: '{{' and '}}'"
 
 
 class CommandError(ExternalError):
@@ -110,7 +110,7 @@ class Command:
         program = self.arguments[0]
         if not os.path.dirname(program) or any(f for _, f, _, _ in Formatter().parse(program)):
             return program
-        # Braces of the folder are no fields of the template.
+        # Braces of the folder are not fields of the template.
         home = self.home.replace("{", "{{").replace("}", "}}")
         return str(Path(home, program))
 
@@ -280,7 +280,7 @@ class Command:
                 arrays.append(read(data))
             except Exception as error:
                 raise CommandError(
-                    f"{self.label}: {what} is no {self.format}: {error}; "
+                    f"{self.label}: {what} is not {self.format}: {error}; "
                     f"it starts with {data[:80]!r}"
                 ) from error
         return arrays[0] if len(arrays) == 1 else tuple(arrays)

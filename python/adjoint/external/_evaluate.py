@@ -1,83 +1,83 @@
 """Calling the user's function: once, or many times together on workers.
 
-A *point* is ``(args, kwargs, where)``; ``where`` tells which input was perturbed and is only asked
-for when something goes wrong. Read next: _workers.py.
+`Evaluation` is what a user says of it, `Evaluator` does it for one function. A *job* is
+``(args, kwargs, where)``; ``where`` tells which input was perturbed and is only asked for when
+something goes wrong. Read next: _workers.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from adjoint.numeric._errors import EvaluationError
 
-from adjoint import _tree
-from adjoint._core import Tensor
+from ._progress import Bar, wanted_now
+from ._workers import Workers, call, check_workers
 
-from ._errors import EvaluationError
-from ._progress import Progress
-from ._workers import Workers
+__all__ = ["Evaluation", "Evaluator", "Job"]
 
-__all__ = ["Evaluator", "Point"]
+Job = tuple[list[Any], dict[str, Any], Callable[[], str]]
 
-Point = tuple[list[Any], dict[str, Any], Callable[[], str]]
+_SILENT = 2.0  # seconds before a progress bar is shown unasked
 
 
-def call(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str) -> Any:
-    """Call the function; the same in this process and in a worker.
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Where and how the evaluations for a derivative run: ``evaluate=`` of `external`.
 
-    ``mode`` holds "t" if it takes tensors, "w" if it may write into its arguments, "c" if losing
-    an imaginary part is an error.
+    Parameters
+    ----------
+    workers
+        None (here, one after the other), a number of processes, ``"threads"``, or any
+        `concurrent.futures.Executor`.
+    timeout
+        Seconds that an evaluation may take on a worker.
+    retries
+        How often an evaluation that failed, hung or lost its process is tried again.
+    progress
+        Whether to show a progress bar; None for one after two seconds, on a terminal.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> threads = ad.Evaluation(workers="threads", retries=1)
+    >>> f = ad.external(lambda x: x**2, derivative="central", step=0.5, evaluate=threads)
+    >>> x = ad.tensor([1.0, 2.0], dtype=ad.float64, requires_grad=True)
+    >>> f(x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.], dtype=torch.float64)
     """
-    if "t" in mode or "w" in mode:
-        args, kwargs = _map(args, kwargs, mode)
-    if "c" not in mode:
-        return function(*args, **kwargs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        return function(*args, **kwargs)
 
+    workers: Any = None
+    timeout: float | None = None
+    retries: int = 0
+    progress: bool | None = None
 
-def _map(args: list[Any], kwargs: dict[str, Any], mode: str) -> tuple[Any, Any]:
-    import adjoint
-
-    leaves, spec = _tree.flatten((tuple(args), kwargs))
-    for k, leaf in enumerate(leaves):
-        if isinstance(leaf, (np.ndarray, np.generic)) and "t" in mode:
-            leaves[k] = adjoint.tensor(np.asarray(leaf))
-        elif isinstance(leaf, np.ndarray):
-            leaves[k] = leaf.copy()
-    mapped: tuple[Any, Any] = _tree.unflatten(spec, leaves)
-    return mapped
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ValueError(f"retries= must not be negative, got {self.retries}")
+        check_workers(self.workers, self.timeout)
 
 
 class Evaluator:
     """A function with how it is called: on which workers, how often, how long."""
 
-    def __init__(
-        self, function: Any, name: str, workers: Workers, retries: int, mode: str, progress: Any
-    ) -> None:
+    def __init__(self, function: Any, name: str, evaluation: Evaluation, mode: str) -> None:
         self.function = function
         self.name = name
-        self.workers = workers
-        self.retries = retries
+        self.workers = Workers(evaluation.workers, evaluation.timeout)
+        self.retries = evaluation.retries
+        self.progress = evaluation.progress
         self.mode = mode
-        self.progress = progress
         self.count = 0  # evaluations so far
-        self.reuses = False  # whether it was seen to return the same memory in each call
 
     def one(self, args: list[Any], kwargs: dict[str, Any], where: str = "") -> Any:
         """Evaluate once, here."""
-        self.count += 1
-        for left in range(self.retries, -1, -1):
-            try:
-                return call(self.function, args, kwargs, self.mode)
-            except Exception as error:
-                if not left:
-                    self._explain(error, where)
-        raise AssertionError("unreachable")
+        return self._tried(args, kwargs, self.mode, lambda: where)
 
     def direct(self, args: list[Any]) -> Any:
         """Evaluate once, here, a function that takes arrays, without retries."""
@@ -89,40 +89,53 @@ class Evaluator:
 
     def many(
         self,
-        points: Iterable[Point],
+        jobs: Iterable[Job],
         total: int,
         extra: str = "",
         meanwhile: Callable[[], None] | None = None,
     ) -> Generator[Any, None, None]:
-        """Evaluate at many points; the results come in order.
+        """Evaluate many times; the results come in order.
 
         ``meanwhile`` is called once: before, or here while workers make the first evaluations.
         """
         mode = self.mode + extra
-        with Progress(self.name, total, self.progress) as progress:
-            if self.workers.serial:
-                if meanwhile is not None:
-                    meanwhile()
-                yield from progress.each(self._serial(points, mode))
-            else:
-                self.count += total
-                results = self.workers.stream(
-                    self.function, points, mode, self.retries, self.name, meanwhile
-                )
-                yield from progress.each(results)
+        results: Generator[Any, None, None]
+        if self.workers.serial:
+            if meanwhile is not None:
+                meanwhile()
+            results = (self._tried(args, kwargs, mode, where) for args, kwargs, where in jobs)
+        else:
+            self.count += total
+            results = self.workers.stream(
+                self.function, jobs, mode, self.retries, self.name, meanwhile
+            )
+        bar = Bar(self.name, total) if self.progress else None
+        start, unasked = time.perf_counter(), self.progress is None
+        try:
+            with contextlib.closing(results):
+                for done, result in enumerate(results, 1):
+                    if unasked and time.perf_counter() - start > _SILENT:
+                        unasked = False
+                        bar = Bar(self.name, total) if wanted_now() else None
+                    if bar is not None:
+                        bar.show(done)
+                    yield result
+        finally:
+            if bar is not None:
+                bar.stop()
 
-    def _serial(self, points: Iterable[Point], mode: str) -> Iterator[Any]:
-        for args, kwargs, where in points:
-            self.count += 1
-            for left in range(self.retries, -1, -1):
-                try:
-                    yield call(self.function, args, kwargs, mode)
-                    break
-                except GeneratorExit:
-                    raise
-                except Exception as error:
-                    if not left:
-                        self._explain(error, where())
+    def _tried(
+        self, args: list[Any], kwargs: dict[str, Any], mode: str, where: Callable[[], str]
+    ) -> Any:
+        """One evaluation, here, again if it fails."""
+        self.count += 1
+        for left in range(self.retries, -1, -1):
+            try:
+                return call(self.function, args, kwargs, mode)
+            except Exception as error:
+                if not left:
+                    self._explain(error, where())
+        raise AssertionError("unreachable")
 
     def _explain(self, error: Exception, where: str) -> None:
         """Raise the function's own error, with a note of what was being evaluated."""
@@ -149,15 +162,3 @@ class Evaluator:
                 "adjoint operations alone needs no external at all"
             )
         raise error
-
-
-def timed(evaluator: Evaluator, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, float]:
-    """One evaluation and how long it took."""
-    start = time.perf_counter()
-    result = evaluator.one(args, kwargs)
-    return result, time.perf_counter() - start
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether a value is an adjoint tensor."""
-    return isinstance(value, Tensor)

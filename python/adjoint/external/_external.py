@@ -1,32 +1,34 @@
 """`external`: a function that autograd cannot see, as a function with a derivative.
 
-Read next: _call.py (what a call does), _methods.py (the choices of ``derivative=``).
+One gradient, from top to bottom: `External` takes the call, a `Call` (_call.py) evaluates the
+function and is kept by the node of the graph (_function.py). Asked for a derivative it makes
+`Derivatives` (_derivatives.py), which has it from the user's rule (_given.py) or from differences:
+a `Problem` (_problem.py) is the function on vectors, and the `Plan` of `adjoint.numeric` asks it
+for values, which an `Evaluator` (_evaluate.py) has the function compute. None of these knows those
+before it. Read next: _definition.py, _call.py.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from adjoint import _tree
 from adjoint._core import Tensor
+from adjoint.numeric._colouring import ColouredPattern, restricted
+from adjoint.numeric._method import Method, Stencil, resolve
+from adjoint.numeric._plan import Plan
+from adjoint.numeric._tiny import count_tiny
 
-from ._arguments import Arguments, Static, as_array, name_of
+from ._arguments import Static, as_array, name_of
 from ._call import Call, TensorCall
-from ._colouring import ColouredPattern, restricted
-from ._coordinates import Coordinates
-from ._elementwise import masks_needed
-from ._evaluate import Evaluator
+from ._definition import Definition
+from ._evaluate import Evaluation, Evaluator
 from ._function import ExternalFunction
-from ._methods import NAMES, evaluations
+from ._given import Given
 from ._outputs import tensor_dtype
-from ._probe import PAIRS, ROUGH
-from ._repeats import looks_at_repeats
-from ._tiny import count_tiny
 from ._workers import Workers
 
 __all__ = ["Cost", "External", "external", "numpy_function"]
@@ -46,83 +48,58 @@ class Cost(NamedTuple):
         return self.text
 
 
+class Short(TypedDict, total=False):
+    """Short forms: settings of the method and of the evaluation, beside ``derivative="name"``."""
+
+    step: Any  # these of the methods in adjoint.differences
+    scale: Any
+    probe: bool
+    directions: int
+    seed: int
+    workers: Any  # these of Evaluation
+    timeout: float | None
+    retries: int
+    progress: bool | None
+
+
+_OF_EVALUATION = ("workers", "timeout", "retries", "progress")
+
+
+def _resolved(
+    derivative: str | Method, evaluate: Evaluation | None, short: Short
+) -> tuple[Method, Evaluation]:
+    """The two objects that short forms stand for."""
+    unknown = sorted(short.keys() - Short.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"external() got an unexpected keyword argument {unknown[0]!r}")
+    running: Any = {k: v for k, v in short.items() if k in _OF_EVALUATION}
+    method = resolve(derivative, {k: v for k, v in short.items() if k not in running})
+    if evaluate is None:
+        return method, Evaluation(**running)
+    if not isinstance(evaluate, Evaluation):
+        raise TypeError(
+            f"evaluate= takes an ad.Evaluation, got {type(evaluate).__name__}; fix: "
+            "evaluate=ad.Evaluation(workers=...)"
+        )
+    if running:
+        name = next(iter(running))
+        raise ValueError(
+            f"{name}= and evaluate={evaluate!r} are both given; fix: put it into the Evaluation, "
+            f"evaluate=ad.Evaluation({name}={running[name]!r}, ...)"
+        )
+    return method, evaluate
+
+
 class External:
     """A callable on tensors made by `external`; see there for the options."""
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.function = function
-        self.name: str = options["name"] or name_of(function)
-        self.derivative: str = options["derivative"]
-        self.jacobian_given = options["jacobian"]
-        self.vjp, self.jvp = options["vjp"], options["jvp"]
-        self.elementwise: bool = options["elementwise"]
-        self.sparsity = options["sparsity"]
-        self.step, self.scale = options["step"], options["scale"]
-        self.bounds, self.noise = options["bounds"], options["noise"]
-        self.probes: bool = options["probe"]
-        self.directions: int = options["directions"]
-        self.seed: int = options["seed"]
-        self.arrays: str = options["arrays"]
-        self.batched: bool = options["batched"]
-        self.exact = not (self.jacobian_given is self.vjp is self.jvp is None)
-        self.differences = not self.exact
-        self._check(options)
-        self.static = Static(function, options["static"])
-        fixed = options["nondifferentiable"]
-        self.nondifferentiable: Sequence[int | str] = (
-            [fixed] if isinstance(fixed, (int, str)) else list(fixed)
-        )
-        self.workers = Workers(options["workers"], options["timeout"])
-        mode = ("t" if self.arrays == "tensor" else "") + ("w" if options["writable"] else "")
-        self.evaluator = Evaluator(
-            function, self.name, self.workers, options["retries"], mode, options["progress"]
-        )
-        self.rng = np.random.default_rng(self.seed)
-        self.verified: set[str] = set()  # what was found to hold at the first derivative
-        self.steps_found: dict[str, tuple[float, float, float]] = {}
-        self.error: Any = None  # of the last Jacobian, by derivative="richardson"
-        self._pattern: Any = None
-        self._vjp_output, self._jvp_output = _takes_output(self.vjp), _takes_output(self.jvp)
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
         # A call on floating tensors alone needs no looking into structures: see _call.py.
-        self._direct = not (self.static or self.nondifferentiable or mode or options["retries"])
-        self._prepared: dict[int, Arguments] = {}
-        functools.update_wrapper(self, function, updated=())
-
-    def _check(self, options: dict[str, Any]) -> None:
-        if not callable(self.function):
-            raise TypeError(f"external() needs a function, got {type(self.function).__name__}")
-        if self.derivative not in NAMES:
-            raise ValueError(
-                f"derivative= is one of {', '.join(map(repr, NAMES))}; got {self.derivative!r}"
-            )
-        if self.arrays not in ("numpy", "tensor"):
-            raise ValueError(f"arrays= is 'numpy' or 'tensor', got {self.arrays!r}")
-        for what in ("jacobian", "vjp", "jvp"):
-            if options[what] is not None and not callable(options[what]):
-                raise TypeError(f"{what}= takes a function, got {type(options[what]).__name__}")
-        if self.exact and (self.elementwise or self.sparsity is not None):
-            raise ValueError(
-                "elementwise= and sparsity= say how to difference; with jacobian=, vjp= or jvp= "
-                "nothing is differenced. fix: leave one of them away"
-            )
-        if (self.elementwise or self.sparsity is not None) and self.derivative not in (
-            "forward",
-            "central",
-        ):
-            raise ValueError(
-                "elementwise= and sparsity= go with derivative='central' or 'forward', not "
-                f"{self.derivative!r}"
-            )
-        if self.elementwise and self.sparsity is not None:
-            raise ValueError("elementwise=True already says what is sparse; leave sparsity= away")
-        if self.noise is not None and not 0 < self.noise < 1:
-            raise ValueError(
-                f"noise= is the relative error of the outputs, between 0 and 1; got {self.noise!r}"
-            )
-        if self.directions < 1:
-            raise ValueError(f"directions= must be at least 1, got {self.directions}")
-        if options["retries"] < 0:
-            raise ValueError(f"retries= must not be negative, got {options['retries']}")
+        evaluator = definition.evaluator
+        special = definition.static or definition.nondifferentiable
+        self._direct = not (special or evaluator.mode or evaluator.retries)
+        functools.update_wrapper(self, definition.function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function on tensors, arrays, numbers and composites of them."""
@@ -131,16 +108,18 @@ class External:
                 if not isinstance(value, Tensor) or not value.is_floating_point():
                     break
             else:
-                direct = TensorCall(self, args)
+                direct = TensorCall(self.definition, args)
                 return direct.rebuild(ExternalFunction.apply(direct, *args))
-        call = Call(self, args, kwargs)
+        call = Call(self.definition, args, kwargs)
         tensors = call.tensors()
         made: Sequence[Tensor]
         made = ExternalFunction.apply(call, *tensors) if tensors else call.run(tensors, False)
         return call.rebuild(made)
 
     def __repr__(self) -> str:
-        how = "given derivative" if self.exact else f"derivative={self.derivative!r}"
+        how = "given derivative"
+        if not self.definition.given:
+            how = f"derivative={self.method if self.method.settings() else self.derivative!r}"
         return f"<external {self.name}: {how}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -150,89 +129,47 @@ class External:
         """End the processes or threads of ``workers=``; the next derivative starts them again."""
         self.workers.close()
 
-    def prepared(self, count: int) -> Arguments:
-        """The form of a call with so many tensors, made once."""
-        found = self._prepared.get(count)
-        if found is None:
-            found = self._prepared[count] = Arguments.of_tensors(count, self.static)
-        return found
+    # --- what it is -----------------------------------------------------------------------------
 
-    # --- what the derivatives ask for -----------------------------------------------------------
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        return self.definition.function
 
-    def as_taken(self, tree: Any) -> Any:
-        """Arrays in a structure as tensors, if the function takes those."""
-        if self.arrays != "tensor":
-            return tree
-        import adjoint
+    @property
+    def name(self) -> str:
+        """What messages call the function."""
+        return self.definition.name
 
-        leaves, spec = _tree.flatten(tree)
-        made = [
-            adjoint.tensor(np.asarray(a)) if isinstance(a, (np.ndarray, np.generic)) else a
-            for a in leaves
-        ]
-        return _tree.unflatten(spec, made)
+    @property
+    def method(self) -> Method:
+        """The difference method."""
+        return self.definition.plan.method
 
-    def call_vjp(self, grad: Any, args: Any, kwargs: Any, output: Any) -> Any:
-        """Call the user's vjp; with ``output=`` if it takes that."""
-        extra = {"output": output} if self._vjp_output else {}
-        return self.vjp(grad, *args, **kwargs, **extra)
+    @property
+    def derivative(self) -> str:
+        """The name of the difference method."""
+        return self.method.name
 
-    def call_jvp(self, tangents: Any, args: Any, kwargs: Any, output: Any) -> Any:
-        """Call the user's jvp; with ``output=`` if it takes that."""
-        extra = {"output": output} if self._jvp_output else {}
-        return self.jvp(tangents, *args, **kwargs, **extra)
+    @property
+    def bounds(self) -> Any:
+        """Where the function may be evaluated."""
+        return self.definition.plan.bounds
 
-    def per_leaf(self, raw: Any, arguments: Arguments, what: str) -> list[Any]:
-        """What a user's vjp returned, as one gradient per leaf of the arguments."""
-        count = len(arguments.specs)
-        if count == 1 and not (isinstance(raw, tuple) and len(raw) == 1):
-            raw = (raw,)
-        if not isinstance(raw, (tuple, list)) or len(raw) != count:
-            # Static arguments have no gradient; leaving them out is as clear as None.
-            free = _free_arguments(arguments)
-            if isinstance(raw, (tuple, list)) and len(raw) == len(free):
-                items = iter(raw)
-                raw = [next(items) if i in free else None for i in range(count)]
-            elif len(free) == 1 and not isinstance(raw, (tuple, list)):
-                raw = [raw if i in free else None for i in range(count)]
-            else:
-                got = len(raw) if isinstance(raw, (tuple, list)) else f"one {type(raw).__name__}"
-                raise ValueError(
-                    f"the {what}= of {self.name} must return one gradient per argument "
-                    f"({count}), None where there is none; got {got}"
-                )
-        return arguments.leaves_of(raw)
+    @property
+    def error(self) -> Any:
+        """Estimates for the entries of the last Jacobian, by a method that makes them."""
+        return self.definition.plan.error
 
-    def pattern(self, problem: Any) -> ColouredPattern:
-        """The coloured sparsity pattern, restricted to the inputs that are asked for."""
-        key = (problem.outputs.size, problem.inputs.size, tuple(problem.inputs.names))
-        if self._pattern is None or self._pattern[0] != key:
-            shape = (problem.outputs.size, problem.inputs.size)
-            arguments = problem.arguments
-            every = Coordinates([problem.leaves[k] for k in arguments.inputs], arguments.inputs)
-            wanted = [arguments.inputs.index(k) for k in problem.wanted]
-            given = restricted(self.sparsity, every.sizes, wanted)
-            self._pattern = (key, ColouredPattern(given, shape, self.name))
-        pattern: ColouredPattern = self._pattern[1]
-        return pattern
+    @property
+    def evaluator(self) -> Evaluator:
+        """Calls the function, and counts how often in ``count``."""
+        return self.definition.evaluator
 
-    def one_rule(self) -> str:
-        """Why forward and backward mode cannot disagree: they are one rule; or an empty string."""
-        given = [
-            k
-            for k, f in (("jacobian", self.jacobian_given), ("vjp", self.vjp), ("jvp", self.jvp))
-            if f is not None
-        ]
-        if len(given) > 1:
-            return ""
-        if given:
-            return {
-                "jacobian": "the jvp and the vjp are derived from the jacobian",
-                "vjp": "the jvp is derived from the vjp",
-                "jvp": "the vjp is derived from the jvp",
-            }[given[0]]
-        alone = self.derivative in ("central", "richardson") and not self.elementwise
-        return "" if alone else "the jvp and the vjp are derived from the same differences"
+    @property
+    def workers(self) -> Workers:
+        """Where evaluations run."""
+        return self.definition.evaluator.workers
 
     # --- questions ------------------------------------------------------------------------------
 
@@ -242,7 +179,7 @@ class External:
         Inputs are all floats in the arguments that are tensors, one after the other; outputs all
         differentiable ones.
         """
-        call = Call(self, args, kwargs)
+        call = Call(self.definition, args, kwargs)
         tensors = call.tensors()
         if not tensors:
             raise TypeError("jacobian() differentiates by tensors, and none was given")
@@ -263,25 +200,51 @@ class External:
             Arguments as for a call. Tensors that require grad are the inputs that are counted; if
             there are none, all tensors are.
         """
-        call = Call(self, args, kwargs)
+        call = Call(self.definition, args, kwargs)
         leaves = call.leaves
         wanted = [k for k in call.places if leaves[k].requires_grad] or call.places
         asked = [leaves[k] for k in wanted]
+        definition, plan = self.definition, self.definition.plan
+        sizes = [_count(t) for t in asked]
+        if definition.given:
+            return _given_cost(definition, sum(sizes))
         colours = None
-        if self.sparsity is not None and not self.exact:
+        if plan.sparsity is not None:
             inputs = call.arguments.inputs
             every = [_count(leaves[k]) for k in inputs]
-            given = restricted(self.sparsity, every, [inputs.index(k) for k in wanted])
+            given = restricted(plan.sparsity, every, [inputs.index(k) for k in wanted])
             colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
-        return _cost(self, [_count(t) for t in asked], self._tiny(asked), colours)
+        return _cost(definition, sizes, self._tiny(asked), colours)
 
     def _tiny(self, asked: Sequence[Any]) -> list[int]:
-        """How many elements of each input may have to be stepped twice (_tiny.py)."""
-        given = [v is not None and not isinstance(v, dict) for v in (self.step, self.scale)]
-        kinds = ("central", "forward", "richardson")
-        if any(given) or self.derivative not in kinds or not self.differences:
+        """How many elements of each input may have to be stepped twice (numeric/_tiny.py)."""
+        method, noise = self.method, self.definition.plan.noise or 0.0
+        given = [v is not None and not isinstance(v, dict) for v in (method.step, method.scale)]
+        if any(given) or not method.recovers:
             return []
-        return [count_tiny(as_array(t.detach()), self.noise or 0.0) for t in asked]
+        return [count_tiny(as_array(t.detach()), noise) for t in asked]
+
+
+def _check_differences(
+    method: Method, exact: bool, elementwise: bool, sparsity: Any, noise: float | None
+) -> None:
+    """Refuse what is said of the function, if it does not fit together."""
+    if exact and (elementwise or sparsity is not None):
+        raise ValueError(
+            "elementwise= and sparsity= say how to difference; with jacobian=, vjp= or jvp= "
+            "nothing is differenced. fix: omit one of them"
+        )
+    if (elementwise or sparsity is not None) and not isinstance(method, Stencil):
+        raise ValueError(
+            "elementwise= and sparsity= go with derivative='central' or 'forward', not "
+            f"{method.name!r}"
+        )
+    if elementwise and sparsity is not None:
+        raise ValueError("elementwise=True already says what is sparse; omit sparsity=")
+    if noise is not None and not 0 < noise < 1:
+        raise ValueError(
+            f"noise= is the relative error of the outputs, between 0 and 1; got {noise!r}"
+        )
 
 
 def _count(leaf: Any) -> int:
@@ -291,98 +254,61 @@ def _count(leaf: Any) -> int:
     return int(np.size(leaf)) * (2 if np.iscomplexobj(leaf) else 1)
 
 
-def _cost(e: External, sizes: Sequence[int], tiny: Sequence[int], colours: int | None) -> Cost:
-    n, arrays = sum(sizes), len(sizes)
-    if e.exact:
-        kinds = [
-            k for k, f in (("jacobian", e.jacobian_given), ("vjp", e.vjp), ("jvp", e.jvp)) if f
-        ]
-        calls = n if kinds == ["jvp"] else 1
-        text = f"{e.name}: 1 evaluation; a vjp calls {kinds[0]}= {calls} times, no evaluations"
-        return Cost(1, 0, 0, 0, calls, text)
-    vjp = evaluations(e, n, arrays, colours)
-    cheap = e.derivative in ("central", "richardson") and not e.elementwise
-    again = sum(tiny)
-    if again and e.elementwise:
-        vjp += 2 * sum(k > 0 for k in tiny)
-    elif again:
-        vjp += evaluations(e, again, arrays, None if colours is None else min(colours, again))
-    jvp = (4 if again else 2) if cheap else vjp
-    first = int(looks_at_repeats(e))
-    if e.elementwise:
-        first += sum(masks_needed(size) for size in sizes)
-    elif e.derivative == "complex-step" or e.sparsity is not None:
-        first += 2
-    if e.probes and e.step is None and (e.noise or 0.0) < ROUGH and e.derivative != "complex-step":
-        first += 2 * PAIRS * arrays * (1 if e.bounds is None else 2)  # elements at a bound apart
-    most = "at most " if e.derivative == "richardson" or again else ""
-    workers = f" on {e.workers.count} workers" if not e.workers.serial else ""
+def _given_cost(definition: Definition, inputs: int) -> Cost:
+    kinds = definition.given.names
+    calls = inputs if kinds == ["jvp"] else 1
+    text = f"{definition.name}: 1 evaluation; a vjp calls {kinds[0]}= {calls} times, no evaluations"
+    return Cost(1, 0, 0, 0, calls, text)
+
+
+def _cost(
+    definition: Definition, sizes: Sequence[int], tiny: Sequence[int], colours: int | None
+) -> Cost:
+    price = definition.plan.price(sizes, tiny, colours)
+    workers = definition.evaluator.workers
+    on = f" on {workers.count} workers" if not workers.serial else ""
     text = (
-        f"{e.name}: 1 evaluation; a vjp by {n} inputs takes {most}{vjp} more{workers} "
-        f"({e.derivative}), a jvp {'at most ' if again else ''}{jvp}; "
-        f"the first derivative about {first} more for its checks"
+        f"{definition.name}: 1 evaluation; a vjp by {sum(sizes)} inputs takes "
+        f"{'at most ' if price.most else ''}{price.vjp} more{on} "
+        f"({definition.plan.method.name}), a jvp {'at most ' if sum(tiny) else ''}{price.jvp}; "
+        f"the first derivative about {price.first} more for its checks"
     )
-    return Cost(1, vjp, jvp, first, 0, text)
-
-
-def _takes_output(function: Any) -> bool:
-    try:
-        return "output" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
-
-
-def _free_arguments(arguments: Arguments) -> list[int]:
-    """The arguments that hold inputs."""
-    free: list[int] = []
-    at = 0
-    for i, spec in enumerate(arguments.specs):
-        count = 1 if spec is None else spec.num_leaves
-        if any(k in arguments.inputs for k in range(at, at + count)):
-            free.append(i)
-        at += count
-    return free
+    return Cost(1, price.vjp, price.jvp, price.first, 0, text)
 
 
 def external(
     function: Callable[..., Any] | None = None,
     *,
-    derivative: str = "central",
+    derivative: str | Method = "central",
     jacobian: Callable[..., Any] | None = None,
     vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | None = None,
     elementwise: bool = False,
     sparsity: Any = None,
-    step: Any = None,
-    scale: Any = None,
     bounds: Any = None,
     noise: float | None = None,
-    probe: bool = True,
-    directions: int = 8,
-    seed: int = 0,
     static: Any = (),
     nondifferentiable: Any = (),
     arrays: str = "numpy",
     writable: bool = False,
     batched: bool = False,
-    workers: Any = None,
-    timeout: float | None = None,
-    retries: int = 0,
-    progress: bool | None = None,
+    evaluate: Evaluation | None = None,
     name: str | None = None,
+    **short: Unpack[Short],
 ) -> Any:
     """Give a function that autograd cannot see a derivative.
 
     Parameters
     ----------
     function
-        Takes and returns NumPy arrays, floats, or composites of them. Left away, a decorator is
+        Takes and returns NumPy arrays, floats, or composites of them. If omitted, a decorator is
         returned.
     derivative
-        How it is differentiated if nothing better is given: ``"central"`` (two evaluations per
-        input), ``"forward"`` (one, less exact), ``"complex-step"`` (one, exact; the function must
-        compute with complex numbers), ``"richardson"`` (up to 16, nearly exact, with an error
-        estimate in ``.error``), ``"spsa"`` (random directions, for many inputs).
+        How it is differentiated if nothing better is given: a method of `adjoint.differences`, or
+        the name of one. ``"central"`` (two evaluations per input), ``"forward"`` (one, less exact),
+        ``"complex-step"`` (one, exact; the function must compute with complex numbers),
+        ``"richardson"`` (up to 16, nearly exact, with an error estimate in ``.error``), ``"spsa"``
+        (random directions, for many inputs).
     jacobian
         ``jacobian(*args)`` returns the Jacobian: an array of shape output + input or (m, n), or a
         matrix of scipy.sparse; sequences of them for several inputs or outputs.
@@ -398,16 +324,11 @@ def external(
     sparsity
         The pattern of the Jacobian, dense or scipy.sparse: inputs that share no output are
         perturbed together. Verified at the first derivative.
-    step, scale, bounds
-        The absolute step; the typical magnitude of the input (for values near zero); a pair
-        (low, high) that is never left. One for all inputs, or a dict by argument or path.
+    bounds
+        A pair (low, high) that is never left; one for all inputs, or a dict by argument or path.
     noise
         The relative error of the outputs, if larger than their dtype's: 1e-6 for text of 6 digits.
         A function that returns other values for the same input is refused without it.
-    probe
-        Whether the first derivative looks at the function to choose its steps.
-    directions, seed
-        Of ``"spsa"``.
     static
         Names or positions of arguments that are handed on as they are.
     nondifferentiable
@@ -419,16 +340,15 @@ def external(
     batched
         Whether the function takes a leading batch axis, for ``vmap``. All tensors then have it:
         those that are not mapped are expanded to it.
-    workers
-        Where the evaluations of a Jacobian run: None (here), a number of processes, ``"threads"``,
-        or an Executor.
-    timeout, retries
-        Seconds that an evaluation may take on a worker; how often one that failed, hung or lost its
-        process is tried again.
-    progress
-        Whether to show a progress bar; None for one after two seconds, on a terminal.
+    evaluate
+        Where and how the evaluations of a Jacobian run: an `adjoint.Evaluation`.
     name
         What messages call the function.
+    **short
+        Short forms. ``step``, ``scale``, ``probe``, ``directions`` and ``seed`` are settings of the
+        method, beside its name: ``derivative="central", step=1e-3`` is
+        ``derivative=ad.differences.Central(step=1e-3)``. ``workers``, ``timeout``, ``retries`` and
+        ``progress`` make an `adjoint.Evaluation`.
 
     Returns
     -------
@@ -445,21 +365,38 @@ def external(
     >>> x.grad
     tensor([1.0000, 0.5403], dtype=torch.float64)
     """
-    options = dict(locals())
-    del options["function"]
     if function is None:
-        return lambda f: External(f, **options)
-    return External(function, **options)
-
-
-def _options(**given: Any) -> dict[str, Any]:
-    """All options of `external`, those that were not given by default."""
-    found = inspect.signature(external).parameters.values()
-    known = {p.name: p.default for p in found if p.kind is p.KEYWORD_ONLY}
-    unknown = sorted(given.keys() - known.keys())
-    if unknown:
-        raise TypeError(f"external() got an unexpected keyword argument {unknown[0]!r}")
-    return {**known, **given}
+        options: dict[str, Any] = {**locals(), **short}
+        del options["function"], options["short"]
+        return functools.partial(external, **options)
+    if not callable(function):
+        raise TypeError(f"external() needs a function, got {type(function).__name__}")
+    method, evaluation = _resolved(derivative, evaluate, short)
+    if arrays not in ("numpy", "tensor"):
+        raise ValueError(f"arrays= is 'numpy' or 'tensor', got {arrays!r}")
+    name = name or name_of(function)
+    given = Given(jacobian, vjp, jvp, name, arrays == "tensor")
+    _check_differences(method, bool(given), elementwise, sparsity, noise)
+    fixed = nondifferentiable
+    mode = ("t" if arrays == "tensor" else "") + ("w" if writable else "")
+    definition = Definition(
+        function=function,
+        name=name,
+        evaluator=Evaluator(function, name, evaluation, mode),
+        given=given,
+        plan=Plan(
+            method,
+            exact=bool(given),
+            elementwise=elementwise,
+            sparsity=sparsity,
+            bounds=bounds,
+            noise=noise,
+        ),
+        static=Static(function, static),
+        nondifferentiable=[fixed] if isinstance(fixed, (int, str)) else list(fixed),
+        batched=batched,
+    )
+    return External(definition)
 
 
 def numpy_function(function: Callable[..., Any], **options: Any) -> External:
@@ -486,13 +423,14 @@ def numpy_function(function: Callable[..., Any], **options: Any) -> External:
     tensor([-1.2732, -1.0000], dtype=torch.float64)
     """
     exact = any(options.get(k) is not None for k in ("jacobian", "vjp", "jvp", "sparsity"))
-    plain = options.get("derivative", "central") in ("central", "forward")
+    stencil = isinstance(resolve(options.get("derivative", "central"), {}), Stencil)
     single = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
-    if not single or exact or not plain:
-        made: External = external(function, **options)
+    made: External
+    if not single or exact or not stencil:
+        made = external(function, **options)
         return made
-    options.setdefault("elementwise", True)
-    return Ufunc(function, **_options(**options))
+    made = external(function, **{"elementwise": True, **options})
+    return Ufunc(made.definition)
 
 
 class Ufunc(External):
@@ -501,7 +439,11 @@ class Ufunc(External):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; tensors of several shapes are broadcast here, on the graph."""
         shapes = {np.shape(a) for a in args}
-        if self.elementwise and len(shapes) > 1 and any(isinstance(a, Tensor) for a in args):
+        if (
+            self.definition.plan.elementwise
+            and len(shapes) > 1
+            and any(isinstance(a, Tensor) for a in args)
+        ):
             shape = np.broadcast_shapes(*shapes)
             args = tuple(a.expand(shape) if isinstance(a, Tensor) else a for a in args)
         return super().__call__(*args, **kwargs)

@@ -88,14 +88,14 @@ class ExternalFunction(Function):
     def _describe_reads(
         args: tuple[Any, ...], tensors: list[Tensor | None], tangents: bool
     ) -> tuple[list[str], str, str]:
-        """What messages say of tensors that the function read although they are no arguments.
+        """What messages say of tensors that the function read although they are not arguments.
 
         In words of the function's user, who wrote no Function.
         """
-        name = args[0].external.name
-        named = describe([], args[0].external.function, tensors, name)
+        name = args[0].definition.name
+        named = describe([], args[0].definition.function, tensors, name)
         cause = (
-            f"{name} computes with it although it is none of its arguments, and an external is "
+            f"{name} computes with it although it is not one of its arguments, and an external is "
             "differentiated by its arguments alone"
         )
         fix = f"pass it to {name} as an argument"

@@ -22,7 +22,7 @@ from typing import Any
 
 __all__ = ["Note", "clean_up", "end_all", "keep_journal"]
 
-_journal: Path | None = None  # None outside of worker processes
+_journal: Path | None = None  # None outside worker processes
 
 
 def keep_journal(folder: str) -> None:
@@ -30,7 +30,7 @@ def keep_journal(folder: str) -> None:
     global _journal, _starting
     _journal = Path(folder)
     # What was inherited is the parent's: a lock that one of its threads held at the fork would stay
-    # locked for ever, as that thread is not here.
+    # locked forever, as that thread is not here.
     _starting = threading.Lock()
     _open.clear()
 

@@ -15,9 +15,9 @@ import numpy as np
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._tensor import creation as _creation
+from adjoint.numeric._errors import EvaluationError
 
 from ._arguments import as_array
-from ._errors import EvaluationError
 
 __all__ = ["PLAIN", "Outputs", "owned", "plain_leaves"]
 
@@ -152,7 +152,12 @@ class Outputs:
     def rebuild(self, tensors: Sequence[Tensor]) -> Any:
         """The result with tensors in the place of its numbers."""
         rest = iter(tensors)
-        leaves = [next(rest) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves]
+        return self.structured(
+            [next(rest) if isinstance(leaf, np.ndarray) else leaf for leaf in self.leaves]
+        )
+
+    def structured(self, leaves: Sequence[Any]) -> Any:
+        """Something built like the result, of other leaves."""
         return leaves[0] if self.spec is None else _tree.unflatten(self.spec, leaves)
 
     def same_form(self, raw: Any, where: str) -> list[Any]:

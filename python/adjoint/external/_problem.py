@@ -1,28 +1,34 @@
 """One point of an external: its inputs, its outputs, and evaluations near it.
 
-Methods of differentiation see vectors of coordinates only; this file turns a perturbed coordinate
-into arguments of the user's function and its result into a vector. Read next: _differences.py.
+What `adjoint.numeric` asks of a function, for one that takes and returns arrays and composites: a
+move of its coordinates becomes arguments, and the result a vector. Read next:
+`adjoint.numeric._method`.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from adjoint.numeric._colouring import restricted
+from adjoint.numeric._coordinates import Coordinates, real_dtype
+from adjoint.numeric._errors import EvaluationError, ExternalError
+from adjoint.numeric._point import Move
+
 from ._arguments import Arguments
-from ._coordinates import Coordinates, real_dtype
-from ._errors import EvaluationError
-from ._evaluate import Evaluator, Point
-from ._outputs import Outputs
+from ._evaluate import Evaluator, Job
+from ._outputs import Outputs, plain_leaves
 
 __all__ = ["Problem"]
 
 
 class Problem:
-    """The function around one input."""
+    """The function around one input; a `adjoint.numeric._point.Point`."""
 
     def __init__(
         self,
@@ -33,24 +39,25 @@ class Problem:
         outputs: Outputs,
     ) -> None:
         self.evaluator = evaluator
+        self.name = evaluator.name
         self.arguments = arguments
         self.leaves = list(leaves)  # as the function takes them
         self.wanted = list(wanted)  # the leaves that are differentiated by
         names = arguments.names()
-        self.inputs = Coordinates([leaves[k] for k in wanted], [names[k] for k in wanted])
+        self.inputs = Coordinates.of([leaves[k] for k in wanted], [names[k] for k in wanted])
         named = outputs.names()
         found = outputs.differentiable
-        self.outputs = Coordinates([outputs.leaves[k] for k in found], [named[k] for k in found])
+        self.outputs = Coordinates.of([outputs.leaves[k] for k in found], [named[k] for k in found])
         self.form = outputs
         self.x = self.inputs.pack([leaves[k] for k in wanted])
         self.y = self.outputs.pack([outputs.leaves[k] for k in found])
         self.finite = np.isfinite(self.y)
         self.meanwhile: Callable[[], None] | None = None  # to be done during the next evaluations
-
-    @property
-    def name(self) -> str:
-        """What messages call the function."""
-        return self.evaluator.name
+        # A result that is one real array needs no looking into structures.
+        one = outputs.spec is None and found == [0] and outputs.leaves[0].dtype.kind == "f"
+        self._plain = (outputs.leaves[0].shape, outputs.leaves[0].dtype) if one else None
+        self._flat = not arguments.keywords and all(spec is None for spec in arguments.specs)
+        self._real = [real_dtype(dtype) for dtype in self.inputs.dtypes]
 
     def epsilon(self) -> float:
         """The relative rounding error of the outputs: that of their coarsest dtype."""
@@ -60,75 +67,122 @@ class Problem:
     def representable(self, moved: Any) -> Any:
         """A vector of inputs, rounded to their dtypes."""
         rounded = np.array(moved, float)
-        for k, dtype in enumerate(self.inputs.dtypes):
-            if real_dtype(dtype) != np.float64:
+        for k, dtype in enumerate(self._real):
+            if dtype != np.float64:
                 part = self.inputs.part(k)
                 with np.errstate(over="ignore"):
-                    rounded[part] = rounded[part].astype(real_dtype(dtype))
+                    rounded[part] = rounded[part].astype(dtype)
         return rounded
 
-    # --- points ---------------------------------------------------------------------------------
+    # --- what options mean ----------------------------------------------------------------------
+
+    def per_input(self, option: Any, what: str) -> list[Any]:
+        """An option's value for each input: one for all, or a dict by argument or by path."""
+        roots, names = self.arguments.roots(), self.arguments.names()
+        for key in option if isinstance(option, dict) else ():
+            if key not in {*roots, *names}:
+                raise ValueError(
+                    f"{what}= names {key!r}, but the arguments of {self.name} are "
+                    f"{', '.join(repr(r) for r in roots)} (a part of one: {names[0]!r})"
+                )
+        return self.inputs.by_name(option, roots)
+
+    def own_columns(self, matrix: Any) -> Any:
+        """Of a matrix with a column for each input of the function, those that are asked for."""
+        places, names = self.arguments.inputs, self.arguments.names()
+        every = Coordinates.of([self.leaves[k] for k in places], [names[k] for k in places])
+        return restricted(matrix, every.sizes, [places.index(k) for k in self.wanted])
+
+    # --- moves ----------------------------------------------------------------------------------
 
     def at(self, x: Any) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with other inputs."""
         leaves = list(self.leaves)
         for k, array in zip(self.wanted, self.inputs.unpack(x), strict=True):
             leaves[k] = _given(array)
-        return self.arguments.rebuild(leaves)
+        return (leaves, {}) if self._flat else self.arguments.rebuild(leaves)
 
     def at_coordinate(self, index: int, value: Any) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with one coordinate of the inputs changed; complex for complex steps."""
-        k = self.inputs.owner(index)
+        k = self.inputs.owner(index) if len(self.wanted) > 1 else 0
         # In C order, or reshape(-1) would write to a copy.
         leaf = np.array(self.leaves[self.wanted[k]], order="C")
-        if np.iscomplexobj(value):
+        if isinstance(value, complex):
             leaf = leaf.astype(np.result_type(leaf.dtype, np.complex64))
             leaf.reshape(-1)[index - self.inputs.offsets[k]] = value
         else:
-            flat = leaf.reshape(-1).view(real_dtype(leaf.dtype))
+            flat = leaf.reshape(-1).view(self._real[k])
             flat[index - self.inputs.offsets[k]] = value
         leaves = list(self.leaves)
         leaves[self.wanted[k]] = _given(leaf)
-        return self.arguments.rebuild(leaves)
+        return (leaves, {}) if self._flat else self.arguments.rebuild(leaves)
 
-    def moved(self, index: int, value: float) -> Point:
-        """The point where one coordinate has another value."""
-        args, kwargs = self.at_coordinate(index, value)
-        return args, kwargs, lambda: self.where(index, value - self.x[index])
-
-    def moved_all(self, x: Any, where: Callable[[], str]) -> Point:
-        """The point with other inputs."""
-        return (*self.at(x), where)
-
-    def where(self, index: int, step: float) -> str:
-        """A perturbed coordinate, for messages: ``params.k[3] + 6e-06``."""
-        sign = "-" if step < 0 else "+"
-        return f"{self.inputs.label(index)} {sign} {abs(step):.3g}"
+    def _where(self, index: int, value: Any) -> str:
+        """A move of one coordinate, for messages: ``params.k[3] + 6e-06``."""
+        label = self.inputs.label(index)
+        if isinstance(value, complex):
+            return f"{label} + {value.imag:.3g}j"
+        step = value - self.x[index]
+        return f"{label} {'-' if step < 0 else '+'} {abs(step):.3g}"
 
     # --- values ---------------------------------------------------------------------------------
 
-    def values(self, points: Iterable[Point], total: int, checked: bool = True) -> Iterator[Any]:
-        """The outputs at some points, as vectors, in order; checked to be finite."""
-        kept: list[Callable[[], str]] = []
+    def again(self, where: str) -> Any:
+        """The outputs at the input, evaluated here once more, also if there are workers."""
+        raw = self.evaluator.one(*self.at(self.x), where)
+        return self._vector(raw, lambda: where, True)
 
-        def noted() -> Iterator[Point]:
-            for point in points:
-                kept.append(point[2])
-                yield point
+    def values(self, moves: Iterable[Move], total: int, checked: bool = True) -> Iterator[Any]:
+        """The outputs after some moves, as vectors, in order; checked to be finite."""
+        # Closed at once on an error: a traceback would keep evaluations waiting on their workers.
+        with contextlib.closing(self._results(moves, total, "")) as results:
+            for raw, where in results:
+                yield self._vector(raw, where, checked)
+
+    def complex_values(self, moves: Iterable[Move], total: int) -> Iterator[list[Any]]:
+        """The output arrays after moves to complex values; losing these is an error."""
+        with contextlib.closing(self._results(moves, total, "c")) as results:
+            for raw, _ in results:
+                leaves, spec = plain_leaves(raw)
+                if spec != self.form.spec:
+                    raise ExternalError(
+                        f"{self.name} returned a result of another form for complex inputs"
+                    )
+                yield [leaves[k] for k in self.form.differentiable]
+
+    def _results(
+        self, moves: Iterable[Move], total: int, extra: str
+    ) -> Generator[tuple[Any, Callable[[], str]], None, None]:
+        """What the function returns after each move, and what messages call that."""
+        waiting: collections.deque[Callable[[], str]] = collections.deque()
+
+        def jobs() -> Iterator[Job]:
+            for move in moves:
+                if isinstance(move[0], np.ndarray):
+                    args, kwargs = self.at(move[0])
+                    where: Callable[[], str] = move[1]
+                else:
+                    args, kwargs = self.at_coordinate(*move)
+                    where = functools.partial(self._where, *move)
+                waiting.append(where)
+                yield args, kwargs, where
 
         meanwhile, self.meanwhile = self.meanwhile, None
-        # Closed at once on an error: a traceback would keep evaluations waiting on their workers.
-        with contextlib.closing(self.evaluator.many(noted(), total, "", meanwhile)) as stream:
-            for i, raw in enumerate(stream):
-                yield self.vector(raw, kept[i], checked)
+        with contextlib.closing(self.evaluator.many(jobs(), total, extra, meanwhile)) as stream:
+            for raw in stream:
+                yield raw, waiting.popleft()
 
-    def vector(self, raw: Any, where: Callable[[], str], checked: bool = True) -> Any:
+    def _vector(self, raw: Any, where: Callable[[], str], checked: bool) -> Any:
         """A result as a vector; checked to have the form, and be finite, as the first one."""
-        try:
-            arrays = self.form.same_form(raw, "")
-        except EvaluationError:
-            arrays = self.form.same_form(raw, where())
-        vector = self.outputs.pack(arrays)
+        found = np.asarray(raw) if isinstance(raw, (np.ndarray, np.generic, float)) else None
+        if found is not None and (found.shape, found.dtype) == self._plain:
+            vector = np.array(found, float).reshape(-1)
+        else:
+            try:
+                arrays = self.form.same_form(raw, "")
+            except EvaluationError:
+                arrays = self.form.same_form(raw, where())
+            vector = self.outputs.pack(arrays)
         bad = self.finite & ~np.isfinite(vector)
         if checked and bad.any():
             first = int(np.argmax(bad))

@@ -1,68 +1,45 @@
-"""A progress bar for the evaluations of a Jacobian, shown only when they take long."""
+"""A progress bar for the evaluations of a Jacobian."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any
 
-__all__ = ["Progress"]
-
-_AFTER = 2.0  # seconds of silence
+__all__ = ["Bar", "wanted_now"]
 
 
-class Progress:
-    """Counts results; draws a bar after two seconds, if standard error is a terminal.
+def wanted_now() -> bool:
+    """Whether somebody sees a bar that was not asked for: standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
-    ``show`` is None for that, True for a bar at once, False for none.
-    """
 
-    def __init__(self, name: str, total: int, show: bool | None) -> None:
-        self.name, self.total, self.show = name, total, show
-        self.bar: Any = None
-        self.task: Any = None
-        self.start = 0.0
+class Bar:
+    """A bar on standard error, from the first result to the last."""
 
-    def __enter__(self) -> Progress:
-        self.start = time.perf_counter()
-        if self.show:
-            self._open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def each(self, results: Iterable[Any]) -> Iterator[Any]:
-        """Hand results on, and count them."""
-        for done, result in enumerate(results, 1):
-            if self.bar is not None:
-                self.bar.update(self.task, completed=done)
-            elif self.show is None and time.perf_counter() - self.start > _AFTER:
-                if sys.stderr is not None and sys.stderr.isatty():
-                    self._open()
-                else:
-                    self.show = False
-            yield result
-
-    def _open(self) -> None:
+    def __init__(self, name: str, total: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.bar = Bar(
+        self._bar: Any = Progress(
             *columns,
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=sys.stderr.isatty(),
         )
-        self.bar.start()
-        self.task = self.bar.add_task(f"derivative of {self.name}", total=self.total)
+        self._bar.start()
+        self._task = self._bar.add_task(f"derivative of {name}", total=total)
+
+    def show(self, done: int) -> None:
+        """So many evaluations are done."""
+        self._bar.update(self._task, completed=done)
+
+    def stop(self) -> None:
+        """Leave it, or take it away on a terminal."""
+        self._bar.stop()

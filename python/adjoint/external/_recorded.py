@@ -27,7 +27,7 @@ class Evaluation:
 
     def __init__(self, call: Any, others: list[int]) -> None:
         self.form = again(call)  # of arguments and, later, of results: no values
-        self.others = others  # leaves that are tensors, but no inputs
+        self.others = others  # leaves that are tensors, but not inputs
         self.recorded = call  # until it has run
         self.fixed: Sequence[Tensor] = ()
         self.calls: dict[int, tuple[Any, Any]] = {}  # address of an output -> its tensor, its call
@@ -85,7 +85,7 @@ def evaluate(call: Any, inputs: Sequence[Tensor]) -> tuple[list[Tensor], Sequenc
     if not _core._is_recording():
         outputs: tuple[list[Tensor], Sequence[Tensor]] = call(inputs)
         return outputs
-    name = call.external.name
+    name = call.definition.name
     if call.ready:
         _core._refuse_recording(f"the external {name} is mapped over by workers")
         return evaluate(call, inputs)
@@ -145,7 +145,7 @@ def linear(
         return tuple(getattr(problem, method)(*groups))
     if problem.origin is None:
         _core._refuse_recording(
-            f"the derivative of a call of {problem.external.name} from outside of the function "
+            f"the derivative of a call of {problem.definition.name} from outside the function "
             "takes part"
         )
         return linear(problem, method, *groups)

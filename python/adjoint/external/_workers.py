@@ -2,7 +2,7 @@
 
 A pool of ours is started at its first use and ends with the external that owns it. Whatever goes
 wrong (an evaluation raises, a worker dies, one hangs, Ctrl-C), evaluations that have not started
-are cancelled and a pool of processes is taken down with its processes. Read next: _evaluate.py.
+are cancelled and a pool of processes is taken down with its processes. Read next: _journal.py.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from ._errors import EvaluationError
+import numpy as np
+
+from adjoint import _tree
+from adjoint.numeric._errors import EvaluationError
+
 from ._journal import clean_up, end_all, keep_journal
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "call", "check_workers"]
 
 _IN_FLIGHT = 1024  # at most so many evaluations are submitted at once, to bound their memory
 _TELLING = (cf.ThreadPoolExecutor, cf.ProcessPoolExecutor)
@@ -62,10 +66,36 @@ def _end_with_parent(journal: str) -> None:
     os._exit(1)
 
 
+def call(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str) -> Any:
+    """Call the function; the same in this process and in a worker.
+
+    ``mode`` holds "t" if it takes tensors, "w" if it may write into its arguments, "c" if losing
+    an imaginary part is an error.
+    """
+    if "t" in mode or "w" in mode:
+        args, kwargs = _map(args, kwargs, mode)
+    if "c" not in mode:
+        return function(*args, **kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        return function(*args, **kwargs)
+
+
+def _map(args: list[Any], kwargs: dict[str, Any], mode: str) -> tuple[Any, Any]:
+    import adjoint
+
+    leaves, spec = _tree.flatten((tuple(args), kwargs))
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, (np.ndarray, np.generic)) and "t" in mode:
+            leaves[k] = adjoint.tensor(np.asarray(leaf))
+        elif isinstance(leaf, np.ndarray):
+            leaves[k] = leaf.copy()
+    mapped: tuple[Any, Any] = _tree.unflatten(spec, leaves)
+    return mapped
+
+
 def _run(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str, retries: int) -> Any:
     """What a worker runs; ``function`` is None in the processes of our own pool."""
-    from ._evaluate import call
-
     target = _function if function is None else function
     for left in range(retries, -1, -1):
         try:
@@ -122,25 +152,29 @@ def _by_name(function: Any) -> Any:
     return _Named(str(module), name)
 
 
+def check_workers(choice: Any, timeout: float | None) -> None:
+    """Refuse what is not a choice of workers."""
+    if isinstance(choice, bool) or not (
+        choice is None
+        or choice == "threads"
+        or (isinstance(choice, int) and choice > 0)
+        or hasattr(choice, "submit")
+    ):
+        raise ValueError(
+            "workers= takes None (here, one after the other), a positive number of processes, "
+            f"'threads', or a concurrent.futures.Executor; got {choice!r}"
+        )
+    if timeout is not None and choice is None:
+        raise ValueError(
+            f"timeout={timeout} needs workers: an evaluation in this process cannot be "
+            "stopped. fix: workers=1 for one process"
+        )
+
+
 class Workers:
     """The choice made with ``workers=``."""
 
     def __init__(self, choice: Any, timeout: float | None) -> None:
-        if isinstance(choice, bool) or not (
-            choice is None
-            or choice == "threads"
-            or (isinstance(choice, int) and choice > 0)
-            or hasattr(choice, "submit")
-        ):
-            raise ValueError(
-                "workers= takes None (here, one after the other), a positive number of processes, "
-                f"'threads', or a concurrent.futures.Executor; got {choice!r}"
-            )
-        if timeout is not None and choice is None:
-            raise ValueError(
-                f"timeout={timeout} needs workers: an evaluation in this process cannot be "
-                "stopped. fix: workers=1 for one process"
-            )
         self.choice = choice
         self.timeout = timeout
         self.serial = choice is None
@@ -199,7 +233,7 @@ class Workers:
         retries: int,
         name: str,
         meanwhile: Callable[[], None] | None = None,
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Submit all points; yield the results in order.
 
         ``meanwhile`` is called here while the first evaluations run.

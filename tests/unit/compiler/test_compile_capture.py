@@ -65,7 +65,7 @@ CHANGED = "changes a tensor that the function uses; fix: return the new value"
 
 
 def changing(tensor: Any) -> Any:
-    """An external that doubles a tensor that is none of its arguments."""
+    """An external that doubles a tensor that is not one of its arguments."""
 
     def work(v: Any) -> Any:
         tensor.mul_(2)

@@ -328,7 +328,7 @@ def test_what_a_program_left_out_or_wrote_wrongly_is_said(tmp_path: Path) -> Non
         ad.external.CommandError, match=r"wrote no output.npy; its folder holds input.npy"
     ):
         program("pass", "{input}", "{output}")(np.ones(2))
-    with pytest.raises(ad.external.CommandError, match=r"standard output is no json.*b'hello"):
+    with pytest.raises(ad.external.CommandError, match=r"standard output is not json.*b'hello"):
         program("print('hello')", format="json")(np.ones(2))
     with pytest.raises(ad.external.CommandError, match="could not be started"):
         ad.command(["/nowhere/model"], format="text")(np.ones(2))
@@ -351,7 +351,7 @@ def test_mistakes_in_a_template_are_named() -> None:
         ad.command(["model", "{inptu}"])
     with pytest.raises(ValueError, match="format= is one of 'npy', 'json', 'csv', 'text'"):
         ad.command(["model"], format="xml")
-    with pytest.raises(ValueError, match="braces that are no fields are doubled"):
+    with pytest.raises(ValueError, match="braces that are not fields are doubled"):
         ad.command(["awk", "{print $1"])
     with pytest.raises(ValueError, match="got an empty list"):
         ad.command([])

@@ -1,36 +1,84 @@
-"""Derivatives by central differences (Note [Step and tolerance] in ``tolerance``)."""
+"""Derivatives by differences, with the methods of `adjoint.numeric`.
+
+Note [Step and tolerance] in ``tolerance`` says how far they step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .problem import Matrix, Moved, Problem, Vector, to_vector
+from adjoint.numeric._central import Central
+from adjoint.numeric._forward import Forward
+from adjoint.numeric._point import Move
+
+from .problem import Matrix, Moved, Problem, Vector, to_tensor, to_vector
 from .tolerance import Tolerance
+
+CENTRAL, FORWARD = Central(), Forward()
+
+
+class Near:
+    """What a difference method sees of a problem: one input moves, all outputs answer."""
+
+    def __init__(self, problem: Problem, which: int) -> None:
+        self.problem = problem
+        self.tensor = problem.inputs[which].tensor
+        self.x = to_vector(self.tensor)
+        self.outputs = [to_vector(item.tensor) for item in problem.outputs]
+        self.y = _join(self.outputs)
+
+    def __enter__(self) -> Near:
+        self._move = Moved(self.tensor)
+        self._quiet = np.errstate(all="ignore")
+        self._quiet.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._quiet.__exit__(None, None, None)
+        self._move.__exit__()
+
+    def representable(self, x: Vector) -> Vector:
+        """The coordinates that the dtype can hold."""
+        return to_vector(to_tensor(x, self.tensor.detach()))
+
+    def values(self, moves: Iterable[Move], total: int, checked: bool = True) -> Iterator[Vector]:
+        """All outputs after each move, as one vector; they may be anything."""
+        for move in moves:
+            if isinstance(move[0], np.ndarray):
+                self._move(move[0])
+            else:
+                moved = self.x.copy()
+                moved[move[0]] = move[1]
+                self._move(moved)
+            yield _join(self.problem.values())
+
+    def split(self, joined: Matrix) -> list[Matrix]:
+        """One array for each output."""
+        ends = np.cumsum([v.size for v in self.outputs])
+        return [joined[end - v.size : end] for v, end in zip(self.outputs, ends, strict=True)]
+
+
+def _join(vectors: Sequence[Vector]) -> Vector:
+    return np.concatenate(vectors) if vectors else np.zeros(0)
+
+
+def _here() -> str:
+    return ""
 
 
 def jacobian(problem: Problem, which: int, tolerance: Tolerance) -> list[Matrix]:
     """d(output)/d(input ``which``) for every output: a row per coordinate of the input."""
-    tensor = problem.inputs[which].tensor
-    at = to_vector(tensor)
-    steps = tolerance.steps(at)
-    sizes = [to_vector(item.tensor).size for item in problem.outputs]
-    columns = [np.zeros((at.size, size)) for size in sizes]
-    with Moved(tensor) as move, np.errstate(all="ignore"):
-        for j in range(at.size):
-            moved = at.copy()
-            moved[j] = at[j] + steps[j]
-            right = move(moved)[j]
-            above = problem.values()
-            moved[j] = at[j] - steps[j]
-            left = move(moved)[j]
-            below = problem.values()
-            distance = (right - left) or 2 * steps[j]
-            for matrix, a, b in zip(columns, above, below, strict=True):
-                matrix[j] = (a - b) / distance
-    return columns
+    with Near(problem, which) as near:
+        step = tolerance.steps(near.x)
+        asked = np.array([near.x + step, near.x - step])
+        ends = np.array([near.representable(end) for end in asked])
+        # A step that is lost in rounding shows no change; it must not be divided by either.
+        ends = np.where(ends[0] == ends[1], asked, ends)
+        matrix = CENTRAL.columns(near, list(ends), checked=False)
+        return [np.ascontiguousarray(part.T) for part in near.split(matrix)]
 
 
 class Along(NamedTuple):
@@ -42,16 +90,12 @@ class Along(NamedTuple):
 
 def along(problem: Problem, which: int, direction: Vector, tolerance: Tolerance) -> Along:
     """Move the whole input ``which`` to and fro along ``direction`` (entries near 1)."""
-    tensor = problem.inputs[which].tensor
-    at = to_vector(tensor)
-    step = tolerance.steps(at) * direction
-    with Moved(tensor) as move, np.errstate(all="ignore"):
-        right = move(at + step)
-        above = problem.values()
-        left = move(at - step)
-        below = problem.values()
-        changes = [(a - b) / 2 for a, b in zip(above, below, strict=True)]
-    return Along(changes, (right - left) / 2)
+    with Near(problem, which) as near:
+        step = tolerance.steps(near.x) * direction
+        ends = [near.representable(near.x + step), near.representable(near.x - step)]
+        values = list(near.values([(end, _here) for end in ends], 2))
+        sides = (1.0, -1.0)
+        return Along(near.split(CENTRAL.combine(sides, values, 0)), CENTRAL.combine(sides, ends, 0))
 
 
 class OneSided(NamedTuple):
@@ -65,17 +109,16 @@ def one_sided(
     problem: Problem, which: int, row: int, output: int, column: int, step: float
 ) -> OneSided:
     """The two slopes at one entry of the Jacobian; at a kink they differ."""
-    tensor = problem.inputs[which].tensor
-    at = to_vector(tensor)
-    with Moved(tensor) as move, np.errstate(all="ignore"):
-        values = []
-        for shift in (-step, 0.0, step):
-            moved = at.copy()
-            moved[row] += shift
-            reached = move(moved)[row]
-            values.append((reached, problem.values()[output][column]))
-        (x0, y0), (x1, y1), (x2, y2) = values
-        return OneSided((y2 - y1) / ((x2 - x1) or step), (y1 - y0) / ((x1 - x0) or step))
+    with Near(problem, which) as near:
+        place = sum(v.size for v in near.outputs[:output]) + column
+        shifts = (-step, 0.0, step)
+        moves: list[Move] = [(row, near.x[row] + shift) for shift in shifts]
+        left, here, right = (float(value[place]) for value in near.values(moves, 3))
+        x0, x1, x2 = (near.representable(near.x + shift)[row] for shift in shifts)
+        return OneSided(
+            FORWARD.combine([(x2 - x1) or step], [right], here),
+            FORWARD.combine([(x1 - x0) or step], [here], left),
+        )
 
 
 class Numerical:

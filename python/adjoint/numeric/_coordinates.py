@@ -25,16 +25,21 @@ class Coordinates:
 
     __slots__ = ("dtypes", "names", "offsets", "shapes", "size", "sizes")
 
-    def __init__(self, arrays: Sequence[Any], names: Sequence[str]) -> None:
-        self.shapes = [np.shape(a) for a in arrays]
-        self.dtypes = [np.asarray(a).dtype for a in arrays]
-        self.names = list(names)
+    def __init__(
+        self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], names: Sequence[str]
+    ) -> None:
+        self.shapes, self.dtypes, self.names = list(shapes), list(dtypes), list(names)
         self.sizes = [
             int(np.prod(shape)) * (2 if dtype.kind == "c" else 1)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
         self.offsets = [0, *np.cumsum(self.sizes).tolist()]
         self.size = self.offsets[-1]
+
+    @classmethod
+    def of(cls, arrays: Sequence[Any], names: Sequence[str]) -> Coordinates:
+        """Those of some arrays, or numbers."""
+        return cls([np.shape(a) for a in arrays], [np.asarray(a).dtype for a in arrays], names)
 
     def part(self, k: int) -> slice:
         """The coordinates of array ``k``."""
@@ -43,6 +48,25 @@ class Coordinates:
     def owner(self, index: int) -> int:
         """The array that coordinate ``index`` belongs to."""
         return int(np.searchsorted(self.offsets, index, side="right")) - 1
+
+    def by_name(self, option: Any, roots: Sequence[str]) -> list[Any]:
+        """An option's value for each array: one for all, or a dict by path or by argument."""
+        if not isinstance(option, dict):
+            return [option] * len(self.names)
+        found: list[Any] = []
+        for name in self.names:
+            whole = (r for r in roots if name == r or name[: len(r) + 1] in (r + ".", r + "["))
+            found.append(option.get(name, option.get(next(whole, ""))))
+        return found
+
+    def spread(self, k: int, value: Any) -> Any:
+        """A number for each element of array ``k``, or for all, as one for each coordinate."""
+        filled = np.broadcast_to(np.asarray(value, float), self.shapes[k])
+        return np.repeat(filled.reshape(-1), 2 if self.dtypes[k].kind == "c" else 1)
+
+    def join(self, vectors: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """One vector from those of the arrays."""
+        return np.concatenate(vectors) if vectors else np.zeros(0)
 
     def pack(self, arrays: Sequence[Any]) -> Any:
         """The vector of some arrays in double precision; None stands for zeros."""

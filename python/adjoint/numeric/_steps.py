@@ -4,7 +4,7 @@ A difference has a truncation error, which grows with the step, and a rounding e
 shrinks with it. For an output known to a relative error ``e`` the sum is smallest near a relative
 step of ``e**(1/2)`` (forward) and ``e**(1/3)`` (central), relative to the distance over which the
 function changes. That distance is not known; the magnitude of x stands for it until _probe.py has
-looked. Read next: _differences.py.
+looked. Read next: _method.py.
 """
 
 from __future__ import annotations
@@ -14,50 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from ._problem import Problem
+from ._point import Point
 
-__all__ = ["Steps", "per_input", "quotient", "slope"]
-
-
-def per_input(option: Any, problem: Problem, what: str) -> list[Any]:
-    """An option's value for each input: one for all, or a dict by argument or by path."""
-    names = problem.inputs.names
-    if not isinstance(option, dict):
-        return [option] * len(names)
-    arguments = problem.arguments
-    roots = arguments.roots()
-    known = {*roots, *arguments.names()}
-    for key in option:
-        if key not in known:
-            raise ValueError(
-                f"{what}= names {key!r}, but the arguments of {problem.name} are "
-                f"{', '.join(repr(r) for r in roots)} (a part of one: {arguments.names()[0]!r})"
-            )
-    found: list[Any] = []
-    for name in names:
-        root = next((r for r in roots if name == r or name[: len(r) + 1] in (r + ".", r + "[")), "")
-        found.append(option.get(name, option.get(root)))
-    return found
+__all__ = ["Steps", "root_mean_square"]
 
 
-def spread(problem: Problem, option: Any, what: str, default: float) -> Any:
+def spread(point: Point, option: Any, what: str, default: float) -> Any:
     """An option as one number per coordinate; NaN where it is not given."""
-    vector = np.full(problem.inputs.size, default)
+    vector = np.full(point.inputs.size, default)
     if option is None:
         return vector
-    for k, value in enumerate(per_input(option, problem, what)):
+    for k, value in enumerate(point.per_input(option, what)):
         if value is None:
             continue
-        shape, dtype = problem.inputs.shapes[k], problem.inputs.dtypes[k]
         try:
-            filled = np.broadcast_to(np.asarray(value, float), shape)
+            vector[point.inputs.part(k)] = point.inputs.spread(k, value)
         except ValueError:
             raise ValueError(
-                f"{what}= for {problem.inputs.names[k]} has shape {list(np.shape(value))}, "
-                f"the input {list(shape)}"
+                f"{what}= for {point.inputs.names[k]} has shape {list(np.shape(value))}, "
+                f"the input {list(point.inputs.shapes[k])}"
             ) from None
-        twice = 2 if dtype.kind == "c" else 1
-        vector[problem.inputs.part(k)] = np.repeat(filled.reshape(-1), twice)
     return vector
 
 
@@ -70,17 +46,17 @@ def root_mean_square(values: Any) -> float:
 
 
 class Steps:
-    """The steps of every coordinate of one problem."""
+    """The steps of every coordinate of one point."""
 
     def __init__(
-        self, problem: Problem, step: Any, scale: Any, bounds: Any, noise: float | None
+        self, point: Point, step: Any, scale: Any, bounds: Any, noise: float | None
     ) -> None:
-        self.problem = problem
-        self.given = spread(problem, step, "step", np.nan)
+        self.point = point
+        self.given = spread(point, step, "step", np.nan)
         if (self.given <= 0).any():
             raise ValueError(f"step= must be positive, got {step!r}")
         self.low, self.high = self._bounds(bounds)
-        self.noise = max(noise or 0.0, problem.epsilon())
+        self.noise = max(noise or 0.0, point.epsilon())
         # Of what differences are made: more than the noise, if _probe.py has seen more.
         self.rounding = self.noise
         self.scale = self._scale(scale)
@@ -88,40 +64,40 @@ class Steps:
         self.relative: Any = None
 
     def _bounds(self, bounds: Any) -> tuple[Any, Any]:
-        problem = self.problem
-        pairs = per_input(bounds, problem, "bounds") if bounds is not None else []
+        point = self.point
+        pairs = point.per_input(bounds, "bounds") if bounds is not None else []
         for pair in pairs:
             if pair is not None and (not isinstance(pair, (tuple, list)) or len(pair) != 2):
                 raise ValueError(
                     f"bounds= takes (low, high), with None for no bound, or a dict of such pairs "
                     f"by argument; got {pair!r}"
                 )
-        names = problem.inputs.names
+        names = point.inputs.names
         low = {n: p[0] for n, p in zip(names, pairs, strict=False) if p and p[0] is not None}
         high = {n: p[1] for n, p in zip(names, pairs, strict=False) if p and p[1] is not None}
-        lows = spread(problem, low, "bounds", -np.inf) if low else np.full(problem.x.size, -np.inf)
-        highs = spread(problem, high, "bounds", np.inf) if high else np.full(problem.x.size, np.inf)
+        lows = spread(point, low, "bounds", -np.inf) if low else np.full(point.x.size, -np.inf)
+        highs = spread(point, high, "bounds", np.inf) if high else np.full(point.x.size, np.inf)
         # As the input's dtype has them: 0.1 is a number between two of float32.
-        lows, highs = problem.representable(lows), problem.representable(highs)
-        outside = (problem.x < lows) | (problem.x > highs)
+        lows, highs = point.representable(lows), point.representable(highs)
+        outside = (point.x < lows) | (point.x > highs)
         if outside.any():
             i = int(np.argmax(outside))
             raise ValueError(
-                f"{problem.inputs.label(i)} = {problem.x[i]:.6g} is outside its bounds "
+                f"{point.inputs.label(i)} = {point.x[i]:.6g} is outside its bounds "
                 f"[{lows[i]:.6g}, {highs[i]:.6g}]"
             )
         return lows, highs
 
     def _scale(self, scale: Any) -> Any:
         """The magnitude of each coordinate; a zero takes that of the others in its array."""
-        problem = self.problem
-        size = np.abs(problem.x)
-        given = spread(problem, scale, "scale", np.nan)
+        point = self.point
+        size = np.abs(point.x)
+        given = spread(point, scale, "scale", np.nan)
         if (given <= 0).any():
             raise ValueError(f"scale= must be positive, got {scale!r}")
         self.free = np.isnan(given) & np.isnan(self.given)  # of what the user says of steps
-        for k in range(len(problem.inputs.shapes)):
-            part = problem.inputs.part(k)
+        for k in range(len(point.inputs.shapes)):
+            part = point.inputs.part(k)
             inside = size[part]
             used = inside[(inside > 0) & np.isfinite(inside)]
             typical = root_mean_square(used) if used.size else 1.0
@@ -164,7 +140,7 @@ class Steps:
 
         They are rounded to the dtype of the input, so that what is divided by is what was added.
         """
-        x, problem = self.problem.x, self.problem
+        x, point = self.point.x, self.point
         above, below = self.high - x, x - self.low
         room = np.minimum(above, below)
         narrow = room < size
@@ -175,52 +151,31 @@ class Steps:
         one_sided = narrow & (room < size)
         first = np.where(one_sided, x + reach, x + size)
         second = np.where(one_sided, x + 2 * reach, x - size)
-        first = np.clip(problem.representable(first), self.low, self.high)
-        second = np.clip(problem.representable(second), self.low, self.high)
+        first = np.clip(point.representable(first), self.low, self.high)
+        second = np.clip(point.representable(second), self.low, self.high)
         self._need_room(first, second)
         return first, second
 
     def one_side(self, size: Any) -> Any:
         """Another value of every coordinate: above, or below where there is more room."""
-        x = self.problem.x
+        x = self.point.x
         above, below = self.high - x, x - self.low
         down = (above < size) & (below > above)
         room = np.where(down, below, above)
         moved = x + np.minimum(size, room) * np.where(down, -1, 1)
-        moved = np.clip(self.problem.representable(moved), self.low, self.high)
+        moved = np.clip(self.point.representable(moved), self.low, self.high)
         self._need_room(moved, moved)
         return moved
 
     def _need_room(self, first: Any, second: Any) -> None:
-        x, problem = self.problem.x, self.problem
+        x, point = self.point.x, self.point
         stuck = ((first == x) | (second == x)) & np.isfinite(x)
         if stuck.any():
             i = int(np.argmax(stuck))
             low, high = self.low[i], self.high[i]
             raise ValueError(
-                f"there is no room to step {problem.inputs.label(i)} = {x[i]:.6g} "
-                f"({problem.inputs.dtypes[problem.inputs.owner(i)]}): "
+                f"there is no room to step {point.inputs.label(i)} = {x[i]:.6g} "
+                f"({point.inputs.dtypes[point.inputs.owner(i)]}): "
                 f"bounds [{low:.6g}, {high:.6g}], step {self.sizes(2)[i]:.3g}\n"
                 "  fix: a larger step= or scale=, or make the argument static="
             )
-
-
-def slope(x: Any, first: Any, second: Any) -> tuple[Any, Any, Any]:
-    """The weights of f(first), f(second), f(x) in f'(x); exact for parabolas at a bound."""
-    a, b = first - x, second - x
-    across = (a > 0) != (b > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        wa = np.where(across, 1 / (a - b), -b / a / (a - b))
-        wb = np.where(across, -1 / (a - b), a / b / (a - b))
-        return wa, wb, np.where(across, 0.0, -(wa + wb))
-
-
-def quotient(weights: tuple[Any, Any, Any], a: Any, b: Any, y: Any) -> Any:
-    """The derivative from f(first), f(second) and f(x), with the weights of `slope`.
-
-    Differences before weights: the weights of a difference are huge and nearly cancel.
-    """
-    wa, wb, w0 = weights
-    if not np.any(w0):
-        return wa * (a - b)
-    return np.where(w0 == 0, wa * (a - b), wa * (a - y) + wb * (b - y))

@@ -4,22 +4,24 @@ Steps are relative, since a small element may well be one that the function foll
 it does not, the step changes the outputs by no more than their rounding: the difference is noise.
 Such entries are differenced once more with the step that a zero would have. The result is taken if
 it agrees with the first one up to what rounding explains: the first is never made worse. Where
-neither is to be trusted there is a warning. Read next: _differences.py, which calls this.
+neither is to be trusted there is a warning. Read next: _method.py, which calls this.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._errors import EvaluationError
-from ._evaluate import Point
-from ._problem import Problem
-from ._steps import Steps, quotient, root_mean_square, slope
+from ._point import Move, Point
+from ._steps import Steps, root_mean_square
+
+if TYPE_CHECKING:
+    from ._method import Stencil
 
 __all__ = [
     "agreement",
@@ -28,7 +30,6 @@ __all__ = [
     "count_tiny",
     "lost",
     "lost_below",
-    "moved_ends",
     "recover",
     "sizes_of_rows",
     "tiny_below",
@@ -56,13 +57,13 @@ def widened(steps: Steps, whole: bool = True) -> Steps | None:
 
     If ``whole``, an array of nothing but tiny numbers counts as if 1.0 were among them.
     """
-    problem = steps.problem
-    magnitude = np.abs(problem.x)
+    point = steps.point
+    magnitude = np.abs(point.x)
     scale = steps.scale.copy()
     relative = None if steps.relative is None else steps.relative.copy()
     limit = tiny_below(steps.noise)
-    for k in range(len(problem.inputs.shapes)):
-        part = problem.inputs.part(k)
+    for k in range(len(point.inputs.shapes)):
+        part = point.inputs.part(k)
         inside = magnitude[part]
         used = inside[(inside > 0) & np.isfinite(inside)]
         if not used.size:
@@ -136,20 +137,19 @@ def sizes_of_rows(steps: Steps, columns: Any) -> Any:
 
     An output near zero may be the difference of large numbers, with their rounding.
     """
-    size = np.abs(steps.problem.y)
+    size = np.abs(steps.point.y)
     for i, column in enumerate(columns):
         np.fmax(size, np.abs(column) * steps.scale[i], out=size)
     return size
 
 
-def attempts(problem: Problem, make: Callable[[int], Point], total: int) -> Iterator[Any]:
-    """The outputs at some points, which may be far: None where the function fails."""
+def attempts(point: Point, moves: Sequence[Move]) -> Iterator[Any]:
+    """The outputs after some moves, which may be far: None where the function fails."""
     done = 0
-    while done < total:
-        points = (make(k) for k in range(done, total))
+    while done < len(moves):
         try:
             with np.errstate(all="ignore"):
-                for value in problem.values(points, total - done, checked=False):
+                for value in point.values(moves[done:], len(moves) - done, checked=False):
                     done += 1
                     yield value
         except EvaluationError:
@@ -157,7 +157,7 @@ def attempts(problem: Problem, make: Callable[[int], Point], total: int) -> Iter
             yield None
 
 
-def recover(problem: Problem, steps: Steps, order: int, matrix: Any, width: Any) -> None:
+def recover(stencil: Stencil, point: Point, steps: Steps, matrix: Any, width: Any) -> None:
     """Put right the lost entries of a Jacobian whose column i is a difference over width[i]."""
     wide = widened(steps)
     if wide is None:
@@ -168,51 +168,36 @@ def recover(problem: Problem, steps: Steps, order: int, matrix: Any, width: Any)
     columns = []
     for i in map(int, tiny):
         rows = lost(steps, matrix[:, i], width[i], size)
-        if rows.any() and (not whole[i] or (rows | ~problem.finite).all()):
+        if rows.any() and (not whole[i] or (rows | ~point.finite).all()):
             columns.append((i, rows))
     if not columns:
         return
-    x = problem.x
-    ends = moved_ends(wide, order)
-    weights = slope(x, ends[0], ends[-1])
-
-    def make(k: int) -> Point:
-        i = columns[k // order][0]
-        return problem.moved(i, ends[k % order][i])
-
-    values = attempts(problem, make, order * len(columns))
+    ends = stencil.ends(wide)
+    distances = [end - point.x for end in ends]
+    values = attempts(point, [(i, end[i]) for i, _ in columns for end in ends])
     for i, rows in columns:
-        pair = [next(values) for _ in range(order)]
-        if any(end is None for end in pair):
-            again = np.full(problem.outputs.size, np.nan)
-        elif order == 1:
-            again = (pair[0] - problem.y) / (ends[0][i] - x[i])
+        found = [next(values) for _ in ends]
+        if any(end is None for end in found):
+            again = np.full(point.outputs.size, np.nan)
         else:
-            wa, wb, w0 = (float(w[i]) for w in weights)
             with np.errstate(all="ignore"):
-                again = quotient((wa, wb, w0), pair[0], pair[1], problem.y)
+                again = stencil.combine([d[i] for d in distances], found, point.y)
         column = matrix[:, i]
         here = np.fmax(size, np.abs(again) * wide.scale[i])
         take, unsure = choose(steps, column, width[i], here, again)
-        warn(problem, i, rows & unsure, abs(ends[0][i] - x[i]))
+        warn(point, i, rows & unsure, abs(distances[0][i]))
         column[rows & take] = again[rows & take]
     next(values, None)  # lets the evaluations finish
 
 
-def moved_ends(steps: Steps, order: int) -> tuple[Any, ...]:
-    """The values that each coordinate is moved to: one for order 1, else two."""
-    sizes = steps.sizes(order)
-    return (steps.one_side(sizes),) if order == 1 else steps.both_sides(sizes)
-
-
-def warn(problem: Problem, index: int, unsure: Any, step: float) -> None:
+def warn(point: Point, index: int, unsure: Any, step: float) -> None:
     """Say which derivative is not to be trusted, if some is."""
     if not np.any(unsure):
         return
-    output = problem.outputs.label(int(np.argmax(unsure)))
-    x = problem.x[index]
+    output = point.outputs.label(int(np.argmax(unsure)))
+    x = point.x[index]
     warnings.warn(
-        f"{problem.name}: the derivative of {output} by {problem.inputs.label(index)} = "
+        f"{point.name}: the derivative of {output} by {point.inputs.label(index)} = "
         f"{x:.6g} may be wrong: a step of that element's own size is lost in the rounding of the "
         f"result, and one of {step:.1g} leads to another derivative, or to none.\n"
         "  fix: scale= (over which length the function changes), bounds=, or "

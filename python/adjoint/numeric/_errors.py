@@ -1,6 +1,6 @@
 """The errors of externals: what was being evaluated, what happened, what to do.
 
-Read next: _evaluate.py, which raises most of them.
+Read next: `adjoint.external._evaluate`, which raises most of them.
 """
 
 from __future__ import annotations

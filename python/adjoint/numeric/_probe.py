@@ -3,7 +3,7 @@
 The difference between central differences at two steps falls with the step while the function's
 curvature dominates and rises while noise does. Walking downhill from the rule's step finds the
 bottom of that V without knowing either; a few pairs of evaluations per input array (and as many for
-elements at a bound), once per external. Read next: _steps.py.
+elements at a bound), once per function. Read next: _steps.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ._errors import EvaluationError
-from ._problem import Problem
+from ._point import Point
 from ._steps import Steps, root_mean_square
 
 if TYPE_CHECKING:
-    from ._external import External
+    from ._plan import Plan
 
 __all__ = ["PAIRS", "ROUGH", "known_step", "probe"]
 
@@ -29,27 +29,27 @@ ROUGH = 1e-3  # noise of which all slopes are made, but for those of the longest
 _UNSETTLED = 0.03  # slopes further apart than this, relative to their size, have not converged
 
 
-def probe(external: External, problem: Problem, steps: Steps) -> None:
+def probe(plan: Plan, point: Point, steps: Steps) -> None:
     """Set ``steps.relative``: what an earlier probe found, or a new one."""
-    if not external.probes or not np.isnan(steps.given).any():
+    if not plan.method.probe or not np.isnan(steps.given).any():
         return
     if steps.noise >= ROUGH:
         return  # luck would choose
-    order = 1 if external.derivative == "forward" else 2
+    order = plan.method.order
     rule = steps.noise ** (1 / (order + 1))
-    relative = np.full(problem.inputs.size, rule)
-    for k, name in enumerate(problem.inputs.names):
-        part = problem.inputs.part(k)
+    relative = np.full(point.inputs.size, rule)
+    for k, name in enumerate(point.inputs.names):
+        part = point.inputs.part(k)
         size = float(np.max(steps.scale[part], initial=0))
         for direction in _directions(steps, part):
-            key = _key(name, problem.inputs.dtypes[k], steps.noise) + direction.where
-            known = external.steps_found.get(key)
+            key = _key(name, point.inputs.dtypes[k], steps.noise) + direction.where
+            known = plan.steps_found.get(key)
             if known is None or not known[0] / 10 <= size <= 10 * known[0]:
                 try:
-                    found = _search(problem, steps, part, direction, order)
+                    found = _search(point, steps, part, direction, order)
                 except EvaluationError:
                     return  # it hangs, and may at every step: do not wait for each of them
-                known = external.steps_found[key] = (size, *found)
+                known = plan.steps_found[key] = (size, *found)
             relative[direction.v != 0] = known[1]
             steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
@@ -59,18 +59,18 @@ def _key(name: str, dtype: Any, noise: float) -> str:
     return f"{name} {dtype} {noise:.0e}"
 
 
-def known_step(external: External, name: str, dtype: Any, noise: float) -> tuple[int, float, float]:
+def known_step(plan: Plan, name: str, dtype: Any, noise: float) -> tuple[int, float, float]:
     """The order of the differences, the relative step, and the magnitude it was found for.
 
     The rule and NaN, if none was.
     """
-    order = 1 if external.derivative == "forward" else 2
-    size, relative, _ = external.steps_found.get(_key(name, dtype, noise), (np.nan, 0.0, 0.0))
+    order = plan.method.order
+    size, relative, _ = plan.steps_found.get(_key(name, dtype, noise), (np.nan, 0.0, 0.0))
     return order, relative or noise ** (1 / (order + 1)), size
 
 
 def _search(
-    problem: Problem, steps: Steps, part: slice, direction: _Direction, order: int
+    point: Point, steps: Steps, part: slice, direction: _Direction, order: int
 ) -> tuple[float, float]:
     """The relative step and the noise that was seen."""
     slopes: dict[int, Any] = {}
@@ -78,23 +78,23 @@ def _search(
 
     def gap(k: int) -> float:
         """How far the slopes at 10**k and 10**(k-1) are apart, relative to the outputs."""
-        a, b = (_slope(problem, direction, j, slopes, bends) for j in (k, k - 1))
+        a, b = (_slope(point, direction, j, slopes, bends) for j in (k, k - 1))
         # Slopes of exactly zero are steps too small to be seen in rounded outputs.
         if a is None or b is None or not (a.any() or b.any()):
             return float("inf")
-        return _relative(a - b, np.maximum(np.abs(a), np.abs(b)), problem.y)
+        return _relative(a - b, np.maximum(np.abs(a), np.abs(b)), point.y)
 
     def bend(k: int) -> float:
         """The second derivative, of the outputs that change."""
         moved = (slopes[k] != 0) | (bends[k] != 0)
-        return _relative(bends[k][moved], np.abs(slopes[k][moved]), problem.y[moved])
+        return _relative(bends[k][moved], np.abs(slopes[k][moved]), point.y[moved])
 
     def doubt(k: int) -> float:
         """The gap, or what smaller steps say of the noise: by luck one gap may be nothing."""
         return max(gap(k), gap(k - 1) / 10)
 
     middle = round(np.log10(steps.noise ** (1 / 3)))
-    lowest = int(np.ceil(np.log10(max(_SMALLEST, 10 * _input_eps(problem, part)))))
+    lowest = int(np.ceil(np.log10(max(_SMALLEST, 10 * _input_eps(point, part)))))
     k = min(middle, -1)
     here = doubt(k)
     top = round(np.log10(_LARGEST))
@@ -114,6 +114,9 @@ def _search(
         best = float(np.clip(2 * np.sqrt(noise / max(bend(k), 1e-300)), least, _LARGEST))
     elif order == 1:
         best = float(steps.noise**0.5)
+    elif order > 2:
+        # The length over which the slope changes stays; steps of a higher order are longer.
+        best = min(best / noise ** (1 / 3), 1.0) * noise ** (1 / (order + 1))
     # Not farther than the function was seen to be there.
     seen = [10.0**j for j, found in slopes.items() if found is not None]
     return min(best, max(seen, default=best)), noise
@@ -168,7 +171,7 @@ class _Direction(NamedTuple):
 
 def _directions(steps: Steps, part: slice) -> Iterator[_Direction]:
     """The coordinates with room on both sides, with mixed signs; those with room on one side."""
-    x, scale = steps.problem.x[part], steps.scale[part]
+    x, scale = steps.point.x[part], steps.scale[part]
     above, below = steps.high[part] - x, x - steps.low[part]
     mixed = np.where(np.arange(x.size) * 2654435761 % 2**32 < 2**31, 1.0, -1.0)
     inside = np.minimum(above, below) >= _LARGEST * scale
@@ -184,7 +187,7 @@ def _directions(steps: Steps, part: slice) -> Iterator[_Direction]:
 
 
 def _slope(
-    problem: Problem,
+    point: Point,
     direction: _Direction,
     k: int,
     known: dict[int, Any],
@@ -197,16 +200,14 @@ def _slope(
     if k not in known:
         t = 10.0**k
         ends = [
-            problem.representable(problem.x + s * t * direction.v)
+            point.representable(point.x + s * t * direction.v)
             for s in ((1, 2) if direction.inward else (1, -1))
         ]
-        points = [
-            problem.moved_all(e, lambda: f"x + {t:.0e} * scale (choosing steps)") for e in ends
-        ]
+        moves = [(e, lambda: f"x + {t:.0e} * scale (choosing steps)") for e in ends]
         try:
             with np.errstate(all="ignore"):
-                first, second = problem.values(points, 2)
-                a, b = first - problem.y, second - problem.y
+                first, second = point.values(moves, 2)
+                a, b = first - point.y, second - point.y
             known[k] = (4 * a - b if direction.inward else first - second) / (2 * t)
             bends[k] = (b - 2 * a if direction.inward else a + b) / t**2
         except EvaluationError as error:
@@ -217,6 +218,6 @@ def _slope(
     return known[k]
 
 
-def _input_eps(problem: Problem, part: slice) -> float:
-    k = problem.inputs.owner(part.start) if part.stop > part.start else 0
-    return float(np.finfo(problem.inputs.dtypes[k]).eps)
+def _input_eps(point: Point, part: slice) -> float:
+    k = point.inputs.owner(part.start) if part.stop > part.start else 0
+    return float(np.finfo(point.inputs.dtypes[k]).eps)

@@ -1,61 +1,28 @@
-"""Jacobians by evaluating the function near the input: forward, central, along one direction.
+"""The derivative along one direction, by central differences; and how far to go along it.
 
-Each method yields its points to be evaluated together and combines the values. Read next:
-_complex_step.py, _richardson.py, _spsa.py, _elementwise.py, _colouring.py.
+Read next: _plan.py, which uses it for jvps and to verify what was found otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ._central import Central
 from ._errors import EvaluationError
-from ._evaluate import Point
-from ._jacobian import Dense
-from ._problem import Problem
-from ._steps import Steps, quotient, slope
-from ._tiny import choose, lost, lost_below, recover, warn, widened
+from ._point import Move, Point
+from ._steps import Steps
+from ._tiny import choose, lost, lost_below, warn, widened
 
-__all__ = ["central", "direction_steps", "directional", "forward", "shortened", "with_room"]
+__all__ = ["CENTRAL", "direction_steps", "directional", "shortened", "with_room"]
 
-
-def forward(problem: Problem, steps: Steps) -> Dense:
-    """One more evaluation per input; the error is of the order of the square root of the noise."""
-    n = problem.inputs.size
-    moved = steps.one_side(steps.sizes(1))
-    matrix = np.empty((problem.outputs.size, n))
-    points = (problem.moved(i, moved[i]) for i in range(n))
-    for i, value in enumerate(problem.values(points, n)):
-        matrix[:, i] = (value - problem.y) / (moved[i] - problem.x[i])
-    recover(problem, steps, 1, matrix, np.abs(moved - problem.x))
-    return Dense(matrix)
-
-
-def central(problem: Problem, steps: Steps) -> Dense:
-    """Two evaluations per input; the error is of the order of noise**(2/3)."""
-    n = problem.inputs.size
-    first, second = steps.both_sides(steps.sizes(2))
-    matrix = np.empty((problem.outputs.size, n))
-    weights = slope(problem.x, first, second)
-
-    def points() -> Iterator[Point]:
-        for i in range(n):
-            yield problem.moved(i, first[i])
-            yield problem.moved(i, second[i])
-
-    values = problem.values(points(), 2 * n)
-    for i, (a, b) in enumerate(zip(values, values, strict=True)):
-        wa, wb, w0 = (float(w[i]) for w in weights)
-        matrix[:, i] = quotient((wa, wb, w0), a, b, problem.y)
-    recover(problem, steps, 2, matrix, np.abs(first - second))
-    return Dense(matrix)
+CENTRAL = Central()
 
 
 def _room(steps: Steps, v: Any) -> tuple[Any, Any]:
     """How far each coordinate can go along ``v`` and against it, in multiples of ``v``."""
-    x, length = steps.problem.x, np.abs(v)
+    x, length = steps.point.x, np.abs(v)
     with np.errstate(divide="ignore", invalid="ignore"):
         up, down = (steps.high - x) / length, (x - steps.low) / length
     return np.where(v > 0, up, down), np.where(v > 0, down, up)
@@ -102,27 +69,27 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
     return -min(size, back / 2), -2 * min(size, back / 2)
 
 
-def directional(problem: Problem, steps: Steps, v: Any) -> Any:
+def directional(point: Point, steps: Steps, v: Any) -> Any:
     """The derivative along ``v`` by central differences: two evaluations, four in a corner.
 
     As many again if an element that is tiny in its array shortens the step.
     """
-    found = _directional(problem, steps, v)
+    found = _directional(point, steps, v)
     width = 2 * _size(steps, v, 2) if v.any() else 1.0
-    wide = shortened(steps, v, lost(steps, found, width, np.abs(problem.y)))
+    wide = shortened(steps, v, lost(steps, found, width, np.abs(point.y)))
     if wide is None:
         return found
     try:
         with np.errstate(all="ignore"):
-            again = _directional(problem, wide, v)
+            again = _directional(point, wide, v)
     except EvaluationError:
         again = np.full_like(found, np.nan)
     far = _size(wide, v, 2) / wide.noise ** (1 / 3)
-    size = np.fmax(np.abs(problem.y), np.abs(again) * far)
+    size = np.fmax(np.abs(point.y), np.abs(again) * far)
     take, unsure = choose(steps, found, width, size, again)
     rows = lost(steps, found, width, size)
     index = int(np.argmax((wide.scale != steps.scale) & (v != 0)))
-    warn(problem, index, rows & unsure, _size(wide, v, 2))
+    warn(point, index, rows & unsure, _size(wide, v, 2))
     return np.where(rows & take, again, found)
 
 
@@ -141,23 +108,21 @@ def shortened(steps: Steps, v: Any, unseen: Any) -> Steps | None:
     return wide if size < enough or (size < 0.03 and np.any(unseen)) else None
 
 
-def _directional(problem: Problem, steps: Steps, v: Any) -> Any:
-    found = np.zeros(problem.outputs.size)
+def _directional(point: Point, steps: Steps, v: Any) -> Any:
+    found = np.zeros(point.outputs.size)
     for part in with_room(steps, v):
-        found = found + _along(problem, steps, part)
+        found = found + _along(point, steps, part)
     return found
 
 
-def _along(problem: Problem, steps: Steps, v: Any) -> Any:
+def _along(point: Point, steps: Steps, v: Any) -> Any:
     a, b = direction_steps(steps, v, 2)
     if a == 0:
-        raise ValueError(f"the bounds of {problem.name} leave no room to step along the direction")
+        raise ValueError(f"the bounds of {point.name} leave no room to step along the direction")
 
-    def point(t: float) -> Point:
-        moved = np.clip(problem.representable(problem.x + t * v), steps.low, steps.high)
-        return problem.moved_all(
-            moved, lambda: f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
-        )
+    def move(t: float) -> Move:
+        x = np.clip(point.representable(point.x + t * v), steps.low, steps.high)
+        return x, lambda: f"x {'-' if t < 0 else '+'} {abs(t):.3g} * direction"
 
-    fa, fb = problem.values([point(a), point(b)], 2)
-    return quotient(slope(np.float64(0), np.float64(a), np.float64(b)), fa, fb, problem.y)
+    values = list(point.values([move(a), move(b)], 2))
+    return CENTRAL.combine((np.float64(a), np.float64(b)), values, point.y)

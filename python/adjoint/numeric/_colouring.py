@@ -2,25 +2,27 @@
 
 Columns of the pattern are coloured (`adjoint._colouring`); each colour costs what one input costs.
 That the pattern misses nothing is verified at the first Jacobian along one random direction. Read
-next: _methods.py.
+next: _plan.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint._colouring import Pattern
 
-from ._differences import directional
+from ._along import directional
 from ._errors import ExternalError
-from ._evaluate import Point
-from ._jacobian import Sparse
-from ._problem import Problem
-from ._steps import Steps, quotient, slope
-from ._tiny import agreement, attempts, lost, moved_ends, tiny_in_tiny, warn, widened
+from ._linear import Sparse
+from ._point import Move, Point
+from ._steps import Steps
+from ._tiny import agreement, attempts, lost, tiny_in_tiny, warn, widened
+
+if TYPE_CHECKING:
+    from ._method import Stencil
 
 __all__ = ["ColouredPattern", "SamplePattern", "coloured", "restricted", "verify_pattern"]
 
@@ -46,8 +48,8 @@ class SamplePattern:
     Coordinates of one place in their samples are one colour, whatever the number of samples.
     """
 
-    def __init__(self, problem: Problem, count: int) -> None:
-        inputs, outputs = problem.inputs, problem.outputs
+    def __init__(self, point: Point, count: int) -> None:
+        inputs, outputs = point.inputs, point.outputs
         places, starts = [], np.cumsum([0, *(size // count for size in inputs.sizes)])
         for start, size in zip(starts, inputs.sizes, strict=False):
             places.append(start + np.arange(size) % (size // count))
@@ -78,115 +80,118 @@ def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
     return (matrix.tocsr() if hasattr(matrix, "tocsr") else matrix)[:, columns]
 
 
-def coloured(problem: Problem, steps: Steps, pattern: AnyPattern, order: int) -> Sparse:
-    """As many (pairs of) evaluations as there are colours; again for those with lost entries."""
-    sides = moved_ends(steps, order)
-    moves = np.ones(problem.inputs.size, bool)
-    make = _points(problem, pattern, sides, range(pattern.count), moves)
-    total = order * pattern.count
-    found = problem.values((make(k) for k in range(total)), total)
-    values = _entries(problem, pattern, sides, range(pattern.count), found)
-    _recover(problem, steps, pattern, values, order, np.abs(sides[0] - (*sides, problem.x)[1]))
+def coloured(stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern) -> Sparse:
+    """What one input costs for each colour; again for those with lost entries."""
+    ends = stencil.ends(steps)
+    moves = np.ones(point.inputs.size, bool)
+    make = _move(point, pattern, ends, range(pattern.count), moves)
+    total = len(ends) * pattern.count
+    found = point.values((make(k) for k in range(total)), total)
+    values = _entries(stencil, point, pattern, ends, range(pattern.count), found)
+    width = stencil.width([end - point.x for end in ends])
+    _recover(stencil, point, steps, pattern, values, width)
     return Sparse(pattern.rows, pattern.columns, values, pattern.shape)
 
 
-def _points(
-    problem: Problem, pattern: AnyPattern, sides: Any, colours: Any, moves: Any
-) -> Callable[[int], Point]:
-    """The k-th point: the inputs of a colour moved to one side, those of them that ``moves``."""
+def _move(
+    point: Point, pattern: AnyPattern, ends: Any, colours: Any, moves: Any
+) -> Callable[[int], Move]:
+    """The k-th move: the inputs of a colour go to one end, those of them that ``moves``."""
 
-    def make(k: int) -> Point:
-        chosen = (pattern.colours == colours[k // len(sides)]) & moves
-        label = problem.inputs.label(int(np.argmax(chosen)))
-        moved = np.where(chosen, sides[k % len(sides)], problem.x)
-        return problem.moved_all(moved, lambda: f"{label} and others of its colour")
+    def make(k: int) -> Move:
+        chosen = (pattern.colours == colours[k // len(ends)]) & moves
+        label = point.inputs.label(int(np.argmax(chosen)))
+        moved = np.where(chosen, ends[k % len(ends)], point.x)
+        return moved, lambda: f"{label} and others of its colour"
 
     return make
 
 
 def _entries(
-    problem: Problem, pattern: AnyPattern, sides: Any, colours: Any, found: Iterator[Any]
+    stencil: Stencil,
+    point: Point,
+    pattern: AnyPattern,
+    ends: Any,
+    colours: Any,
+    found: Iterator[Any],
 ) -> Any:
     """The entries of some colours from evaluations in order; NaN where one is None."""
     entries = pattern.colours[pattern.columns]
     values = np.full(len(pattern.rows), np.nan)
-    weights = slope(problem.x, sides[0], sides[-1])
+    distances = [end - point.x for end in ends]
     for colour in colours:
         here = entries == colour
         rows, columns = pattern.rows[here], pattern.columns[here]
-        ends = [next(found) for _ in sides]
-        if any(end is None for end in ends):
+        there = [next(found) for _ in ends]
+        if any(value is None for value in there):
             continue
-        y = problem.y[rows]
-        if len(sides) == 1:
-            values[here] = (ends[0][rows] - y) / (sides[0] - problem.x)[columns]
-            continue
-        wa, wb, w0 = (w[columns] for w in weights)
         with np.errstate(invalid="ignore"):
-            values[here] = quotient((wa, wb, w0), ends[0][rows], ends[1][rows], y)
+            values[here] = stencil.combine(
+                [d[columns] for d in distances], [value[rows] for value in there], point.y[rows]
+            )
     next(found, None)  # lets the evaluations finish
     return values
 
 
 def _recover(
-    problem: Problem, steps: Steps, pattern: AnyPattern, values: Any, order: int, width: Any
+    stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern, values: Any, width: Any
 ) -> None:
     """Put right the entries of tiny elements that are lost in rounding (_tiny.py)."""
     wide = widened(steps)
     if wide is None:
         return
     rows, columns = pattern.rows, pattern.columns
-    whole = np.abs(problem.y)
+    whole = np.abs(point.y)
     np.fmax.at(whole, rows, np.abs(values) * steps.scale[columns])
     tiny = (wide.scale != steps.scale)[columns]
     bad = tiny & lost(steps, values, width[columns], whole[rows])
-    seen = np.zeros(problem.inputs.size, bool)
-    seen[columns[~bad & problem.finite[rows]]] = True
+    seen = np.zeros(point.inputs.size, bool)
+    seen[columns[~bad & point.finite[rows]]] = True
     bad &= ~(seen & tiny_in_tiny(steps, wide))[columns]
     if not bad.any():
         return
-    moves = np.zeros(problem.inputs.size, bool)
+    moves = np.zeros(point.inputs.size, bool)
     moves[columns[bad]] = True
     colours = np.unique(pattern.colours[columns[bad]])
-    sides = moved_ends(wide, order)
-    make = _points(problem, pattern, sides, colours, moves)
-    found = attempts(problem, make, order * len(colours))
-    again = _entries(problem, pattern, sides, colours, found)
+    ends = stencil.ends(wide)
+    make = _move(point, pattern, ends, colours, moves)
+    found = attempts(point, [make(k) for k in range(len(ends) * len(colours))])
+    again = _entries(stencil, point, pattern, ends, colours, found)
     size = np.fmax(whole[rows], np.abs(again) * wide.scale[columns])
     take, unsure = agreement(values, width[columns], steps.rounding * size, again)
-    followed = np.zeros(problem.inputs.size, bool)
+    followed = np.zeros(point.inputs.size, bool)
     followed[columns[values != 0]] = True
     unsure &= (values != 0) | np.isfinite(again) | ~followed[columns]  # as in `choose`
     for k in np.flatnonzero(bad & unsure)[:1]:
         i = int(columns[k])
-        warn(problem, i, np.arange(len(whole)) == rows[k], abs(sides[0][i] - problem.x[i]))
+        warn(point, i, np.arange(len(whole)) == rows[k], abs(ends[0][i] - point.x[i]))
     values[bad & take] = again[bad & take]
 
 
 def verify_pattern(
-    problem: Problem, steps: Steps, found: Sparse, rng: Any, batched: bool = False
+    point: Point, steps: Steps, found: Sparse, rng: Any, batched: bool = False
 ) -> None:
     """Compare the Jacobian along one random direction with a difference along it."""
     v = (
-        rng.choice([-1.0, 1.0], problem.inputs.size)
+        rng.choice([-1.0, 1.0], point.inputs.size)
         * steps.scale
-        * rng.uniform(0.5, 1, problem.inputs.size)
+        * rng.uniform(0.5, 1, point.inputs.size)
     )
     ours = found.push(v)
     size = Sparse(found.rows, found.columns, np.abs(found.values), found.shape).push(np.abs(v))
-    size = size + np.abs(problem.y)
-    theirs = directional(problem, steps.together(), v)
+    size = size + np.abs(point.y)
+    theirs = directional(point, steps.together(), v)
     wrong = np.abs(ours - theirs) > 1e3 * steps.rounding**0.5 * (size + np.abs(theirs))
     if wrong.any():
         k = int(np.argmax(wrong))
         if batched:
             raise ExternalError(
-                f"batched=True, but the samples that {problem.name} gets are not independent: "
-                f"{problem.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
-                f"{ours[k]:.6g} if other samples had no influence. fix: leave batched=True away"
+                f"batched=True, but the samples that {point.name} gets are not independent: "
+                f"{point.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
+                f"{ours[k]:.6g} if other samples had no influence. fix: omit batched=True"
             )
         raise ExternalError(
-            f"sparsity= misses entries: {problem.outputs.label(k)} of {problem.name} changes by "
+            f"sparsity= misses entries: {point.outputs.label(k)} of {point.name} changes by "
             f"{theirs[k]:.6g} along a random direction, the Jacobian with that pattern says "
             f"{ours[k]:.6g}. fix: mark every input that row {k} depends on"
         )

@@ -1,0 +1,14 @@
+"""Numerical differentiation: the one core behind externals, `gradcheck`, `check`, `Function.check`.
+
+A function is seen as a map of vectors of real numbers (_point.py, _coordinates.py). A *method*
+evaluates it at a few places beside the input and combines the values (_method.py, and a file for
+each: forward, central, complex_step, richardson, spsa). What people use of this is
+`adjoint.differences`. Read in this order:
+
+- ``_method``, ``_central``: what a method is
+- ``_steps``, ``_probe``, ``_tiny``: how far to step
+- ``_along``, ``_elementwise``, ``_quick``, ``_colouring``: one direction; coordinates that move
+  together
+- ``_plan``: all of it for one function, with what was learnt of it
+- ``_linear``: the Jacobians that come out
+"""
