@@ -513,7 +513,7 @@ def _sgd_step(
     nesterov: _bool,
     maximize: _bool,
     /,
-) -> list[_int]: ...
+) -> None: ...
 def _adam_step(
     params: list[Any],
     grads: list[Any],
@@ -529,7 +529,7 @@ def _adam_step(
     maximize: _bool,
     decoupled: _bool,
     /,
-) -> list[_int]: ...
+) -> None: ...
 
 default_generator: Generator
 

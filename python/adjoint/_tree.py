@@ -1,9 +1,15 @@
 """Nested structures of tensors: taken apart into leaves and put together again.
 
-Lists, tuples, named tuples, dicts and everything registered with optree are structures; so are
-dataclasses, attrs classes and one's own (`_tree_classes`), which optree hears of when they are
-first met. None is a leaf: "no value here". Read next: `adjoint.composite`, what people do with
-structures.
+Lists, tuples, named tuples, dicts and everything registered with optree or with `utils._pytree` are
+structures; so are dataclasses, attrs classes and one's own (`_tree_classes`), which optree hears of
+when they are first met. None is a leaf: "no value here". Read next: `adjoint.composite`, what
+people do with structures.
+
+Note [Two views of one tree]: programs written against ``torch.utils._pytree`` rely on dicts that
+keep the order of their keys and on dataclasses that are leaves until somebody registers them, while
+a composite is the same in whatever order a dict was filled, and takes dataclasses apart unasked. So
+optree has two namespaces: `_NAMESPACE` for composites and every transform, `PLAIN` for
+`utils._pytree`. What is declared (`declare`) is in both; what is found out is in the first.
 """
 
 from __future__ import annotations
@@ -11,18 +17,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import optree
 
 from adjoint import _core
-from adjoint._tree_classes import describe, is_namedtuple
+from adjoint._tree_classes import KeyEntry, Recipe, declared, describe, is_namedtuple
 
 __all__ = [
+    "PLAIN",
     "Flat",
     "Spec",
     "check_level",
     "children",
+    "declare",
     "flat_object",
     "flatten",
     "forget",
@@ -30,6 +38,7 @@ __all__ = [
     "kind_of",
     "leaves_like",
     "paths",
+    "retract",
     "root_name",
     "step",
     "unflatten",
@@ -37,9 +46,19 @@ __all__ = [
 
 Spec = optree.PyTreeSpec
 
+
+class _View(TypedDict):
+    none_is_leaf: bool
+    namespace: str
+
+
 _NAMESPACE = "adjoint"
+PLAIN: _View = {"none_is_leaf": True, "namespace": "adjoint.utils._pytree"}
+_keep_order = optree.dict_insertion_ordered(True, namespace=PLAIN["namespace"])
+_keep_order.__enter__()  # for as long as the object lives
+
 _TENSOR_ONLY = {_core.Tensor}
-_attributes: set[type] = set()  # classes whose parts are attributes
+_entries: dict[type, type[optree.PyTreeEntry]] = {}  # classes that optree heard of: their steps
 flat_classes: dict[type, Flat] = {}  # classes whose objects may hold tensors only
 _leaf_types: set[type] = {_core.Tensor, NoneType, bool, int, float, complex, str}
 
@@ -67,8 +86,7 @@ def _register(cls: type) -> bool:
         path_entry_type=recipe.entry,
         namespace=_NAMESPACE,
     )
-    if recipe.entry is optree.GetAttrEntry:
-        _attributes.add(cls)
+    _entries[cls] = recipe.entry
     if recipe.native:
         _core._set_vector_class(cls, recipe.fields, cls.__dictoffset__ != 0)
     if recipe.get is not None and recipe.fields:
@@ -81,8 +99,32 @@ def _register(cls: type) -> bool:
 
 
 def forget(cls: type) -> None:
-    """Decide anew about a class that was met before it was decorated."""
+    """Decide anew about a class that was met before something was said about it."""
     _leaf_types.discard(cls)
+    if _entries.pop(cls, None) is not None:
+        optree.unregister_pytree_node(cls, namespace=_NAMESPACE)
+        flat_classes.pop(cls, None)
+        _core._set_vector_class(cls, None, False)
+
+
+def declare(cls: type, recipe: Recipe) -> None:
+    """Take objects of ``cls`` apart by ``recipe``, whatever would be found out about them."""
+    retract(cls)
+    optree.register_pytree_node(
+        cls,
+        recipe.flatten,
+        recipe.unflatten,
+        path_entry_type=recipe.entry,
+        namespace=PLAIN["namespace"],
+    )
+    declared[cls] = recipe
+
+
+def retract(cls: type) -> None:
+    """Take back what was declared about a class."""
+    if declared.pop(cls, None) is not None:
+        optree.unregister_pytree_node(cls, namespace=PLAIN["namespace"])
+    forget(cls)
 
 
 def fields_of(tree: Any, flat: Flat) -> tuple[Any, ...]:
@@ -155,8 +197,11 @@ def children(tree: Any) -> tuple[list[Any], tuple[Any, ...]]:
 
 def step(cls: type | None, entry: Any) -> str:
     """How Python writes the way from an object of ``cls`` to its part: ``.x`` or ``['x']``."""
-    if cls in _attributes:
+    kind = _entries.get(cls) if cls is not None else None
+    if kind is optree.GetAttrEntry:
         return f".{entry}"
+    if kind is KeyEntry:
+        return str(entry)
     if cls is not None and is_namedtuple(cls):
         return f".{cls._fields[entry]}"  # type: ignore[attr-defined]
     return f"[{entry!r}]"

@@ -1,7 +1,8 @@
 """How objects of classes are taken apart: dataclasses, attrs classes, and one's own.
 
 `describe` decides for a class, once; `_tree` tells optree. Objects are rebuilt without running
-``__init__`` or ``__post_init__``: a gradient need not satisfy what a constructor demands.
+``__init__`` or ``__post_init__``: a gradient need not satisfy what a constructor demands. What
+somebody declared about a class (`utils._pytree.register_pytree_node`) comes before all of that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import optree
 
 from adjoint._core import Tensor
 
-__all__ = ["MARK", "Recipe", "describe", "is_namedtuple"]
+__all__ = ["MARK", "KeyEntry", "Recipe", "declared", "describe", "is_namedtuple"]
 
 MARK = "__adjoint_composite__"  # what `adjoint.composite` leaves on a class
 
@@ -33,6 +34,22 @@ class Recipe(NamedTuple):
     fields: tuple[str, ...] | None = None  # those every object has, if that is known
     get: Callable[[Any], tuple[Any, ...]] | None = None  # the values of those
     native: bool = False  # parts are what is in __dict__, or in slots, and nothing else matters
+
+
+declared: dict[type, Recipe] = {}  # said by a user rather than found out
+
+
+class KeyEntry(optree.PyTreeEntry):
+    """A step that a class names by a key: ``str(key)`` as Python writes it, ``key.get(object)``."""
+
+    __slots__ = ()
+
+    def __call__(self, obj: Any) -> Any:
+        return self.entry.get(obj)
+
+    def codify(self, node: str = "") -> str:
+        """The step as Python writes it, behind what leads there."""
+        return f"{node}{self.entry}"
 
 
 class _Carried:
@@ -61,8 +78,10 @@ def is_namedtuple(cls: Any) -> bool:
 
 def describe(cls: type) -> Recipe | None:
     """How objects of ``cls`` are taken apart; None if they are leaves."""
+    if cls in declared:
+        return declared[cls]
     if issubclass(cls, Tensor) or callable(getattr(cls, "named_parameters", None)):
-        return None  # a module's parameters are no attributes of it: functional_call takes them
+        return None  # a module's parameters are not its attributes: functional_call takes them
     if hasattr(cls, "__tree_flatten__") or hasattr(cls, "__tree_unflatten__"):
         return _own_methods(cls)
     if dataclasses.is_dataclass(cls):

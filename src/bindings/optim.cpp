@@ -1,11 +1,11 @@
-// The optimizers' native step: lists of tensors in, raw arrays to the kernels.
-//
-// Each function returns the positions of the parameters it did not update, because their dtype or
-// layout has no native loop; python/adjoint/optim does those with ops. Read next: kernels/optim.h.
+// The optimizers' steps: lists of tensors in, raw arrays to the kernels. What has no native loop
+// (16-bit floats, complex numbers, strides, tangents) is computed with ops, by the same formulas.
+// Read next: kernels/optim_formulas.h.
 #include "bindings/python.h"
+#include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
-#include "kernels/optim.h"
+#include "kernels/optim_formulas.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -46,7 +46,7 @@ struct Batch {
 
 bool native(const TensorObject* param, const TensorObject* t) {
   return t->dtype == param->dtype && t->numel == param->numel && (t->flags & kContiguous) &&
-         !t->storage->read_only;
+         !(t->flags & kTransformed) && !t->storage->read_only;
 }
 
 // True when no two of the row's arrays share memory: the kernels rely on it.
@@ -61,13 +61,13 @@ bool apart(TensorObject* const* row, int count) {
   return true;
 }
 
-// The arrays of parameter `i`; false when it has to be updated by ops. The gradient is columns[1].
+// The arrays of parameter `i`; false when it has to be updated with ops. The gradient is columns[1].
 bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
   TensorObject* row[5];
   int present = 0;
   TensorObject* param = columns[0].at(i);
   if (param->dtype != DType::Float32 && param->dtype != DType::Float64) return false;
-  if (param->grad_fn || (param->flags & kTransformed)) return false;
+  if (param->grad_fn) return false;
   for (int c = 0; c < count; ++c) {
     TensorObject* t = columns[c].at(i);
     if (!t) continue;
@@ -99,13 +99,80 @@ void refuse_step() {
       "function");
 }
 
-PyObject* finish(const Batch& batch) {
-  for (const Tensor& t : batch.changed) bump_version(t);
-  Object left = checked(PyList_New(0));
-  for (Py_ssize_t i : batch.left) {
-    checked(PyList_Append(left.get(), checked(PyLong_FromSsize_t(i)).get()));
+// A number of the formulas that is a whole tensor.
+struct WholeTensor {
+  using Number = Tensor;
+  using Scalar = double;
+  // A factor of one would make NaN of complex numbers that are infinite.
+  static Tensor scaled(const Tensor& x, double s) { return s == 1 ? x : s == -1 ? -x : x * s; }
+  static Tensor add_scaled(const Tensor& x, double s, const Tensor& y) {
+    return op<"add">(x, y, s);
   }
-  return left.release();
+  static Tensor add_product(const Tensor& x, double s, const Tensor& y, const Tensor& z) {
+    return op<"addcmul">(x, y, z, s);
+  }
+  static Tensor add_quotient(const Tensor& x, double s, const Tensor& y, const Tensor& z) {
+    return op<"addcdiv">(x, y, z, s);
+  }
+  static Tensor root_over(const Tensor& x, double scale, double eps) {
+    return op<"sqrt">(x).tensor() / scale + eps;
+  }
+  static Tensor mixed(const Tensor& x, const Tensor& y, double mix, double) {
+    return op<"lerp">(x, y, mix);
+  }
+  static Tensor larger(const Tensor& x, const Tensor& y) { return op<"maximum">(x, y); }
+};
+
+// The tensors of one parameter: values to compute with, written back at the end.
+class Row {
+ public:
+  Row(const Column* columns, int count, Py_ssize_t i) : count_(count) {
+    for (int c = 0; c < count; ++c) {
+      if (columns[c]) values[c] = tensors_[c] = Tensor::borrow(columns[c].at(i));
+    }
+  }
+  void write() const {
+    for (int c = 0; c < count_; ++c) {
+      if (c != 1 && tensors_[c]) op_inplace<"copy">(tensors_[c], values[c]);
+    }
+  }
+  Tensor values[5];
+
+ private:
+  Tensor tensors_[5];
+  int count_;
+};
+
+void sgd_by_ops(const Column* columns, Py_ssize_t i, const optim::SgdOptions& options) {
+  Row row(columns, 3, i);
+  auto& [param, grad, velocity, unused, also] = row.values;
+  const optim::SgdNumbers<double> numbers(options);
+  optim::choose_sgd(options, static_cast<bool>(columns[2]),
+                    [&]<bool Decay, optim::Velocity Kind, bool Nesterov>() {
+                      optim::sgd_formula<WholeTensor, Decay, Kind, Nesterov>(param, grad, velocity,
+                                                                             numbers);
+                    });
+  row.write();
+}
+
+void adam_by_ops(const Column* columns, Py_ssize_t i, const Tensor& step,
+                 const optim::AdamOptions& options) {
+  Row row(columns, 5, i);
+  auto& [param, grad, mean, square, largest] = row.values;
+  if (is_complex(param.dtype())) {
+    not_implemented(
+        "Adam for complex parameters is not in adjoint: optimise the real and imaginary parts");
+  }
+  if (step->numel != 1 || (step->flags & kTransformed)) {
+    value_error("Adam's `step` must be one number, not a tensor of ", step->numel, " elements");
+  }
+  op_inplace<"add">(step, 1);
+  const double count = *reinterpret_cast<const double*>(cast(step, DType::Float64)->data);
+  const optim::AdamNumbers<double> numbers(options, count);
+  optim::choose_adam(options, static_cast<bool>(columns[4]), [&]<bool Decay, bool Largest>() {
+    optim::adam_formula<WholeTensor, Decay, Largest>(param, grad, mean, square, largest, numbers);
+  });
+  row.write();
 }
 
 double number(PyObject* o) {
@@ -148,7 +215,9 @@ PyObject* sgd_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       WithoutGil release(batch.elements > kReleaseGil);
       optim::sgd_step(batch.arrays, options);
     }
-    return finish(batch);
+    for (const Tensor& t : batch.changed) bump_version(t);
+    for (Py_ssize_t i : batch.left) sgd_by_ops(columns, i, options);
+    Py_RETURN_NONE;
   });
 }
 
@@ -168,6 +237,7 @@ PyObject* adam_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
         params, Column(args[1], "grads", size), Column(args[2], "exp_avgs", size),
         Column(args[3], "exp_avg_sqs", size), Column(args[4], "max_exp_avg_sqs", size)};
     const Column steps(args[5], "steps", size);
+    if (!steps) type_error("steps must be a list of tensors, not None");
     const optim::AdamOptions options = {.lr = number(args[6]),
                                         .beta1 = number(args[7]),
                                         .beta2 = number(args[8]),
@@ -178,7 +248,7 @@ PyObject* adam_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Batch batch;
     for (Py_ssize_t i = 0; i < size; ++i) {
       TensorObject* step = steps.at(i);
-      if (!step || !is_counter(step) || !add_row(batch, columns, 5, i)) {
+      if (!is_counter(step) || !add_row(batch, columns, 5, i)) {
         batch.left.push_back(i);
         continue;
       }
@@ -190,15 +260,17 @@ PyObject* adam_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       WithoutGil release(batch.elements > kReleaseGil);
       optim::adam_step(batch.arrays, options);
     }
-    return finish(batch);
+    for (const Tensor& t : batch.changed) bump_version(t);
+    for (Py_ssize_t i : batch.left) adam_by_ops(columns, i, Tensor::borrow(steps.at(i)), options);
+    Py_RETURN_NONE;
   });
 }
 
 PyMethodDef functions[] = {
     {"_sgd_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sgd_step)),
-     METH_FASTCALL, "One step of SGD; returns the positions that were not updated."},
+     METH_FASTCALL, "One step of SGD."},
     {"_adam_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(adam_step)),
-     METH_FASTCALL, "One step of Adam; returns the positions that were not updated."},
+     METH_FASTCALL, "One step of Adam."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

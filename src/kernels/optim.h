@@ -1,7 +1,8 @@
 // The update loops of the optimizers: one pass over the memory of all parameters, float32 and
 // float64, in the order and with the roundings of the formulas below (no fused multiply-add, so
 // that every instruction set gives the same bits).
-// Read next: optim.cpp for chunks and threads, isa/optim.cpp for the loops.
+// Read next: optim_formulas.h for the formulas as code, optim.cpp for chunks and threads,
+// isa/optim.cpp for the loops.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Any
 
@@ -20,7 +21,7 @@ lin = nn.Linear(2, 2)
 
 
 class Tied(nn.Module):
-    """Two names of one parameter, an attribute that is no tensor."""
+    """Two names of one parameter, an attribute that is not a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,12 +98,103 @@ class Pair:
     b: Any
 
 
+class Plain:
+    pass
+
+
+class Unnamed:
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+
+
+class Named(Unnamed):
+    pass
+
+
+_pytree.register_pytree_node(Unnamed, lambda u: (u.parts, None), lambda c, _: Unnamed(*c))
+_pytree.register_pytree_node(
+    Named, lambda u: (u.parts, {1j}), lambda c, _: Named(*c), serialized_type_name="named"
+)
 spec = _pytree.tree_flatten({"a": 1, "b": (2, 3)})[1]
 
 
 @refusals(
     (lambda: _pytree.register_pytree_node(dict, iter, dict), ValueError, "already registered"),  # type: ignore[arg-type]
-    (lambda: _pytree.register_dataclass(int), TypeError, "for dataclasses only, got <class 'int'>"),
+    (
+        lambda: _pytree.register_dataclass(int),
+        ValueError,
+        "initialize <class 'int'>, as it is not a dataclass.",
+    ),
+    (
+        lambda: _pytree.register_constant(Plain),
+        TypeError,
+        "expects `cls` to have a non-default `__eq__`",
+    ),
+    (
+        lambda: _pytree.register_constant(list),
+        TypeError,
+        "expects `cls` to have a non-default `__hash__`",
+    ),
+    (
+        lambda: _pytree.register_pytree_node(
+            Plain, lambda p: ([], None), lambda c, _: Plain(), to_dumpable_context=repr
+        ),
+        ValueError,
+        "must be None or registered.",
+    ),
+    (
+        lambda: _pytree._register_namedtuple(int, serialized_type_name="i"),
+        TypeError,
+        "expects a class of named tuples, got <class 'int'>",
+    ),
+    (
+        lambda: _pytree.TreeSpec(Plain, None, []),
+        ValueError,
+        "fix: register_pytree_node(Plain, ...) first",
+    ),
+    (lambda: _pytree.treespec_tuple([3]), ValueError, "Expected a tuple of TreeSpec values"),  # type: ignore[list-item]
+    (lambda: _pytree.treespec_dict(a=3), ValueError, "Expected a dictionary of TreeSpec"),  # type: ignore[arg-type]
+    (lambda: _pytree.treespec_dumps(3), TypeError, "got item of type <class 'int'>."),  # type: ignore[arg-type]
+    (lambda: _pytree.treespec_dumps(spec, 2), ValueError, "Unknown protocol 2."),
+    (lambda: _pytree.treespec_loads("[0, null]"), ValueError, "Unknown protocol 0."),
+    (
+        lambda: _pytree.treespec_loads('[1, {"type": "x", "context": "", "children_spec": []}]'),
+        NotImplementedError,
+        "Deserializing x in pytree is not registered.",
+    ),
+    (
+        lambda: _pytree.treespec_dumps(_pytree.tree_structure(Unnamed(1))),
+        NotImplementedError,
+        "fix: pass serialized_type_name to register_pytree_node",
+    ),
+    (
+        lambda: _pytree.treespec_dumps(_pytree.tree_structure(Named(1))),
+        TypeError,
+        "fix: pass to_dumpable_context and from_dumpable_context",
+    ),
+    (
+        lambda: _pytree.treespec_dumps(_pytree.tree_structure(collections.namedtuple("N", "a")(1))),
+        NotImplementedError,
+        "fix: _register_namedtuple(N, serialized_type_name=...)",
+    ),
+    (
+        lambda: _pytree.treespec_dumps(_pytree.tree_structure(collections.defaultdict(Plain))),
+        NotImplementedError,
+        "fix: use one of bool, int, float",
+    ),
+    (
+        lambda: _pytree.treespec_loads(
+            '[1, {"type": "builtins.dict", "children_spec": [],'
+            ' "context": "{\\"__enum__\\": true, \\"fqn\\": \\"os:path\\"}"}]'
+        ),
+        NotImplementedError,
+        "No enum os:path is imported.",
+    ),
+    (
+        lambda: _pytree.tree_leaves_with_path(Unnamed(1)),
+        ValueError,
+        "Did not find a flatten_with_keys_fn for type: <class",
+    ),
     (
         lambda: _pytree.register_dataclass(Pair, field_names=["c"]),
         ValueError,
@@ -110,13 +202,8 @@ spec = _pytree.tree_flatten({"a": 1, "b": (2, 3)})[1]
     ),
     (lambda: _pytree.tree_unflatten([1], spec), ValueError, "`leaves` has length 1 but the spec"),
     (lambda: _pytree.tree_unflatten([1], 3), TypeError, "got item of type <class 'int'>."),  # type: ignore[arg-type]
-    (lambda: spec.flatten_up_to([1]), ValueError, "Node type mismatch; expected <class 'dict'>"),
-    (
-        lambda: spec.flatten_up_to({"a": 1}),
-        ValueError,
-        "Node arity mismatch; expected 2, but got 1",
-    ),
-    (lambda: spec.flatten_up_to({"a": 1, "c": 1}), ValueError, "missing key(s): ['b']."),
+    (lambda: spec.flatten_up_to([1]), ValueError, "Expected an instance of dict, collections"),
+    (lambda: spec.flatten_up_to({"a": 1, "c": 1}), ValueError, "missing key(s): ['b']"),
     (lambda: _pytree.tree_map_only(3, abs, [1]), TypeError, "Argument must be a type, a tuple"),  # type: ignore[call-overload]
     (lambda: ad.utils.nothing, AttributeError, "has no attribute 'nothing'"),
 )

@@ -99,6 +99,7 @@ def astray() -> None:
     (lambda: core._to_dlpack(3, True, True), TypeError, "expected a Tensor, not int"),
     (lambda: core._sgd_step(None, *[0] * 9), TypeError, "must be a list of tensors, not None"),
     (lambda: core._adam_step(None, *[0] * 12), TypeError, "must be a list of tensors, not None"),
+    (lambda: core._adam_step([], *[None] * 5, *[0] * 7), TypeError, "steps must be a list"),
     (lambda: core._sgd_step(3, *[0] * 9), TypeError, "params must be a list of tensors, not int"),
     (lambda: core._sgd_step([3], *[0] * 9), TypeError, "params[0] is not a tensor: int"),
     (lambda: core._sgd_step([], [f], *[0] * 8), ValueError, "grads has 1 entries for 0 parameters"),

@@ -8,7 +8,7 @@ The module can be called: ``adjoint.check(...)`` is ``adjoint.check.check(...)``
 - ``_line.py`` - along one direction: error, noise, kinks and jumps. **Read this first.**
 - ``_directions.py``, ``_search.py``, ``_dot.py``, ``_taylor.py`` - the tests
 - ``_run.py`` - from lines to a verdict
-- ``_results.py``, ``_report.py``, ``_figure.py`` - what is found, as data, text and pictures
+- ``_results.py``, ``_report.py`` - what is found, as data and text (pictures: `adjoint.plot`)
 """
 
 from __future__ import annotations

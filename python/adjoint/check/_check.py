@@ -67,7 +67,7 @@ def check(
         pairs by argument or path; at a bound differences are taken on the inner side. Default:
         those of an external that is checked.
     plot
-        A file for the plots (PNG).
+        A file for the plots (PNG); needs matplotlib: ``pip install 'adjoint[plot]'``.
     name
         What the report calls the function.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +135,10 @@ class CheckReport:
         return plots(self, width)
 
     def save_plot(self, path: str | Path) -> None:
-        """Write both plots into a PNG file."""
-        from ._figure import save_figure
+        """Write both plots into a picture (PNG); without matplotlib, warn and go on."""
+        from adjoint import plot
 
-        save_figure(path, self)
+        try:
+            plot.save_check(path, self)
+        except plot.NoMatplotlib as error:
+            warnings.warn(f"no picture {path}: {error}", stacklevel=2)

@@ -1,4 +1,4 @@
-"""What a check finds, as data. _report.py turns it into text, _figure.py into a picture."""
+"""What a check finds, as data. _report.py turns it into text, adjoint.plot into a picture."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.cli._plot import log_log_plot
+from adjoint.plot import log_log_plot
 
 from ._results import Part
 

@@ -95,6 +95,7 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
     from rich.console import Console
 
     import adjoint
+    from adjoint import plot
     from adjoint.check._text import verdict_line
 
     name = a.function.rpartition(":")[2]
@@ -120,11 +121,13 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
         console.print("\n" + report.plot(width), highlight=False, markup=False)
     if a.plot:
         try:
-            report.save_plot(a.plot)
+            plot.save_check(a.plot, report)
+            console.print(f"\nplots: {a.plot}", soft_wrap=True, highlight=False)
+        except plot.NoMatplotlib as error:
+            print(f"adjoint check: no picture {a.plot}: {error}", file=sys.stderr)
         except OSError as error:
             print(f"adjoint check: cannot write '{a.plot}': {error.strerror}", file=sys.stderr)
             return 2
-        console.print(f"\nplots: {a.plot}", soft_wrap=True, highlight=False)
     # Once more, since the report may have scrolled away by now.
     console.print()
     console.print(verdict_line(report), soft_wrap=True)

@@ -71,12 +71,20 @@ def execute(arguments: argparse.Namespace) -> int:
     recovery = recover(arguments.steps, arguments.seed, console)
     _report(recovery, console)
     if not arguments.no_png:
-        from adjoint.cli._figure import save_figure
-
-        found, true = recovery.found.log_stiffness.exp(), recovery.true.log_stiffness.exp()
-        save_figure(arguments.out, recovery.losses, found.tolist(), true.tolist())
-        console.print(f"picture: {arguments.out}", soft_wrap=True, highlight=False)
+        _draw(recovery, arguments.out, console)
     return 0
+
+
+def _draw(recovery: Recovery, path: str, console: Console) -> None:
+    from adjoint import plot
+
+    found, true = recovery.found.log_stiffness.exp(), recovery.true.log_stiffness.exp()
+    try:
+        plot.save_recovery(path, recovery.losses, found.tolist(), true.tolist())
+        words = f"picture: {path}"
+    except plot.NoMatplotlib as error:
+        words = f"no picture: {error}"
+    console.print(words, soft_wrap=True, highlight=False, markup=False)
 
 
 def recover(steps: int, seed: int, console: Console | None = None) -> Recovery:
@@ -118,7 +126,7 @@ def recover(steps: int, seed: int, console: Console | None = None) -> Recovery:
 
 def _report(recovery: Recovery, console: Console) -> None:
     from adjoint.cli import _chain
-    from adjoint.cli._plot import log_plot
+    from adjoint.plot import log_plot
 
     width = max(20, min(console.width - 10, 72))
     console.print("\n[bold]loss[/bold] [dim](mean squared error of the positions)[/dim]")

@@ -25,7 +25,7 @@ _bits = struct.Struct("d").pack
 
 
 def key_of(leaf: Any) -> Any:
-    """What stands for an argument that is no tensor: its value, or the object itself."""
+    """What stands for an argument that is not a tensor: its value, or the object itself."""
     kind = type(leaf)
     if kind in _PLAIN:
         return kind, leaf
@@ -73,17 +73,33 @@ def outline(thing: Any) -> tuple[tuple[Any, ...], list[Any]]:
             stack += one
         else:
             stack += _tree.children(one)[0]
-            facts += [(name, key_of(value)) for name, value in extras(one)]
+            beside, same = _attributes(one)
+            facts += [(name, key_of(value)) for name, value in beside]
+            facts += same
     return tuple(facts), list(containers.values())
 
 
 def extras(thing: Any) -> list[tuple[str, Any]]:
     """Attributes of an object besides those that are its parts."""
+    return _attributes(thing)[0]
+
+
+def _attributes(thing: Any) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
+    """Attributes besides the parts; and those that are parts which go by another name.
+
+    A class that takes its objects apart itself may call its parts 0 and 1.
+    """
     own = getattr(thing, "__dict__", None)
     if not own:
-        return []
-    parts = frozenset(map(str, _tree.children(thing)[1]))
-    return [(name, value) for name, value in own.items() if name not in parts]
+        return [], []
+    parts, entries = _tree.children(thing)
+    names = frozenset(map(str, entries))
+    beside = [(name, value) for name, value in own.items() if name not in names]
+    if not beside:
+        return [], []
+    places = {id(part): i for i, part in enumerate(parts)}
+    same = [(name, places[id(value)]) for name, value in beside if id(value) in places]
+    return [(name, value) for name, value in beside if id(value) not in places], same
 
 
 class _Value:

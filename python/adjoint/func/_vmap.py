@@ -50,7 +50,7 @@ def _name(func: Callable[..., Any]) -> str:
 
 
 class Spread:
-    """A dim that was given for a whole structure; what is no tensor in it has none."""
+    """A dim that was given for a whole structure; what is not a tensor in it has none."""
 
     __slots__ = ("dim",)
 
@@ -97,7 +97,7 @@ def _by_part(dims: Dims, tree: Any) -> Dims:
 
 
 def _dim_of(dim: Any, x: Any) -> Any:
-    """The dim of a leaf; None for what is no tensor in a structure that is mapped over."""
+    """The dim of a leaf; None for what is not a tensor in a structure that is mapped over."""
     if isinstance(dim, Spread):
         return dim.dim if isinstance(x, Tensor) else None
     return dim
@@ -350,11 +350,11 @@ def _in_chunks(
 
 
 def _in_common(parts: tuple[Any, ...], i: int, spec: _tree.Spec) -> Any:
-    """What is no tensor in the results of all chunks, which has to be the same."""
+    """What is not a tensor in the results of all chunks, which has to be the same."""
     for part in parts[1:]:
         if not isinstance(part, Tensor) and not same(parts[0], part):
             raise ValueError(
-                f"vmap(..., chunk_size=...): {_tree.paths(spec, 'output')[i]} is no tensor and "
+                f"vmap(..., chunk_size=...): {_tree.paths(spec, 'output')[i]} is not a tensor and "
                 f"differs between chunks: {_tree.kind_of(parts[0])} and {_tree.kind_of(part)}.\n"
                 "  fix: return a tensor there"
             )

@@ -109,9 +109,7 @@ class Adam(Optimizer):
             group["maximize"],
             group["decoupled_weight_decay"],
         )
-        left = _core._adam_step(*lists, *options)
-        for index in left:
-            _by_ops([None if column is None else column[index] for column in lists], *options)
+        _core._adam_step(*lists, *options)
 
     def _state_of(self, parameter: Tensor, amsgrad: bool) -> dict[str, Any]:
         state: dict[str, Any] = self.state[parameter]
@@ -131,37 +129,3 @@ class Adam(Optimizer):
         for entry in self.state.values():
             if "step" in entry and not isinstance(entry["step"], Tensor):
                 entry["step"] = ad.tensor(float(entry["step"]), dtype=ad.float32)
-
-
-def _by_ops(
-    row: list[Any],
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-    decoupled: bool,
-) -> None:
-    """Update one that the native loop left: another dtype than float32 and float64, or strided."""
-    param, grad, mean, square, largest, step = row
-    if param.is_complex():
-        raise NotImplementedError(
-            "Adam for complex parameters is not in adjoint: optimise the real and imaginary parts"
-        )
-    step.add_(1)
-    count = step.item()
-    if maximize:
-        grad = -grad
-    if weight_decay != 0:
-        if decoupled:
-            param.mul_(1 - lr * weight_decay)
-        else:
-            grad = grad.add(param, alpha=weight_decay)
-    mean.lerp_(grad, 1 - beta1)
-    square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    if largest is not None:
-        largest.copy_(ad.maximum(largest, square))
-        square = largest
-    root = (square.sqrt() / (1 - beta2**count) ** 0.5).add_(eps)
-    param.addcdiv_(mean, root, value=-lr / (1 - beta1**count))

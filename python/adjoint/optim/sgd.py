@@ -90,8 +90,7 @@ class SGD(Optimizer):
             group["maximize"],
         )
         if momentum == 0:
-            left = _core._sgd_step(params, grads, None, False, *options)
-            _by_ops(params, grads, [None] * len(params), left, *options)
+            _core._sgd_step(params, grads, None, False, *options)
             return
         # The first step sets the velocity to the gradient, so new and running ones go separately.
         state = self.state
@@ -104,33 +103,4 @@ class SGD(Optimizer):
                 continue
             grads = [parameter.grad for parameter in chosen]
             buffers = [state[parameter]["momentum_buffer"] for parameter in chosen]
-            left = _core._sgd_step(chosen, grads, buffers, first, *options)
-            _by_ops(chosen, grads, buffers, left, *options, first=first)
-
-
-def _by_ops(
-    params: list[Tensor],
-    grads: list[Any],
-    buffers: list[Any],
-    left: list[int],
-    lr: float,
-    momentum: float,
-    dampening: float,
-    weight_decay: float,
-    nesterov: bool,
-    maximize: bool,
-    first: bool = False,
-) -> None:
-    """Update what the native loop left: dtypes other than float32 and float64, strided ones."""
-    for index in left:
-        param, buffer = params[index], buffers[index]
-        grad = -grads[index] if maximize else grads[index]
-        if weight_decay != 0:
-            grad = grad.add(param, alpha=weight_decay)
-        if buffer is not None:
-            if first:
-                buffer.copy_(grad)
-            else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
-            grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
-        param.add_(grad, alpha=-lr)
+            _core._sgd_step(chosen, grads, buffers, first, *options)

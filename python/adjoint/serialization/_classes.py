@@ -29,9 +29,10 @@ def is_object(obj: Any) -> bool:
     cls = type(obj)
     if is_namedtuple(cls):
         return not getattr(obj, "__dict__", None)
-    if cls.__module__ == "builtins" or issubclass(cls, (*_VALUES, tuple)):
+    recipe = describe(cls)
+    if recipe is None or cls.__module__ == "builtins":
         return False
-    return describe(cls) is not None
+    return recipe.own_methods or not issubclass(cls, (*_VALUES, tuple))
 
 
 def name_of(cls: type) -> str:

@@ -25,16 +25,23 @@ namespace {
 enum Kind { kAdd, kSub, kMul, kLeftMul, kDiv, kNeg, kPair };
 constexpr std::string_view kNames[] = {"add", "sub", "mul", "rmul", "truediv", "neg"};
 
-// How objects of a class are taken apart and made. Entries are never dropped: optree, too, keeps
-// the classes it knows for ever.
+// How objects of a class are taken apart and made. Entries are never dropped, since a walk may be
+// reading one; a class that is taken apart in another way from now on is marked.
 struct Recipe {
   PyObject* names;  // of the fields, or null: whatever is in __dict__
   bool in_dict;     // fields are in __dict__, not in slots
+  bool valid = true;
 };
 
 std::unordered_map<PyTypeObject*, Recipe>& recipes() {
   static auto& all = *new std::unordered_map<PyTypeObject*, Recipe>;
   return all;
+}
+
+// Null where the class has none.
+const Recipe* recipe_of(PyTypeObject* type) {
+  auto found = recipes().find(type);
+  return found != recipes().end() && found->second.valid ? &found->second : nullptr;
 }
 
 struct VectorMethod {
@@ -71,10 +78,10 @@ class Walk {
     if (b && Py_TYPE(b) != type) throw GiveUp{};
     if (is_plain_value(a)) return carried(a, b);
     if (type == &PyList_Type || type == &PyTuple_Type) return sequence(a, b, depth);
-    auto found = recipes().find(type);
-    if (found == recipes().end()) throw GiveUp{};
-    return found->second.in_dict ? with_dict(type, found->second, a, b, depth)
-                                 : with_slots(type, found->second, a, b, depth);
+    const Recipe* recipe = recipe_of(type);
+    if (!recipe) throw GiveUp{};
+    return recipe->in_dict ? with_dict(type, *recipe, a, b, depth)
+                           : with_slots(type, *recipe, a, b, depth);
   }
 
   // A tensor that stands twice must be one tensor afterwards.
@@ -248,7 +255,7 @@ class Walk {
 // Null without an error: the general method is needed.
 PyObject* short_way(Kind kind, PyObject* self, PyObject* other) {
   bool scaling = kind == kMul || kind == kLeftMul || kind == kDiv;
-  if (!recipes().count(Py_TYPE(self))) return nullptr;
+  if (!recipe_of(Py_TYPE(self))) return nullptr;
   if (scaling) {
     bool scalar = Py_TYPE(other) == tensor_type && as_tensor(other)->ndim == 0;
     if (!scalar && !is_number(other)) return nullptr;
@@ -375,13 +382,18 @@ PyObject* remember_class(PyObject* type, PyObject* names, bool in_dict) {
   Py_RETURN_NONE;
 }
 
-// _set_vector_class(cls, names or None, in_dict)
+// _set_vector_class(cls, names or None, in_dict): no names and not in a dict is nothing at all.
 PyObject* set_vector_class(PyObject*, PyObject* args) {
   PyObject *type, *names;
   int in_dict;
   if (!PyArg_ParseTuple(args, "O!Op:_set_vector_class", &PyType_Type, &type, &names, &in_dict))
     return nullptr;
-  if (names == Py_None ? !in_dict : !are_names(names)) {
+  if (names == Py_None && !in_dict) {
+    auto found = recipes().find(reinterpret_cast<PyTypeObject*>(type));
+    if (found != recipes().end()) found->second.valid = false;
+    Py_RETURN_NONE;
+  }
+  if (names != Py_None && !are_names(names)) {
     PyErr_SetString(PyExc_TypeError, "_set_vector_class(): expected a tuple of names");
     return nullptr;
   }

@@ -5,6 +5,7 @@ Read next: test_check_command.py.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -468,6 +469,7 @@ def test_the_report_reads_well():
 
 
 def test_plots_in_the_terminal_and_as_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
     file = tmp_path / "check.png"
     report = ad.check(RIGHT["smooth"], point(), plot=file)
     assert decode_png(file.read_bytes()) == (1200, 980)
@@ -476,6 +478,15 @@ def test_plots_in_the_terminal_and_as_a_picture(tmp_path):
     assert max(map(len, text.splitlines())) < 100
     undecided = ad.check(lambda x: x * ad.rand(4, **F64), point(), plot=file)
     assert decode_png(file.read_bytes()) == (1200, 510) and undecided.plot() == ""
+
+
+def test_without_matplotlib_a_check_warns_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.warns(
+        UserWarning, match=r"no picture .*check.png: .*\s.*pip install 'adjoint\[plot"
+    ):
+        report = ad.check(RIGHT["smooth"], point(), plot=tmp_path / "check.png")
+    assert report.verdict == "right" and not list(tmp_path.iterdir())
 
 
 def test_nothing_to_check_is_an_error():

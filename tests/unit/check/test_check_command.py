@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_cli import adjoint, decode_png
+from tests.unit.cli.test_cli import adjoint, decode_png, hide_matplotlib
 
 MODEL = """
 import adjoint as ad
@@ -59,6 +59,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_right_function_exits_with_0_and_shows_both_plots(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
     done = adjoint("check", "boiler:model", "--plot", "check.png", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("model: all right\n")
@@ -66,6 +67,14 @@ def test_a_right_function_exits_with_0_and_shows_both_plots(folder: Path) -> Non
         assert words in done.stdout
     assert done.stdout.endswith("\n\nmodel: all right\n")
     assert decode_png((folder / "check.png").read_bytes()) == (1200, 980)
+
+
+def test_without_matplotlib_the_verdict_comes_all_the_same(folder: Path) -> None:
+    hide_matplotlib(folder)
+    done = adjoint("check", "boiler:model", "--no-plot", "--plot", "check.png", cwd=folder)
+    assert done.returncode == 0 and done.stdout.endswith("model: all right\n"), done.stderr
+    assert "no picture check.png" in done.stderr and "pip install 'adjoint[plot]'" in done.stderr
+    assert not (folder / "check.png").exists()
 
 
 def test_a_wrong_derivative_exits_with_1(folder: Path) -> None:
@@ -130,7 +139,6 @@ def test_dtype_seed_and_tolerance_are_passed_on(folder: Path) -> None:
         (("boiler:wrong", "--input", "1.0", "--shape", "3"), "use one of them"),
         (("boiler:wrong", "--shape", "3", "--dtype", "int64"), "no floating-point dtype"),
         (("boiler:wrong", "--shape", "3", "--tolerance", "7"), "must be between 0 and 1, got 7"),
-        (("boiler:model", "--no-plot", "--plot", "no/such/folder.png"), "cannot write"),
     ],
 )
 def test_bad_usage_exits_with_2_and_a_fix(
@@ -138,6 +146,13 @@ def test_bad_usage_exits_with_2_and_a_fix(
 ) -> None:
     done = adjoint("check", *arguments, cwd=folder)
     assert done.returncode == 2 and message in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_picture_that_cannot_be_written_exits_with_2(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = adjoint("check", "boiler:model", "--plot", "no/such/folder.png", cwd=folder)
+    assert done.returncode == 2 and "cannot write 'no/such/folder.png'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import math
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from adjoint.cli import _plot, demo
+from adjoint import plot
+from adjoint.cli import demo
 from tests.children import ENVIRONMENT
 
 
@@ -33,6 +34,7 @@ def test_version_is_the_packages() -> None:
 
 
 def test_demo_shows_plot_table_and_speed_and_writes_the_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     done = adjoint("demo", "--steps", "5", "--out", "loss.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for words in ("5/5", "loss", "1e", "stiffness", "true", "gradients per second", "loss.png"):
@@ -62,32 +64,75 @@ def test_demo_recovers_the_chain_down_to_the_noise() -> None:
 
 
 def decode_png(data: bytes) -> tuple[int, int]:
-    """Check every chunk's sum and the pixels' number; return width and height."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks, position = {}, 8
-    while position < len(data):
-        (length,) = struct.unpack(">I", data[position : position + 4])
-        body = data[position + 4 : position + 8 + length]
-        (sum_,) = struct.unpack(">I", data[position + 8 + length : position + 12 + length])
-        assert sum_ == zlib.crc32(body)
-        chunks[body[:4]] = body[4:]
-        position += 12 + length
-    width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
-    assert len(zlib.decompress(chunks[b"IDAT"])) == height * (1 + 3 * width)
+    """Read every pixel; check that curves are there; return width and height."""
+    image = pytest.importorskip("PIL.Image").open(io.BytesIO(data))
+    assert image.format == "PNG"
+    pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
+    assert (pixels == 255).all(axis=1).mean() > 0.5, "the ground is white"
+    assert len(np.unique(pixels, axis=0)) > 20, "and something is on it"
+    width, height = image.size
     return width, height
 
 
+def test_demo_without_matplotlib_says_how_to_get_the_picture(tmp_path: Path) -> None:
+    hide_matplotlib(tmp_path)
+    done = adjoint("demo", "--steps", "2", "--out", "loss.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no picture: pictures are drawn by matplotlib" in done.stdout
+    assert "fix: pip install 'adjoint[plot]'" in done.stdout
+    assert not (tmp_path / "loss.png").exists()
+
+
+def hide_matplotlib(folder: Path) -> None:
+    """For commands that run in a folder: as if it were not installed."""
+    text = "raise ModuleNotFoundError('hidden', name='matplotlib')"
+    (folder / "matplotlib.py").write_text(text)
+
+
+def test_a_broken_matplotlib_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(plot.NoMatplotlib, match=r"pip install 'adjoint\[plot\]'"):
+        plot.save_recovery("never.png", [1.0], [1.0], [1.0])
+    monkeypatch.undo()
+    pytest.importorskip("matplotlib")
+    for name in [n for n in sys.modules if n.startswith(("matplotlib.figure", "PIL"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ModuleNotFoundError, match="PIL") as caught:
+        plot.save_recovery("never.png", [1.0], [1.0], [1.0])
+    assert not isinstance(caught.value, plot.NoMatplotlib)
+
+
+def test_pictures_leave_pyplot_alone_and_follow_the_name(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    losses, values = [1.0, math.nan, 0.0, 0.1], [1.0, 2.0]
+    for name, start in (
+        ("a.svg", b"<?xml"),
+        ("a.pdf", b"%PDF"),
+        ("a", b"\x89PNG"),
+        ("a.x", b"\x89PNG"),
+    ):
+        plot.save_recovery(tmp_path / name, losses, values, values)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    program = (
+        "import sys; from adjoint import plot\n"
+        "plot.save_recovery('b.png', [1.0, 0.1], [1.0], [1.0])\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+
+
 def test_plot_reaches_from_corner_to_corner() -> None:
-    text = _plot.log_plot([10.0**-i for i in range(5)], width=10, height=5)
+    text = plot.log_plot([10.0**-i for i in range(5)], width=10, height=5)
     rows = text.splitlines()
     assert rows[0].startswith("  1e+0 ┤") and len(rows) == 7
     assert rows[0][8] != " " and rows[4].rstrip()[-1] not in " │┤"
 
 
 def test_plot_survives_values_that_have_no_logarithm() -> None:
-    assert "no positive" in _plot.log_plot([math.nan, 0.0, -1.0])
-    assert "1e" in _plot.log_plot([math.nan, 1.0, math.inf, 0.5])
-    assert "1e" in _plot.log_plot([2.0])
+    assert "no positive" in plot.log_plot([math.nan, 0.0, -1.0])
+    assert "1e" in plot.log_plot([math.nan, 1.0, math.inf, 0.5])
+    assert "1e" in plot.log_plot([2.0])
 
 
 def script(tmp_path: Path, text: str) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import enum
 import itertools
+import json
+import pickle
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from typing import Any
 
@@ -70,11 +74,11 @@ def test_maps_take_several_trees_and_the_order_of_keys_does_not_matter() -> None
 @pytest.mark.parametrize(
     ("tree", "other", "message"),
     [
-        ((1, 2), [1, 2], "Node type mismatch"),
-        ((1, 2), (1, 2, 3), "Node arity mismatch; expected 2, but got 3"),
+        ((1, 2), [1, 2], r"Expected an instance of tuple, got \[1, 2\]"),
+        ((1, 2), (1, 2, 3), "tuple arity mismatch; expected: 2, got: 3"),
         ({"a": 1}, {"b": 1}, r"missing key\(s\): \['a'\]"),
-        (Pair(1, 2), namedtuple("Other", "a b")(1, 2), "Node context mismatch"),
-        ((1, 2), 5, "Node type mismatch"),
+        (Pair(1, 2), namedtuple("Other", "a b")(1, 2), "namedtuple type mismatch"),
+        ((1, 2), 5, "Expected an instance of tuple, got 5"),
     ],
 )
 def test_trees_that_do_not_fit_are_refused(tree: Any, other: Any, message: str) -> None:
@@ -134,15 +138,21 @@ class Point:
     y: Any = None
 
 
+@dataclasses.dataclass(frozen=True)
 class Constant:
-    pass
+    name: str = "c"
+
+
+class Mode(enum.Enum):
+    FAST = 1
 
 
 @pytest.fixture
 def registered() -> Any:
     yield
-    for cls in (Own, Point, Constant):
-        pytree.SUPPORTED_NODES.pop(cls, None)
+    for cls in (Own, Point, Constant, Pair):
+        if cls in pytree.SUPPORTED_NODES:
+            pytree._deregister_pytree_node(cls)
 
 
 def test_classes_are_leaves_until_registered(registered: None) -> None:
@@ -161,8 +171,78 @@ def test_classes_are_leaves_until_registered(registered: None) -> None:
     constant = Constant()
     assert pytree.tree_leaves((constant, 1)) == [1]
     assert pytree.tree_map(lambda v: v, (constant, 1))[0] is constant
-    with pytest.raises(TypeError, match="dataclasses only"):
-        pytree.register_dataclass(int)
+    assert pytree.is_constant_class(Constant)
+    assert pytree.tree_structure(Constant()) == pytree.tree_structure(constant)
+    assert pytree.tree_structure(Constant("other")) != pytree.tree_structure(constant)
+
+
+def test_a_class_is_a_leaf_again_when_it_is_deregistered(registered: None) -> None:
+    pytree.register_dataclass(Point)
+    spec = pytree.tree_structure(Point(1, 2))
+    pytree._deregister_pytree_node(Point)
+    assert pytree.tree_is_leaf(Point(1, 2))
+    assert spec.unflatten([3, 4]) == Point(3, 4)  # what was taken apart can be put together
+
+
+def test_registering_again_warns_where_pytorch_does(registered: None) -> None:
+    pytree.register_dataclass(Point)
+    with pytest.warns(UserWarning, match="already registered.*Overwriting"):
+        pytree.register_dataclass(Point, field_names=["x"], drop_field_names=["y"])
+    assert pytree.tree_leaves(Point(1, 2)) == [1]
+
+
+def test_registered_nodes_can_be_read_not_changed() -> None:
+    children, context = pytree.SUPPORTED_NODES[dict].flatten_fn({"b": 1, "a": 2})
+    assert (children, context) == ([1, 2], ["b", "a"])
+    assert pytree.SUPPORTED_NODES[dict].unflatten_fn([3, 4], context) == {"b": 3, "a": 4}
+    with_keys = pytree.SUPPORTED_NODES[namedtuple].flatten_with_keys_fn
+    assert with_keys is not None
+    assert with_keys(Pair(1, 2)) == (
+        [(pytree.GetAttrKey("a"), 1), (pytree.GetAttrKey("b"), 2)],
+        Pair,
+    )
+    with pytest.raises(TypeError):
+        pytree.SUPPORTED_NODES[Own] = None  # type: ignore[index]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_a_spec_is_made_from_its_parts_and_travels(tree: Any) -> None:
+    spec = pytree.tree_structure(tree)
+    assert pytree.TreeSpec(spec.type, spec.context, spec.children()) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert copy.deepcopy(spec) == spec
+    if not isinstance(tree, Pair):
+        assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+
+
+def test_specs_of_registered_classes_are_written_by_their_names(registered: None) -> None:
+    pytree.register_pytree_node(
+        Own,
+        lambda o: ([o.value], o.name),
+        lambda children, name: Own(*children, name),
+        serialized_type_name="own",
+    )
+    pytree._register_namedtuple(Pair, serialized_type_name="pair")
+    spec = pytree.tree_structure((Own(1, Mode.FAST), Pair(2, 3)))
+    text = pytree.treespec_dumps(spec)
+    assert pytree.treespec_loads(text) == spec
+    assert pytree.treespec_pprint(pytree.tree_structure(Pair(2, [3]))) == "Pair(a=*, b=[*])"
+    assert pytree.tree_leaves(Pair(1, 2)) == [1, 2]
+
+
+def test_a_text_cannot_name_what_is_called() -> None:
+    text = pytree.treespec_dumps(pytree.tree_structure(defaultdict(list)))
+    for module, name in (("os", "getcwd"), ("builtins", "eval")):
+        changed = text.replace('"builtins"', json.dumps(module)).replace('"list"', json.dumps(name))
+        assert changed != text
+        with pytest.raises(NotImplementedError, match=f"{module}.{name} is not read"):
+            pytree.treespec_loads(changed)
+
+
+def test_specs_are_built_from_specs() -> None:
+    leaf = pytree.treespec_leaf()
+    assert pytree.treespec_tuple([leaf, leaf]) == pytree.tree_structure((1, 2))
+    assert pytree.treespec_dict({"b": leaf}, a=leaf) == pytree.tree_structure({"b": 1, "a": 2})
 
 
 def test_a_prefix_is_spread_over_what_is_below_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 
@@ -149,6 +150,70 @@ def test_sixteen_bit_parameters_are_optimised_too(code: str, dtype: str) -> None
         (w * w).sum().backward()
         optimizer.step()
     assert w.abs().max().item() < 1.0
+
+
+ONE_FORMULA = [
+    "SGD([w], 0.1)",
+    "SGD([w], 0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, maximize=True)",
+    "SGD([w], 0.1, momentum=0.9, nesterov=True)",
+    "Adam([w], 0.1)",
+    "Adam([w], 0.1, weight_decay=0.1, amsgrad=True, maximize=True)",
+    "AdamW([w], 0.1, weight_decay=0.1)",
+]
+
+
+@pytest.mark.parametrize("code", ONE_FORMULA)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_and_ops_compute_the_same(code: str, dtype: str) -> None:
+    """Strided parameters have no native loop; ops may round a product and a sum at once."""
+    found = []
+    for strided in (False, True):
+        ad.manual_seed(0)
+        values = ad.randn(5, 7, dtype=getattr(ad, dtype))
+        w = values.t().contiguous().t() if strided else values
+        w.requires_grad_()
+        assert w.is_contiguous() is not strided
+        optimizer = eval("o." + code, {"o": optim, "w": w})
+        for _ in range(4):
+            w.grad = ad.randn(5, 7, dtype=getattr(ad, dtype))
+            version = w._version
+            optimizer.step()
+            assert w._version > version
+        found.append([w.detach(), *optimizer.state[w].values()])
+    few_ulps = 8 * ad.finfo(getattr(ad, dtype)).eps
+    for a, b in zip(*found, strict=True):
+        ad.testing.assert_close(a, b, rtol=few_ulps, atol=few_ulps)
+
+
+def test_complex_parameters_keep_infinities_apart() -> None:
+    w = ad.tensor([1 + 1j, 2 - 1j], requires_grad=True)
+    optimizer = optim.SGD([w], 1.0, maximize=True)
+    w.grad = ad.tensor([complex(math.inf, 1), 1j])
+    optimizer.step()
+    assert w.real.tolist() == [math.inf, 2.0]
+    w = ad.tensor([1 + 1j], requires_grad=True)
+    w.grad = ad.tensor([1j])
+    with pytest.raises(NotImplementedError, match="optimise the real and imaginary parts"):
+        optim.Adam([w]).step()
+
+
+def test_tangents_go_through_a_step() -> None:
+    with ad.autograd.forward_ad.dual_level():
+        w = ad.zeros(2, requires_grad=True)
+        w.grad = ad.autograd.forward_ad.make_dual(ad.ones(2), ad.tensor([1.0, 2.0]))
+        optim.SGD([w], 0.5).step()
+        assert w.tolist() == [-0.5, -0.5]
+        assert ad.autograd.forward_ad.unpack_dual(w).tangent.tolist() == [-0.5, -1.0]
+
+
+def test_a_step_count_is_one_number() -> None:
+    w = ad.tensor([1.0], requires_grad=True)
+    optimizer = optim.Adam([w])
+    w.grad = ad.ones(1)
+    optimizer.step()
+    optimizer.state[w]["step"] = ad.zeros(0)
+    with pytest.raises(ValueError, match="`step` must be one number, not a tensor of 0 elements"):
+        optimizer.step()
 
 
 def test_a_closure_is_evaluated_with_gradients_and_its_value_returned() -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _trees
+import optree
+
+from adjoint._tree import PLAIN
+from adjoint._tree_classes import KeyEntry
+
+from ._spec import TreeSpec, shown
+from ._trees import IsLeaf
 
 KeyPath = tuple[Any, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class SequenceKey:
     """A step into a list or tuple."""
 
@@ -26,7 +31,7 @@ class SequenceKey:
         return sequence[self.idx]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class MappingKey:
     """A step into a dict."""
 
@@ -40,7 +45,7 @@ class MappingKey:
         return mapping[self.key]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class GetAttrKey:
     """A step to an attribute."""
 
@@ -66,29 +71,25 @@ def key_get(obj: Any, kp: Iterable[Any]) -> Any:
     return obj
 
 
-def _children(tree: Any, rule: _trees.NodeDef) -> list[tuple[Any, Any]]:
-    if rule.flatten_with_keys_fn is not None:
-        return rule.flatten_with_keys_fn(tree)[0]
-    parts = rule.flatten_fn(tree)[0]
-    if type(tree) in (dict, OrderedDict, defaultdict):
-        return [(MappingKey(k), v) for k, v in zip(tree, parts, strict=True)]
-    if _trees.is_namedtuple(tree):
-        return [(GetAttrKey(n), v) for n, v in zip(tree._fields, parts, strict=True)]
-    return [(SequenceKey(i), v) for i, v in enumerate(parts)]
+def _key(entry: optree.PyTreeEntry) -> Any:
+    """A step as PyTorch writes it."""
+    if isinstance(entry, KeyEntry):
+        return entry.entry
+    if isinstance(entry, optree.NamedTupleEntry):
+        return GetAttrKey(entry.field)
+    if isinstance(entry, optree.GetAttrEntry):
+        return GetAttrKey(entry.name)
+    if isinstance(entry, optree.MappingEntry):
+        return MappingKey(entry.key)
+    if isinstance(entry, optree.SequenceEntry):
+        return SequenceKey(entry.index)
+    raise ValueError(
+        f"Did not find a flatten_with_keys_fn for type: {entry.type}. Please pass a "
+        "flatten_with_keys_fn argument to register_pytree_node."
+    )
 
 
-def _walk(
-    path: KeyPath, tree: Any, is_leaf: _trees.IsLeaf, found: list[tuple[KeyPath, Any]]
-) -> None:
-    rule = _trees.node_of(tree)
-    if rule is None or (is_leaf is not None and is_leaf(tree)):
-        found.append((path, tree))
-        return
-    for key, child in _children(tree, rule):
-        _walk((*path, key), child, is_leaf, found)
-
-
-def tree_leaves_with_path(tree: Any, is_leaf: _trees.IsLeaf = None) -> list[tuple[KeyPath, Any]]:
+def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """The leaves of a tree, each with the way to it.
 
     Examples
@@ -97,20 +98,20 @@ def tree_leaves_with_path(tree: Any, is_leaf: _trees.IsLeaf = None) -> list[tupl
     >>> [(_pytree.keystr(p), x) for p, x in _pytree.tree_leaves_with_path({"a": [1, 2]})]
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
-    found: list[tuple[KeyPath, Any]] = []
-    _walk((), tree, is_leaf, found)
-    return found
+    return tree_flatten_with_path(tree, is_leaf)[0]
 
 
 def tree_flatten_with_path(
-    tree: Any, is_leaf: _trees.IsLeaf = None
-) -> tuple[list[tuple[KeyPath, Any]], _trees.TreeSpec]:
+    tree: Any, is_leaf: IsLeaf = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
     """As ``tree_flatten``, each leaf with the way to it."""
-    return tree_leaves_with_path(tree, is_leaf), _trees.tree_structure(tree, is_leaf)
+    accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, is_leaf, **PLAIN)
+    paths = [tuple(map(_key, accessor)) for accessor in accessors]
+    return list(zip(paths, leaves, strict=True)), shown(spec)
 
 
 def tree_map_with_path(
-    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: _trees.IsLeaf = None
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None
 ) -> Any:
     """As ``tree_map``; ``func`` is told the path of each leaf first."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
