@@ -385,6 +385,7 @@ _NodeFacts: TypeAlias = tuple[
 ]
 
 def _node_facts(node: Node, /) -> _NodeFacts: ...
+def _node_op(node: Node, /) -> str | None: ...
 def _graph_facts(
     nodes: Sequence[Node], /
 ) -> tuple[

@@ -3,6 +3,7 @@
 #include "../graph/view.h"
 #include "../kernels/convert.h"
 #include "../tensor/gil.h"
+#include "batch_rules.h"
 #include "interruptible.h"
 #include "kernel_watch.h"
 
@@ -147,7 +148,8 @@ static const Op& spread_ =
         .linear()
         .view()
         .internal()
-        .node("ExpandBackward0");
+        .node("ExpandBackward0")
+        .batch(batch::by_sizes);
 
 Tensor spread(const Tensor& g, Span shape, const Value& dims, bool keepdim) {
   return op<"_spread">(g, shape, dims, keepdim);

@@ -99,7 +99,7 @@ struct Instruction {
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
 
-  bool draws() const { return op && op->family.starts_with("random"); }
+  bool draws() const { return op && op->facts.draws != Draws::Nothing; }
   // Whether it does something besides writing its registers.
   bool has_effect() const {
     return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws() ||
