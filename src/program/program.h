@@ -1,4 +1,4 @@
-// A program: ops that were recorded once (capture.h), put in order (passes.h) and are run again
+// A program: ops that were recorded once (capture.h), put in order (pipeline.h) and are run again
 // without Python (replay.h).
 //
 // Values live in registers. Each result of an instruction gets a new one, so a register is written
@@ -13,6 +13,7 @@
 #include "../kernels/reduce.h"
 #include "../ops/op.h"
 #include "identity.h"
+#include "listing.h"
 
 namespace adjoint {
 
@@ -133,7 +134,8 @@ struct Program {
   DType default_dtype = DType::Float32;   // when it was recorded
   // Where memory of inputs is changed: the first input on the same memory, by input: see sharing.h.
   std::vector<int> shares;
-  Identity identity;  // of the arguments
+  Identity identity;          // of the arguments
+  std::vector<Stage> stages;  // what each pass has left; empty unless somebody asked (pipeline.h)
 };
 
 }  // namespace adjoint

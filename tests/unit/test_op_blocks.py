@@ -33,13 +33,14 @@ OTHER_MEANINGS = {
         "bitwise_left_shift bitwise_right_shift neg abs bitwise_not lt le eq ne gt ge positive",
         "which op each operator of Python is: the language's own table",
     ),
-    "src/bindings/program.cpp": ("inner alias", "a method of recordings, a kind of instruction"),
+    "src/bindings/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
     "src/bindings/vector_methods.cpp": ("add sub mul neg", "methods of composites"),
     "src/engine/anomaly.cpp": ("min zero", "parts of a message"),
     "src/ops/offsets.cpp": ("index", "part of a message"),
     "src/ops/schema.cpp": ("any", "a type of arguments"),
+    "src/program/listing.cpp": ("alias", "a kind of instruction"),
 }
 
 
