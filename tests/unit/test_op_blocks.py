@@ -44,6 +44,13 @@ OTHER_MEANINGS = {
 }
 
 
+def names_in(text: str) -> list[str]:
+    """The names of ops in a literal that is one, or a row of words most of which are."""
+    words = text.split()
+    names = [w for w in words if w in NAMES]
+    return names if len(names) == len(words) or len(names) > max(2, len(words) // 2) else []
+
+
 # --- C++ ------------------------------------------------------------------------------------------
 def without_comments(text: str) -> str:
     return re.sub(r'//[^\n]*|("(?:[^"\\\n]|\\.)*")', lambda m: m[1] or "", text)
@@ -55,16 +62,13 @@ def listed(text: str) -> list[str]:
     A literal that is a template argument calls an op: op<"cos">(x). One that is given to
     kernel_named() names a kernel.
     """
-    found = []
-    for m in re.finditer(r'(<|kernel_named\()?"((?:[^"\\\n]|\\.)*)"', without_comments(text)):
-        words = m[2].split()
-        if not m[1] and words and NAMES.issuperset(words):
-            found += words
-    return found
+    literals = re.finditer(r'(<|kernel_named\()?"((?:[^"\\\n]|\\.)*)"', without_comments(text))
+    return [name for m in literals if not m[1] for name in names_in(m[2])]
 
 
 COMPARES = re.compile(
-    r"\bop(\.|->)(full_)?name(\(\))?\s*(==|!=|\.(starts_with|ends_with|find|rfind|compare)\()"
+    r"\bop(\.|->)(full_)?name\s*(==|!=|\.(starts_with|ends_with|find|rfind|compare)\()"
+    r'|[=!]=\s*&\s*(op_named<"|find_op\()'
 )
 
 
@@ -100,6 +104,12 @@ OTHER_MEANINGS_IN_PYTHON = {
     "_printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
+    "compiler/_pure.py": (
+        "all any argmax argmin argsort conj copy cumprod cumsum diagonal dot fill flatten max "
+        "mean min nonzero prod put ravel repeat reshape round searchsorted sort squeeze std sum "
+        "take trace transpose var view",
+        "functions of NumPy and methods of its arrays",
+    ),
     "external/_complex_step.py": ("complex", "a way to differentiate"),
     "external/_ctypes.py": ("complex", "a type of C"),
     "external/_evaluate.py": ("t", "a kind of leaf"),
@@ -125,9 +135,7 @@ class Facts(ast.NodeVisitor):
     def _take(self, node: ast.AST | None) -> None:
         for part in ast.walk(node) if node is not None else ():
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                words = part.value.split()
-                if words and NAMES.issuperset(words):
-                    self.found += words
+                self.found += names_in(part.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
@@ -231,6 +239,7 @@ def test_calls_of_ops_in_cpp_are_no_facts() -> None:
         'FLAT = frozenset(["sign", "floor"])',
         'ALONG = "softmax sort topk"\nkinds = dict.fromkeys(ALONG.split())',
         'ALONG = "softmax sort topk".split()',
+        'ALONG = _names("softmax sort topk and_others")',
         'RULES = {"layer_norm": rule}',
         'PRODUCTS = ("mm", "bmm")',
         'if step.op in ("addmm", "baddbmm"): pass',
@@ -305,6 +314,29 @@ LOOPED = {
 def test_no_other_op_is_called_once_per_sample() -> None:
     looped = {op["full_name"] for op in op_table() if op["batch"] == "each sample"}
     assert looped - {op["full_name"] for op in op_table() if op["draws"]} == LOOPED
+
+
+# Differentiable ops whose results depend on every element: most have one result only.
+DENSE = {
+    "addbmm",
+    "addr",
+    "bincount",
+    "dot",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "nanmedian",
+    "prod",
+    "unique",
+    "unique_consecutive",
+}
+
+
+def test_no_other_op_has_a_dense_pattern() -> None:
+    dense = {op["full_name"] for op in op_table() if op["depends"] == "everything"}
+    plain = {op["full_name"] for op in op_table() if op["differentiable"] and not op["draws"]}
+    assert dense & plain == DENSE
 
 
 def test_a_node_knows_the_overload_that_made_it() -> None:
