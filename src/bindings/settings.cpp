@@ -2,6 +2,7 @@
 #include "bindings/python.h"
 #include "parallel/pool.h"
 #include "tensor/allocator.h"
+#include "transforms/batch_rules.h"
 
 #include <chrono>
 
@@ -50,6 +51,30 @@ Object strings(const std::vector<std::string>& v) {
   return l;
 }
 
+// The factors of an op that multiplies two of its arguments, by name, and the place of what it adds.
+Object product_row(const Op& op) {
+  const ProductForm& p = op.facts.product;
+  if (p.form == Product::None) return Object::borrow(Py_None);
+  static constexpr const char* kForms[] = {"",        "matrices",   "batches", "matrix vector",
+                                           "vectors", "transposed", "outer",   "by axes"};
+  auto factor = [&](int i) { return op.schema.arguments[p.first + i].name.c_str(); };
+  return checked(Py_BuildValue("{s:s,s:i,s:(ss),s:i}", "form", kForms[static_cast<int>(p.form)],
+                               "first", p.first, "factors", factor(0), factor(1), "added",
+                               p.added));
+}
+
+// What the block says of the op besides its values and derivatives (facts.h), as far as Python asks.
+void add_facts(PyObject* row, const Op& op) {
+  const Facts& f = op.facts;
+  auto b = [](bool v) { return v ? Py_True : Py_False; };
+  Object facts =
+      checked(Py_BuildValue("{s:s,s:s,s:O,s:O,s:O,s:z}", "batch", batch::kind_of(op.batch),
+                            "depends", to_string(f.depends), "draws", b(f.draws != Draws::Nothing),
+                            "multiplies", b(op.is_product || f.product.form != Product::None),
+                            "product", product_row(op).get(), "zero_text", f.zero_text));
+  checked(PyDict_Update(row, facts.get()));
+}
+
 PyObject* op_table(PyObject*, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
@@ -75,6 +100,7 @@ PyObject* op_table(PyObject*, PyObject*) {
           b(op->is_elementwise), "pointwise", b(op->is_elementwise || op->is_partial), "linear",
           b(op->is_linear), "differentiable", b(op->differentiable()), "forward_mode",
           b(!op->differentiable() || op->tangent || op->is_linear || op->is_partial)));
+      add_facts(row.get(), *op);
       checked(PyList_Append(list.get(), row.get()));
     }
     return list.release();

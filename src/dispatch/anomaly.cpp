@@ -88,9 +88,6 @@ bool any_bad(const Op& op, const Value* args) {
   return std::any_of(args, args + op.argument_count, [](const Value& v) { return is_bad(v); });
 }
 
-// Results that hold whatever their memory held.
-bool is_uninitialised(const Op& op) { return op.name.find("empty") != std::string::npos; }
-
 std::string argument_line(const Op& op, int i, const Value& v) {
   std::string head = "\n  input `" + op.schema.arguments[i].name + "`   ";
   if (v.is_tensor()) return head + statistics(v.tensor());
@@ -180,7 +177,7 @@ bool holds(const Tensor& given, bool nan, bool inf) {
 WatchedOp::WatchedOp(const Op& op, const Value* args, bool overwrites)
     : op_(op), args_(args), overwrites_(overwrites) {
   looks_ = t_depth++ == 0 && t_anomaly.forward && t_anomaly.any() && !t_evaluating &&
-           op.tensor_arguments && !is_uninitialised(op);
+           op.tensor_arguments && !op.facts.uninitialised;
   if (looks_ && overwrites) looks_ = !any_bad(op, args);
 }
 

@@ -14,8 +14,6 @@
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
 #include "tensor/geometry.h"
-#include "transforms/batched.h"
-#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -156,11 +154,6 @@ Tensor apply_inplace(const Op& op, Value* args) {
 
 namespace {
 
-// They draw in the order in which the memory of `out` lies.
-bool draws_into_out(const Op& op) {
-  return op.name == "rand" || op.name == "randn" || op.name == "randint";
-}
-
 // An out= of another shape is most likely a mistake, as PyTorch warns.
 void resize_out(const Tensor& out, Span shape) {
   if (out.numel() > 0) {
@@ -212,7 +205,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (mode_on(kAnomaly)) [[unlikely]]
     watch.emplace(op, args, true);
   Call c{op, args};
-  bool fits = draws_into_out(op);
+  bool fits = op.facts.fills_out;
   if (op.is_elementwise) {
     Dims shape;
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) {

@@ -79,11 +79,9 @@ struct Broadcast {
   DType common;
 };
 
-bool is_where(const Kernel& kernel) { return std::strcmp(kernel.name, "where") == 0; }
-
 // A new result, in the memory order that Note [Memory order of results] chooses. An operand of
-// another dtype counts as the copy in the common one that PyTorch would make of it first; the
-// condition of `where` is not converted.
+// another dtype counts as the copy in the common one that PyTorch would make of it first; a
+// condition is not converted.
 Tensor new_result(const Kernel& kernel, const Value* v, int count, const Broadcast& b,
                   DType result) {
   Lying lying[kMaxOperands];
@@ -98,7 +96,7 @@ Tensor new_result(const Kernel& kernel, const Value* v, int count, const Broadca
     }
     const TensorObject* t = v[i].object();
     Lying& l = lying[tensors++] = {{t->shape, t->ndim}, {t->strides, t->ndim}};
-    if (!(t->flags & kContiguous) && t->dtype != b.common && !(i == 0 && is_where(kernel))) {
+    if (!(t->flags & kContiguous) && t->dtype != b.common && !(i == 0 && kernel.has(kCondition))) {
       copied[i] = strides_of_copy(l);
       l.strides = copied[i];
     }
@@ -208,7 +206,8 @@ static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Pro
     }
   }
   // The condition of `where` is bool whatever the others are.
-  if (count == 3 && v[0].is_tensor() && v[0].object()->dtype == DType::Bool && is_where(kernel))
+  if (count == 3 && v[0].is_tensor() && v[0].object()->dtype == DType::Bool &&
+      kernel.has(kCondition))
     wanted[1] = DType::Bool;
   int64_t n = to.numel();
   bool fine;

@@ -20,6 +20,8 @@ CutReason reason_now(const Op& op, const TensorObject* out) {
   return op.differentiable() ? CutReason::NotDifferentiable : CutReason::NoDerivative;
 }
 
+const char* called(const Op& op) { return op.facts.called ? op.facts.called : op.name.c_str(); }
+
 // Whether a custom forward computes `out` from what it was not given. Notes operands whose
 // derivative would have been needed.
 bool note_reads(const Op& op, const Value* args, const Value& out) {
@@ -38,12 +40,6 @@ bool note_reads(const Op& op, const Value* args, const Value& out) {
   });
   if (hidden && (changed || g_transformed || mode_on(kNoCuts))) t_forward_reads->lose_track();
   return hidden;
-}
-
-// A step function of its operands is a constant to derivatives, like a mask: as good as recorded.
-bool has_zero_derivative(const Op& op) {
-  static constexpr std::string_view names[] = {"ceil", "floor", "round", "sign", "trunc"};
-  return std::find(std::begin(names), std::end(names), op.name) != std::end(names);
 }
 
 // For a view that was written into: what is read next is likely its base.
@@ -81,13 +77,15 @@ void mark_unrecorded(const Op& op, const Value* args, const Value& out) {
     bool was_hidden = t->cut && t->cut->hidden;
     bool was_intermediate = t->cut && t->cut->in_forward;
     if (source)
-      mark_cut(t, source, reason_now(op, t), op.name.c_str());
+      mark_cut(t, source, reason_now(op, t), called(op));
     else
       pass_cut(t, cut);
     if (t_in_function_forward) [[unlikely]] {
       bool smooth = is_differentiable(t->dtype);
       bool intermediate = op.differentiable() ? t->cut->in_forward : was_intermediate;
-      set_forward_facts(t, intermediate && smooth && !has_zero_derivative(op),
+      // A step function of its operands is a constant to derivatives, like a mask: as good as
+      // recorded.
+      set_forward_facts(t, intermediate && smooth && !op.facts.flat,
                         (hidden || was_hidden) && smooth);
     }
     if (t->base && is_operand(op, args, t)) mark_base(t);

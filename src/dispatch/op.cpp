@@ -120,6 +120,7 @@ void finish_ops() {
   for (Op* op : registry()) {
     if (op->kernel_name) op->kernel = &kernel_named(op->kernel_name);
     find_direct_loops(*op);
+    settle_facts(*op);
   }
 }
 

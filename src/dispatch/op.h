@@ -22,7 +22,10 @@
 //   vjp       all gradients at once, where they share work: fills `grads`, one per edge.
 //   linear    the op is linear in its tensor arguments taken one at a time: jvp is the op itself.
 //   jvp       the tangent of the result, for ops that are neither elementwise nor linear.
-//   batch     the same op on arguments with one more axis (see Call::batch_axes).
+//   batch     the same op on arguments with one more axis (see BatchRule, batch_rules.h).
+//
+// What else others have to know of an op is said in its block too, where it does not follow from the
+// kind of the op: see facts.h.
 //
 // Derivatives are written with ops, so that they can be differentiated again. `Uses` says what a
 // rule reads: only that is kept alive for backward. Read next: ops/elementwise/arithmetic.cpp,
@@ -35,6 +38,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dispatch/facts.h"
 #include "dispatch/schema.h"
 #include "graph/node.h"
 #include "kernels/kernel.h"
@@ -131,7 +135,7 @@ struct Op {
   JointRule joint = nullptr;
   Uses joint_uses{};
   Tangent tangent = nullptr;
-  BatchRule batch = nullptr;
+  BatchRule batch = nullptr;  // null: its forward does nothing but call other ops
   bool is_linear = false;
   bool reads_grad_once = false;  // see reuse.h
   bool is_product = false;       // see product_backward in direct.h
@@ -161,6 +165,8 @@ struct Op {
   int argument_count = 0;
   bool takes_list = false;                        // one of the arguments is a list of tensors
   std::array<int8_t, kMaxArguments> tensor_at{};  // the tensor arguments, in order
+
+  Facts facts;
 
   bool differentiable() const {
     if (joint) return true;
@@ -210,6 +216,35 @@ class Block {
   Block& node(const char* name) { return op_->node_name = name, *this; }
   Block& node(NodeName name) { return op_->name_of = name, *this; }
   Block& results(std::initializer_list<const char*> names);
+
+  // --- facts, where they do not follow from the kind of the op: see facts.h
+  Block& depends(Depends d) { return op_->facts.depends = d, *this; }
+  Block& product(Product form, int first = 0, int added = -1) {
+    return op_->facts.product = {form, static_cast<int8_t>(first), static_cast<int8_t>(added)},
+           *this;
+  }
+  Block& draws(Draws d) { return op_->facts.draws = d, *this; }
+  Block& out_dtype(OutDType d) { return op_->facts.out_dtype = d, *this; }
+  Block& out_dtype(OutRule r) { return op_->facts.out_rule = r, *this; }
+  Block& parts(PartRule r) { return op_->facts.part = r, *this; }
+  Block& part_of_zeros(PartRule r) { return op_->facts.zero_elsewhere = true, parts(r); }
+  Block& by_values(ByValues r = [](const Value*) { return true; }) {
+    return op_->facts.by_values = r, *this;
+  }
+  Block& storage_offset(int argument) {
+    return op_->facts.storage_offset = static_cast<int8_t>(argument), *this;
+  }
+  Block& copies() { return op_->facts.copies = true, *this; }
+  Block& fills() { return op_->facts.fills = true, *this; }
+  Block& cheap() { return op_->facts.cheap = true, *this; }
+  Block& sums() { return op_->facts.sums = true, *this; }
+  Block& flat() { return op_->facts.flat = true, *this; }
+  Block& uninitialised() { return op_->facts.uninitialised = true, *this; }
+  Block& overwrites() { return op_->facts.overwrites = true, *this; }
+  Block& fills_out() { return op_->facts.fills_out = true, *this; }
+  Block& takes_numbers() { return op_->facts.takes_numbers = true, *this; }
+  Block& called(const char* name) { return op_->facts.called = name, *this; }
+  Block& zero_text(const char* why) { return op_->facts.zero_text = why, *this; }
 
  private:
   Op* op_;

@@ -14,6 +14,8 @@ Tensor apply_inplace_batched(const Op& op, Value* args);
 bool draws_under_vmap(const Op& op);
 Value apply_random_under_vmap(const Op& op, Value* args);
 Tensor apply_inplace_random_under_vmap(const Op& op, Value* args);
+// How an op batches whose block does not say; null for one that is written with ops, which do.
+BatchRule batch_rule_by_kind(const Op& op);
 // `t` without any batched tensor around it.
 Tensor innermost(const Tensor& t);
 

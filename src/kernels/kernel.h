@@ -23,13 +23,22 @@ enum class Result : uint8_t {
   Real,  // abs of complex and its like: the output is the real dtype
 };
 
+// What a program has to know of a kernel besides its loops.
+enum KernelTrait : uint8_t {
+  kCondition = 1,        // the first operand is a condition: one byte, whatever the dtype
+  kProduct = 2,          // of two factors
+  kDividesIntegers = 4,  // and raises the flag of faults.h for a zero
+};
+
 // `loop[d]` is null where the kernel has no form for dtype d. Kernels for Float16 and BFloat16 are
 // not written: the caller converts tiles to float32 and back.
 struct Kernel {
   const char* name = nullptr;
   uint8_t inputs = 0;
   Result result = Result::Same;
+  uint8_t traits = 0;  // KernelTrait
   Loop loop[kDTypes] = {};
+  bool has(KernelTrait t) const { return traits & t; }
 };
 
 // Instruction sets a kernel file can be built for, weakest first. `Base` is x86-64-v2 or any other
@@ -39,6 +48,7 @@ inline constexpr int kIsas = 3;
 
 // Called by static registrars before main; adds the dtype's loop to the kernel of that name.
 void register_loop(Isa isa, const char* name, int inputs, Result result, DType dtype, Loop loop);
+void register_trait(const char* name, KernelTrait trait);
 
 // The kernel of that name, each dtype's loop taken from the best instruction set this processor has
 // and that has one. Null if there is none.

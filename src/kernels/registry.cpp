@@ -69,6 +69,12 @@ void register_loop(Isa isa, const char* name, int inputs, Result result, DType d
   e.loop[static_cast<int>(isa)][static_cast<int>(dtype)] = loop;
 }
 
+void register_trait(const char* name, KernelTrait trait) {
+  Table& t = table();
+  std::lock_guard<std::mutex> hold(t.lock);
+  t.entries[name].chosen.traits |= trait;
+}
+
 const Kernel* find_kernel(const char* name) {
   Table& t = table();
   std::lock_guard<std::mutex> hold(t.lock);

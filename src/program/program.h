@@ -1,4 +1,4 @@
-// A program: ops that were recorded once (program/capture/capture.h), put in order (program/passes/passes.h) and are run again
+// A program: ops that were recorded once (program/capture/capture.h), put in order (program/passes/pipeline.h) and are run again
 // without Python (program/replay/replay.h).
 //
 // Values live in registers. Each result of an instruction gets a new one, so a register is written
@@ -13,6 +13,7 @@
 #include "graph/node.h"
 #include "kernels/reduce.h"
 #include "program/capture/identity.h"
+#include "program/passes/listing.h"
 
 namespace adjoint {
 
@@ -99,7 +100,7 @@ struct Instruction {
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
 
-  bool draws() const { return op && op->family.starts_with("random"); }
+  bool draws() const { return op && op->facts.draws != Draws::Nothing; }
   // Whether it does something besides writing its registers.
   bool has_effect() const {
     return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws() ||
@@ -134,7 +135,8 @@ struct Program {
   DType default_dtype = DType::Float32;   // when it was recorded
   // Where memory of inputs is changed: the first input on the same memory, by input: see program/capture/sharing.h.
   std::vector<int> shares;
-  Identity identity;  // of the arguments
+  Identity identity;          // of the arguments
+  std::vector<Stage> stages;  // what each pass has left; empty unless somebody asked (pipeline.h)
 };
 
 }  // namespace adjoint

@@ -194,8 +194,7 @@ bool any_batched(const Op& op, const Value* args) {
 }
 
 Value apply_batched(const Op& op, Value* args) {
-  BatchRule rule = batch_rule_of(op);
-  if (!rule && only_calls_ops(op)) {
+  if (!op.batch) {  // those that it calls have rules
     Call c{op, args};
     return op.forward(c);
   }
@@ -204,7 +203,7 @@ Value apply_batched(const Op& op, Value* args) {
   int axes[kMaxArguments];
   take_off(op, args, m, inside, axes);
   Call c{op, inside};
-  Value out = rule ? rule(c, axes) : loop_over_samples(op, inside, axes, m.size);
+  Value out = op.batch(c, axes);
   if (!out.is_tensor() && !out.is_tensors()) return out;
   return map_tensors(out, [&](const Tensor& t) { return make_batched(t, m.level); });
 }
@@ -242,7 +241,7 @@ Tensor apply_inplace_batched(const Op& op, Value* args) {
   Transformed* x = batch_of(self.get());
   if (!x || x->batch_level != m.level) refuse_shared_self(op);
   Tensor batch = x->batch;
-  if (op.full_name == "copy") {
+  if (op.facts.overwrites) {
     Tensor src = explicit_batch(args[1].tensor(), m.level, m.size);
     for (int lead = batch.ndim() - src.ndim(); lead > 0; --lead)
       src = adjoint::op<"unsqueeze">(src, 1);

@@ -1,13 +1,13 @@
 // vmap: ops on batched tensors.
 //
 // A batched tensor looks like one sample; its `batch` has one more axis in front. An op on batched
-// tensors runs once, on the batches, by its batch rule (batch_rules.cpp); an op that only calls
-// other ops needs none; the few left over are looped over, which is said once, by name.
+// tensors runs once, on the batches, by the batch rule of its block (batch_rules.h); an op that only
+// calls other ops needs none; the few left over are looped over, which is said once, by name.
 // Note [Derivatives under vmap]: history and tangents belong to the batches, never to the batched
 // tensors around them. Samples do not depend on one another, so the gradient of all of them at once
 // is the gradient of each; graph, engine and forward mode know nothing of vmap. What is
 // differentiated by inside a vmap must be batched there (batched_everywhere).
-// Read next: batched.cpp, batch_rules.cpp.
+// Read next: batched.cpp, batch_rules.h.
 #pragma once
 #include "dispatch/transformed_calls.h"
 #include "graph/transformed.h"
@@ -38,10 +38,6 @@ Tensor batched_everywhere(Tensor t);
 
 // Calls the op once per sample and stacks what it returns; says so once.
 Value loop_over_samples(const Op& op, Value* args, const int* axes, int64_t size);
-// The rule of an op; null if there is none.
-BatchRule batch_rule_of(const Op& op);
-// Does the op, which has no rule, do nothing but call other ops?
-bool only_calls_ops(const Op& op);
 [[noreturn]] void refuse_reading_batched(const char* what);
 
 }  // namespace adjoint

@@ -53,10 +53,9 @@ void check_randomness(const Op& op, const OpenLevel& at) {
       " would draw by other parameters for each sample. fix: use randomness='different'");
 }
 
-bool is_like(const Op& op) { return op.name.ends_with("_like"); }
 // Dropout outside of training draws nothing.
 bool draws_nothing(const Op& op, const Value* args) {
-  return op.name == "dropout" && (args[1].real() == 0 || !args[2].boolean());
+  return op.facts.draws == Draws::Mask && (args[1].real() == 0 || !args[2].boolean());
 }
 
 int argument_named(const Op& op, const char* name) {
@@ -92,13 +91,13 @@ Tensor rows_of_samples(const Op& op, Value* args) {
 Tensor different(const Op& op, Value* args, const OpenLevel& at) {
   Value whole[kMaxArguments];
   spread(op, args, at, whole);
-  if (op.name == "randperm") {
+  if (op.facts.draws == Draws::Sample) {
     Tensors samples;
     for (int64_t b = 0; b < at.size; ++b) samples.push_back(apply(op, args).tensor());
     if (samples.empty()) return empty(Dims{0, args[0].integer()}, DType::Int64);
     return adjoint::op<"stack">(std::move(samples), 0);
   }
-  if (op.name == "multinomial") return rows_of_samples(op, whole);
+  if (op.facts.draws == Draws::Rows) return rows_of_samples(op, whole);
   if (int i = argument_named(op, "size"); i >= 0) {
     Dims size = whole[i].ints();
     size.insert(0, at.size);
@@ -119,7 +118,7 @@ void first_sample(const Op& op, const Value* args, const OpenLevel& at, Value* o
 
 }  // namespace
 
-bool draws_under_vmap(const Op& op) { return op.family.starts_with("random") && drawing_level(); }
+bool draws_under_vmap(const Op& op) { return op.facts.draws != Draws::Nothing && drawing_level(); }
 
 Value apply_random_under_vmap(const Op& op, Value* args) {
   const OpenLevel at = *drawing_level();
@@ -131,15 +130,16 @@ Value apply_random_under_vmap(const Op& op, Value* args) {
   bool batched = false;
   for (int i = 0; i < op.argument_count; ++i) batched |= value_batched(args[i], at.level);
   if (!batched) return apply(op, args);
-  if (is_like(op)) {
+  if (op.facts.draws == Draws::Like) {
     Value sample[kMaxArguments];
     first_sample(op, args, at, sample);
     return apply(op, sample);
   }
-  if (op.name == "dropout") {
+  if (op.facts.draws == Draws::Mask) {
     Tensor x = args[0].tensor();
     Tensor ones = adjoint::op<"add">(zeros(x.shape(), x.dtype()), 1);
-    return x * adjoint::op<"dropout">(ones, args[1], args[2]).tensor();
+    Value given[] = {Value(ones), args[1], args[2]};
+    return x * apply(op, given).tensor();
   }
   refuse_same(op);
 }
@@ -148,7 +148,7 @@ Tensor apply_inplace_random_under_vmap(const Op& op, Value* args) {
   const OpenLevel at = *drawing_level();
   Tensor self = args[0].tensor();
   if (draws_nothing(op, args)) return self;
-  if (op.name == "dropout") {
+  if (op.facts.draws == Draws::Mask) {
     op_inplace<"copy">(self, apply_random_under_vmap(op, args).tensor());
     return self;
   }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ._compile import Compiled, CompileError, CompileWarning, compile
 from ._controls import disable, is_compiling, is_dynamo_compiling, is_exporting, reset
+from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
 from ._verify import VerifyError
@@ -27,4 +28,5 @@ __all__ = [
     "is_exporting",
     "pure",
     "reset",
+    "show_passes",
 ]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["listing"]
+__all__ = ["listing", "part"]
 
 _SHOWN = 24  # instructions of a part: the first ones, and the last
 
 
 def listing(forward: Any, backward: Any) -> str:
     """The instructions of a recording, with the lines they come from."""
-    parts = _part("forward", forward.code())
+    lines = part("forward", forward.code())
     if backward is not None:
-        parts += _part("backward", backward.code())
-    return "\n".join(parts)
+        lines += part("backward", backward.code())
+    return "\n".join(lines)
 
 
-def _part(name: str, code: list[tuple[Any, ...]]) -> list[str]:
+def part(name: str, code: list[tuple[Any, ...]]) -> list[str]:
+    """The lines of one list of instructions, cut short in the middle if it is long."""
     count = f"{len(code)} instruction" + ("" if len(code) == 1 else "s")
     shown = code if len(code) <= _SHOWN else [*code[: _SHOWN - 4], *code[-4:]]
     rows = [(_instruction(*row[:4]), _line(row[4])) for row in shown]

@@ -1,16 +1,17 @@
 """Which elements of a result depend on which elements of the inputs, from the recorded graph.
 
 Every node passes sets of input elements on, oldest first: one row of a sparse boolean matrix per
-element of its result. What an op does with the rows follows from the kind it is of, never from the
-values of its operands, so a zero that happens to be there hides nothing:
+element of its result. What an op does with the rows is stated in its block, or follows from its
+kind (`Depends` in src/ops/facts.h), never from the values of its operands, so a zero that happens
+to be there hides nothing:
 
 - pointwise: each element of the result has what stands in its place in the operands
-- moving: elements are picked (views, indexing, joining) or gathered into others (sums, scatters);
+- moved: elements are picked (views, indexing, joining) or gathered into others (sums, scatters);
   which goes where is found by sending labels through the node, see `_moved`
 - along axes (softmax, sort, norm): everything that shares the element's place on the other axes
 - products of matrices: rows and columns; zeros of a constant matrix count as structure
 - a few that have a rule of their own (layer norm, scatters that reduce, losses by class; externals
-  by the pattern that they were given)
+  by the pattern that they were given): ``_own_rules.py``
 - anything else: every element of the result has everything. Never too little.
 
 Read next: ``sparse.py``, which asks.
@@ -19,7 +20,6 @@ Read next: ``sparse.py``, which asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,51 +46,7 @@ from ._rows import (
     unknown,
 )
 
-__all__ = ["dependencies"]
-
-_ALONG = (
-    "softmax log_softmax _softmax_backward _log_softmax_backward sort topk kthvalue cumsum cumprod "
-    "logcumsumexp cummax cummin max.dim min.dim median.dim nanmedian.dim amax amin aminmax var std "
-    "linalg_vector_norm logsumexp nansum prod.dim _gather_along _scatter_along"
-)
-# Linear in all tensors together: ops that multiply two of them are linear in each, but no movers.
-_MOVING = (
-    "cat stack block_diag copy copy.number fill index index_select take gather embedding "
-    "masked_select "
-    "_embedding_backward index_put put index_copy index_add index_fill index_fill.tensor scatter "
-    "scatter.value scatter.reduce scatter.value_reduce scatter_add select_scatter slice_scatter "
-    "diagonal_scatter as_strided_scatter masked_scatter _nll_loss _nll_loss2d _nll_loss_backward"
-)
-_PRODUCTS = "mm bmm mv addmm baddbmm addmv _linear _linear_bias"
-_POINTWISE = (
-    "masked_fill masked_fill.tensor mse_loss smooth_l1_loss huber_loss dropout abs sgn "
-    "complex real imag"
-)
-
-
-@cache
-def _kinds() -> dict[str, str]:
-    """The kind of each op, by its name; those that are missing are of no kind."""
-    stated = (
-        dict.fromkeys(_ALONG.split(), "along")
-        | dict.fromkeys(_PRODUCTS.split(), "product")
-        | dict.fromkeys(_POINTWISE.split(), "pointwise")
-        | dict.fromkeys(_MOVING.split(), "moving")
-    )
-    kinds: dict[str, set[str]] = {}
-    for op in _core.op_table():
-        tensors = [a for a in op["arguments"] if a["type"].startswith("Tensor")]
-        kind = "pointwise" if op["pointwise"] else "unknown"
-        if op["linear"] and not op["pointwise"] and len(tensors) == 1:
-            kind = "moving"
-        if op["differentiable"]:
-            kinds.setdefault(op["name"], set()).add(stated.get(op["full_name"], kind))
-    # Nodes do not tell overloads apart. Where these differ nothing is known, but for those along
-    # axes: `max` of all elements has no axis, and its rule will notice.
-    for found in kinds.values():
-        found -= {"unknown"} if "along" in found else set()
-    return {name: found.pop() for name, found in kinds.items() if len(found) == 1}
-
+__all__ = ["RULES", "dependencies"]
 
 # --- rules --------------------------------------------------------------------------------------
 
@@ -245,35 +201,22 @@ def _digits(count: int, eps: float) -> Iterator[tuple[int, Any]]:
 
 def _product(step: Step) -> list[Rows]:
     """Rows of the left matrix and columns of the right one."""
-    op, parts = step.op, []
-    inputs, shapes = step.inputs, step.shapes
-    if op in ("addmm", "baddbmm", "addmv"):
-        if inputs[0] is not None:
-            parts.append(taken(inputs[0], broadcast(shapes[0], step.outputs[0]), step))
-        inputs = inputs[1:]
-        names = {
-            "addmm": ("mat1", "mat2"),
-            "baddbmm": ("batch1", "batch2"),
-            "addmv": ("mat", "vec"),
-        }[op]
-    else:
-        names = {
-            "mm": ("self", "mat2"),
-            "bmm": ("self", "mat2"),
-            "mv": ("self", "vec"),
-        }.get(op, ("self", "weight"))
-    if op == "_linear_bias" and inputs[2] is not None:
-        parts.append(taken(inputs[2], broadcast(step.shapes[2], step.outputs[0]), step))
-    sizes = _product_sizes(step, op)
+    product = step.facts["product"]
+    first, added = product["first"], product["added"]
+    parts = []
+    if added >= 0 and step.inputs[added] is not None:
+        places = broadcast(step.shapes[added], step.outputs[0])
+        parts.append(taken(step.inputs[added], places, step))
+    left, right = step.inputs[first : first + 2]
+    sizes = _product_sizes(product["form"], left, right, step.outputs[0])
     if sizes is None:
         return unknown(step)
     batch, m, k, n = sizes
     out = np.arange(batch * m * n).reshape(batch, m, n)
     rows_of, columns_of = (out // n).reshape(-1), ((out // (m * n)) * n + out % n).reshape(-1)
-    left, right = inputs[0], inputs[1]
-    flipped = op.startswith("_linear")  # the weight stands transposed
+    flipped = product["form"] == "transposed"  # the second factor stands so
     if left is not None:
-        constant = step.saved(names[1]) if right is None and batch == 1 else None
+        constant = step.saved(product["factors"][1]) if right is None and batch == 1 else None
         if constant is not None:
             matrix = _pattern_of(constant, (n, k) if flipped else (k, n))
             parts.append(_repeated(matrix if flipped else matrix.T, m, left))
@@ -281,7 +224,8 @@ def _product(step: Step) -> list[Rows]:
             places = np.repeat(np.arange(batch * m), k)
             parts.append(taken(put(left, places, batch * m), rows_of, step))
     if right is not None:
-        constant = step.saved(names[0]) if left is None and batch == 1 and not flipped else None
+        alone = left is None and batch == 1 and not flipped
+        constant = step.saved(product["factors"][0]) if alone else None
         if constant is not None:
             matrix = _pattern_of(constant, (m, k))
             if n > 1:
@@ -294,21 +238,20 @@ def _product(step: Step) -> list[Rows]:
     return [joined(parts, step.size, step.n)]
 
 
-def _product_sizes(step: Step, op: str) -> tuple[int, int, int, int] | None:
+def _product_sizes(
+    form: str, left: Rows | None, right: Rows | None, out: tuple[int, ...]
+) -> tuple[int, int, int, int] | None:
     """(batch, m, k, n) of a product [batch, m, k] by [batch, k, n]."""
-    if not step.size:
+    if not np.prod(out, dtype=np.int64):
         return None
-    at = 1 if op in ("addmm", "baddbmm", "addmv") else 0
-    left, right = step.inputs[at], step.inputs[at + 1]
-    out = step.outputs[0]
-    if op.startswith("_linear"):
+    if form == "transposed":
         m, n = int(np.prod(out[:-1], dtype=np.int64)), out[-1]
         rows = left.shape[0] if left is not None else None
         k = rows // m if rows is not None and m else right.shape[0] // n if right is not None else 0
         return 1, m, k, n
-    batch = out[0] if len(out) == 3 else 1
-    m = out[-1] if op.endswith("mv") else out[-2]
-    n = 1 if op.endswith("mv") else out[-1]
+    vector = form == "matrix vector"
+    batch = out[0] if form == "batches" else 1
+    m, n = (out[-1], 1) if vector else out[-2:]
     if left is not None and m:
         return batch, m, left.shape[0] // (batch * m), n
     if right is not None and n:
@@ -365,11 +308,13 @@ def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> 
     return places if np.array_equal(held[places], wanted) else None
 
 
-_RULES: dict[str, Callable[[Step], list[Rows]]] = {
+RULES: dict[str, Callable[[Step], list[Rows]]] = {
+    "everything": unknown,
     "pointwise": _pointwise,
-    "moving": _moved,
+    "moved": _moved,
     "along": _along,
     "product": _product,
+    "scattered": lambda step: _moved(step) if step.saved("reduce") is None else unknown(step),
 }
 
 
@@ -377,11 +322,12 @@ def _passed(step: Step) -> list[Rows]:
     """The rows of each result of a node."""
     if _core._window_facts(step.node) is not None:
         return _copied(step)
-    own = OWN_RULES.get(step.op) if step.op else external_rows
-    found = None if own is None else own(step)
-    if found is not None:
-        return found
-    return _RULES.get(_kinds().get(step.op, ""), unknown)(step)
+    kind = step.facts.get("depends")
+    if kind in RULES:
+        return RULES[kind](step)
+    # Of an op that has its own, or of a custom function; None: it does not know.
+    found = external_rows(step) if kind is None else OWN_RULES[kind](step)
+    return unknown(step) if found is None else found
 
 
 # --- the graph ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Rules of dependence for ops that are of no common kind: `OWN_RULES`, by name.
+"""Rules of dependence that few ops share: `OWN_RULES`, by what their blocks say (`Depends`).
 
-Each returns the rows of the results, or None to leave the node to the kind of its op. Read first:
-``_rows.py``; ``_dependencies.py`` has the kinds.
+Each returns the rows of the results, or None where it does not know. Read first: ``_rows.py``;
+``_dependencies.py`` has the common kinds.
 """
 
 from __future__ import annotations
@@ -105,11 +105,6 @@ def _cross_entropy_backward(step: Step) -> list[Rows] | None:
     return [_summed(step, parts, out)]
 
 
-def _scatter(step: Step) -> list[Rows] | None:
-    """One that replaces moves elements; one with ``reduce=`` has no derivative to tell by."""
-    return None if step.saved("reduce") is None else unknown(step)
-
-
 def _reduced(step: Step, targets: Callable[[Any, Any, Any, int], Any]) -> list[Rows]:
     """What stands in a place, and all that is brought there by an index."""
     out, index, dim = step.outputs[0], step.saved("index"), step.saved("dim")
@@ -210,14 +205,13 @@ def _external_elementwise(step: Step) -> list[Rows] | None:
 
 
 OWN_RULES: dict[str, Callable[[Step], list[Rows] | None]] = {
-    "layer_norm": _layer_norm,
-    "_layer_norm_backward": _layer_norm_backward,
-    "_cross_entropy": _cross_entropy,
-    "_cross_entropy_backward": _cross_entropy_backward,
-    "scatter": _scatter,
-    "scatter_reduce": lambda step: _reduced(step, _scatter_targets),
-    "index_reduce": lambda step: _reduced(step, _index_targets),
-    "view_as_real": _view_as_real,
-    "view_as_complex": _view_as_complex,
-    "cdist": _cdist,
+    "normalized rows": _layer_norm,
+    "normalized rows backward": _layer_norm_backward,
+    "class rows": _cross_entropy,
+    "class rows backward": _cross_entropy_backward,
+    "scatter reduced": lambda step: _reduced(step, _scatter_targets),
+    "index reduced": lambda step: _reduced(step, _index_targets),
+    "pair split": _view_as_real,
+    "pair joined": _view_as_complex,
+    "distances": _cdist,
 }

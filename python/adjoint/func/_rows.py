@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint import _core
 from adjoint._core import Node
+from adjoint._op_facts import facts_of
 
 Rows = Any  # a scipy.sparse.csr_array of bools: elements of a tensor by elements of the inputs
 
@@ -44,6 +45,9 @@ class Step:
         self.n = n  # elements of all inputs
         _, op, outputs, _, self.line, _, _ = _core._node_facts(node)
         self.op: str = op or ""
+        self.facts = (
+            facts_of(node) or {}
+        )  # what the block of the op says; none for custom functions
         self.outputs = [tuple(shape) for shape, _ in outputs]
         self.dtypes = [dtype for _, dtype in outputs]
 

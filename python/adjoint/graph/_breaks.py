@@ -38,7 +38,7 @@ class Break:
         if self.reason == "detach" and self.op:
             made = "copied the value" if self.op == "tensor" else "made a new leaf of the value,"
             return f"{self.op}(...) {made} without its history, so no gradient goes through it"
-        op = "`to`" if self.op == "_to_copy" else f"`{self.op}`" if self.op else "an operation"
+        op = f"`{self.op}`" if self.op else "an operation"
         return {
             "detach": "detach() gave the value without its history, so no gradient goes through it",
             "data": ".data gave the value without its history, so no gradient goes through it",

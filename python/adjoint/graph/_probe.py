@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._op_facts import facts_of
 from adjoint.autograd._strong_zeros import strong_zeros
 
 from . import _lines
@@ -62,34 +63,22 @@ def helped_by_strong_zeros(loss: Tensor, x: Tensor) -> bool:
     return grad is not None and bool(grad.isfinite().all())
 
 
-_FLAT = frozenset({"sign", "sgn", "floor", "ceil", "round", "trunc", "heaviside", "floor_divide"})
 _TINY = 1e-30
 
 
 def why_zero(node: GraphNode, largest: float) -> str:
     """Why this node passes on zeros only."""
-    if node.op in _FLAT:
-        return f"`{node.op}` is flat: its derivative is 0 everywhere"
-    if node.op == "relu":
-        return "`relu` passes nothing on where its input is not positive: here everywhere"
-    if node.op == "threshold":
-        return "`threshold` passes nothing on where its input is not above it: here everywhere"
-    if node.op.startswith(("clamp", "clip", "hardtanh")):
-        return f"`{node.op}` passes nothing on outside its bounds: all elements are outside"
-    if node.op.startswith("where"):
-        return "`where` passes nothing on to the side that was not chosen: here it never was"
-    if node.op in ("maximum", "minimum", "max", "min", "amax", "amin"):
-        return f"`{node.op}` passes the gradient on to the one that won: here it never did"
+    facts = facts_of(node.node) or {}
+    # What is flat, or chooses, passes on nothing however large the gradient is.
+    text = facts.get("zero_text")
+    if text and not facts["multiplies"]:
+        return f"`{node.op}` {text}"
     if 0 < largest < _TINY:
         return (
             f"the gradient became too small for its dtype: it arrives at `{node.op}` with at most "
             f"{largest:.1e}"
         )
-    if node.op == "mul":
-        return "`mul` multiplies the gradient with the other factor, which is 0 everywhere"
-    if node.op in ("mm", "mv", "matmul", "bmm", "dot", "addmm", "linear"):
-        return f"`{node.op}` multiplies the gradient with the other factor, which gives 0 here"
-    return f"the derivative of `{node.op}` is 0 at these values"
+    return f"`{node.op}` {text}" if text else f"the derivative of `{node.op}` is 0 at these values"
 
 
 def at(node: GraphNode) -> str:

@@ -183,6 +183,15 @@ Object places_of(const Node* n, const NodeTable<Py_ssize_t>& places) {
   return t;
 }
 
+// The op of a node by its full name, a key of op_table(); None for nodes that no op made.
+PyObject* node_op(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_node(o)) type_error("expected a graph node, got ", Py_TYPE(o)->tp_name);
+    const Op* op = op_of(reinterpret_cast<Node*>(o));
+    return op ? PyUnicode_FromString(op->full_name.c_str()) : Py_NewRef(Py_None);
+  });
+}
+
 // _graph_facts(nodes): everything behind them, newest first, as four lists: the nodes, their facts,
 // where their gradients go (places in the lists), and a number that alike nodes share.
 PyObject* graph_facts(PyObject*, PyObject* starts) {
@@ -324,6 +333,7 @@ PyMethodDef functions[] = {
     {"_cut_facts", cut_facts, METH_O, "Where a tensor, or operands of a node, lost their history."},
     {"_window_facts", window_facts, METH_O, "Which part of its base a CopySlices node replaced."},
     {"_graph_facts", graph_facts, METH_O, "All nodes behind some, newest first, with their facts."},
+    {"_node_op", node_op, METH_O, "The full name of the op that made a node, or None."},
     {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
     {nullptr}};
 

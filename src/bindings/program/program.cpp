@@ -3,6 +3,7 @@
 #include "bindings/program/program.h"
 #include "dispatch/op_cache.h"
 #include "program/capture/capture.h"
+#include "program/passes/pipeline.h"
 #include "program/replay/replay.h"
 
 namespace adjoint {
@@ -290,44 +291,32 @@ PyObject* is_pure(PyObject* o, PyObject*) {
   Py_RETURN_TRUE;
 }
 
-const char* kind_name(const Instruction& i) {
-  switch (i.kind) {
-    case Kind::Apply:
-      return i.op->full_name.c_str();
-    case Kind::Change:
-      return i.op->full_name.c_str();
-    case Kind::Alias:
-      return "alias";
-    case Kind::Constant:
-      return "constant";
-    case Kind::Host:
-      return "host call";
-    case Kind::Accumulate:
-      return "accumulate";
-    case Kind::GradOf:
-      return "grad of";
-    case Kind::SetGrad:
-      return "set grad";
-    case Kind::Fused:
-      return "fused";
+Object numbers(const std::vector<int>& registers) {
+  Object list = checked(PyList_New(0));
+  for (int r : registers) checked(PyList_Append(list.get(), checked(PyLong_FromLong(r)).get()));
+  return list;
+}
+Object rows(const std::vector<Line>& lines) {
+  Object list = checked(PyList_New(0));
+  for (const Line& line : lines) {
+    Object row = checked(
+        Py_BuildValue("(sOOOs)", line.name.c_str(), line.in_place ? Py_True : Py_False,
+                      numbers(line.reads).get(), numbers(line.writes).get(), line.where.c_str()));
+    checked(PyList_Append(list.get(), row.get()));
   }
-  return "";
+  return list;
 }
 // code(): (name, in place, reads, writes, line) for each instruction.
 PyObject* code(PyObject* o, PyObject*) {
+  return guard([&] { return rows(listing(program_of(o).code)).release(); });
+}
+// stages(): (pass, the code that it left), first what was recorded.
+PyObject* stages(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
-    for (const Instruction& i : program_of(o).code) {
-      Object reads = checked(PyList_New(0)), writes = checked(PyList_New(0));
-      for (const Read& r : i.reads)
-        checked(PyList_Append(reads.get(), checked(PyLong_FromLong(r.reg)).get()));
-      for (int w : i.writes) {
-        if (w >= 0) checked(PyList_Append(writes.get(), checked(PyLong_FromLong(w)).get()));
-      }
-      Object line = checked(Py_BuildValue("(sOOOs)", kind_name(i),
-                                          i.kind == Kind::Change ? Py_True : Py_False, reads.get(),
-                                          writes.get(), i.line.describe().c_str()));
-      checked(PyList_Append(list.get(), line.get()));
+    for (const Stage& s : program_of(o).stages) {
+      Object row = checked(Py_BuildValue("(sO)", s.pass, rows(s.code).get()));
+      checked(PyList_Append(list.get(), row.get()));
     }
     return list.release();
   });
@@ -350,6 +339,7 @@ PyMethodDef program_methods[] = {
     {"changes", changes, METH_NOARGS, "Whether it changes tensors that are not its own."},
     {"reads_gradients", reads_gradients, METH_NOARGS, "Whether it looks at gradients of leaves."},
     {"code", code, METH_NOARGS, "(name, in place, reads, writes, line) of each instruction."},
+    {"stages", stages, METH_NOARGS, "(pass, code after it), if they were kept: _keep_stages()."},
     {nullptr}};
 
 // --- functions -----------------------------------------------------------------------------------
@@ -418,7 +408,22 @@ PyObject* host_change(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+PyObject* keep_stages(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(t_keep_stages, on == Py_True));
+}
+PyObject* pass_names(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (const Pass& p : passes())
+      checked(PyList_Append(list.get(), checked(PyUnicode_FromString(p.name)).get()));
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_keep_stages", keep_stages, METH_O,
+     "Whether programs made from now on list what each pass left; what was set before."},
+    {"_passes", pass_names, METH_NOARGS, "The passes of programs, in order."},
     {"_is_recording", is_recording, METH_NOARGS, "Whether a program is being recorded."},
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside of a recording."},

@@ -158,9 +158,7 @@ std::string given_type(const Argument& a, PyObject* o) {
 bool has_tensor(const Op& op, Parsed& p) {
   const std::vector<Argument>& as = op.schema.arguments;
   if (as.empty() || as[0].type != ArgType::Operand) return true;
-  for (const char* name : {"add", "sub", "mul", "div", "floor_divide"}) {
-    if (op.name == name) return true;
-  }
+  if (op.facts.takes_numbers) return true;
   for (size_t i = 0; i < as.size(); ++i) {
     if (p.values[i].is_tensor()) return true;
   }

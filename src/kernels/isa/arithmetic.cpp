@@ -30,6 +30,7 @@ void register_float_arithmetic() {
 void register_integer_arithmetic() {
   same<INTS>("add", [](auto a, auto b) { return wide_t<decltype(a)>(a) + b; });
   same<INTS>("sub", [](auto a, auto b) { return wide_t<decltype(a)>(a) - b; });
+  register_trait("mul", kProduct);
   same<INTS>("mul", [](auto a, auto b) { return wide_t<decltype(a)>(a) * b; });
   same<INTS>("add_scaled",
              [](auto a, auto b, auto alpha) { return wide_t<decltype(a)>(alpha) * b + a; });
@@ -101,6 +102,7 @@ void register_where(DType dtype) {
 }
 
 void register_selection() {
+  register_trait("where", kCondition);
   register_where<uint8_t>(DType::Bool);
   register_where<uint8_t>(DType::UInt8);
   register_where<uint8_t>(DType::Int8);

@@ -57,6 +57,7 @@ void division_loop(char* const* p, int64_t n) {
 template <class... T, class F>
 void division(const char* name, F) {
   (register_loop(kThisIsa, name, 2, Result::Same, dtype_of<T>::value, division_loop<F, T>), ...);
+  register_trait(name, kDividesIntegers);
 }
 
 void register_division() {

@@ -6,6 +6,7 @@
 #include "ops/creation/options.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 
@@ -133,11 +134,13 @@ Dims checked_strides(const Dims& size, const Dims& strides) {
 static const Op& zeros_ =
     def("zeros(size: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 0.")
         .forward(constant<0>)
-        .function_only();
+        .function_only()
+        .fills();
 static const Op& ones_ =
     def("ones(size: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 1.")
         .forward(constant<1>)
-        .function_only();
+        .function_only()
+        .fills();
 
 static const Op& empty_ =
     def("empty(size: int[*], *, dtype: dtype? = None, layout: any? = None, device: any? = None, "
@@ -152,7 +155,8 @@ static const Op& empty_ =
           return options.finish(
               empty_strided(c.ints(0), strides_in_format(c.ints(0), format), dtype));
         })
-        .function_only();
+        .function_only()
+        .uninitialised();
 
 static const Op& empty_strided_ =
     def("empty_strided(size: int[], stride: int[], " ADJOINT_OPTIONS,
@@ -163,7 +167,8 @@ static const Op& empty_strided_ =
                                               options.dtype(default_dtype())));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .uninitialised();
 
 static const Op& full_ =
     def("full(size: int[], fill_value: Scalar, " ADJOINT_OPTIONS,
@@ -173,18 +178,23 @@ static const Op& full_ =
           return options.finish(
               filled(empty(c.ints(0), options.dtype(inferred_dtype(c[1]))), c[1]));
         })
-        .function_only();
+        .function_only()
+        .fills();
 
 static const Op& zeros_like_ =
     def("zeros_like(input, " ADJOINT_LIKE_OPTIONS, "A tensor like `input` filled with 0.")
         .forward(constant_like<0>)
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::as_is)
+        .fills();
 static const Op& ones_like_ =
     def("ones_like(input, " ADJOINT_LIKE_OPTIONS, "A tensor like `input` filled with 1.")
         .forward(constant_like<1>)
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::as_is)
+        .fills();
 
 static const Op& empty_like_ =
     def("empty_like(input, " ADJOINT_LIKE_OPTIONS,
@@ -195,7 +205,9 @@ static const Op& empty_like_ =
           return options.finish(options.like(like));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::as_is)
+        .uninitialised();
 
 static const Op& full_like_ = def("full_like(input, fill_value: Scalar, " ADJOINT_LIKE_OPTIONS,
                                   "A tensor like `input` filled with one value.")
@@ -205,20 +217,37 @@ static const Op& full_like_ = def("full_like(input, fill_value: Scalar, " ADJOIN
                                     return options.finish(filled(options.like(like), c[1]));
                                   })
                                   .function_only()
-                                  .no_out();
+                                  .no_out()
+                                  .batch(batch::as_is)
+                                  .fills();
+
+namespace {
+
+Value new_rule(Call& c, const int* axes) {
+  Dims size = c.ints(1);
+  size.insert(0, batch::size(c, axes));
+  c.args[1] = size;
+  return apply(c.op, c.args);
+}
+
+}  // namespace
 
 static const Op& new_zeros_ =
     def("new_zeros(input, size: int[*], " ADJOINT_OPTIONS,
         "A tensor of the given size filled with 0, of this tensor's dtype unless told otherwise.")
         .forward(new_constant<0>)
         .method_only()
-        .no_out();
+        .no_out()
+        .batch(new_rule)
+        .fills();
 static const Op& new_ones_ =
     def("new_ones(input, size: int[*], " ADJOINT_OPTIONS,
         "A tensor of the given size filled with 1, of this tensor's dtype unless told otherwise.")
         .forward(new_constant<1>)
         .method_only()
-        .no_out();
+        .no_out()
+        .batch(new_rule)
+        .fills();
 
 static const Op& new_empty_ =
     def("new_empty(input, size: int[*], " ADJOINT_OPTIONS,
@@ -229,7 +258,9 @@ static const Op& new_empty_ =
           return options.finish(empty(c.ints(1), options.dtype(c.tensor(0).dtype())));
         })
         .method_only()
-        .no_out();
+        .no_out()
+        .batch(new_rule)
+        .uninitialised();
 
 static const Op& new_full_ =
     def("new_full(input, size: int[], fill_value: Scalar, " ADJOINT_OPTIONS,
@@ -240,7 +271,9 @@ static const Op& new_full_ =
           return options.finish(filled(empty(c.ints(1), options.dtype(c.tensor(0).dtype())), c[2]));
         })
         .method_only()
-        .no_out();
+        .no_out()
+        .batch(new_rule)
+        .fills();
 
 static const Op& new_empty_strided_ =
     def("new_empty_strided(input, size: int[], stride: int[], " ADJOINT_OPTIONS,
@@ -252,7 +285,20 @@ static const Op& new_empty_strided_ =
                                               options.dtype(c.tensor(0).dtype())));
         })
         .method_only()
-        .no_out();
+        .no_out()
+        // Memory for one sample after another.
+        .batch([](Call& c, const int* axes) -> Value {
+          Dims size = c.ints(1), stride = c.ints(2);
+          if (size.size() == stride.size()) {
+            bool none = std::find(size.begin(), size.end(), 0) != size.end();
+            stride.insert(0, none ? 0 : batch::reach(size, stride));
+          }
+          size.insert(0, batch::size(c, axes));
+          c.args[1] = size;
+          c.args[2] = stride;
+          return apply(c.op, c.args);
+        })
+        .uninitialised();
 
 static const Op& scalar_tensor_ =
     def("scalar_tensor(s: Scalar, " ADJOINT_OPTIONS,

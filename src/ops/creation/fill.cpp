@@ -5,6 +5,7 @@
 #include "ops/elementwise/fused.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -62,7 +63,14 @@ static const Op& fill_ =
           return op<"expand">(t[1], shape);
         })
         .inplace()
-        .no_out();
+        .no_out()
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor t = batch::whole(c, axes, 0);
+          if (axes[1] < 0) return op<"fill">(t, c[1]);
+          Tensor value = op<"_to_copy">(batch::line_up(c.tensor(1), t.ndim() - 1), t.dtype());
+          return op<"clone">(op<"expand">(value, t.shape()));
+        })
+        .depends(Depends::Moved);
 
 static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .forward([](Call& c) -> Value {
@@ -74,6 +82,7 @@ static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .grad(0, nothing, [](T g, C) { return zeros_of(g); })
                              .linear()
                              .inplace()
-                             .internal();
+                             .internal()
+                             .batch(batch::as_is);
 
 }  // namespace adjoint

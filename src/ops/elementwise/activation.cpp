@@ -84,7 +84,9 @@ static const Op& relu_ =
         .elementwise("relu")
         .partial(0, output(), [](T g, C c) -> Tensor { return op<"_relu_grad">(g, c.out()); })
         .reads_grad_once()
-        .inplace();
+        .inplace()
+        .cheap()
+        .zero_text("passes nothing on where its input is not positive: here everywhere");
 
 static const Op& relu_grad_ =
     def("_relu_grad(input, y)", "`input` where y is positive.")
@@ -139,7 +141,8 @@ static const Op& gelu_ =
                    return op<"_gelu_grad">(g, c.in(0));
                  })
         .inplace()
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::Exact);
 
 static const Op& gelu_grad_ =
     def("_gelu_grad(input, x)", "The derivative of gelu.")
@@ -165,7 +168,8 @@ static const Op& softplus_ =
         .partial(
             0, input(0),
             [](T g, C c) -> Tensor { return op<"_softplus_grad">(g, c.in(0), c.in(1), c.in(2)); })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::Exact);
 
 static const Op& softplus_grad_ =
     def("_softplus_grad(input, x, beta: Scalar, threshold: Scalar)", "The derivative of softplus.")
@@ -247,7 +251,8 @@ static const Op& hardtanh_ =
                    return pass_where(inside, g);
                  })
         .inplace()
-        .function_only();
+        .function_only()
+        .zero_text("passes nothing on outside its bounds: all elements are outside");
 
 static const Op& threshold_ =
     def("threshold(input, threshold: Scalar, value: Scalar)",
@@ -256,7 +261,8 @@ static const Op& threshold_ =
         .partial(0, input(0),
                  [](T g, C c) -> Tensor { return op<"where">(op<"le">(c.in(0), c.in(1)), 0.0, g); })
         .inplace()
-        .function_only();
+        .function_only()
+        .zero_text("passes nothing on where its input is not above it: here everywhere");
 
 static const Op& hardshrink_ =
     def("hardshrink(input, lambd: Scalar = 0.5)",

@@ -159,14 +159,18 @@ static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scala
                             .direct("add", 2)
                             .partial(0, nothing, [](T g, C) { return g; })
                             .partial(1, nothing, [](T g, C c) { return scaled(g, c.in(2)); })
-                            .inplace();
+                            .inplace()
+                            .cheap()
+                            .takes_numbers();
 
 static const Op& add_alpha_ = def("add.alpha(input, alpha: Scalar, other: Operand)",
                                   "`input + alpha * other`: an older order of the arguments.")
                                   .forward(factor_second<"add">)
                                   .partial(0, nothing, [](T g, C) { return g; })
                                   .partial(2, nothing, [](T g, C c) { return scaled(g, c.in(1)); })
-                                  .inplace();
+                                  .inplace()
+                                  .cheap()
+                                  .takes_numbers();
 
 static const Op& sub_ =
     def("sub(input: Operand, other: Operand, *, alpha: Scalar = 1)",
@@ -177,14 +181,18 @@ static const Op& sub_ =
         .partial(1, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
         .inplace()
         .node([](const Value* v) { return v[0].is_tensor() ? "SubBackward0" : "RsubBackward1"; })
-        .alias("subtract");
+        .alias("subtract")
+        .cheap()
+        .takes_numbers();
 
 static const Op& sub_alpha_ = def("sub.alpha(input, alpha: Scalar, other: Operand)",
                                   "`input - alpha * other`: an older order of the arguments.")
                                   .forward(factor_second<"sub">)
                                   .partial(0, nothing, [](T g, C) { return g; })
                                   .partial(2, nothing, [](T g, C c) { return scaled(-g, c.in(1)); })
-                                  .inplace();
+                                  .inplace()
+                                  .cheap()
+                                  .takes_numbers();
 
 static const Op& rsub_ =
     def("rsub(input, other: Operand, *, alpha: Scalar = 1)",
@@ -193,7 +201,8 @@ static const Op& rsub_ =
         .partial(0, nothing, [](T g, C c) { return scaled(-g, c.in(2)); })
         .partial(1, nothing, [](T g, C) { return g; })
         .node([](const Value* v) { return v[1].is_tensor() ? "RsubBackward0" : "RsubBackward1"; })
-        .function_only();
+        .function_only()
+        .cheap();
 
 static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * other`, elementwise.")
                             .elementwise("mul")
@@ -202,7 +211,9 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .is_product()
                             .reads_grad_once()
                             .inplace()
-                            .alias("multiply");
+                            .alias("multiply")
+                            .cheap()
+                            .takes_numbers();
 
 static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
                             .elementwise("neg")
@@ -210,7 +221,8 @@ static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
                             .partial(0, nothing, [](T g, C) { return -g; })
                             .reads_grad_once()
                             .inplace()
-                            .alias("negative");
+                            .alias("negative")
+                            .cheap();
 
 static const Op& positive_ =
     def("positive(input)", "`+input`: the tensor itself; bool has no sign and is refused.")
@@ -272,6 +284,9 @@ static const Op& lerp_ =
         .partial(1, input(2), [](T g, C c) { return g * c.in(2); })
         .partial(2, input(0) | input(1), [](T g, C c) { return g * (c.tensor(1) - c.in(0)); })
         .inplace()
-        .node([](const Value* v) { return v[2].is_tensor() ? "LerpBackward1" : "LerpBackward0"; });
+        .node([](const Value* v) { return v[2].is_tensor() ? "LerpBackward1" : "LerpBackward0"; })
+        .out_dtype([](const Value* args) {
+          return args[2].is_tensor() ? OutDType::Exact : OutDType::Converts;
+        });
 
 }  // namespace adjoint

@@ -6,6 +6,7 @@
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"
 #include "ops/elementwise/fused.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -112,19 +113,29 @@ Value nan_to_num_forward(Call& c) {
 
 }  // namespace
 
-static const Op& where_ = def("where(condition, input: Operand, other: Operand)",
-                              "`input` where the condition is true, `other` elsewhere.")
-                              .forward([](Call& c) -> Value { return choose(c, 0, 1, 2); })
-                              .partial(1, input(0), where_true<0>)
-                              .partial(2, input(0), where_false<0>)
-                              .function_only();
+static const Op& where_ =
+    def("where(condition, input: Operand, other: Operand)",
+        "`input` where the condition is true, `other` elsewhere.")
+        .forward([](Call& c) -> Value { return choose(c, 0, 1, 2); })
+        .partial(1, input(0), where_true<0>)
+        .partial(2, input(0), where_false<0>)
+        .function_only()
+        .batch(batch::pointwise_from<1>)
+        .cheap()
+        .out_dtype(OutDType::Exact)
+        .zero_text("passes nothing on to the side that was not chosen: here it never was");
 
-static const Op& where_method_ = def("where.method(input, condition, other: Operand)",
-                                     "The tensor where the condition is true, `other` elsewhere.")
-                                     .forward([](Call& c) -> Value { return choose(c, 1, 0, 2); })
-                                     .partial(0, input(1), where_true<1>)
-                                     .partial(2, input(1), where_false<1>)
-                                     .method_only();
+static const Op& where_method_ =
+    def("where.method(input, condition, other: Operand)",
+        "The tensor where the condition is true, `other` elsewhere.")
+        .forward([](Call& c) -> Value { return choose(c, 1, 0, 2); })
+        .partial(0, input(1), where_true<1>)
+        .partial(2, input(1), where_false<1>)
+        .method_only()
+        .batch(batch::pointwise_from<1>)
+        .cheap()
+        .out_dtype(OutDType::Exact)
+        .zero_text("passes nothing on to the side that was not chosen: here it never was");
 
 static const Op& clamp_ =
     def("clamp(input, min: Operand? = None, max: Operand? = None)",
@@ -138,7 +149,13 @@ static const Op& clamp_ =
         .node([](const Value* v) {
           return v[1].is_tensor() || v[2].is_tensor() ? "ClampBackward0" : "ClampBackward1";
         })
-        .alias("clip");
+        .alias("clip")
+        .cheap()
+        .out_dtype([](const Value* args) {
+          bool tensors = args[1].is_tensor() || args[2].is_tensor();
+          return tensors ? OutDType::Converts : OutDType::Exact;
+        })
+        .zero_text("passes nothing on outside its bounds: all elements are outside");
 
 static const Op& clamp_min_ =
     def("clamp_min(input, min: Operand)", "The input, but not below min.")
@@ -150,7 +167,8 @@ static const Op& clamp_min_ =
         .inplace()
         .node([](const Value* v) {
           return v[1].is_tensor() ? "ClampMinBackward1" : "ClampMinBackward0";
-        });
+        })
+        .zero_text("passes nothing on outside its bounds: all elements are outside");
 
 static const Op& clamp_max_ =
     def("clamp_max(input, max: Operand)", "The input, but not above max.")
@@ -162,7 +180,8 @@ static const Op& clamp_max_ =
         .inplace()
         .node([](const Value* v) {
           return v[1].is_tensor() ? "ClampMaxBackward1" : "ClampMaxBackward0";
-        });
+        })
+        .zero_text("passes nothing on outside its bounds: all elements are outside");
 
 static const Op& maximum_ =
     def("maximum(input, other)",
@@ -171,7 +190,9 @@ static const Op& maximum_ =
         .partial(0, input(0) | input(1),
                  [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(0), c.in(1)); })
         .partial(1, input(0) | input(1),
-                 [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(1), c.in(0)); });
+                 [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(1), c.in(0)); })
+        .cheap()
+        .zero_text("passes the gradient on to the one that won: here it never did");
 
 static const Op& minimum_ =
     def("minimum(input, other)",
@@ -180,7 +201,9 @@ static const Op& minimum_ =
         .partial(0, input(0) | input(1),
                  [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(1), c.in(0)); })
         .partial(1, input(0) | input(1),
-                 [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(0), c.in(1)); });
+                 [](T g, C c) -> Tensor { return op<"_max_grad">(g, c.in(0), c.in(1)); })
+        .cheap()
+        .zero_text("passes the gradient on to the one that won: here it never did");
 
 static const Op& fmax_ =
     def("fmax(input, other)", "The larger of two, elementwise; a number wins over NaN.")
@@ -203,6 +226,7 @@ static const Op& nan_to_num_ =
         "NaN replaced by 0 and infinities by the largest finite numbers, or by those given.")
         .forward(nan_to_num_forward)
         .partial(0, input(0), [](T g, C c) { return g * op<"isfinite">(c.in(0)); })
-        .inplace();
+        .inplace()
+        .out_dtype(OutDType::Input);
 
 }  // namespace adjoint

@@ -2,6 +2,7 @@
 // Read next: logical.cpp.
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -74,7 +75,8 @@ static const Op& isclose_ =
           GradMode off(false);
           return close_to(c.tensor(0), c.tensor(1), c.real(2), c.real(3), c.flag(4));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::pointwise);
 
 static const Op& allclose_ =
     def("allclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = "
@@ -84,7 +86,9 @@ static const Op& allclose_ =
           GradMode off(false);
           return all_true(close_to(c.tensor(0), c.tensor(1), c.real(2), c.real(3), c.flag(4)));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample)
+        .by_values();
 
 static const Op& equal_ =
     def("equal(input, other)", "Whether both tensors have the same shape and equal elements.")
@@ -94,7 +98,9 @@ static const Op& equal_ =
           GradMode off(false);
           return all_true(op<"eq">(a, b));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample)
+        .by_values();
 
 static const Op& isnan_ =
     def("isnan(input)", "Whether an element is not a number.").elementwise("isnan").no_out();
@@ -105,14 +111,17 @@ static const Op& isfinite_ = def("isfinite(input)", "Whether an element is a fin
                                  .no_out();
 static const Op& isposinf_ = def("isposinf(input)", "Whether an element is positive infinity.")
                                  .elementwise("isposinf")
-                                 .forward(real_test);
+                                 .forward(real_test)
+                                 .out_dtype(OutDType::Bool);
 static const Op& isneginf_ = def("isneginf(input)", "Whether an element is negative infinity.")
                                  .elementwise("isneginf")
-                                 .forward(real_test);
+                                 .forward(real_test)
+                                 .out_dtype(OutDType::Bool);
 static const Op& signbit_ =
     def("signbit(input)", "Whether an element is negative; true for -0.0 too.")
         .elementwise("signbit")
-        .forward(real_test);
+        .forward(real_test)
+        .out_dtype(OutDType::Bool);
 
 static const Op& isreal_ = def("isreal(input)", "Whether the imaginary part is zero.")
                                .forward([](Call& c) -> Value {
@@ -123,6 +132,7 @@ static const Op& isreal_ = def("isreal(input)", "Whether the imaginary part is z
                                  std::memset(out->data, 1, out.numel());
                                  return out;
                                })
-                               .no_out();
+                               .no_out()
+                               .batch(batch::pointwise);
 
 }  // namespace adjoint

@@ -5,6 +5,7 @@
 #include "dispatch/view.h"
 #include "ops/elementwise/fused.h"
 #include "tensor/checked.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -101,7 +102,8 @@ static const Op& conj_ =
         })
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::as_is);
 
 static const Op& conj_physical_ =
     def("conj_physical(input)", "The complex conjugate, in memory of its own.")
@@ -112,7 +114,9 @@ static const Op& conj_physical_ =
         })
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::as_is)
+        .out_dtype(OutDType::Input);
 
 static const Op& real_ =
     def("real(input)", "The real part: a view; a real tensor is returned as it is.")
@@ -124,7 +128,9 @@ static const Op& real_ =
         .linear()
         .view()
         .function_only()
-        .node("SelectBackward0");
+        .node("SelectBackward0")
+        .batch(batch::as_is)
+        .depends(Depends::Pointwise);
 
 static const Op& imag_ =
     def("imag(input)", "The imaginary part: a view; refused for real tensors.")
@@ -139,7 +145,9 @@ static const Op& imag_ =
         .linear()
         .view()
         .function_only()
-        .node("SelectBackward0");
+        .node("SelectBackward0")
+        .batch(batch::as_is)
+        .depends(Depends::Pointwise);
 
 static const Op& view_as_real_ =
     def("view_as_real(input)", "A complex tensor as a real one with a last axis of length two.")
@@ -153,7 +161,9 @@ static const Op& view_as_real_ =
               })
         .linear()
         .view()
-        .function_only();
+        .function_only()
+        .batch(batch::as_is)
+        .depends(Depends::PairSplit);
 
 static const Op& view_as_complex_ =
     def("view_as_complex(input)", "A real tensor with a last axis of length two as a complex one.")
@@ -161,7 +171,13 @@ static const Op& view_as_complex_ =
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"view_as_real">(g); })
         .linear()
         .view()
-        .function_only();
+        .function_only()
+        .batch([](Call& c, const int*) -> Value {
+          if (c.tensor(0).ndim() == 1)
+            runtime_error("Input tensor must have one or more dimensions");
+          return apply(c.op, c.args);
+        })
+        .depends(Depends::PairJoined);
 
 static const Op& complex_ =
     def("complex(real, imag)", "A complex tensor from its real and imaginary parts.")
@@ -175,7 +191,9 @@ static const Op& complex_ =
           Tensor re = t[0] ? t[0] : zeros_of(t[1]), im = t[1] ? t[1] : zeros_of(t[0]);
           return op<"complex">(re, im);
         })
-        .function_only();
+        .function_only()
+        .batch(batch::pointwise)
+        .depends(Depends::Pointwise);
 
 static const Op& polar_ =
     def("polar(abs, angle)", "A complex tensor from its absolute value and its angle.")

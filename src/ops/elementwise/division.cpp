@@ -41,7 +41,8 @@ static const Op& div_ = def("div(input: Operand, other: Operand)",
                             .reads_grad_once()
                             .inplace()
                             .alias("divide")
-                            .alias("true_divide");
+                            .alias("true_divide")
+                            .takes_numbers();
 
 static const Op& div_mode_ =
     def("div.mode(input: Operand, other: Operand, *, rounding_mode: str?)",
@@ -53,7 +54,8 @@ static const Op& div_mode_ =
                  [](T g, C c) { return c.in(2).is_none() ? of_divisor(g, c) : zeros_of(g); })
         .inplace()
         .node("DivBackward2")
-        .alias("divide");
+        .alias("divide")
+        .takes_numbers();
 
 static const Op& floor_divide_ =
     def("floor_divide(input: Operand, other: Operand)",
@@ -61,7 +63,9 @@ static const Op& floor_divide_ =
         .elementwise("floor_divide")
         .partial(0, nothing, [](T g, C) { return zeros_of(g); })
         .partial(1, nothing, [](T g, C) { return zeros_of(g); })
-        .inplace();
+        .inplace()
+        .flat()
+        .takes_numbers();
 
 static const Op& remainder_ =
     def("remainder(input: Operand, other: Operand)",

@@ -150,7 +150,8 @@ static const Op& float_power_ =
                                          widened(c.in(1), g.dtype()), c.out());
                  })
         .inplace()
-        .node(power_name);
+        .node(power_name)
+        .out_dtype(OutDType::Exact);
 
 static const Op& square_ =
     def("square(input)", "`input * input`, elementwise.")
@@ -164,7 +165,10 @@ static const Op& square_ =
         .partial(0, input(0), [](T g, C c) { return mul_scaled(g, c.in(0), 2); })
         .reads_grad_once()
         .inplace()
-        .node("PowBackward0");
+        .node("PowBackward0")
+        .cheap()
+        // A power, in PyTorch, where other ops of one operand do not convert.
+        .out_dtype(OutDType::Converts);
 
 static const Op& sqrt_ =
     def("sqrt(input)", "The square root, elementwise; NaN for negative numbers.")

@@ -4,6 +4,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -49,16 +50,19 @@ Tensor sgn_rule(T g, C c) {
 static const Op& floor_ = def("floor(input)", "The largest whole number not above, elementwise.")
                               .elementwise("floor")
                               .partial(0, nothing, flat)
-                              .inplace();
+                              .inplace()
+                              .flat();
 static const Op& ceil_ = def("ceil(input)", "The smallest whole number not below, elementwise.")
                              .elementwise("ceil")
                              .partial(0, nothing, flat)
-                             .inplace();
+                             .inplace()
+                             .flat();
 static const Op& trunc_ = def("trunc(input)", "The whole part, towards zero, elementwise.")
                               .elementwise("trunc")
                               .partial(0, nothing, flat)
                               .inplace()
-                              .alias("fix");
+                              .alias("fix")
+                              .flat();
 static const Op& frac_ = def("frac(input)", "What trunc takes off: input - trunc(input).")
                              .elementwise("frac")
                              .partial(0, nothing, [](T g, C) { return g; })
@@ -69,12 +73,16 @@ static const Op& round_ =
         .forward(round_forward)
         .partial(0, nothing, flat)
         .inplace()
-        .node([](const Value* v) { return v[1].integer() ? "RoundBackward1" : "RoundBackward0"; });
+        .node([](const Value* v) { return v[1].integer() ? "RoundBackward1" : "RoundBackward0"; })
+        .flat()
+        .out_dtype(OutDType::Input);
 
 static const Op& sign_ = def("sign(input)", "-1, 0 or 1, elementwise.")
                              .elementwise("sign")
                              .partial(0, nothing, flat)
-                             .inplace();
+                             .inplace()
+                             .cheap()
+                             .flat();
 
 static const Op& sgn_ =
     def("sgn(input)", "sign(input); for complex numbers input / |input|, and 0 at zero.")
@@ -85,7 +93,11 @@ static const Op& sgn_ =
         })
         .grad(0, input(0), sgn_rule)
         .jvp([](C c, const Tensor* t) -> Value { return sgn_rule(t[0], c); })
-        .inplace();
+        .inplace()
+        .batch(batch::pointwise)
+        .depends(Depends::Pointwise)
+        .out_dtype(OutDType::Input)
+        .zero_text("is flat: its derivative is 0 everywhere");
 
 static const Op& abs_ =
     def("abs(input)", "The absolute value, elementwise; the modulus of complex numbers.")
@@ -102,7 +114,13 @@ static const Op& abs_ =
           return op<"real">(t[0] * op<"conj">(op<"sgn">(x)));
         })
         .inplace()
-        .alias("absolute");
+        .alias("absolute")
+        .batch(batch::pointwise)
+        .depends(Depends::Pointwise)
+        .cheap()
+        .out_dtype([](const Value* args) {
+          return is_complex(args[0].object()->dtype) ? OutDType::Converts : OutDType::Input;
+        });
 
 static const Op& copysign_ =
     def("copysign(input, other: Operand)", "The size of `input` with the sign of `other`.")
@@ -130,7 +148,9 @@ static const Op& heaviside_ =
         })
         .partial(0, nothing, flat)
         .partial(1, input(0), [](T g, C c) { return g * op<"eq">(c.in(0), 0).tensor(); })
-        .inplace();
+        .inplace()
+        .flat()
+        .out_dtype(OutDType::Exact);
 
 static const Op& nextafter_ =
     def("nextafter(input, other)", "The next number after `input` in the direction of `other`.")

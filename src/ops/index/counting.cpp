@@ -7,6 +7,7 @@
 #include "kernels/convert.h"
 #include "kernels/sorting.h"
 #include "python/interrupt.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -197,7 +198,9 @@ static const Op& unique_ =
         .forward([](Call& c) -> Value { return unique_of(c, true, c.flag(2), c.flag(3), c[4]); })
         .grad(0, nothing, no_derivative)
         .jvp(no_tangent)
-        .no_out();
+        .no_out()
+        .batch(batch::refuse_by_values)
+        .by_values();
 
 static const Op& unique_consecutive_ =
     def("unique_consecutive(input, return_inverse: bool = False, return_counts: bool = False, dim: "
@@ -206,7 +209,9 @@ static const Op& unique_consecutive_ =
         .forward([](Call& c) -> Value { return unique_of(c, false, c.flag(1), c.flag(2), c[3]); })
         .grad(0, nothing, no_derivative)
         .jvp(no_tangent)
-        .no_out();
+        .no_out()
+        .batch(batch::refuse_by_values)
+        .by_values();
 
 static const Op& bincount_ =
     def("bincount(input, weights: Tensor? = None, minlength: int = 0)",
@@ -259,7 +264,9 @@ static const Op& bincount_ =
                 return op<"index_select">(g, 0, op<"_to_copy">(at, Value(DType::Int64)));
               })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample)
+        .by_values();
 
 static const Op& histc_ =
     def("histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0)",
@@ -297,7 +304,8 @@ static const Op& histc_ =
             out.data<double>()[std::min(k, bins - 1)] += 1;
           }
           return cast(out, t.dtype());
-        });
+        })
+        .batch(batch::each_sample);
 
 static const Op& isin_ =
     def("isin(elements|element: Operand, test_elements|test_element: Operand, *, assume_unique: "
@@ -327,7 +335,8 @@ static const Op& isin_ =
           }
           return out;
         })
-        .function_only();
+        .function_only()
+        .batch(batch::each_sample);
 
 static const Op& tril_indices_ =
     def("tril_indices(row: int, col: int, offset: int = 0, *, dtype: dtype? = None, layout: any? = "
@@ -378,6 +387,7 @@ static const Op& unravel_index_ =
           return out;
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

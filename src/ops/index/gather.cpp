@@ -5,6 +5,7 @@
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
+#include "transforms/batch_rules.h"
 #include "transforms/tangents.h"
 
 namespace adjoint {
@@ -110,7 +111,9 @@ static const Op& gather_ =
               [](T g, C c) -> Tensor {
                 return op<"scatter_add">(zeros_of(c, g), c.in(1), c.in(2), g);
               })
-        .linear();
+        .linear()
+        .batch(batch::along)
+        .depends(Depends::Moved);
 
 static const Op& scatter_reduce_word_ =
     def("scatter.reduce(input, dim: int, index, src, *, reduce: str)",
@@ -123,7 +126,8 @@ static const Op& scatter_reduce_word_ =
         })
         .grad(0, nothing, no_gradient)
         .grad(3, nothing, no_gradient)
-        .inplace();
+        .inplace()
+        .depends(Depends::Scattered);
 
 static const Op& scatter_value_reduce_ =
     def("scatter.value_reduce(input, dim: int, index, value: Scalar, *, reduce: str)",
@@ -135,7 +139,8 @@ static const Op& scatter_value_reduce_ =
           return to;
         })
         .grad(0, nothing, no_gradient)
-        .inplace();
+        .inplace()
+        .depends(Depends::Scattered);
 
 static const Op& scatter_ =
     def("scatter(input, dim: int, index, src)",
@@ -148,7 +153,9 @@ static const Op& scatter_ =
         .grad(0, input(2), clear_places)
         .grad(3, input(2), gather_source)
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::along)
+        .depends(Depends::Scattered);
 
 static const Op& scatter_value_ =
     def("scatter.value(input, dim: int, index, value: Scalar)", "The same with one number.")
@@ -160,7 +167,9 @@ static const Op& scatter_value_ =
         .grad(0, input(2), clear_places)
         .jvp([](C c, const Tensor* t) -> Value { return clear_places(t[0], c); })
         .inplace()
-        .node("ScatterBackward1");
+        .node("ScatterBackward1")
+        .batch(batch::along)
+        .depends(Depends::Scattered);
 
 static const Op& scatter_add_ =
     def("scatter_add(input, dim: int, index, src)",
@@ -173,7 +182,9 @@ static const Op& scatter_add_ =
         .grad(0, nothing, [](T g, C) { return g; })
         .grad(3, input(2), gather_source)
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::along)
+        .depends(Depends::Moved);
 
 // --- scatter_reduce -----------------------------------------------------------------------------
 namespace {
@@ -381,7 +392,9 @@ static const Op& scatter_reduce_ =
         .forward(scatter_reduce_forward<false>)
         .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<false>)
         .jvp(scatter_reduce_tangent<false>)
-        .inplace();
+        .inplace()
+        .batch(batch::along)
+        .depends(Depends::ScatterReduced);
 
 static const Op& index_reduce_ =
     def("index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True)",
@@ -394,7 +407,9 @@ static const Op& index_reduce_ =
         })
         .vjp(input(0) | input(2) | input(3) | output(), scatter_reduce_vjp<true>)
         .jvp(scatter_reduce_tangent<true>)
-        .inplace();
+        .inplace()
+        .batch(batch::rows)
+        .depends(Depends::IndexReduced);
 
 namespace {
 

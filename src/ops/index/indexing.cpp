@@ -3,6 +3,7 @@
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -83,6 +84,75 @@ Tensor zeros_of(C c, T g) { return zeros(c.shape(0), g.dtype()); }
 
 }  // namespace
 
+namespace {
+
+bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
+
+bool has_mask(const Tensors& ts) {
+  for (const Tensor& t : ts) {
+    if (t && is_mask(t)) return true;
+  }
+  return false;
+}
+
+struct Indices {
+  bool adjacent = true;
+  int first = -1, ndim = 0, count = 0;
+};
+
+Indices study(const Tensors& ts, bool batched) {
+  Indices s;
+  int last = -1, place = 0;
+  for (const Tensor& t : ts) {
+    if (t) {
+      if (s.first < 0) s.first = place;
+      if (last >= 0 && last != place - 1) s.adjacent = false;
+      last = place;
+      bool mask = is_mask(t);
+      s.ndim = std::max(s.ndim, mask ? 1 : t.ndim() - batched);
+      s.count += mask ? t.ndim() - batched : 1;
+    }
+    ++place;
+  }
+  return s;
+}
+
+Tensor moved(const Tensor& t, int64_t from, int64_t to) {
+  return from == to ? t : op<"movedim">(t, Dims{from}, Dims{to}).tensor();
+}
+
+Value index_rule(Call& c, const int* axes) {
+  const Tensors& given = c.tensors(1);
+  int64_t size = batch::size(c, axes);
+  if (axes[1] < 0) {  // the same places in every sample
+    Tensors at = given;
+    at.insert(at.begin(), Tensor());
+    Tensor out = op<"index">(c[0], Value(std::move(at)));
+    Indices s = study(given, false);
+    return s.adjacent ? out : moved(out, s.ndim, 0);
+  }
+  if (has_mask(given))
+    runtime_error(
+        "vmap: It looks like you're indexing by a mask that is vmapped over: the samples "
+        "of the result would differ in shape. Use torch.where instead.");
+  Indices s = study(given, true);
+  Tensors at;
+  for (const Tensor& t : given) at.push_back(t ? batch::line_up(t, s.ndim) : t);
+  if (axes[0] < 0) {
+    Tensor out = op<"index">(c[0], Value(std::move(at)));
+    return s.adjacent ? moved(out, s.first, 0) : out;
+  }
+  Tensor rows = op<"arange">(Value(size));
+  at.insert(at.begin(), batch::line_up(rows, s.ndim));
+  Tensor out = op<"index">(c[0], Value(std::move(at)));
+  if (!s.adjacent || s.first == 0) return out;
+  // The indexed axes came to the front; they belong behind the axes before them.
+  for (int k = 0; k < s.ndim; ++k) out = moved(out, 1, s.first + s.ndim);
+  return out;
+}
+
+}  // namespace
+
 static const Op& index_ =
     def("index(input, indices: Tensor[])",
         "The elements at the places that a list of index tensors names; an undefined entry stands "
@@ -95,7 +165,11 @@ static const Op& index_ =
         .grad(0, input(1),
               [](T g, C c) -> Tensor { return op<"index_put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
-        .internal();
+        .internal()
+        .batch(index_rule)
+        .depends(Depends::Moved)
+        // x[mask]
+        .by_values([](const Value* args) { return has_mask(args[1].tensors()); });
 
 static const Op& index_put_ =
     def("index_put(input, indices: Tensor?[], values, accumulate: bool = False)",
@@ -110,7 +184,31 @@ static const Op& index_put_ =
               })
         .grad(2, input(1), [](T g, C c) -> Tensor { return op<"index">(g, c.in(1)); })
         .linear()
-        .inplace();
+        .inplace()
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor self = batch::whole(c, axes, 0);
+          Tensors at = c.tensors(1);
+          Indices s = study(at, axes[1] >= 0);
+          Tensor values = c.tensor(2);
+          if (axes[1] < 0 && s.adjacent) {
+            int ndim = self.ndim() - 1 - s.count + s.ndim;
+            if (axes[2] >= 0) values = batch::line_up(values, ndim);
+            at.insert(at.begin(), Tensor());
+            return op<"index_put">(self, Value(std::move(at)), values, c[3]);
+          }
+          // Every sample on its own, in place in a copy.
+          Tensor out = op<"clone">(self);
+          for (int64_t b = 0; b < out.size(0); ++b) {
+            Tensors own;
+            for (const Tensor& t : at)
+              own.push_back(t && axes[1] >= 0 ? op<"select">(t, 0, b).tensor() : t);
+            Value v = axes[2] >= 0 ? op<"select">(values, 0, b) : Value(values);
+            op_inplace<"index_put">(op<"select">(out, 0, b).tensor(), Value(std::move(own)), v,
+                                    c[3]);
+          }
+          return out;
+        })
+        .depends(Depends::Moved);
 
 static const Op& index_select_ =
     def("index_select(input, dim: int, index)",
@@ -128,7 +226,21 @@ static const Op& index_select_ =
         .grad(
             0, input(2),
             [](T g, C c) -> Tensor { return op<"index_add">(zeros_of(c, g), c.in(1), c.in(2), g); })
-        .linear();
+        .linear()
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor t = c.tensor(0), index = c.tensor(2);
+          int ndim = batch::sample_ndim(c, axes, 0);
+          int dim = ndim ? wrap_dim(c.integer(1), ndim) : 0;
+          if (axes[2] < 0)
+            return op<"index_select">(ndim ? t : op<"unsqueeze">(t, -1).tensor(), dim + 1, index);
+          Tensors at(dim);
+          at.push_back(index);
+          Value args[2] = {Value(t), Value(std::move(at))};
+          int inner[2] = {axes[0], 0};
+          Call call{op_named<"index">(), args};
+          return index_rule(call, inner);
+        })
+        .depends(Depends::Moved);
 
 static const Op& index_add_ =
     def("index_add(input, dim: int, index, source, *, alpha: Scalar = 1)",
@@ -164,7 +276,9 @@ static const Op& index_add_ =
           Tensor to = t[0] ? t[0] : zeros(c.shape(0), c.dtype(0));
           return t[3] ? op<"index_add">(to, c.in(1), c.in(2), t[3], c.in(4)).tensor() : to;
         })
-        .inplace();
+        .inplace()
+        .batch(batch::rows)
+        .depends(Depends::Moved);
 
 static const Op& index_copy_ =
     def("index_copy(input, dim: int, index, source)",
@@ -181,7 +295,9 @@ static const Op& index_copy_ =
                 return rows;
               })
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::rows)
+        .depends(Depends::Moved);
 
 namespace {
 
@@ -240,7 +356,9 @@ static const Op& index_fill_tensor_ =
               })
         .linear()
         .inplace()
-        .node("IndexFillBackward1");
+        .node("IndexFillBackward1")
+        .batch(batch::rows_filled)
+        .depends(Depends::Moved);
 
 static const Op& index_fill_ =
     def("index_fill(input, dim: int, index, value: Scalar)",
@@ -248,7 +366,9 @@ static const Op& index_fill_ =
         .forward(index_fill_forward)
         .grad(0, input(2), index_fill_input)
         .jvp([](C c, const Tensor* t) -> Value { return index_fill_input(t[0], c); })
-        .inplace();
+        .inplace()
+        .batch(batch::rows)
+        .depends(Depends::Moved);
 
 static const Op& take_ =
     def("take(input, index)", "The elements at flat positions, in the shape of `index`.")
@@ -261,7 +381,8 @@ static const Op& take_ =
         })
         .grad(0, input(1),
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
-        .linear();
+        .linear()
+        .depends(Depends::Moved);
 
 static const Op& put_ =
     def("put(input, index, source, accumulate: bool = False)",
@@ -296,7 +417,8 @@ static const Op& put_ =
         .grad(2, input(1),
               [](T g, C c) -> Tensor { return op<"reshape">(op<"take">(g, c.in(1)), c.shape(2)); })
         .linear()
-        .inplace();
+        .inplace()
+        .depends(Depends::Moved);
 
 // --- embedding ----------------------------------------------------------------------------------
 namespace {
@@ -341,7 +463,18 @@ static const Op& embedding_ =
                 return op<"_embedding_backward">(g, c.in(1), c.shape(0)[0], c.in(2), c.in(3));
               })
         .linear()
-        .function_only();
+        .function_only()
+        .batch([](Call& c, const int* axes) -> Value {
+          // Its own gradient counts and skips rows, of each sample alone.
+          if (c.integer(2) >= 0 || c.flag(3)) return batch::each_sample(c, axes);
+          if (axes[0] < 0) return apply(c.op, c.args);
+          Tensor weight = c.tensor(0);
+          if (axes[1] < 0) return op<"index">(weight, Value(Tensors{Tensor(), c.tensor(1)}));
+          Tensor rows =
+              batch::line_up(op<"arange">(Value(weight.size(0))), batch::sample_ndim(c, axes, 1));
+          return op<"index">(weight, Value(Tensors{rows, c.tensor(1)}));
+        })
+        .depends(Depends::Moved);
 
 static const Op& embedding_backward_ =
     def("_embedding_backward(input, indices, rows: int, padding_idx: int, "
@@ -389,6 +522,7 @@ static const Op& embedding_backward_ =
               })
         .linear()
         .internal()
-        .node("EmbeddingDenseBackward0");
+        .node("EmbeddingDenseBackward0")
+        .depends(Depends::Moved);
 
 }  // namespace adjoint

@@ -3,6 +3,7 @@
 #include "kernels/elementwise.h"
 #include "ops/index/offsets.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -97,7 +98,17 @@ static const Op& masked_fill_tensor_ =
               [](T g, C c) -> Tensor { return op<"sum">(op<"masked_select">(g, c.in(1))); })
         .linear()
         .inplace()
-        .node("MaskedFillBackward1");
+        .node("MaskedFillBackward1")
+        .batch([](Call& c, const int* axes) -> Value {
+          if (axes[2] < 0) return batch::lined_up(c, axes);
+          int ndim = std::max(batch::sample_ndim(c, axes, 0), batch::sample_ndim(c, axes, 1));
+          auto up = [&](int i) {
+            return axes[i] >= 0 ? batch::line_up(c.tensor(i), ndim) : c.tensor(i);
+          };
+          Tensor value = op<"_to_copy">(up(2), c.tensor(0).dtype());
+          return op<"where">(up(1), value, up(0));
+        })
+        .depends(Depends::Pointwise);
 
 static const Op& masked_fill_ =
     def("masked_fill(input, mask, value: Scalar)",
@@ -105,7 +116,9 @@ static const Op& masked_fill_ =
         .forward(masked_fill_forward)
         .grad(0, input(1), clear_mask)
         .jvp([](C c, const Tensor* t) -> Value { return clear_mask(t[0], c); })
-        .inplace();
+        .inplace()
+        .batch(batch::lined_up)
+        .depends(Depends::Pointwise);
 
 static const Op& masked_select_ =
     def("masked_select(input, mask)", "The elements of `input` where `mask`, as a vector.")
@@ -122,7 +135,9 @@ static const Op& masked_select_ =
                 Dims shape = broadcast_shapes(c.shape(0), c.in(1).tensor().shape());
                 return op<"masked_scatter">(zeros(shape, g.dtype()), c.in(1), g);
               })
-        .linear();
+        .linear()
+        .depends(Depends::Moved)
+        .by_values();
 
 static const Op& masked_scatter_ =
     def("masked_scatter(input, mask, source)",
@@ -163,23 +178,31 @@ static const Op& masked_scatter_ =
                 return op<"reshape">(all.tensor(), shape);
               })
         .linear()
-        .inplace();
+        .inplace()
+        .depends(Depends::Moved);
 
 static const Op& nonzero_ =
     def("nonzero(input, *, as_tuple: bool = False)",
         "The coordinates of the elements that are not zero: one row each, or one vector per axis.")
-        .forward(nonzero_forward);
+        .forward(nonzero_forward)
+        .batch(batch::refuse_by_values)
+        .by_values();
 
 static const Op& argwhere_ =
     def("argwhere(input)", "The coordinates of the elements that are not zero, one row each.")
         .forward([](Call& c) -> Value { return nonzero_of(c.tensor(0)); })
-        .no_out();
+        .no_out()
+        .batch(batch::refuse_by_values)
+        .by_values();
 
 static const Op& where_ =
     def("where.condition(condition)",
         "The coordinates of the elements that are not zero, one vector per axis.")
         .forward([](Call& c) -> Value { return op<"nonzero">(c.tensor(0), true); })
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::refuse_by_values)
+        .by_values()
+        .cheap();
 
 }  // namespace adjoint

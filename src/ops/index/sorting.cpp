@@ -3,6 +3,7 @@
 
 #include "dispatch/op.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -80,7 +81,9 @@ static const Op& sort_ =
                grads[0] = back_to_positions(c, c.in(1).integer(), c.out(1));
              })
         .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.out(1)); })
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& msort_ =
     def("msort(input)", "The elements in order along the first axis.")
@@ -93,7 +96,8 @@ static const Op& argsort_ =
           Tensor t = c.tensor(0);
           int64_t n = t.ndim() ? t.size(wrap_dim(c.integer(1), t.ndim())) : 1;
           return sorted(t, c.integer(1), n, c.flag(2), "argsort")[1];
-        });
+        })
+        .batch(batch::along);
 
 static const Op& topk_ =
     def("topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True)",
@@ -113,7 +117,9 @@ static const Op& topk_ =
                grads[0] = back_to_positions(c, c.in(2).integer(), c.out(1));
              })
         .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(2), c.out(1)); })
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& kthvalue_ =
     def("kthvalue(input, k: int, dim: int = -1, keepdim: bool = False)",
@@ -164,7 +170,9 @@ static const Op& kthvalue_ =
           Tensor taken = op<"gather">(t[0], axis, op<"unsqueeze">(index, axis));
           return op<"squeeze.dim">(taken, axis);
         })
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 // --- searching ----------------------------------------------------------------------------------
 namespace {
@@ -250,7 +258,8 @@ static const Op& searchsorted_ =
           Tensor values = c[1].is_tensor() ? c.tensor(1) : number_like(c[1], sequence);
           return search(sequence, values, side_of(c[3], c[4]), c.tensor(5), c.flag(2));
         })
-        .function_only();
+        .function_only()
+        .batch(batch::each_sample);
 
 static const Op& bucketize_ =
     def("bucketize(input: Operand, boundaries, *, out_int32: bool = False, right: bool = False)",
@@ -265,6 +274,7 @@ static const Op& bucketize_ =
           Tensor values = c[0].is_tensor() ? c.tensor(0) : number_like(c[0], boundaries);
           return search(boundaries, values, c.flag(3), Tensor(), c.flag(2));
         })
-        .function_only();
+        .function_only()
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -198,7 +198,8 @@ static const Op& kron_ =
             joined.push_back(checked_mul(s, t));
           }
           return unshared(shaped(shaped(a, wide_a) * shaped(b, wide_b), joined));
-        });
+        })
+        .out_dtype(OutDType::Converts);
 
 static const Op& cross_ =
     def("cross(input, other, dim: int? = None)",

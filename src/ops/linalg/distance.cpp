@@ -5,6 +5,7 @@
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "ops/reduce/reduce_forward.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -169,14 +170,17 @@ static const Op& cdist_ =
         .grad(1, input(0) | input(1) | output(), [](T g, C c) { return distance_grad(g, c, true); })
         .jvp(distance_tangent)
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::pointwise)
+        .depends(Depends::Distances);
 
 static const Op& cov_ =
     def("cov(input, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None)",
         "The covariances of the rows of a matrix, whose columns are observations that occur "
         "`fweights` times and count with `aweights`.")
         .forward([](Call& c) -> Value { return covariance(c.tensor(0), c[1], c[2], c[3]); })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample);
 
 static const Op& corrcoef_ =
     def("corrcoef(input)",
@@ -198,7 +202,8 @@ static const Op& corrcoef_ =
           auto limited = [](const Value& part) -> Tensor { return op<"clamp">(part, -1, 1); };
           return op<"complex">(limited(op<"real">(out)), limited(op<"imag">(out)));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample);
 
 static const Op& renorm_ =
     def("renorm(input, p: Scalar, dim: int, maxnorm: Scalar)",
@@ -221,7 +226,8 @@ static const Op& renorm_ =
           Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
           Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
           return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
-        });
+        })
+        .batch(batch::each_sample);
 
 static const Op& vander_ =
     def("vander(x, N: int? = None, increasing: bool = False)",
@@ -243,6 +249,7 @@ static const Op& vander_ =
           return c.flag(2) ? powers : op<"flip">(powers, Dims{1}).tensor();
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -4,6 +4,7 @@
 #include "kernels/gemm.h"
 #include "ops/reduce/interruptible.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -206,19 +207,57 @@ Tensor matmul(T a, T b) {
 
 }  // namespace
 
+namespace {
+
+Tensor column(const Tensor& t) { return op<"unsqueeze">(t, -1); }
+
+void check_factors(Call& c, const int* axes, const char* name, int first, int second) {
+  if (batch::sample_ndim(c, axes, 0) == first && batch::sample_ndim(c, axes, 1) == second) return;
+  runtime_error("Shape mismatch: ", name, " expects a ", first, "D and a ", second,
+                "D tensor, but got ", batch::sample_ndim(c, axes, 0), "D and ",
+                batch::sample_ndim(c, axes, 1), "D tensors");
+}
+
+Value mm_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "mm", 2, 2);
+  int64_t columns = c.tensor(1).size(-1), k = c.tensor(0).size(-1);
+  if (c.tensor(1).size(-2) != k) {
+    runtime_error("mat1 and mat2 shapes cannot be multiplied (", c.tensor(0).size(-2), "x", k,
+                  " and ", c.tensor(1).size(-2), "x", columns, ")");
+  }
+  return op<"matmul">(c[0], c[1]);
+}
+Value bmm_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "bmm", 3, 3);
+  return op<"matmul">(batch::whole(c, axes, 0), batch::whole(c, axes, 1));
+}
+Value mv_rule(Call& c, const int* axes) {
+  check_factors(c, axes, "mv", 2, 1);
+  if (axes[1] < 0) return op<"matmul">(c[0], c[1]);
+  if (axes[0] < 0)  // rows of vectors times the transpose: one product
+    return op<"matmul">(c[1], op<"transpose">(c[0], 0, 1));
+  return op<"squeeze.dim">(op<"matmul">(c[0], column(c.tensor(1))), -1);
+}
+
+}  // namespace
+
 static const Op& mm_ =
     def("mm(input, mat2)", "The product of two matrices.")
         .forward(mm_forward)
         .grad(0, input(1), [](T g, C c) -> Tensor { return op<"mm">(g, adjoint_of(c.tensor(1))); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mm">(adjoint_of(c.tensor(0)), g); })
-        .linear();
+        .linear()
+        .batch(mm_rule)
+        .product(Product::Matrices);
 
 static const Op& bmm_ =
     def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
         .forward(bmm_forward)
         .grad(0, input(1), [](T g, C c) -> Tensor { return op<"bmm">(g, adjoint_of(c.tensor(1))); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"bmm">(adjoint_of(c.tensor(0)), g); })
-        .linear();
+        .linear()
+        .batch(bmm_rule)
+        .product(Product::Batches);
 
 static const Op& mv_ =
     def("mv(input, vec)", "The product of a matrix and a vector.")
@@ -233,7 +272,9 @@ static const Op& mv_ =
         .grad(0, input(1),
               [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj">(c.tensor(1))); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
-        .linear();
+        .linear()
+        .batch(mv_rule)
+        .product(Product::MatrixVector);
 
 static const Op& dot_ =
     def("dot(input, tensor)",
@@ -258,11 +299,47 @@ static const Op& dot_ =
         })
         .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(0)); })
-        .linear();
+        .linear()
+        .batch([](Call& c, const int* axes) -> Value {
+          check_factors(c, axes, "dot", 1, 1);
+          if (axes[0] < 0) return op<"matmul">(c[1], c[0]);
+          if (axes[1] < 0) return op<"matmul">(c[0], c[1]);
+          Tensor row = op<"unsqueeze">(c[0], -2);
+          Tensor product = op<"matmul">(row, column(c.tensor(1)));
+          return op<"reshape">(product, Dims{product.size(0)});
+        })
+        .product(Product::Vectors);
 
 static const Op& vdot_ =
     def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
         .forward([](Call& c) -> Value { return op<"dot">(op<"conj">(c[0]), c[1]); });
+
+namespace {
+
+// beta * input + alpha * product, written out; on samples again.
+Tensor scaled_sum(Call& c, const int* axes, const Tensor& product) {
+  Tensor t = c.tensor(0);
+  if (axes[0] >= 0) t = batch::line_up(t, product.ndim() - 1);
+  Tensor scaled = c[4].complex() == 1.0 ? product : product * c[4];
+  if (c[3].complex() == 0.0) return scaled;
+  return scaled + (c[3].complex() == 1.0 ? t : t * c[3]);
+}
+
+template <BatchRule Rule>
+Value add_product_rule(Call& c, const int* axes) {
+  if (axes[1] < 0 && axes[2] < 0) {  // one product for all samples
+    Tensor p = op<"matmul">(c[1], c[2]);
+    Dims shape(p.shape());
+    shape.insert(0, batch::size(c, axes));
+    return scaled_sum(c, axes, op<"expand">(p, shape));
+  }
+  Value factors[2] = {c[1], c[2]};
+  int at[2] = {axes[1], axes[2]};
+  Call product{op_named<"mm">(), factors};  // of the op, rules of products read nothing
+  return scaled_sum(c, axes, Rule(product, at).tensor());
+}
+
+}  // namespace
 
 static const Op& addmm_ =
     def("addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -274,7 +351,9 @@ static const Op& addmm_ =
         .grad(2, input(1),
               [](T g, C c) { return times(op<"mm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp(tangent_of_sum<"mm">)
-        .inplace();
+        .inplace()
+        .batch(add_product_rule<mm_rule>)
+        .product(Product::Matrices, 1, 0);
 
 static const Op& baddbmm_ =
     def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -286,7 +365,9 @@ static const Op& baddbmm_ =
         .grad(2, input(1),
               [](T g, C c) { return times(op<"bmm">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp(tangent_of_sum<"bmm">)
-        .inplace();
+        .inplace()
+        .batch(add_product_rule<bmm_rule>)
+        .product(Product::Batches, 1, 0);
 
 static const Op& addmv_ =
     def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -308,7 +389,9 @@ static const Op& addmv_ =
         .grad(2, input(1),
               [](T g, C c) { return times(op<"mv">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp(tangent_of_sum<"mv">)
-        .inplace();
+        .inplace()
+        .batch(add_product_rule<mv_rule>)
+        .product(Product::MatrixVector, 1, 0);
 
 static const Op& outer_ =
     def("outer(input, vec2)",
@@ -321,7 +404,9 @@ static const Op& outer_ =
           }
           return op<"mul">(op<"reshape">(x, Dims{x.size(0), 1}), y);
         })
-        .alias("ger");
+        .alias("ger")
+        .product(Product::Outer)
+        .out_dtype(OutDType::Converts);
 
 static const Op& addr_ =
     def("addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -345,7 +430,8 @@ static const Op& addr_ =
                 return times(op<"mv">(across, op<"conj">(c.tensor(1))), c.in(4));
               })
         .jvp(tangent_of_sum<"outer">)
-        .inplace();
+        .inplace()
+        .out_dtype(OutDType::Converts);
 
 static const Op& addbmm_ =
     def("addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -381,7 +467,8 @@ static const Op& addbmm_ =
 static const Op& matmul_ =
     def("matmul(input, other)",
         "The product of matrices or vectors, broadcasting over leading axes.")
-        .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); });
+        .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); })
+        .product(Product::ByAxes);
 
 // --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
 namespace {
@@ -441,13 +528,42 @@ const char* product_name(const Value* v) {
 
 }  // namespace
 
+namespace {
+
+Value linear_rule(Call& c, const int* axes) {
+  bool bias = c.op.argument_count > 2;
+  Tensor x = c.tensor(0), w = c.tensor(1), out;
+  if (axes[1] < 0) {
+    out = op<"matmul">(x, op<"transpose">(w, 0, 1));
+  } else {
+    // Each sample has its own weight: [n, rows, in] @ [n, in, out].
+    Tensor wt = op<"transpose">(w, 1, 2);
+    int ndim = batch::sample_ndim(c, axes, 0);
+    if (axes[0] < 0 && ndim > 1) {
+      out = op<"matmul">(x, batch::line_up(wt, ndim));
+    } else {
+      Tensor rows = ndim == 1 ? op<"unsqueeze">(x, -2).tensor() : x;
+      out = op<"matmul">(rows, ndim == 1 ? wt : batch::line_up(wt, ndim));
+      if (ndim == 1) out = op<"squeeze.dim">(out, -2);
+    }
+  }
+  if (!bias) return out;
+  Tensor b = c.tensor(2);
+  bool mapped = axes[0] >= 0 || axes[1] >= 0;
+  return out + (axes[2] >= 0 ? batch::line_up(b, out.ndim() - mapped) : b);
+}
+
+}  // namespace
+
 static const Op& linear_plain_ = def("_linear(input, weight)", "`input @ weight.T`.")
                                      .forward(linear_forward<false>)
                                      .grad(0, input(1), linear_input_grad)
                                      .grad(1, input(0), linear_weight_grad)
                                      .jvp(linear_tangent<false>)
                                      .internal()
-                                     .node(product_name);
+                                     .node(product_name)
+                                     .batch(linear_rule)
+                                     .product(Product::Transposed);
 
 static const Op& linear_bias_ =
     def("_linear_bias(input, weight, bias)", "`input @ weight.T + bias`.")
@@ -459,7 +575,9 @@ static const Op& linear_bias_ =
         .internal()
         .node([](const Value* v) {
           return v[0].object()->ndim == 2 ? "AddmmBackward0" : "ViewBackward0";
-        });
+        })
+        .batch(linear_rule)
+        .product(Product::Transposed, 0, 2);
 
 static const Op& linear_ =
     def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
@@ -480,6 +598,7 @@ static const Op& linear_ =
           return c[2].is_none() ? op<"_linear">(x, w) : op<"_linear_bias">(x, w, c[2]);
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .product(Product::Transposed, 0, 2);
 
 }  // namespace adjoint

@@ -1,5 +1,6 @@
 // Losses of real targets, and what all losses share. Read next: loss_classes.cpp.
 #include "ops/nn/loss.h"
+#include "transforms/batch_rules.h"
 
 #include "ops/elementwise/fused.h"
 #include "ops/reduce/reduce_forward.h"
@@ -126,6 +127,27 @@ Tensor forward_difference(Call& c, const char* name) {
 
 }  // namespace
 
+namespace {
+
+// A loss as each sample's own: of all elements behind the batch axis.
+Value reduced(const Tensor& each, const std::string& how) {
+  if (how == "none") return each;
+  Tensor rows = batch::flat_sample(each);
+  return how == "mean" ? op<"mean">(rows, Dims{1}) : op<"sum">(rows, Dims{1});
+}
+
+Value loss_rule(Call& c, const int* axes) {
+  std::string how = c[2].str();
+  int ndim = std::max(batch::sample_ndim(c, axes, 0), batch::sample_ndim(c, axes, 1));
+  for (int i = 0; i < 2; ++i) {
+    if (axes[i] >= 0) c.args[i] = batch::line_up(c.tensor(i), ndim);
+  }
+  c.args[2] = "none";
+  return reduced(apply(c.op, c.args), how);
+}
+
+}  // namespace
+
 static const Op& mse_loss_ =
     def("mse_loss(input, target, reduction: str = 'mean')",
         "The mean (or sum, or each) of (input - target)^2.")
@@ -147,7 +169,9 @@ static const Op& mse_loss_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return difference_tangent(c, t, (c.tensor(0) - c.tensor(1)) * 2.0);
         })
-        .function_only();
+        .function_only()
+        .batch(loss_rule)
+        .depends(Depends::Pointwise);
 
 static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')",
                                 "The mean (or sum, or each) of |input - target|.")
@@ -191,7 +215,9 @@ static const Op& smooth_l1_loss_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return difference_tangent(c, t, smooth_slope(c.tensor(0) - c.tensor(1), c.in(3).real()));
         })
-        .function_only();
+        .function_only()
+        .batch(loss_rule)
+        .depends(Depends::Pointwise);
 
 static const Op& huber_loss_ =
     def("huber_loss(input, target, reduction: str = 'mean', delta: float = 1.0)",
@@ -220,7 +246,9 @@ static const Op& huber_loss_ =
           const double delta = c.in(3).real();
           return difference_tangent(c, t, op<"clamp">(c.tensor(0) - c.tensor(1), -delta, delta));
         })
-        .function_only();
+        .function_only()
+        .batch(loss_rule)
+        .depends(Depends::Pointwise);
 
 // --- losses of probabilities ---------------------------------------------------------------------
 namespace {

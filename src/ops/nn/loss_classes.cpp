@@ -5,6 +5,7 @@
 #include "dispatch/program_recorder.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/rows.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -206,6 +207,41 @@ Tensor times_hessian(T u, C c) {
 
 }  // namespace
 
+namespace {
+
+// -log-probabilities of target classes, weighed, as PyTorch averages them.
+Tensor nll_of(const Tensor& logs, const Tensor& target, const Value& weight, int64_t ignored,
+              const std::string& how) {
+  // logs: [n, ..., classes] with the classes last; target: [n, ...].
+  Tensor kept = op<"ne">(target, ignored);
+  Tensor safe = op<"where">(kept, target, op<"zeros_like">(target));
+  Tensor picked = op<"squeeze.dim">(op<"gather">(logs, -1, op<"unsqueeze">(safe, -1)), -1);
+  Tensor share = op<"_to_copy">(kept, logs.dtype());
+  if (weight.is_tensor()) {
+    // One weight for all samples, or one row of them each.
+    Tensor w = weight.tensor();
+    Tensor own = w.ndim() == 1 ? op<"index">(w, Value(Tensors{safe})).tensor()
+                               : op<"gather">(w, -1, batch::flat_sample(safe)).tensor();
+    share = share * op<"reshape">(own, safe.shape()).tensor();
+  }
+  Tensor each = -(picked * share);
+  if (how == "none") return each;
+  Tensor sum = op<"sum">(batch::flat_sample(each), Dims{1});
+  return how == "sum" ? sum : sum / op<"sum">(batch::flat_sample(share), Dims{1}).tensor();
+}
+
+template <bool Logits>
+Value nll_rule(Call& c, const int* axes) {
+  Tensor x = batch::whole(c, axes, 0), target = batch::whole(c, axes, 1);
+  if (c[2].is_tensor() && axes[2] >= 0 && x.ndim() > 3)
+    not_implemented("vmap over class weights of more than two axes");
+  if (Logits) x = op<"log_softmax">(x, x.ndim() == 2 ? 1 : 2);
+  if (x.ndim() > 3) x = op<"movedim">(x, Dims{2}, Dims{-1});
+  return nll_of(x, target, c[2], c.integer(3), c[4].str());
+}
+
+}  // namespace
+
 #define NLL_LOSS(name, node_name)                                                        \
   def(name                                                                               \
       "(input, target, weight: Tensor? = None, ignore_index: int = -100, reduction: str" \
@@ -215,6 +251,8 @@ Tensor times_hessian(T u, C c) {
       .grad(0, input(1) | input(2), nll_grad)                                            \
       .jvp(nll_tangent)                                                                  \
       .internal()                                                                        \
+      .batch(nll_rule<false>)                                                            \
+      .depends(Depends::Moved)                                                           \
       .node(node_name)
 
 static const Op& nll_loss_1d_ = NLL_LOSS("_nll_loss", "NllLossBackward0");
@@ -231,7 +269,8 @@ static const Op& nll_loss_backward_ =
                 return op<"_nll_loss">(u, c.in(1), c.in(2), c.in(3), c.in(4));
               })
         .linear()
-        .internal();
+        .internal()
+        .depends(Depends::Moved);
 
 static const Op& cross_entropy_of_logits_ =
     def("_cross_entropy(input, target, weight: Tensor? = None, ignore_index: int = -100, "
@@ -249,7 +288,9 @@ static const Op& cross_entropy_of_logits_ =
           return op<"_nll_loss">(t[0] - mean, c.in(1), c.in(2), c.in(3), c.in(4));
         })
         .internal()
-        .node("NllLossBackward0");
+        .node("NllLossBackward0")
+        .batch(nll_rule<true>)
+        .depends(Depends::ClassRows);
 
 static const Op& cross_entropy_backward_ =
     def("_cross_entropy_backward(g, input, stats, target, weight: Tensor?, ignore_index: int, "
@@ -273,7 +314,8 @@ static const Op& cross_entropy_backward_ =
                                                       c.in(5), c.in(6), c.in(7));
           return sum ? sum + part : part;
         })
-        .internal();
+        .internal()
+        .depends(Depends::ClassRowsBackward);
 
 namespace {
 

@@ -1,5 +1,6 @@
 // Normalisation over the last axes: layer_norm and rms_norm. Read next: rows.h.
 #include "ops/nn/rows.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -234,7 +235,19 @@ static const Op& layer_norm_ =
              })
         .jvp(layer_norm_tangent)
         .function_only()
-        .node("NativeLayerNormBackward0");
+        .node("NativeLayerNormBackward0")
+        .batch([](Call& c, const int* axes) -> Value {
+          auto mapped = [&](int i) { return c[i].is_tensor() && axes[i] >= 0; };
+          if (!mapped(2) && !mapped(3)) return apply(c.op, c.args);
+          Tensor y = op<"layer_norm">(batch::whole(c, axes, 0), c[1], nullptr, nullptr, c[4]);
+          auto up = [&](int i) {
+            return mapped(i) ? batch::line_up(c.tensor(i), y.ndim() - 1) : c.tensor(i);
+          };
+          if (c[2].is_tensor()) y = y * up(2);
+          if (c[3].is_tensor()) y = y + up(3);
+          return y;
+        })
+        .depends(Depends::NormalizedRows);
 
 static const Op& layer_norm_backward_ =
     def("_layer_norm_backward(g, input, weight: Tensor?, stats, normalized_shape: int[], "
@@ -243,7 +256,8 @@ static const Op& layer_norm_backward_ =
         .forward(layer_norm_backward)
         .vjp(input(0) | input(1) | input(2), layer_norm_second)
         .jvp(layer_norm_backward_tangent)
-        .internal();
+        .internal()
+        .depends(Depends::NormalizedRowsBackward);
 
 static const Op& rms_norm_ =
     def("rms_norm(input, normalized_shape: int[], weight: Tensor? = None, eps: float? = None)",

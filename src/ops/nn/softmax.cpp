@@ -1,5 +1,6 @@
 // softmax and log_softmax. Read next: rows.h for how rows are found, loss.cpp for who uses them.
 #include "ops/nn/rows.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -40,7 +41,9 @@ static const Op& softmax_ =
               [](T g, C c) -> Tensor { return op<"_softmax_backward">(g, c.out(), c.in(1)); })
         .jvp([](C c, const Tensor* t) -> Value {
           return op<"_softmax_backward">(t[0], c.out(), c.in(1));
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& log_softmax_ =
     def("log_softmax(input, dim: int, dtype: dtype? = None)",
@@ -50,7 +53,9 @@ static const Op& log_softmax_ =
               [](T g, C c) -> Tensor { return op<"_log_softmax_backward">(g, c.out(), c.in(1)); })
         .jvp([](C c, const Tensor* t) -> Value {
           return t[0] - sum_along(op<"exp">(c.out()).tensor() * t[0], c.in(1));
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 // The Jacobian diag(y) - y y^T is symmetric: the gradient with respect to g is the same op.
 static const Op& softmax_backward_ =
@@ -70,7 +75,9 @@ static const Op& softmax_backward_ =
           Tensor part = t[1] * (g - sum_along(g * y, c.in(2))) - y * sum_along(g * t[1], c.in(2));
           return sum ? sum + part : part;
         })
-        .internal();
+        .internal()
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& log_softmax_backward_ =
     def("_log_softmax_backward(g, y, dim: int)",
@@ -91,6 +98,8 @@ static const Op& log_softmax_backward_ =
           Tensor part = op<"exp">(c.in(1)).tensor() * t[1] * sum_along(c.tensor(0), c.in(2));
           return sum ? sum - part : -part;
         })
-        .internal();
+        .internal()
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 }  // namespace adjoint

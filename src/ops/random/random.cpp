@@ -117,6 +117,11 @@ Tensor destination(Call& c, const Dims& shape, DType dtype) {
   return fits ? c.out : empty(shape, dtype);
 }
 
+// Every op of this file draws; most for all samples of a vmap at once.
+Block def_random(const char* schema, const char* doc) {
+  return def(schema, doc).draws(Draws::Batch);
+}
+
 }  // namespace
 
 #define RANDOM_OPTIONS "*, generator: any? = None, " RANDOM_TAIL
@@ -128,44 +133,48 @@ Tensor destination(Call& c, const Dims& shape, DType dtype) {
   "requires_grad: bool = False, pin_memory: bool? = False, memory_format: any? = None)"
 
 static const Op& rand_ =
-    def("rand(size: int[*], " RANDOM_OPTIONS, "Numbers drawn uniformly from [0, 1).")
+    def_random("rand(size: int[*], " RANDOM_OPTIONS, "Numbers drawn uniformly from [0, 1).")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
           Tensor t = destination(c, c.ints(0), options.dtype(default_dtype()));
           return options.finish(uniform(generator_of(c[1]), t, 0, 1));
         })
-        .function_only();
+        .function_only()
+        .fills_out();
 static const Op& randn_ =
-    def("randn(size: int[*], " RANDOM_OPTIONS,
-        "Numbers drawn from the normal distribution of mean 0 and variance 1.")
+    def_random("randn(size: int[*], " RANDOM_OPTIONS,
+               "Numbers drawn from the normal distribution of mean 0 and variance 1.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
           Tensor t = destination(c, c.ints(0), options.dtype(default_dtype()));
           return options.finish(normal(generator_of(c[1]), t, 0, 1));
         })
-        .function_only();
+        .function_only()
+        .fills_out();
 
 static const Op& randint_ =
-    def("randint(high: int, size: int[], " RANDOM_OPTIONS,
-        "Integers drawn uniformly from [0, high).")
+    def_random("randint(high: int, size: int[], " RANDOM_OPTIONS,
+               "Integers drawn uniformly from [0, high).")
         .forward([](Call& c) -> Value {
           Options options(c, 3);
           Tensor t = destination(c, c.ints(1), options.dtype(DType::Int64));
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(0)));
         })
-        .function_only();
+        .function_only()
+        .fills_out();
 static const Op& randint_low_ =
-    def("randint.low(low: int, high: int, size: int[], " RANDOM_OPTIONS,
-        "Integers drawn uniformly from [low, high).")
+    def_random("randint.low(low: int, high: int, size: int[], " RANDOM_OPTIONS,
+               "Integers drawn uniformly from [low, high).")
         .forward([](Call& c) -> Value {
           Options options(c, 4);
           Tensor t = destination(c, c.ints(2), options.dtype(DType::Int64));
           return options.finish(integers(generator_of(c[3]), t, c.integer(0), c.integer(1)));
         })
-        .function_only();
+        .function_only()
+        .fills_out();
 
 static const Op& randperm_ =
-    def("randperm(n: int, " RANDOM_OPTIONS, "A random permutation of 0 ... n - 1.")
+    def_random("randperm(n: int, " RANDOM_OPTIONS, "A random permutation of 0 ... n - 1.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
           int64_t n = c.integer(0);
@@ -175,47 +184,53 @@ static const Op& randperm_ =
           drawing(n, [&, p = t->data, d = t.dtype()] { random::randperm(g, d, p, n); });
           return options.finish(t);
         })
-        .function_only();
+        .function_only()
+        .draws(Draws::Sample);
 
-static const Op& rand_like_ = def("rand_like(input, " RANDOM_LIKE_OPTIONS,
-                                  "Numbers drawn uniformly from [0, 1), in a tensor like `input`.")
-                                  .forward([](Call& c) -> Value {
-                                    Options options(c, 2);
-                                    Tensor t = options.like(c.tensor(0));
-                                    return options.finish(uniform(generator_of(c[1]), t, 0, 1));
-                                  })
-                                  .function_only()
-                                  .no_out();
+static const Op& rand_like_ =
+    def_random("rand_like(input, " RANDOM_LIKE_OPTIONS,
+               "Numbers drawn uniformly from [0, 1), in a tensor like `input`.")
+        .forward([](Call& c) -> Value {
+          Options options(c, 2);
+          Tensor t = options.like(c.tensor(0));
+          return options.finish(uniform(generator_of(c[1]), t, 0, 1));
+        })
+        .function_only()
+        .no_out()
+        .draws(Draws::Like);
 static const Op& randn_like_ =
-    def("randn_like(input, " RANDOM_LIKE_OPTIONS,
-        "Numbers drawn from the standard normal distribution, in a tensor like `input`.")
+    def_random("randn_like(input, " RANDOM_LIKE_OPTIONS,
+               "Numbers drawn from the standard normal distribution, in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
           Tensor t = options.like(c.tensor(0));
           return options.finish(normal(generator_of(c[1]), t, 0, 1));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .draws(Draws::Like);
 static const Op& randint_like_ =
-    def("randint_like(input, high: int, " RANDOM_LIKE_OPTIONS,
-        "Integers drawn uniformly from [0, high), in a tensor like `input`.")
+    def_random("randint_like(input, high: int, " RANDOM_LIKE_OPTIONS,
+               "Integers drawn uniformly from [0, high), in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 3);
           Tensor t = options.like(c.tensor(0));
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(1)));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .draws(Draws::Like);
 static const Op& randint_like_low_ =
-    def("randint_like.low(input, low: int, high: int, " RANDOM_LIKE_OPTIONS,
-        "Integers drawn uniformly from [low, high), in a tensor like `input`.")
+    def_random("randint_like.low(input, low: int, high: int, " RANDOM_LIKE_OPTIONS,
+               "Integers drawn uniformly from [low, high), in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Options options(c, 4);
           Tensor t = options.like(c.tensor(0));
           return options.finish(integers(generator_of(c[3]), t, c.integer(1), c.integer(2)));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .draws(Draws::Like);
 
 // --- normals with parameters of their own --------------------------------------------------------
 namespace {
@@ -243,8 +258,8 @@ DType float_of(const Tensor& t, const char* what) {
 }  // namespace
 
 static const Op& normal_tensors_ =
-    def("normal.Tensor_Tensor(mean: Tensor, std: Tensor, *, generator: any? = None)",
-        "Normal numbers, each with its own mean and standard deviation.")
+    def_random("normal.Tensor_Tensor(mean: Tensor, std: Tensor, *, generator: any? = None)",
+               "Normal numbers, each with its own mean and standard deviation.")
         .forward([](Call& c) -> Value {
           Tensor mean = c.tensor(0), std = c.tensor(1);
           check_std(std);
@@ -258,10 +273,11 @@ static const Op& normal_tensors_ =
         .grad(1, nothing, zero_gradient)
         .jvp(no_tangent)
         .function_only()
-        .node("NormalBackward3");
+        .node("NormalBackward3")
+        .out_dtype(OutDType::Converts);
 static const Op& normal_mean_ =
-    def("normal.Tensor_float(mean: Tensor, std: float = 1.0, *, generator: any? = None)",
-        "Normal numbers, each with its own mean.")
+    def_random("normal.Tensor_float(mean: Tensor, std: float = 1.0, *, generator: any? = None)",
+               "Normal numbers, each with its own mean.")
         .forward([](Call& c) -> Value {
           Tensor mean = c.tensor(0);
           GradMode off(false);
@@ -272,10 +288,11 @@ static const Op& normal_mean_ =
         .grad(0, nothing, zero_gradient)
         .jvp(no_tangent)
         .function_only()
-        .node("NormalBackward1");
+        .node("NormalBackward1")
+        .out_dtype(OutDType::Converts);
 static const Op& normal_std_ =
-    def("normal.float_Tensor(mean: float, std: Tensor, *, generator: any? = None)",
-        "Normal numbers, each with its own standard deviation.")
+    def_random("normal.float_Tensor(mean: float, std: Tensor, *, generator: any? = None)",
+               "Normal numbers, each with its own standard deviation.")
         .forward([](Call& c) -> Value {
           Tensor std = c.tensor(1);
           check_std(std);
@@ -287,39 +304,44 @@ static const Op& normal_std_ =
         .grad(1, nothing, zero_gradient)
         .jvp(no_tangent)
         .function_only()
-        .node("NormalBackward2");
+        .node("NormalBackward2")
+        .out_dtype(OutDType::Converts);
 static const Op& normal_size_ =
-    def("normal.float_float(mean: float, std: float, size: int[], " RANDOM_OPTIONS,
-        "Normal numbers of one mean and one standard deviation.")
+    def_random("normal.float_float(mean: float, std: float, size: int[], " RANDOM_OPTIONS,
+               "Normal numbers of one mean and one standard deviation.")
         .forward([](Call& c) -> Value {
           Options options(c, 4);
           Tensor t = empty(c.ints(2), options.dtype(default_dtype()));
           return options.finish(normal(generator_of(c[3]), t, c.real(0), c.real(1)));
         })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::Converts);
 
 // --- discrete ------------------------------------------------------------------------------------
 static const Op& bernoulli_ =
-    def("bernoulli(input, *, generator: any? = None)",
-        "0 or 1 for each element of `input`, which is the probability of 1.")
+    def_random("bernoulli(input, *, generator: any? = None)",
+               "0 or 1 for each element of `input`, which is the probability of 1.")
         .forward([](Call& c) -> Value {
           Tensor p = c.tensor(0);
           return bernoulli(generator_of(c[1]), empty(p.shape(), p.dtype()), p);
         })
         .grad(0, nothing, zero_gradient)
         .jvp(no_tangent)
-        .node("BernoulliBackward0");
+        .node("BernoulliBackward0")
+        .out_dtype(OutDType::Converts);
 static const Op& bernoulli_p_ =
-    def("bernoulli.p(input, p: float, *, generator: any? = None)",
-        "0 or 1 with one probability, in a tensor like `input`.")
+    def_random("bernoulli.p(input, p: float, *, generator: any? = None)",
+               "0 or 1 with one probability, in a tensor like `input`.")
         .forward([](Call& c) -> Value {
           Tensor like = c.tensor(0);
           return bernoulli(generator_of(c[2]), empty(like.shape(), like.dtype()), c.real(1));
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent);
+        .jvp(no_tangent)
+        .out_dtype(OutDType::Converts);
 static const Op& bernoulli_inplace_ =
-    def("bernoulli.fill(input, p: Operand = 0.5, *, generator: any? = None)",
+    def_random(
+        "bernoulli.fill(input, p: Operand = 0.5, *, generator: any? = None)",
         "Fills the tensor with 0 or 1; `p` is the probability of 1, one for all or one each.")
         .forward([](Call& c) -> Value {
           Generator& g = generator_of(c[2]);
@@ -330,10 +352,12 @@ static const Op& bernoulli_inplace_ =
         .jvp(no_tangent)
         .internal()
         .inplace()
-        .node("BernoulliBackward0");
+        .node("BernoulliBackward0")
+        .out_dtype(OutDType::Converts);
 
 static const Op& multinomial_ =
-    def("multinomial(input, num_samples: int, replacement: bool = False, *, generator: any? = "
+    def_random(
+        "multinomial(input, num_samples: int, replacement: bool = False, *, generator: any? = "
         "None)",
         "Indices drawn from each row of `input` with probabilities proportional to its elements.")
         .forward([](Call& c) -> Value {
@@ -362,7 +386,8 @@ static const Op& multinomial_ =
             random::multinomial(g, d, q, rows, n, samples, c.flag(2), o, columns);
           });
           return out;
-        });
+        })
+        .draws(Draws::Rows);
 
 // --- by parameters of each element ---------------------------------------------------------------
 namespace {
@@ -381,8 +406,8 @@ Tensor floating(T t, const char* name) {
 }  // namespace
 
 static const Op& poisson_ =
-    def("poisson(input, generator: any? = None)",
-        "Poisson numbers; each element of `input` is the rate of one.")
+    def_random("poisson(input, generator: any? = None)",
+               "Poisson numbers; each element of `input` is the rate of one.")
         .forward([](Call& c) -> Value {
           Tensor rate = floating(c.tensor(0), "poisson_cpu");
           Tensor out = empty(rate.shape(), rate.dtype());
@@ -398,7 +423,8 @@ static const Op& poisson_ =
         .no_out();
 
 static const Op& binomial_ =
-    def("binomial(count: Tensor, prob: Tensor, generator: any? = None)",
+    def_random(
+        "binomial(count: Tensor, prob: Tensor, generator: any? = None)",
         "The number of successes in `count` trials that each succeed with probability `prob`.")
         .forward([](Call& c) -> Value {
           Tensor count = c.tensor(0), p = floating(c.tensor(1), "binomial_cpu");
@@ -423,8 +449,8 @@ static const Op& binomial_ =
         .no_out();
 
 static const Op& standard_gamma_ =
-    def("_standard_gamma(input, generator: any? = None)",
-        "Gamma numbers of scale 1; each element of `input` is the shape parameter of one.")
+    def_random("_standard_gamma(input, generator: any? = None)",
+               "Gamma numbers of scale 1; each element of `input` is the shape parameter of one.")
         .forward([](Call& c) -> Value {
           Tensor alpha = floating(c.tensor(0), "gamma_cpu");
           Tensor out = empty(alpha.shape(), alpha.dtype());
@@ -443,7 +469,8 @@ static const Op& standard_gamma_ =
         .no_out();
 
 static const Op& sample_dirichlet_ =
-    def("_sample_dirichlet(input, generator: any? = None)",
+    def_random(
+        "_sample_dirichlet(input, generator: any? = None)",
         "Points of the simplex from the Dirichlet distribution; the last axis of `input` holds the "
         "parameters of one.")
         .forward([](Call& c) -> Value {
@@ -468,13 +495,13 @@ static const Op& sample_dirichlet_ =
         .no_out();
 
 // --- in place ------------------------------------------------------------------------------------
-#define FILL(NAME, ARGUMENTS, DOC, ...)                                      \
-  static const Op& NAME##_fill =                                             \
-      def(#NAME ".fill(input, " ARGUMENTS "*, generator: any? = None)", DOC) \
-          .forward([](Call& c) -> Value { __VA_ARGS__ })                     \
-          .grad(0, nothing, zero_gradient)                                   \
-          .jvp(no_tangent)                                                   \
-          .internal()                                                        \
+#define FILL(NAME, ARGUMENTS, DOC, ...)                                             \
+  static const Op& NAME##_fill =                                                    \
+      def_random(#NAME ".fill(input, " ARGUMENTS "*, generator: any? = None)", DOC) \
+          .forward([](Call& c) -> Value { __VA_ARGS__ })                            \
+          .grad(0, nothing, zero_gradient)                                          \
+          .jvp(no_tangent)                                                          \
+          .internal()                                                               \
           .inplace()
 
 FILL(uniform, "from: float = 0, to: float = 1, ", "Fills the tensor uniformly from [from, to).",
@@ -509,8 +536,8 @@ FILL(random, "", "Fills the tensor with integers from 0 to the largest its dtype
        random::random_full(g, d, p, n);
      }););
 
-static const Op& random_to_ = def("random.to(input, to: int, *, generator: any? = None)",
-                                  "Fills the tensor with integers from [0, to).")
+static const Op& random_to_ = def_random("random.to(input, to: int, *, generator: any? = None)",
+                                         "Fills the tensor with integers from [0, to).")
                                   .forward([](Call& c) -> Value {
                                     return integers(generator_of(c[2]), c.out, 0, c.integer(1));
                                   })
@@ -519,8 +546,8 @@ static const Op& random_to_ = def("random.to(input, to: int, *, generator: any? 
                                   .internal()
                                   .inplace();
 static const Op& random_from_ =
-    def("random.from(input, from: int, to: int?, *, generator: any? = None)",
-        "Fills the tensor with integers from [from, to).")
+    def_random("random.from(input, from: int, to: int?, *, generator: any? = None)",
+               "Fills the tensor with integers from [from, to).")
         .forward([](Call& c) -> Value {
           std::optional<int64_t> high;
           if (!c[2].is_none()) high = c.integer(2);
@@ -542,7 +569,8 @@ Tensor by_mask(T g, C c) {
 }  // namespace
 
 static const Op& dropout_ =
-    def("dropout(input, p: float, train: bool)",
+    def_random(
+        "dropout(input, p: float, train: bool)",
         "In training, zeroes each element with probability p and divides the others by 1 - p.")
         .forward([](Call& c) -> Value {
           double p = c.real(1);
@@ -567,6 +595,8 @@ static const Op& dropout_ =
         .function_only()
         .no_out()
         .inplace()
-        .node("MulBackward0");
+        .node("MulBackward0")
+        .depends(Depends::Pointwise)
+        .draws(Draws::Mask);
 
 }  // namespace adjoint

@@ -119,7 +119,8 @@ static const Op& diff_ =
         "The n-th differences of neighbours along an axis, of the input with what is put before "
         "and "
         "behind it.")
-        .forward(diff_forward);
+        .forward(diff_forward)
+        .out_dtype(OutDType::Converts);
 
 // Before the overload with a spacing, which would take a tensor of one element for a number.
 static const Op& trapezoid_x_ =

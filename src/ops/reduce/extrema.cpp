@@ -3,12 +3,15 @@
 #include "ops/reduce/reduce_tangent.h"
 #include "ops/shape/along_axis.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
 
 using T = const Tensor&;
 using C = Context&;
+
+constexpr const char* kLost = "passes the gradient on to the one that won: here it never did";
 
 [[noreturn]] void no_order(const char* name, DType d) {
   not_implemented("\"", name, "\" not implemented for '", d, "': complex numbers have no order");
@@ -166,6 +169,25 @@ Value truth(Call& c, bool all, const Value& dims, bool keepdim) {
   return reduce_tensor({all ? reduce::Min : reduce::Max, DType::Bool, result}, t, mask, keepdim);
 }
 
+// argmax, argmin and aminmax: one axis, or all.
+Value one_or_all(Call& c, const int* axes) {
+  if (!c[1].is_none()) return batch::along(c, axes);
+  Tensor t = c.tensor(0);
+  int ndim = t.ndim() - 1;
+  bool keepdim = c.flag(2);
+  c.args[0] = batch::flat_sample(t);
+  c.args[1] = 1;
+  c.args[2] = false;
+  Value out = apply(c.op, c.args);
+  if (!keepdim || ndim == 0) return out;
+  Dims kept(ndim + 1, 1);
+  kept[0] = t.size(0);
+  if (out.is_tensor()) return op<"reshape">(out, kept);
+  Tensors ts;
+  for (const Tensor& r : out.tensors()) ts.push_back(op<"reshape">(r, kept));
+  return ts;
+}
+
 }  // namespace
 
 static const Op& gather_along_ =
@@ -190,7 +212,9 @@ static const Op& gather_along_ =
           return op<"_gather_along">(d[0], c.in(1), c.in(2));
         })
         .internal()
-        .node("GatherBackward0");
+        .node("GatherBackward0")
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& scatter_along_ =
     def("_scatter_along(input, index: Tensor, length: int, dim: int)",
@@ -221,7 +245,9 @@ static const Op& scatter_along_ =
           return op<"_scatter_along">(d[0], c.in(1), c.in(2), c.in(3));
         })
         .internal()
-        .node("ScatterAddBackward0");
+        .node("ScatterAddBackward0")
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& max_ = def("max(input)", "The largest element; NaN if there is one.")
                             .forward([](Call& c) -> Value {
@@ -231,13 +257,16 @@ static const Op& max_ = def("max(input)", "The largest element; NaN if there is 
                             .jvp([](C c, const Tensor* t) -> Value {
                               return reduce_tangent(t[0], c, whole_extreme_grad, {}, false);
                             })
-                            .node("MaxBackward1");
+                            .node("MaxBackward1")
+                            .batch(batch::over_sample<"amax">)
+                            .out_dtype(OutDType::Converts)
+                            .zero_text(kLost);
 
 // Before `max.dim`: a tensor of one integer could be read as an axis.
 static const Op& max_other_ =
-    def("max.other(input, other)", "`maximum(input, other)`.").forward([](Call& c) -> Value {
-      return op<"maximum">(c[0], c[1]);
-    });
+    def("max.other(input, other)", "`maximum(input, other)`.")
+        .forward([](Call& c) -> Value { return op<"maximum">(c[0], c[1]); })
+        .out_dtype(OutDType::Converts);
 
 static const Op& max_dim_ =
     def("max.dim(input, dim: int, keepdim: bool = False)",
@@ -245,7 +274,10 @@ static const Op& max_dim_ =
         .forward([](Call& c) { return extreme_along(c, true, "max"); })
         .vjp(output(1), extreme_along_vjp)
         .jvp(taken_tangent)
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .zero_text(kLost);
 
 static const Op& min_ = def("min(input)", "The smallest element; NaN if there is one.")
                             .forward([](Call& c) -> Value {
@@ -255,12 +287,15 @@ static const Op& min_ = def("min(input)", "The smallest element; NaN if there is
                             .jvp([](C c, const Tensor* t) -> Value {
                               return reduce_tangent(t[0], c, whole_extreme_grad, {}, false);
                             })
-                            .node("MinBackward1");
+                            .node("MinBackward1")
+                            .batch(batch::over_sample<"amin">)
+                            .out_dtype(OutDType::Converts)
+                            .zero_text(kLost);
 
 static const Op& min_other_ =
-    def("min.other(input, other)", "`minimum(input, other)`.").forward([](Call& c) -> Value {
-      return op<"minimum">(c[0], c[1]);
-    });
+    def("min.other(input, other)", "`minimum(input, other)`.")
+        .forward([](Call& c) -> Value { return op<"minimum">(c[0], c[1]); })
+        .out_dtype(OutDType::Converts);
 
 static const Op& min_dim_ =
     def("min.dim(input, dim: int, keepdim: bool = False)",
@@ -268,7 +303,10 @@ static const Op& min_dim_ =
         .forward([](Call& c) { return extreme_along(c, false, "min"); })
         .vjp(output(1), extreme_along_vjp)
         .jvp(taken_tangent)
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .zero_text(kLost);
 
 static const Op& amax_ =
     def("amax(input, dim: int[]? = [], keepdim: bool = False)",
@@ -279,7 +317,10 @@ static const Op& amax_ =
         .grad(0, input(0) | output(), axes_extreme_grad)
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, axes_extreme_grad, c.in(1), c.in(2).boolean());
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .zero_text(kLost);
 
 static const Op& amin_ =
     def("amin(input, dim: int[]? = [], keepdim: bool = False)",
@@ -290,7 +331,10 @@ static const Op& amin_ =
         .grad(0, input(0) | output(), axes_extreme_grad)
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, axes_extreme_grad, c.in(1), c.in(2).boolean());
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .zero_text(kLost);
 
 static const Op& aminmax_ =
     def("aminmax(input, *, dim: int? = None, keepdim: bool = False)",
@@ -321,30 +365,40 @@ static const Op& aminmax_ =
           }
           return out;
         })
-        .results({"min", "max"});
+        .results({"min", "max"})
+        .batch(one_or_all)
+        .depends(Depends::Along);
 
 static const Op& argmax_ =
     def("argmax(input, dim: int? = None, keepdim: bool = False)",
         "Where the largest element stands: the first of equals, the first NaN if there is one.")
-        .forward([](Call& c) { return arg_extreme(c, true, "argmax"); });
+        .forward([](Call& c) { return arg_extreme(c, true, "argmax"); })
+        .batch(one_or_all);
 
 static const Op& argmin_ =
     def("argmin(input, dim: int? = None, keepdim: bool = False)",
         "Where the smallest element stands: the first of equals, the first NaN if there is one.")
-        .forward([](Call& c) { return arg_extreme(c, false, "argmin"); });
+        .forward([](Call& c) { return arg_extreme(c, false, "argmin"); })
+        .batch(one_or_all);
 
-static const Op& all_ = def("all(input)", "Whether no element is zero.").forward([](Call& c) {
-  return truth(c, true, {}, false);
-});
+static const Op& all_ = def("all(input)", "Whether no element is zero.")
+                            .forward([](Call& c) { return truth(c, true, {}, false); })
+                            .batch(batch::over_sample<"all.dim">)
+                            .out_dtype(OutDType::ExactOrByte);
 static const Op& all_dim_ = def("all.dim(input, dim: int[]? = None, keepdim: bool = False)",
                                 "Whether no element along the axes is zero.")
-                                .forward([](Call& c) { return truth(c, true, c[1], c.flag(2)); });
-static const Op& any_ = def("any(input)", "Whether an element is not zero.").forward([](Call& c) {
-  return truth(c, false, {}, false);
-});
+                                .forward([](Call& c) { return truth(c, true, c[1], c.flag(2)); })
+                                .batch(batch::along)
+                                .out_dtype(OutDType::ExactOrByte);
+static const Op& any_ = def("any(input)", "Whether an element is not zero.")
+                            .forward([](Call& c) { return truth(c, false, {}, false); })
+                            .batch(batch::over_sample<"any.dim">)
+                            .out_dtype(OutDType::ExactOrByte);
 static const Op& any_dim_ = def("any.dim(input, dim: int[]? = None, keepdim: bool = False)",
                                 "Whether an element along the axes is not zero.")
-                                .forward([](Call& c) { return truth(c, false, c[1], c.flag(2)); });
+                                .forward([](Call& c) { return truth(c, false, c[1], c.flag(2)); })
+                                .batch(batch::along)
+                                .out_dtype(OutDType::ExactOrByte);
 
 static const Op& count_nonzero_ =
     def("count_nonzero(input, dim: int[]? = None)", "How many elements are not zero.")
@@ -353,6 +407,7 @@ static const Op& count_nonzero_ =
           return reduce_tensor({reduce::Sum, DType::Int64, DType::Int64}, t,
                                axes_mask(c[1], t.ndim()), false);
         })
-        .no_out();
+        .no_out()
+        .batch(batch::along);
 
 }  // namespace adjoint

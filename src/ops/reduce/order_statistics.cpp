@@ -5,6 +5,7 @@
 #include "dispatch/view.h"
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -232,7 +233,10 @@ static const Op& median_ =
         .forward([](Call& c) { return median_of_all(c, false); })
         .grad(0, input(0) | output(), share_among_equals)
         .jvp(tangent_of_equals)
-        .no_out();
+        .no_out()
+        .batch([](Call& c, const int*) -> Value {
+          return op<"median.dim">(batch::flat_sample(c.tensor(0)), 1).tensors()[0];
+        });
 static const Op& median_dim_ =
     def("median.dim(input, dim: int, keepdim: bool = False)",
         "The medians along an axis, the lower one of two, and where they stand.")
@@ -240,7 +244,9 @@ static const Op& median_dim_ =
         .vjp(output(1), back_along)
         .jvp(taken_tangent)
         .results({"values", "indices"})
-        .node("MedianBackward1");
+        .node("MedianBackward1")
+        .batch(batch::along)
+        .depends(Depends::Along);
 static const Op& nanmedian_ =
     def("nanmedian(input)",
         "The median of the elements that are not NaN, the lower one of two. Equals share the "
@@ -248,7 +254,10 @@ static const Op& nanmedian_ =
         .forward([](Call& c) { return median_of_all(c, true); })
         .grad(0, input(0) | output(), share_among_equals)
         .jvp(tangent_of_equals)
-        .no_out();
+        .no_out()
+        .batch([](Call& c, const int*) -> Value {
+          return op<"nanmedian.dim">(batch::flat_sample(c.tensor(0)), 1).tensors()[0];
+        });
 static const Op& nanmedian_dim_ =
     def("nanmedian.dim(input, dim: int, keepdim: bool = False)",
         "The medians along an axis of the elements that are not NaN, and where they stand.")
@@ -256,7 +265,9 @@ static const Op& nanmedian_dim_ =
         .vjp(output(1), back_along)
         .jvp(taken_tangent)
         .results({"values", "indices"})
-        .node("NanmedianBackward1");
+        .node("NanmedianBackward1")
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& mode_ =
     def("mode(input, dim: int = -1, keepdim: bool = False)",
@@ -269,7 +280,8 @@ static const Op& mode_ =
         })
         .vjp(output(1), back_along)
         .jvp(taken_tangent)
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along);
 
 static const Op& quantile_ =
     def("quantile(input, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: "
@@ -277,11 +289,13 @@ static const Op& quantile_ =
         "= 'linear')",
         "The q-th quantiles of all elements or along an axis: q, or each of its elements, is the "
         "share of elements that lie below. NaN where there is one.")
-        .forward([](Call& c) { return quantile(c, false); });
+        .forward([](Call& c) { return quantile(c, false); })
+        .batch(batch::each_sample);
 static const Op& nanquantile_ =
     def("nanquantile(input, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: "
         "str = 'linear')",
         "The q-th quantiles of the elements that are not NaN.")
-        .forward([](Call& c) { return quantile(c, true); });
+        .forward([](Call& c) { return quantile(c, true); })
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -5,6 +5,7 @@
 #include "kernels/convert.h"
 #include "ops/reduce/interruptible.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 
@@ -147,7 +148,8 @@ static const Op& spread_ =
         .linear()
         .view()
         .internal()
-        .node("ExpandBackward0");
+        .node("ExpandBackward0")
+        .batch(batch::by_sizes);
 
 Tensor spread(const Tensor& g, Span shape, const Value& dims, bool keepdim) {
   return op<"_spread">(g, shape, dims, keepdim);

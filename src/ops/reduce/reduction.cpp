@@ -1,5 +1,6 @@
 // Sums, means and products over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp.
 #include "ops/reduce/reduce_forward.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -44,7 +45,10 @@ static const Op& sum_all_ =
         .forward(
             [](Call& c) -> Value { return accumulate(reduce::Sum, c.tensor(0), {}, false, {}); })
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"_spread">(g, c.shape(0)); })
-        .linear();
+        .linear()
+        .batch(batch::over_sample<"sum">)
+        .sums()
+        .out_dtype(OutDType::Converts);
 
 static const Op& sum_ =
     def("sum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -54,14 +58,20 @@ static const Op& sum_ =
         })
         .grad(0, nothing, spread_over)
         .linear()
-        .node("SumBackward1");
+        .node("SumBackward1")
+        .batch(batch::along)
+        .sums()
+        .out_dtype(OutDType::Converts);
 
 static const Op& mean_all_ =
     def("mean.all(input)", "The mean of all elements.")
         .forward([](Call& c) -> Value { return mean_of(c.tensor(0), {}, false, {}); })
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"_spread">(g / count_of(c, {}), c.shape(0)); })
-        .linear();
+        .linear()
+        .batch(batch::over_sample<"mean">)
+        .sums()
+        .out_dtype(OutDType::Converts);
 
 static const Op& mean_ =
     def("mean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -69,7 +79,10 @@ static const Op& mean_ =
         .forward([](Call& c) -> Value { return mean_of(c.tensor(0), c[1], c.flag(2), c[3]); })
         .grad(0, nothing, [](T g, C c) { return spread_over(g / count_of(c, c.in(1)), c); })
         .linear()
-        .node("MeanBackward1");
+        .node("MeanBackward1")
+        .batch(batch::along)
+        .sums()
+        .out_dtype(OutDType::Converts);
 
 static const Op& sum_to_size_ =
     def("sum_to_size(input, size: int[*])", "Sums over the axes along which `size` was broadcast.")
@@ -99,6 +112,17 @@ static const Op& sum_to_size_ =
         .linear()
         .no_out()
         .method_only()
-        .node("SumToSizeBackward0");
+        .node("SumToSizeBackward0")
+        .batch([](Call& c, const int*) -> Value {
+          Dims size = c.ints(1);
+          Tensor t = c.tensor(0);
+          Dims wanted(t.ndim(), 1);
+          wanted[0] = t.size(0);
+          for (int i = 0; i < size.size(); ++i) wanted[t.ndim() - size.size() + i] = size[i];
+          Tensor summed = op<"sum_to_size">(t, wanted);
+          size.insert(0, t.size(0));
+          return op<"reshape">(summed, size);
+        })
+        .sums();
 
 }  // namespace adjoint

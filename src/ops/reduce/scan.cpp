@@ -7,6 +7,7 @@
 #include "ops/reduce/reduce_tangent.h"
 #include "ops/shape/along_axis.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -194,7 +195,9 @@ static const Op& ones_like_ = def("_ones_like(input)", "Ones of the shape and dt
                                     GradMode off(false);
                                     return op<"add">(zeros(t.shape(), t.dtype()), 1);
                                   })
-                                  .internal();
+                                  .internal()
+                                  .batch(batch::as_is)
+                                  .fills();
 
 static const Op& cumsum_ =
     def("cumsum(input, dim: int, *, dtype: dtype? = None)", "The running sum along an axis.")
@@ -205,7 +208,9 @@ static const Op& cumsum_ =
         })
         .grad(0, nothing, [](T g, C c) { return reversed_cumsum(g, c.in(1)); })
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& cumprod_ =
     def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")
@@ -216,7 +221,10 @@ static const Op& cumprod_ =
         })
         .grad(0, input(0) | output(), cumprod_grad)
         .jvp(cumprod_tangent)
-        .inplace();
+        .inplace()
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 
 static const Op& logcumsumexp_ =
     def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
@@ -227,21 +235,27 @@ static const Op& logcumsumexp_ =
           return scanned(scan::LogSumExp, t, c.integer(1), t.dtype());
         })
         .grad(0, input(0) | output(), logcumsumexp_grad)
-        .jvp(logcumsumexp_tangent);
+        .jvp(logcumsumexp_tangent)
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& cummax_ =
     def("cummax(input, dim: int)", "The largest so far along an axis, and where it stands.")
         .forward([](Call& c) { return running(c, true); })
         .vjp(output(1), running_vjp)
         .jvp(running_tangent)
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& cummin_ =
     def("cummin(input, dim: int)", "The smallest so far along an axis, and where it stands.")
         .forward([](Call& c) { return running(c, false); })
         .vjp(output(1), running_vjp)
         .jvp(running_tangent)
-        .results({"values", "indices"});
+        .results({"values", "indices"})
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 namespace {
 
@@ -267,15 +281,20 @@ Tensor axis_product_grad(T g, C c) {
 
 }  // namespace
 
-static const Op& prod_ = def("prod(input, *, dtype: dtype? = None)", "The product of all elements.")
-                             .forward([](Call& c) -> Value {
-                               Tensor t = c.tensor(0);
-                               return product(t, all_axes(t.ndim()), false, c[1]);
-                             })
-                             .grad(0, input(0) | output(), whole_product_grad)
-                             .jvp([](C c, const Tensor* t) -> Value {
-                               return reduce_tangent(t[0], c, whole_product_grad, {}, false);
-                             });
+static const Op& prod_ =
+    def("prod(input, *, dtype: dtype? = None)", "The product of all elements.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return product(t, all_axes(t.ndim()), false, c[1]);
+        })
+        .grad(0, input(0) | output(), whole_product_grad)
+        .jvp([](C c, const Tensor* t) -> Value {
+          return reduce_tangent(t[0], c, whole_product_grad, {}, false);
+        })
+        .batch([](Call& c, const int*) -> Value {
+          return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
+        })
+        .out_dtype(OutDType::Converts);
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -290,7 +309,10 @@ static const Op& prod_dim_ =
           return reduce_tangent(t[0], c, axis_product_grad, Dims{c.in(1).integer()},
                                 c.in(2).boolean());
         })
-        .node("ProdBackward1");
+        .node("ProdBackward1")
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",
@@ -299,7 +321,8 @@ static const Op& prod_grad_ =
           int axis = static_cast<int>(c.integer(3));
           return product_grad(c.tensor(0), c.tensor(1), c.tensor(2), axis, c.flag(4));
         })
-        .internal();
+        .internal()
+        .batch(batch::each_sample);
 
 static const Op& cumprod_grad_ =
     def("_cumprod_grad(g, input, output, dim: int)",
@@ -308,6 +331,7 @@ static const Op& cumprod_grad_ =
           int axis = static_cast<int>(c.integer(3));
           return cumprod_grad_of(c.tensor(0), c.tensor(1), c.tensor(2), axis);
         })
-        .internal();
+        .internal()
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -1,6 +1,7 @@
 // Variances, norms, logsumexp, and sums that leave NaN out.
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -175,14 +176,19 @@ static const Op& var_ =
         .grad(0, input(0), var_grad)
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, var_grad, c.in(1), c.in(3).boolean());
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 static const Op& var_dim_ =
     def("var.dim(input, dim: int[]?, unbiased: bool, keepdim: bool = False)",
         "The variance; `unbiased` divides by one less than the number of elements.")
-        .forward([](Call& c) -> Value { return op<"var">(c[0], c[1], unbiased(c[2]), c[3]); });
+        .forward([](Call& c) -> Value { return op<"var">(c[0], c[1], unbiased(c[2]), c[3]); })
+        .out_dtype(OutDType::Converts);
 static const Op& var_all_ =
     def("var.all(input, unbiased: bool)", "The variance of all elements.")
-        .forward([](Call& c) -> Value { return op<"var">(c[0], nullptr, unbiased(c[1])); });
+        .forward([](Call& c) -> Value { return op<"var">(c[0], nullptr, unbiased(c[1])); })
+        .out_dtype(OutDType::Converts);
 
 static const Op& std_ =
     def("std(input, dim: int[]? = None, *, correction: Scalar? = None, keepdim: bool = False)",
@@ -193,14 +199,19 @@ static const Op& std_ =
         .grad(0, input(0) | output(), std_grad)
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, std_grad, c.in(1), c.in(3).boolean());
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 static const Op& std_dim_ =
     def("std.dim(input, dim: int[]?, unbiased: bool, keepdim: bool = False)",
         "The standard deviation; `unbiased` divides by one less than the number of elements.")
-        .forward([](Call& c) -> Value { return op<"std">(c[0], c[1], unbiased(c[2]), c[3]); });
+        .forward([](Call& c) -> Value { return op<"std">(c[0], c[1], unbiased(c[2]), c[3]); })
+        .out_dtype(OutDType::Converts);
 static const Op& std_all_ =
     def("std.all(input, unbiased: bool)", "The standard deviation of all elements.")
-        .forward([](Call& c) -> Value { return op<"std">(c[0], nullptr, unbiased(c[1])); });
+        .forward([](Call& c) -> Value { return op<"std">(c[0], nullptr, unbiased(c[1])); })
+        .out_dtype(OutDType::Converts);
 
 namespace {
 
@@ -267,7 +278,9 @@ static const Op& vector_norm_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, norm_grad, c.in(2), c.in(3).boolean());
         })
-        .internal();
+        .internal()
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& norm_ =
     def("norm(input, p: Scalar? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
@@ -302,7 +315,10 @@ static const Op& logsumexp_ =
         .grad(0, input(0) | output(), logsumexp_grad)
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, logsumexp_grad, c.in(1), c.in(2).boolean());
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 
 static const Op& nansum_ =
     def("nansum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -326,7 +342,10 @@ static const Op& nansum_ =
         .jvp([](C c, const Tensor* t) -> Value {
           Tensor counted = op<"where">(op<"isnan">(c.in(0)), 0.0, t[0]);
           return op<"sum">(counted, c.in(1), c.in(2), c.in(3));
-        });
+        })
+        .batch(batch::along)
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Converts);
 
 static const Op& nanmean_ =
     def("nanmean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -340,6 +359,7 @@ static const Op& nanmean_ =
           }
           Tensor count = op<"sum">(op<"logical_not">(op<"isnan">(t)), c[1], c[2]);
           return op<"nansum">(t, c[1], c[2], c[3]).tensor() / count;
-        });
+        })
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

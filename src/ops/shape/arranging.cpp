@@ -2,6 +2,7 @@
 // tril, triu.
 #include "dispatch/op.h"
 #include "tensor/checked.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -105,7 +106,8 @@ static const Op& flip_ =
         .forward(flip_forward)
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"flip">(g, c.in(1)); })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::along);
 
 static const Op& fliplr_ = def("fliplr(input)", "The second axis in reverse.")
                                .forward([](Call& c) -> Value {
@@ -128,7 +130,13 @@ static const Op& roll_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"roll">(g, negated(c.in(1).ints()), c.in(2)); })
         .linear()
-        .no_out();
+        .no_out()
+        .batch([](Call& c, const int* axes) -> Value {
+          if (!c[2].is_none() && !c.ints(2).empty()) return batch::along(c, axes);
+          Tensor t = c.tensor(0);
+          Tensor rolled = op<"roll">(batch::flat_sample(t), c[1], Dims{1});
+          return op<"reshape">(rolled, t.shape());
+        });
 
 static const Op& rot90_ =
     def("rot90(input, k: int = 1, dims: int[] = [0, 1])",
@@ -164,7 +172,8 @@ static const Op& rot90_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"rot90">(g, -(c.in(1).integer() % 4), c.in(2)); })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::along);
 
 static const Op& tril_ =
     def("tril(input, diagonal: int = 0)",
@@ -177,7 +186,8 @@ static const Op& tril_ =
         })
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"tril">(g, c.in(1)); })
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::as_is);
 
 static const Op& triu_ =
     def("triu(input, diagonal: int = 0)", "The matrix from a diagonal on, zero below it.")
@@ -189,7 +199,8 @@ static const Op& triu_ =
         })
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"triu">(g, c.in(1)); })
         .linear()
-        .inplace();
+        .inplace()
+        .batch(batch::as_is);
 
 static const Op& diag_embed_ =
     def("diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1)",
@@ -215,7 +226,8 @@ static const Op& diag_embed_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"diagonal">(g, c.in(1), c.in(2), c.in(3)); })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::along_new);
 
 static const Op& diag_ =
     def("diag(input, diagonal: int = 0)",
@@ -250,6 +262,9 @@ static const Op& trace_ =
                 Dims n{std::min(shape[0], shape[1])};
                 return op<"_diagonal_backward">(op<"expand">(g, n), shape, 0, 0, 1);
               })
-        .linear();
+        .linear()
+        .batch([](Call& c, const int*) -> Value {
+          return op<"sum">(op<"diagonal">(c[0], 0, 1, 2), Dims{-1});
+        });
 
 }  // namespace adjoint

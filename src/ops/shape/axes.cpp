@@ -2,6 +2,7 @@
 // first.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -92,7 +93,14 @@ static const Op& permute_ =
                 return op<"permute">(g, back);
               })
         .linear()
-        .view();
+        .view()
+        .batch([](Call& c, const int*) -> Value {
+          int ndim = c.tensor(0).ndim() - 1;
+          Dims dims = c.ints(1);
+          for (int64_t& d : dims) d = wrap_dim(d, ndim) + 1;
+          dims.insert(0, 0);
+          return op<"permute">(c[0], dims);
+        });
 
 static const Op& transpose_ =
     def("transpose(input, dim0: int, dim1: int)", "A view with two axes exchanged.")
@@ -104,7 +112,8 @@ static const Op& transpose_ =
         .linear()
         .view()
         .alias("swapaxes")
-        .alias("swapdims");
+        .alias("swapdims")
+        .batch(batch::along);
 
 static const Op& adjoint_ =
     def("adjoint(input)", "The last two axes exchanged, the elements conjugated.")
@@ -130,7 +139,13 @@ static const Op& t_ =
         })
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"t">(g); })
         .linear()
-        .view();
+        .view()
+        .batch([](Call& c, const int*) -> Value {
+          int ndim = c.tensor(0).ndim() - 1;
+          if (ndim > 2)
+            runtime_error("t() expects a tensor with <= 2 dimensions, but self is ", ndim, "D");
+          return ndim < 2 ? op<"alias">(c[0]) : op<"transpose">(c[0], 1, 2);
+        });
 
 static const Op& movedim_ =
     def("movedim(input, source: int[], destination: int[])",
@@ -167,14 +182,23 @@ static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .grad(0, nothing, [](T g, C) { return g; })
                               .linear()
                               .view()
-                              .internal();
+                              .internal()
+                              .batch(batch::as_is);
 
 static const Op& squeeze_ =
     def("squeeze(input)", "A view without the axes of length one.")
         .forward([](Call& c) -> Value { return squeezed(c.tensor(0), ~uint64_t{0}); })
         .grad(0, nothing, as_input_shape)
         .linear()
-        .view();
+        .view()
+        .batch([](Call& c, const int*) -> Value {
+          Tensor t = c.tensor(0);
+          Dims ones;
+          for (int i = 1; i < t.ndim(); ++i) {
+            if (t.size(i) == 1) ones.push_back(i);
+          }
+          return ones.empty() ? op<"alias">(t) : op<"squeeze.dims">(t, ones);
+        });
 
 static const Op& squeeze_dim_ =
     def("squeeze.dim(input, dim: int)", "A view without one axis, if its length is one.")
@@ -185,7 +209,8 @@ static const Op& squeeze_dim_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
-        .node("SqueezeBackward1");
+        .node("SqueezeBackward1")
+        .batch(batch::along);
 
 static const Op& squeeze_dims_ =
     def("squeeze.dims(input, dim: int[*])", "A view without those of the axes whose length is one.")
@@ -198,6 +223,7 @@ static const Op& squeeze_dims_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
-        .node("SqueezeBackward2");
+        .node("SqueezeBackward2")
+        .batch(batch::along);
 
 }  // namespace adjoint

@@ -3,6 +3,7 @@
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "tensor/checked.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -93,7 +94,8 @@ static const Op& select_ =
                 return op<"_select_backward">(g, c.shape(0), c.in(1), c.in(2));
               })
         .linear()
-        .view();
+        .view()
+        .batch(batch::along);
 
 static const Op& select_backward_ =
     def("_select_backward(input, sizes: int[], dim: int, index: int)", "The transpose of select.")
@@ -105,7 +107,10 @@ static const Op& select_backward_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"select">(g, c.in(2), c.in(3)); })
         .linear()
         .internal()
-        .node("SelectBackwardBackward0");
+        .node("SelectBackwardBackward0")
+        .batch(batch::by_sizes)
+        .part_of_zeros(
+            [](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[2], p.args[3]); });
 
 static const Op& slice_ =
     def("slice(input, dim: int = 0, start: int? = None, end: int? = None, step: int = 1)",
@@ -120,7 +125,8 @@ static const Op& slice_ =
               })
         .linear()
         .view()
-        .internal();
+        .internal()
+        .batch(batch::along);
 
 static const Op& slice_backward_ =
     def("_slice_backward(input, sizes: int[], dim: int, start: int?, end: int?, step: int)",
@@ -134,7 +140,11 @@ static const Op& slice_backward_ =
               [](T g, C c) -> Tensor { return op<"slice">(g, c.in(2), c.in(3), c.in(4), c.in(5)); })
         .linear()
         .internal()
-        .node("SliceBackwardBackward0");
+        .node("SliceBackwardBackward0")
+        .batch(batch::by_sizes)
+        .part_of_zeros([](const Placing& p) -> Tensor {
+          return op<"slice">(p.whole, p.args[2], p.args[3], p.args[4], p.args[5]);
+        });
 
 static const Op& narrow_ =
     def("narrow(input, dim: int, start: int, length: int)",
@@ -166,7 +176,8 @@ static const Op& narrow_ =
               })
         .linear()
         .view()
-        .node("SliceBackward0");
+        .node("SliceBackward0")
+        .batch(batch::along);
 
 // Tensors that count as an int are taken by the overload above.
 static const Op& narrow_tensor_ =
@@ -192,7 +203,8 @@ static const Op& unsqueeze_ =
         })
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"select">(g, c.in(1), 0); })
         .linear()
-        .view();
+        .view()
+        .batch(batch::along_new);
 
 // x[...] and x[:]: a view of everything.
 static const Op& alias_ = def("_alias(input)", "A view of the whole tensor.")
@@ -204,7 +216,8 @@ static const Op& alias_ = def("_alias(input)", "A view of the whole tensor.")
                               .linear()
                               .view()
                               .internal()
-                              .node("AliasBackward0");
+                              .node("AliasBackward0")
+                              .batch(batch::as_is);
 
 static const Op& select_scatter_ =
     def("select_scatter(input, src, dim: int, index: int)",
@@ -222,7 +235,9 @@ static const Op& select_scatter_ =
                }
                if (c.needs(1)) grads[1] = part;
              })
-        .linear();
+        .linear()
+        .batch(batch::along)
+        .depends(Depends::Moved);
 
 static const Op& slice_scatter_ =
     def("slice_scatter(input, src, dim: int = 0, start: int? = None, end: int? = None, "
@@ -243,6 +258,8 @@ static const Op& slice_scatter_ =
                }
                if (c.needs(1)) grads[1] = part;
              })
-        .linear();
+        .linear()
+        .batch(batch::along)
+        .depends(Depends::Moved);
 
 }  // namespace adjoint

@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "ops/creation/memory_format.h"
 #include "python/gil.h"
+#include "transforms/batch_rules.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -99,7 +100,9 @@ static const Op& clone_ =
         })
         .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
         .linear()
-        .no_out();
+        .no_out()
+        .batch(batch::as_is)
+        .copies();
 
 static const Op& contiguous_ =
     def("contiguous(input, *, memory_format: any? = None)",
@@ -116,7 +119,9 @@ static const Op& contiguous_ =
         .linear()
         .no_out()
         .method_only()
-        .node("CloneBackward0");
+        .node("CloneBackward0")
+        .batch(batch::as_is)
+        .copies();
 
 static const Op& to_copy_ =
     def("_to_copy(input, dtype: dtype)", "A copy in another dtype; the tensor itself if it has it.")
@@ -125,7 +130,10 @@ static const Op& to_copy_ =
               [](const Tensor& g, Context& c) -> Tensor { return op<"_to_copy">(g, c.dtype(0)); })
         .linear()
         .internal()
-        .node("ToCopyBackward0");
+        .node("ToCopyBackward0")
+        .batch(batch::as_is)
+        .called("to")
+        .copies();
 
 // The same values with given strides (dense ones), for laying a gradient out as a base was.
 static const Op& with_strides_ =
@@ -138,7 +146,14 @@ static const Op& with_strides_ =
         })
         .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
         .linear()
-        .internal();
+        .internal()
+        .batch([](Call& c, const int*) -> Value {
+          Tensor t = c.tensor(0);
+          Dims strides = c.ints(1);
+          strides.insert(0, batch::reach({t->shape + 1, t.ndim() - 1}, strides));
+          return op<"_with_strides">(t, strides);
+        })
+        .copies();
 
 static const Op& copy_ =
     def("copy(input, src|other, non_blocking: bool = False)",
@@ -164,7 +179,14 @@ static const Op& copy_ =
         .linear()
         .inplace()
         .internal()
-        .node("CopyBackwards");
+        .node("CopyBackwards")
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor to = batch::whole(c, axes, 0);
+          Tensor from = axes[1] >= 0 ? batch::line_up(c.tensor(1), to.ndim() - 1) : c.tensor(1);
+          return op<"copy">(to, from);
+        })
+        .depends(Depends::Moved)
+        .overwrites();
 
 static const Op& copy_number_ =
     def("copy.number(input, src|other: Scalar, non_blocking: bool = False)",
@@ -181,6 +203,10 @@ static const Op& copy_number_ =
         .jvp([](Context&, const Tensor* t) -> Value { return zeros(t[0].shape(), t[0].dtype()); })
         .inplace()
         .internal()
-        .node("CopyBackwards");
+        .node("CopyBackwards")
+        .batch([](Call& c, const int* axes) -> Value {
+          return op<"fill">(batch::whole(c, axes, 0), c[1]);
+        })
+        .depends(Depends::Moved);
 
 }  // namespace adjoint

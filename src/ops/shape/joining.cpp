@@ -3,6 +3,7 @@
 #include "dispatch/view.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -195,6 +196,26 @@ void not_empty(const Tensors& ts, const char* name) {
 
 }  // namespace
 
+namespace {
+
+// Lists: every tensor batched already. `cat` passes over samples of shape [0] among others.
+template <int Extra>
+Value joined(Call& c, const int*) {
+  int ndim = 0;
+  for (const Tensor& t : c.tensors(0)) ndim = std::max(ndim, t.ndim() - 1);
+  if (Extra == 0 && ndim > 1) {
+    Tensors joining;
+    for (const Tensor& t : c.tensors(0)) {
+      if (t.ndim() != 2 || t.size(1) != 0) joining.push_back(t);
+    }
+    c.args[0] = Value(std::move(joining));
+  }
+  c.args[1] = wrap_dim(c.integer(1), ndim + Extra) + 1;
+  return apply(c.op, c.args);
+}
+
+}  // namespace
+
 static const Op& cat_ =
     def("cat(tensors: Tensor[], dim: int = 0)", "Tensors one behind the other along an axis.")
         .forward(cat_forward)
@@ -202,14 +223,27 @@ static const Op& cat_ =
         .linear()
         .function_only()
         .alias("concat")
-        .alias("concatenate");
+        .alias("concatenate")
+        .batch(joined<0>)
+        .depends(Depends::Moved)
+        .parts([](const Placing& p) -> Tensor {
+          int axis = wrap_dim(p.args[1].integer(), p.whole.ndim());
+          int64_t size = p.operand.size(axis);
+          p.at += size;
+          return op<"narrow">(p.whole, axis, p.at - size, size);
+        })
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
         .forward(stack_forward)
         .vjp(nothing, stack_vjp)
         .linear()
-        .function_only();
+        .function_only()
+        .batch(joined<1>)
+        .depends(Depends::Moved)
+        .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",
@@ -219,7 +253,8 @@ static const Op& hstack_ =
           Value ts = all_at_least(c.tensors(0), 1);
           return op<"cat">(ts, ts.tensors()[0].ndim() == 1 ? 0 : 1);
         })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& vstack_ =
     def("vstack(tensors: Tensor[])", "Tensors on top of each other; vectors count as rows.")
@@ -228,7 +263,8 @@ static const Op& vstack_ =
           return op<"cat">(all_at_least(c.tensors(0), 2), 0);
         })
         .function_only()
-        .alias("row_stack");
+        .alias("row_stack")
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& dstack_ =
     def("dstack(tensors: Tensor[])", "Tensors behind each other along the third axis.")
@@ -236,7 +272,8 @@ static const Op& dstack_ =
           not_empty(c.tensors(0), "dstack");
           return op<"cat">(all_at_least(c.tensors(0), 3), 2);
         })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& column_stack_ =
     def("column_stack(tensors: Tensor[])", "Tensors side by side; vectors count as columns.")
@@ -247,7 +284,8 @@ static const Op& column_stack_ =
             ts.push_back(t.ndim() <= 1 ? op<"reshape">(t, Dims{t.numel(), 1}).tensor() : t);
           return op<"cat">(std::move(ts), 1);
         })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::ConvertsElseTypeError);
 
 static const Op& repeat_ =
     def("repeat(input, repeats: int[*])", "The tensor as a tile, so often along each axis.")
@@ -255,7 +293,13 @@ static const Op& repeat_ =
         .grad(0, nothing, repeat_grad)
         .linear()
         .method_only()
-        .no_out();
+        .no_out()
+        .batch([](Call& c, const int*) -> Value {
+          Dims repeats = c.ints(1);
+          Tensor t = batch::line_up(c.tensor(0), repeats.size());
+          repeats.insert(0, 1);
+          return op<"repeat">(t, repeats);
+        });
 
 static const Op& tile_ =
     def("tile(input, dims: int[*])", "The tensor as a tile; axes that `dims` lacks are kept.")
@@ -335,7 +379,9 @@ static const Op& repeat_interleave_each_ =
           }
           return op<"index_select">(t, axis, repeated_positions(repeats, t.size(axis), c[3]));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample)
+        .by_values();
 
 static const Op& repeat_interleave_positions_ =
     def("repeat_interleave.positions(repeats, *, output_size: int? = None)",
@@ -354,7 +400,8 @@ static const Op& repeat_interleave_positions_ =
           return cast(index, repeats.dtype());
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample);
 
 // --- shapes made alike ---------------------------------------------------------------------------
 static const Op& broadcast_tensors_ =
@@ -459,6 +506,7 @@ static const Op& block_diag_ =
              })
         .linear()
         .function_only()
-        .no_out();
+        .no_out()
+        .depends(Depends::Moved);
 
 }  // namespace adjoint

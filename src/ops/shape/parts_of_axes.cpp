@@ -6,6 +6,7 @@
 #include "dispatch/view.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -145,7 +146,8 @@ static const Op& unbind_ =
                grads[0] = op<"stack">(all_grads(c, shape[axis]), axis);
              })
         .linear()
-        .multi_view();
+        .multi_view()
+        .batch(batch::along);
 
 static const Op& split_ =
     def("split(input|tensor, split_size_or_sections|split_size: int, dim: int = 0)",
@@ -169,7 +171,8 @@ static const Op& split_ =
         })
         .vjp(nothing, join_parts)
         .linear()
-        .multi_view();
+        .multi_view()
+        .batch(batch::along);
 
 static const Op& split_with_sizes_ =
     def("split_with_sizes(input, split_sizes: int[], dim: int = 0)",
@@ -198,7 +201,8 @@ static const Op& split_with_sizes_ =
         })
         .vjp(nothing, join_parts)
         .linear()
-        .multi_view();
+        .multi_view()
+        .batch(batch::along);
 
 static const Op& split_sections_ =
     def("split.sections(input|tensor, split_size_or_sections|split_size: int[], dim: int = 0)",
@@ -274,7 +278,9 @@ static const Op& tensor_split_tensor_ =
           for (int64_t i = 0; i < at.numel(); ++i) indices.push_back(first[i]);
           return op<"tensor_split.indices">(c.tensor(0), indices, c.integer(2));
         })
-        .no_out();
+        .no_out()
+        .batch(batch::each_sample)
+        .by_values();
 
 namespace {
 
@@ -332,7 +338,8 @@ static const Op& diagonal_ =
                 return op<"_diagonal_backward">(g, shape, c.in(1), c.in(2), c.in(3));
               })
         .linear()
-        .view();
+        .view()
+        .batch(batch::along);
 
 static const Op& diagonal_backward_ =
     def("_diagonal_backward(input, shape: int[], offset: int, dim1: int, dim2: int)",
@@ -345,7 +352,8 @@ static const Op& diagonal_backward_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"diagonal">(g, c.in(2), c.in(3), c.in(4)); })
         .linear()
-        .internal();
+        .internal()
+        .batch(batch::by_sizes);
 
 static const Op& diagonal_scatter_ =
     def("diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1)",
@@ -371,7 +379,9 @@ static const Op& diagonal_scatter_ =
                }
                if (c.needs(1)) grads[1] = part;
              })
-        .linear();
+        .linear()
+        .batch(batch::along)
+        .depends(Depends::Moved);
 
 static const Op& unfold_ =
     def("unfold(input, dimension: int, size: int, step: int)",
@@ -402,7 +412,8 @@ static const Op& unfold_ =
               })
         .linear()
         .view()
-        .method_only();
+        .method_only()
+        .batch(batch::along);
 
 static const Op& unfold_backward_ =
     def("_unfold_backward(input, shape: int[], dim: int, size: int, step: int)",
@@ -430,6 +441,7 @@ static const Op& unfold_backward_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"unfold">(g, c.in(2), c.in(3), c.in(4)); })
         .linear()
-        .internal();
+        .internal()
+        .batch(batch::by_sizes);
 
 }  // namespace adjoint

@@ -7,6 +7,7 @@
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->
 // gradient for the second. So it is its own transpose with the two geometries exchanged.
 #include "ops/shape/restride.h"
+#include "transforms/batch_rules.h"
 #include <algorithm>
 
 #include "dispatch/op.h"
@@ -103,6 +104,17 @@ static const Op& restride_ =
                                        !c.in(6).boolean());
               })
         .linear()
-        .internal();
+        .internal()
+        // From places in one memory to places in another: samples far enough apart in both.
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor t = batch::whole(c, axes, 0);
+          Dims stride = c.ints(1), shape = c.ints(3), layout = c.ints(4);
+          int64_t step = std::max(c.integer(2) + batch::reach({t->shape + 1, t.ndim() - 1}, stride),
+                                  c.integer(5) + batch::reach(shape, layout));
+          stride.insert(0, step);
+          shape.insert(0, t.size(0));
+          layout.insert(0, step);
+          return op<"_restride">(t, stride, c[2], shape, layout, c[5], c[6]);
+        });
 
 }  // namespace adjoint

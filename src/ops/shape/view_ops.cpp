@@ -4,6 +4,7 @@
 #include "ops/shape/restride.h"
 #include "tensor/checked.h"
 #include "tensor/repeats.h"
+#include "transforms/batch_rules.h"
 
 namespace adjoint {
 namespace {
@@ -102,13 +103,32 @@ Tensor unseen(const Tensor& given, const Dims& shape) {
 
 }  // namespace
 
+namespace {
+
+Value view_rule(Call& c, const int* axes) {
+  Tensor t = c.tensor(0);
+  Dims shape = c.ints(1);
+  int64_t size = batch::size(c, axes), n = 1, known = 1;
+  for (int i = 1; i < t.ndim(); ++i) n *= t.size(i);
+  for (int64_t s : shape) known = checked_mul(known, s == -1 ? 1 : s);
+  for (int64_t& s : shape) {
+    if (s == -1 && known > 0 && n % known == 0) s = n / known;
+  }
+  shape.insert(0, size);
+  c.args[1] = shape;
+  return apply(c.op, c.args);
+}
+
+}  // namespace
+
 static const Op& view_ = def("view(input, shape|size: int[*])",
                              "The same elements, in the same memory, under another shape.")
                              .forward(view_forward)
                              .grad(0, nothing, as_input_shape)
                              .linear()
                              .view()
-                             .method_only();
+                             .method_only()
+                             .batch(view_rule);
 
 // The copy that reshape makes where no view fits: nobody else can see it, so it is no view.
 static const Op& unsafe_view_ =
@@ -116,7 +136,8 @@ static const Op& unsafe_view_ =
         .forward([](Call& c) -> Value { return unseen(c.tensor(0), c.ints(1)); })
         .grad(0, nothing, as_input_shape)
         .linear()
-        .internal();
+        .internal()
+        .batch(view_rule);
 // The same where a product loses the axis that a vector was given, under PyTorch's name for that.
 static const Op& unsafe_squeeze_ =
     def("_unsafe_squeeze(input, shape: int[])", "A row of a matrix that nobody else sees.")
@@ -124,7 +145,8 @@ static const Op& unsafe_squeeze_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .internal()
-        .node("SqueezeBackward4");
+        .node("SqueezeBackward4")
+        .batch(view_rule);
 
 static const Op& reshape_ =
     def("reshape(input, shape: int[*])",
@@ -178,7 +200,8 @@ static const Op& view_dtype_ =
           return seen;
         })
         .no_out()
-        .method_only();
+        .method_only()
+        .batch(batch::as_is);
 
 static const Op& view_as_ =
     def("view_as(input, other)", "A view in the shape of `other`.")
@@ -297,7 +320,36 @@ static const Op& expand_ =
         .grad(0, nothing, [](T g, C) { return g; })
         .linear()
         .view()
-        .method_only();
+        .method_only()
+        .batch([](Call& c, const int* axes) -> Value {
+          Dims shape = c.ints(1);
+          Tensor t = batch::line_up(c.tensor(0), shape.size());
+          shape.insert(0, batch::size(c, axes));
+          return op<"expand">(t, shape, c[2]);
+        });
+
+namespace {
+
+// A sample may be laid out anew within the memory that it covers itself: what lies outside belongs
+// to other samples, or is not the same for all of them.
+void check_within_sample(const Tensor& t, const Dims& size, const Dims& stride, int64_t offset) {
+  int64_t first = t.offset(), last = first - 1;
+  Span own{t->shape + 1, t.ndim() - 1};
+  auto count = [](Span shape) {
+    int64_t n = 1;
+    for (int i = 0; i < shape.n; ++i) n *= shape[i];
+    return n;
+  };
+  if (count(size) == 0) return;
+  if (count(own)) last += batch::reach(own, Dims(Span{t->strides + 1, t.ndim() - 1}));
+  if (offset >= first && offset <= last && batch::reach(size, stride) <= last - offset + 1) return;
+  runtime_error("vmap: as_strided(", Span(size), ", ", Span(stride), ", ", offset,
+                ") can access memory outside of `tensor`: the sample's own memory is elements ",
+                first, " to ", last,
+                ". This is not supported inside of vmap; fix: index or view the tensor instead");
+}
+
+}  // namespace
 
 static const Op& as_strided_ =
     def("as_strided(input, size: int[], stride: int[], storage_offset: int? = None)",
@@ -319,7 +371,20 @@ static const Op& as_strided_ =
                 return op<"_restride">(g, c.in(2), k[2], shape, k[0], k[1], false);
               })
         .linear()
-        .view();
+        .view()
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor t = c.tensor(0);
+          Dims size = c.ints(1), stride = c.ints(2);
+          if (size.size() != stride.size()) {
+            runtime_error("as_strided: size and stride must have the same length, got ", Span(size),
+                          " and ", Span(stride));
+          }
+          check_within_sample(t, size, stride, c[3].is_none() ? t.offset() : c.integer(3));
+          size.insert(0, batch::size(c, axes));
+          stride.insert(0, t.stride(0));
+          return op<"as_strided">(t, size, stride, c[3].is_none() ? Value(t.offset()) : c[3]);
+        })
+        .storage_offset(3);
 
 static const Op& as_strided_scatter_ =
     def("as_strided_scatter(input, src, size: int[], stride: int[], storage_offset: int? = None)",
@@ -363,6 +428,20 @@ static const Op& as_strided_scatter_ =
           Tensor from = t[1] ? t[1] : zeros(c.in(2).ints(), c.dtype(0));
           into = op<"_with_strides">(into, c.kept());
           return op<"as_strided_scatter">(into, from, c.in(2), c.in(3), c.in(4));
-        });
+        })
+        .batch([](Call& c, const int* axes) -> Value {
+          Tensor t = batch::whole(c, axes, 0);
+          if (t.stride(0) == 0) {  // each sample needs memory of its own, laid out as it was
+            Dims strides(t.strides());
+            strides[0] = batch::reach({t->shape + 1, t.ndim() - 1},
+                                      Dims(Span{t->strides + 1, t.ndim() - 1}));
+            t = op<"_with_strides">(t, strides);
+          }
+          Dims size = c.ints(2), stride = c.ints(3);
+          size.insert(0, t.size(0));
+          stride.insert(0, t.stride(0));
+          return op<"as_strided_scatter">(t, batch::whole(c, axes, 1), size, stride, c[4]);
+        })
+        .depends(Depends::Moved);
 
 }  // namespace adjoint

@@ -1,37 +1,11 @@
-// From what was recorded to a program: a range of instructions, its inputs and its outputs. Read
-// capture.h first.
+// From what was recorded to a program: a range of instructions, its inputs and its outputs. What is
+// done to it then stands in pipeline.h. Read capture.h first.
 #include "program/capture/capture.h"
 #include "program/capture/sharing.h"
-#include "program/fuse/fuse.h"
 #include "program/passes/passes.h"
-#include "program/passes/recompute.h"
+#include "program/passes/pipeline.h"
 
 namespace adjoint {
-namespace {
-
-// Registers numbered anew, without those that nobody uses any more.
-void renumber(Program& p) {
-  std::vector<int> to(p.registers.size(), -1);
-  std::vector<Register> kept;
-  auto number = [&](int& reg) {
-    if (reg < 0) return;
-    if (to[reg] < 0) {
-      to[reg] = static_cast<int>(kept.size());
-      kept.push_back(p.registers[reg]);
-    }
-    reg = to[reg];
-  };
-  for (int& r : p.inputs) number(r);
-  for (Instruction& i : p.code) {
-    for (Read& r : i.reads) number(r.reg);
-    for (int& w : i.writes) number(w);
-  }
-  for (int& r : p.outputs) number(r);
-  p.registers = std::move(kept);
-}
-
-}  // namespace
-
 void Capture::refuse_carried(TensorObject* t) {
   bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
   if (t->grad_fn && t->grad_fn->extra) {
@@ -119,28 +93,27 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (size_t r = 0; r < headers_.size(); ++r) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
   take_code(p, from, to);
-  std::vector<bool> defined(registers_.size());
-  for (const Tensor& t : given) {
-    int reg = register_of_.at(t.get());
-    p.inputs.push_back(reg);
-    defined[reg] = true;
-  }
+  for (const Tensor& t : given) p.inputs.push_back(register_of_.at(t.get()));
   p.given = static_cast<int>(given.size());
-  if (from == 0) p.identity = Identity(given, asked_);
+  bool first = from == 0;
+  if (first) p.identity = Identity(given, asked_);
   p.default_dtype = default_dtype();
-  p.passes = from == 0 && passed_;
-  for (const Tensor& t : outputs) {
-    auto found = t ? register_of_.find(t.get()) : register_of_.end();
-    p.outputs.push_back(t ? found->second : -1);
-  }
-  make_aliases(p, headers_);
-  merge_common(p);
-  remove_dead(p);
-  if (from > 0) recompute(p, forward_code());
+  p.passes = first && passed_;
+  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of_.at(t.get()) : -1);
+  run_passes(p, {headers_, first ? nullptr : &forward_code(), [&](Program& made) {
+                   find_inputs(made, first);
+                   describe_inputs(made);
+                 }});
+  return p;
+}
+
+void Capture::find_inputs(Program& p, bool first) {
+  std::vector<bool> defined(registers_.size());
+  for (int reg : p.inputs) defined[reg] = true;
   auto need = [&](int reg) {
     if (defined[reg]) return;
     defined[reg] = true;
-    if (from == 0 && !p.roots[p.registers[reg].root].external)
+    if (first && !p.roots[p.registers[reg].root].external)
       refuse("one backward pass reads what another one has computed");
     p.inputs.push_back(reg);
     p.held.push_back(headers_[reg]);
@@ -155,37 +128,31 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
     if (r >= 0) need(r);
   }
   // What the function has looked at only: it must be as it was.
-  if (from == 0) {
+  if (first) {
     for (const Tensor& t : reached_) need(register_of_.at(t.get()));
   }
   // Inputs of a later part may be memory that an earlier part made.
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
-  for (size_t k = 0; k < p.inputs.size(); ++k) {
-    auto state = grad_states_.find(p.inputs[k]);
-    if (state == grad_states_.end()) continue;
-    auto& [found, gradient] = state->second;
-    p.grads.push_back({static_cast<int>(k), found, gradient.get()});
-  }
+}
+
+void Capture::describe_inputs(Program& p) const {
   bool changes = false;
   for (const Instruction& i : p.code)
     changes |=
         i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
+    auto state = grad_states_.find(p.inputs[k]);
+    if (state != grad_states_.end()) {
+      auto& [found, gradient] = state->second;
+      p.grads.push_back({static_cast<int>(k), found, gradient.get()});
+    }
     TensorObject* t = headers_[p.inputs[k]].get();
     p.requires_grad.push_back(needs_grad(t));
     p.leaf.push_back(!t->grad_fn);
     p.view.push_back(view_kind(t));
     if (changes) p.shares.push_back(sharing.first_on(t->storage, static_cast<int>(k)));
   }
-  std::vector<bool> seen = seen_roots(p);
-  for (Instruction& i : p.code)
-    i.fresh = i.kind == Kind::Constant && seen[p.registers[i.writes[0]].root];
-  fuse(p, headers_);
-  remove_dead(p);
-  renumber(p);
-  find_last_reads(p);
-  return p;
 }
 
 }  // namespace adjoint

@@ -46,35 +46,9 @@ constexpr const char* kChangedAside =
     "Python code that is called with values (an external, an optimiser) changes a tensor that the "
     "function uses; fix: return the new value from it";
 
-// Ops whose result has a shape that depends on values.
-bool depends_on_values(const Op& op) {
-  static constexpr std::string_view names[] = {
-      "nonzero",
-      "argwhere",
-      "where.condition",
-      "masked_select",
-      "bincount",
-      "unique",
-      "unique_consecutive",
-      "equal",
-      "allclose",
-      "repeat_interleave.each",
-      "tensor_split.tensor_indices_or_sections",
-  };
-  for (std::string_view n : names) {
-    if (op.full_name == n) return true;
-  }
-  return false;
-}
-
-// x[mask]
-bool masks(const Op& op, const Value* args) {
-  bool any = false;
-  if (op.name != "index") return false;
-  each_tensor(args[1], [&](const Tensor& t) {
-    any |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
-  });
-  return any;
+// Whether the shape of a result, or the result itself, depends on values.
+bool depends_on_values(const Op& op, const Value* args) {
+  return op.facts.by_values && op.facts.by_values(args);
 }
 
 // Indices that may be out of range, divisors that may be zero.
@@ -141,10 +115,8 @@ std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
 std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
                                               const Value& out) {
-  static constexpr std::string_view names[] = {"sum", "sum.all", "mean", "mean.all", "sum_to_size"};
-  bool known = std::find(std::begin(names), std::end(names), c.op.full_name) != std::end(names);
-  if (!known || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre || c.kept ||
-      !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
+  if (!c.op.facts.sums || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre ||
+      c.kept || !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
       out.object()->data != watch.reduced_to)
     return nullptr;
   return std::make_shared<reduce::Problem>(watch.problem);
@@ -368,14 +340,15 @@ Value Capture::forward(Call& c) {
     return op.forward(c);
   }
   check_draws(op);
-  if (depends_on_values(op) || masks(op, c.args)) {
+  if (depends_on_values(op, c.args)) {
     refuse(text("the result of `", op.name,
                 "` has a shape or a value that depends on data; fix: keep the shape, by where() or "
                 "a mask to multiply with, or leave this line out of the compiled function"));
     return forward(c);
   }
-  if (op.name == "as_strided" && !c.args[3].is_none() && is_outside(c.args[0].object())) {
-    refuse("as_strided() with a storage_offset depends on where a tensor from outside lies");
+  if (int at = op.facts.storage_offset;
+      at >= 0 && !c.args[at].is_none() && is_outside(c.args[0].object())) {
+    refuse(text(op.name, "() with a storage_offset depends on where a tensor from outside lies"));
     return forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
@@ -439,7 +412,7 @@ Value Capture::forward(Call& c) {
 }
 
 void Capture::check_draws(const Op& op) {
-  if (draws_allowed_ || !op.family.starts_with("random")) return;
+  if (draws_allowed_ || op.facts.draws == Draws::Nothing) return;
   refuse(text("`", op.name,
               "` draws random numbers in a checkpoint, which its recomputation would have to draw "
               "again; fix: draw them outside of the checkpoint"));
@@ -461,7 +434,7 @@ void Capture::change(Call& c, const Tensor& self) {
   i.kind = Kind::Change;
   i.op = &op;
   i.line = SourceLine::here();
-  if (depends_on_values(op)) refuse(text("what `", op.name, "_` does depends on data"));
+  if (depends_on_values(op, c.args)) refuse(text("what `", op.name, "_` does depends on data"));
   int reg = running_ ? read(self.get()) : -1;
   if (running_) take_reads(i, op, c.args);
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&

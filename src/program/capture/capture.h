@@ -87,6 +87,8 @@ class Capture final : public Recorder {
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to);
   const std::vector<Instruction>& forward_code();
+  void find_inputs(Program& p, bool first);
+  void describe_inputs(Program& p) const;
   void take_reads(Instruction& i, const Op& op, const Value* args);
   bool take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);

@@ -19,7 +19,7 @@ void sum_loop(char* const* p, int64_t) {
 }
 
 // --- products ------------------------------------------------------------------------------------
-struct Product {
+struct Factors {
   DType dtype = DType::Float32;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   Matrix a{}, b{};  // without the memory
@@ -28,14 +28,14 @@ struct Product {
 };
 
 void product_loop(char* const* p, int64_t) {
-  const auto& q = *reinterpret_cast<const Product*>(p[0]);
+  const auto& q = *reinterpret_cast<const Factors*>(p[0]);
   Matrix a = q.a, b = q.b;
   a.data = p[2];
   b.data = p[3];
   gemm(q.dtype, q.m, q.n, q.k, a, b, p[1], q.n, q.alpha, q.beta);
 }
 void batch_loop(char* const* p, int64_t) {
-  const auto& q = *reinterpret_cast<const Product*>(p[0]);
+  const auto& q = *reinterpret_cast<const Factors*>(p[0]);
   Matrix a = q.a, b = q.b;
   a.data = p[2];
   b.data = p[3];
@@ -43,7 +43,7 @@ void batch_loop(char* const* p, int64_t) {
              q.alpha, q.beta);
 }
 void dot_loop(char* const* p, int64_t) {
-  const auto& q = *reinterpret_cast<const Product*>(p[0]);
+  const auto& q = *reinterpret_cast<const Factors*>(p[0]);
   dot(q.dtype, q.k, p[2], q.a.col_stride, p[3], q.b.row_stride, p[1]);
 }
 
@@ -52,54 +52,58 @@ Matrix matrix(const Geometry& g) {
   return {nullptr, g.strides[n - 2], g.strides[n - 1]};
 }
 
-// The product that an op with several forms comes down to, by the axes of its operands.
-std::string_view form_of(const std::string& name, int a, int b) {
-  if (name == "linear") return b == 2 && a > 0 ? "_linear" : "";
-  if (name != "matmul") return name;
-  if (a == 2 && b == 2) return "mm";
-  if (a == 2 && b == 1) return "mv";
-  if (a == 1 && b == 1) return "dot";
-  if (a == 3 && b == 3) return "bmm";
-  return "";
+// The product that an op with several forms comes down to, by the axes of its factors.
+Product form_of(Product form, int a, int b) {
+  if (form == Product::Transposed) return b == 2 && a > 0 ? form : Product::None;
+  if (form != Product::ByAxes) return form;
+  if (a == 2 && b == 2) return Product::Matrices;
+  if (a == 2 && b == 1) return Product::MatrixVector;
+  if (a == 1 && b == 1) return Product::Vectors;
+  if (a == 3 && b == 3) return Product::Batches;
+  return Product::None;
 }
 
 // Sets what is multiplied; false for what is no product, or one whose rows have to be copied first.
-bool set_product(Product& q, SmallCall& call, const Instruction& i, const Geometry& a,
-                 const Geometry& b) {
-  std::string_view name = form_of(i.op->full_name, a.shape.size(), b.shape.size());
-  if (name == "mm" || name == "addmm") {
-    q.a = matrix(a);
-    q.b = matrix(b);
-    q.m = a.shape[0], q.k = a.shape[1], q.n = b.shape[1];
-  } else if (name == "bmm" && a.shape[0] == b.shape[0]) {
-    call.loop = batch_loop;
-    q.a = matrix(a);
-    q.b = matrix(b);
-    q.batch = a.shape[0], q.m = a.shape[1], q.k = a.shape[2], q.n = b.shape[2];
-    q.a_batch = a.strides[0], q.b_batch = b.strides[0];
-  } else if (name == "mv") {
-    q.a = matrix(a);
-    q.b = {nullptr, b.strides[0], 1};
-    q.m = a.shape[0], q.k = a.shape[1];
-  } else if (name == "dot") {
-    call.loop = dot_loop;
-    q.a = {nullptr, 1, a.strides[0]};
-    q.b = {nullptr, b.strides[0], 1};
-    q.k = a.shape[0];
-  } else if (name == "_linear" || name == "_linear_bias") {
-    q.k = b.shape[1], q.n = b.shape[0];
-    if (a.shape.size() == 2)
+bool set_product(Factors& q, SmallCall& call, Product form, const Geometry& a, const Geometry& b) {
+  switch (form_of(form, a.shape.size(), b.shape.size())) {
+    case Product::Matrices:
       q.a = matrix(a);
-    else if (a.contiguous())
-      q.a = {nullptr, q.k, 1};
-    else
+      q.b = matrix(b);
+      q.m = a.shape[0], q.k = a.shape[1], q.n = b.shape[1];
+      return true;
+    case Product::Batches:
+      if (a.shape[0] != b.shape[0]) return false;
+      call.loop = batch_loop;
+      q.a = matrix(a);
+      q.b = matrix(b);
+      q.batch = a.shape[0], q.m = a.shape[1], q.k = a.shape[2], q.n = b.shape[2];
+      q.a_batch = a.strides[0], q.b_batch = b.strides[0];
+      return true;
+    case Product::MatrixVector:
+      q.a = matrix(a);
+      q.b = {nullptr, b.strides[0], 1};
+      q.m = a.shape[0], q.k = a.shape[1];
+      return true;
+    case Product::Vectors:
+      call.loop = dot_loop;
+      q.a = {nullptr, 1, a.strides[0]};
+      q.b = {nullptr, b.strides[0], 1};
+      q.k = a.shape[0];
+      return true;
+    case Product::Transposed:
+      q.k = b.shape[1], q.n = b.shape[0];
+      if (a.shape.size() == 2)
+        q.a = matrix(a);
+      else if (a.contiguous())
+        q.a = {nullptr, q.k, 1};
+      else
+        return false;
+      q.m = q.k ? a.numel() / q.k : 0;
+      q.b = {nullptr, b.strides[1], b.strides[0]};
+      return true;
+    default:
       return false;
-    q.m = q.k ? a.numel() / q.k : 0;
-    q.b = {nullptr, b.strides[1], b.strides[0]};
-  } else {
-    return false;
   }
-  return true;
 }
 
 }  // namespace
@@ -118,26 +122,35 @@ std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Registe
     call.reads = {0};
     return call;
   }
-  const std::string& name = i.op->full_name;
-  bool adds = name == "addmm";
-  bool biased = name == "_linear_bias" || (name == "linear" && i.reads.size() == 3);
-  size_t operands = adds || biased ? 3 : 2;
-  if (i.reads.size() != operands) return {};
-  call.reads = adds ? std::vector<int>{1, 2} : std::vector<int>{0, 1};
+  const ProductForm& form = i.op->facts.product;
+  if (form.form == Product::None) return {};
+  auto read_of = [&](int argument) {
+    for (size_t k = 0; k < i.reads.size(); ++k) {
+      if (i.reads[k].argument == argument) return static_cast<int>(k);
+    }
+    return -1;
+  };
+  int added = form.added < 0 ? -1 : read_of(form.added);
+  call.reads = {read_of(form.first), read_of(form.first + 1)};
+  size_t operands = added < 0 ? 2 : 3;
+  if (i.reads.size() != operands || call.reads[0] < 0 || call.reads[1] < 0) return {};
+  // beta * input + alpha * product: of matrices only.
+  bool scaled = form.added == 0;
+  if (scaled && form.form != Product::Matrices) return {};
   call.loop = product_loop;
-  auto q = std::make_shared<Product>();
+  auto q = std::make_shared<Factors>();
   q->dtype = geometry(0).dtype;
-  if (!set_product(*q, call, i, geometry(call.reads[0]), geometry(call.reads[1]))) return {};
+  if (!set_product(*q, call, form.form, geometry(call.reads[0]), geometry(call.reads[1])))
+    return {};
   // Longer ones run without the GIL, on all threads.
   if (q->m * q->n * q->k == 0 || q->batch * q->m * q->n * q->k >= kReleaseGil) return {};
-  if (biased) {
-    call.start = 2;
-    q->beta = 1.0;
-  }
-  if (adds) {
+  if (scaled) {
     q->alpha = i.args[4].complex();
     q->beta = i.args[3].complex();
-    if (q->beta != 0.0) call.start = 0;
+    if (q->beta != 0.0) call.start = added;
+  } else if (added >= 0) {
+    q->beta = 1.0;
+    call.start = added;
   }
   call.what = std::move(q);
   return call;

@@ -64,11 +64,6 @@ class Fusion {
     return how_[k] != How::Alone && !calls_[k] && sources_.uniform(s, reg);
   }
 
-  static bool copies(const Instruction& i) {
-    return i.op->name == "_to_copy" || i.op->name == "clone" || i.op->name == "contiguous" ||
-           i.op->name == "_with_strides";
-  }
-
   How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
@@ -84,7 +79,7 @@ class Fusion {
                   result_dtype(*i.kernel->kernel, i.kernel->common) == out.dtype;
       return fits ? How::Group : How::Alone;
     }
-    bool copy = copies(i) && geometry(i.reads[0].reg).shape == out.shape &&
+    bool copy = i.op->facts.copies && geometry(i.reads[0].reg).shape == out.shape &&
                 p_.registers[i.reads[0].reg].root != p_.registers[i.writes[0]].root;
     return copy ? How::Group : How::Alone;
   }

@@ -42,7 +42,6 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
                  const Values& value_of) {
   const KernelStep& step = *i.kernel;
   DType compute = compute_dtype(step.common);
-  std::string_view name = step.kernel->name;
   std::vector<int> operands;
   for (size_t n = 0; n < step.operands.size(); ++n) {
     const KernelStep::Operand& o = step.operands[n];
@@ -51,13 +50,14 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
       continue;
     }
     int reg = i.reads[o.read].reg;
-    bool condition = name == "where" && n == 0 && sources.geometry(reg).dtype == DType::Bool;
+    bool condition =
+        step.kernel->has(kCondition) && n == 0 && sources.geometry(reg).dtype == DType::Bool;
     operands.push_back(operand(tiles, reg, condition ? DType::Bool : compute,
                                sources.geometry(i.writes[0]).shape, sources, value_of));
   }
   if (divides_integers(step)) tiles.may_fault();
   // A gradient of ones times a factor is the factor.
-  if (name == "mul" && compute == step.common && compute != DType::Bool) {
+  if (step.kernel->has(kProduct) && compute == step.common && compute != DType::Bool) {
     for (int n : {0, 1}) {
       if (tiles.is_one(operands[n])) return operands[1 - n];
     }
@@ -70,13 +70,11 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
 }  // namespace
 
 bool divides_integers(const KernelStep& s) {
-  static constexpr std::string_view names[] = {"trunc_divide", "floor_divide", "fmod", "remainder"};
-  return is_integral(s.common) &&
-         std::find(std::begin(names), std::end(names), s.kernel->name) != std::end(names);
+  return is_integral(s.common) && s.kernel->has(kDividesIntegers);
 }
 
 bool is_outer(const Instruction& i, const Sources& sources) {
-  if (i.op->name != "outer") return false;
+  if (i.op->facts.product.form != Product::Outer) return false;
   DType d = sources.geometry(i.writes[0]).dtype;
   return sources.geometry(i.reads[0].reg).dtype == d &&
          sources.geometry(i.reads[1].reg).dtype == d && product_loop(d);

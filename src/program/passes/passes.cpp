@@ -279,6 +279,32 @@ void remove_dead(Program& p) {
   kept.finish();
 }
 
+void mark_seen_constants(Program& p) {
+  std::vector<bool> seen = seen_roots(p);
+  for (Instruction& i : p.code)
+    i.fresh = i.kind == Kind::Constant && seen[p.registers[i.writes[0]].root];
+}
+
+void renumber(Program& p) {
+  std::vector<int> to(p.registers.size(), -1);
+  std::vector<Register> kept;
+  auto number = [&](int& reg) {
+    if (reg < 0) return;
+    if (to[reg] < 0) {
+      to[reg] = static_cast<int>(kept.size());
+      kept.push_back(p.registers[reg]);
+    }
+    reg = to[reg];
+  };
+  for (int& r : p.inputs) number(r);
+  for (Instruction& i : p.code) {
+    for (Read& r : i.reads) number(r.reg);
+    for (int& w : i.writes) number(w);
+  }
+  for (int& r : p.outputs) number(r);
+  p.registers = std::move(kept);
+}
+
 void find_last_reads(Program& p) {
   std::vector<bool> read_later(p.registers.size());
   for (int r : p.outputs) {

@@ -1,5 +1,5 @@
-// What is done to a recorded program before it runs. Each pass takes the code and leaves it with
-// the same meaning.
+// What is done to a recorded program before it runs; pipeline.cpp has the order. Each pass takes the
+// code and leaves it with the same meaning.
 #pragma once
 #include "program/program.h"
 
@@ -16,6 +16,10 @@ void merge_common(Program& p);
 // Instructions go whose results nobody reads and that do nothing else. Random numbers are drawn all
 // the same: the generator has to advance as it would without the program.
 void remove_dead(Program& p);
+// Says of constants whose memory others get to see that each run needs a copy.
+void mark_seen_constants(Program& p);
+// Registers are numbered anew, without those that nobody uses any more.
+void renumber(Program& p);
 // Notes with each instruction which registers nobody reads after it.
 void find_last_reads(Program& p);
 

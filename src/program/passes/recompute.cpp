@@ -9,16 +9,6 @@ namespace {
 // Elements up to which any elementwise op is cheaper than one more tensor to keep (0.1 to 0.2 us).
 constexpr int64_t kSmall = 128;
 
-bool is_cheap(const Op& op) {
-  static constexpr std::string_view names[] = {"add",     "sub",     "mul",   "neg",     "rsub",
-                                               "square",  "where",   "relu",  "abs",     "sign",
-                                               "maximum", "minimum", "clamp", "_to_copy"};
-  for (std::string_view n : names) {
-    if (op.name == n) return true;
-  }
-  return op.kernel && op.kernel->result == Result::Bool;
-}
-
 bool can_repeat(const Program& p, const Instruction& i) {
   auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
   if (i.kind == Kind::Alias) return unchanged(i.reads[0].reg);
@@ -28,7 +18,7 @@ bool can_repeat(const Program& p, const Instruction& i) {
     if (!unchanged(r.reg)) return false;
   }
   return unchanged(i.writes[0]) &&
-         (p.registers[i.writes[0]].geometry.numel() <= kSmall || is_cheap(*i.op));
+         (p.registers[i.writes[0]].geometry.numel() <= kSmall || i.op->facts.cheap);
 }
 
 }  // namespace

@@ -36,14 +36,10 @@ const char* Sources::uniform(const Source& s, int reg) const {
 }
 
 bool Sources::fills(const Instruction& i) {
-  static constexpr std::string_view names[] = {"ones",       "zeros",     "full",       "ones_like",
-                                               "zeros_like", "full_like", "_ones_like", "new_ones",
-                                               "new_zeros",  "new_full"};
   for (const Read& r : i.reads) {
     if (r.argument != 0) return false;  // a number that is a tensor
   }
-  return i.writes.size() == 1 && i.writes[0] >= 0 &&
-         std::find(std::begin(names), std::end(names), i.op->name) != std::end(names);
+  return i.op->facts.fills && i.writes.size() == 1 && i.writes[0] >= 0;
 }
 
 }  // namespace adjoint

@@ -510,18 +510,6 @@ def test_the_mode_of_the_caller_does_not_matter() -> None:
     assert leaf.grad is None
 
 
-def test_ops_that_have_a_kind_are_there() -> None:
-    from adjoint.func import _dependencies
-
-    stated = (_dependencies._ALONG, _dependencies._MOVING, _dependencies._POINTWISE)
-    names = " ".join((*stated, _dependencies._PRODUCTS)).split()
-    assert set(names) <= {op["full_name"] for op in ad._core.op_table()}
-    kinds = _dependencies._kinds()
-    assert (kinds["max"], kinds["sum"], kinds["sin"]) == ("along", "moving", "pointwise")
-    assert kinds["scatter"] == "moving"  # where it multiplies it has a rule of its own
-    assert set(_dependencies.OWN_RULES) <= {op["name"] for op in ad._core.op_table()}
-
-
 def test_parameters_that_the_function_holds_are_constants() -> None:
     weight = ad.ones(5, dtype=ad.float64).requires_grad_()
     J = func.jacobian(lambda x: x * weight + weight.sum())

@@ -1,0 +1,41 @@
+// Read pipeline.h first.
+#include "program/passes/pipeline.h"
+
+#include "program/fuse/fuse.h"
+#include "program/passes/passes.h"
+#include "program/passes/recompute.h"
+
+namespace adjoint {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"views", [](Program& p, const Origin& from) { make_aliases(p, from.headers); }},
+    {"merge", [](Program& p, const Origin&) { merge_common(p); }},
+    {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
+    {"recompute",
+     [](Program& p, const Origin& from) {
+       if (from.before) recompute(p, *from.before);
+     }},
+    {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
+    {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
+    {"fuse", [](Program& p, const Origin& from) { fuse(p, from.headers); }},
+    {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
+    {"number", [](Program& p, const Origin&) { renumber(p); }},
+    {"last reads", [](Program& p, const Origin&) { find_last_reads(p); }},
+};
+
+}  // namespace
+
+constinit thread_local bool t_keep_stages = false;
+
+std::span<const Pass> passes() { return kPasses; }
+
+void run_passes(Program& p, const Origin& from) {
+  if (t_keep_stages) p.stages.push_back({"record", listing(p.code)});
+  for (const Pass& pass : passes()) {
+    pass.run(p, from);
+    if (t_keep_stages) p.stages.push_back({pass.name, listing(p.code)});
+  }
+}
+
+}  // namespace adjoint

@@ -1,0 +1,351 @@
+"""One op, one block: what is true of an op stands in its block, and nowhere else by its name.
+
+A table of names outside the blocks works until an op is added; then it is silently incomplete, and
+costs a loop under vmap, a dense pattern or a fusion. So no source outside the catalogue may compare
+an op's name or list it as a fact: facts are stated in blocks (src/dispatch/facts.h), and read through
+the `Op`, or through `op_table()` in Python.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import adjoint as ad
+from adjoint._core import op_table
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "python" / "adjoint"
+# `adjoint` is the package far more often than the op.
+NAMES = {n for op in op_table() for n in (op["name"], op["full_name"])} - {"adjoint"}
+
+# Words that are names of ops and mean something else: by file, with what they mean there.
+OTHER_MEANINGS = {
+    # --- C++
+    "src/bindings/tensor/casts.cpp": (
+        "copy real imag",
+        "an argument of to(), attributes of Tensor",
+    ),
+    "src/bindings/tensor/convert_values.cpp": ("complex", "the Python type"),
+    "src/bindings/function/function_apply.cpp": ("view_as", "a method of Tensor that is called"),
+    "src/bindings/tensor/indexing.cpp": ("index", "part of a message"),
+    "src/bindings/tensor/number_slots.cpp": (
+        "add sub mul div floor_divide remainder pow matmul bitwise_and bitwise_or bitwise_xor "
+        "bitwise_left_shift bitwise_right_shift neg abs bitwise_not lt le eq ne gt ge positive",
+        "which op each operator of Python is: the language's own table",
+    ),
+    "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
+    "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
+    "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
+    "src/bindings/tensor/vector_methods.cpp": ("add sub mul neg", "methods of composites"),
+    "src/dispatch/anomaly.cpp": ("min zero", "parts of a message"),
+    "src/ops/index/offsets.cpp": ("index", "part of a message"),
+    "src/dispatch/schema.cpp": ("any", "a type of arguments"),
+    "src/program/passes/listing.cpp": ("alias", "a kind of instruction"),
+}
+
+
+def names_in(text: str) -> list[str]:
+    """The names of ops in a literal that is one, or a row of words most of which are."""
+    words = text.split()
+    names = [w for w in words if w in NAMES]
+    return names if len(names) == len(words) or len(names) > max(2, len(words) // 2) else []
+
+
+# --- C++ ------------------------------------------------------------------------------------------
+def without_comments(text: str) -> str:
+    return re.sub(r'//[^\n]*|("(?:[^"\\\n]|\\.)*")', lambda m: m[1] or "", text)
+
+
+def listed(text: str) -> list[str]:
+    """Names of ops that stand in string literals by themselves, or as a list of words.
+
+    A literal that is a template argument calls an op: op<"cos">(x). One that is given to
+    kernel_named() names a kernel.
+    """
+    literals = re.finditer(r'(<|kernel_named\()?"((?:[^"\\\n]|\\.)*)"', without_comments(text))
+    return [name for m in literals if not m[1] for name in names_in(m[2])]
+
+
+COMPARES = re.compile(
+    r"\bop(\.|->)(full_)?name\s*(==|!=|\.(starts_with|ends_with|find|rfind|compare)\()"
+    r'|[=!]=\s*&\s*(op_named<"|find_op\()'
+)
+
+
+def is_catalogue(path: Path, text: str) -> bool:
+    return (ROOT / "src" / "ops") in path.parents and re.search(r"\bdef(_random)?\(\s*\"", text) is not None
+
+
+def cpp_sources() -> Iterator[tuple[str, Path, str]]:
+    for path in sorted((ROOT / "src").rglob("*")):
+        if path.suffix in (".cpp", ".h"):
+            yield path.relative_to(ROOT).as_posix(), path, path.read_text()
+
+
+def test_no_op_is_known_by_name_in_cpp() -> None:
+    found = {}
+    for name, path, text in cpp_sources():
+        # Kernels and generators lie below the ops and know none; they have names of their own.
+        if is_catalogue(path, text) or name.startswith(("src/kernels/", "src/random/")):
+            continue
+        words = set(listed(text)) - set(OTHER_MEANINGS.get(name, ("", ""))[0].split())
+        if words:
+            found[name] = sorted(words)
+    assert not found, f"state what is true of these ops in their blocks (src/dispatch/facts.h): {found}"
+
+
+def test_no_name_of_an_op_is_compared_in_cpp() -> None:
+    found = [name for name, _, text in cpp_sources() if COMPARES.search(without_comments(text))]
+    assert not found, f"a fact of the op says more than its name: see src/dispatch/facts.h; {found}"
+
+
+# --- Python ---------------------------------------------------------------------------------------
+OTHER_MEANINGS_IN_PYTHON = {
+    "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
+    "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
+    "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
+    "compiler/_pure.py": (
+        "all any argmax argmin argsort conj copy cumprod cumsum diagonal dot fill flatten max "
+        "mean min nonzero prod put ravel repeat reshape round searchsorted sort squeeze std sum "
+        "take trace transpose var view",
+        "functions of NumPy and methods of its arrays",
+    ),
+    "external/_complex_step.py": ("complex", "a way to differentiate"),
+    "external/_ctypes.py": ("complex", "a type of C"),
+    "external/_evaluate.py": ("t", "a kind of leaf"),
+    "nn/_losses.py": ("mean sum", "values of `reduction`"),
+    "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),
+    "nn/modules/conv.py": ("zeros", "a value of `padding_mode`"),
+    "optim/lr_scheduler.py": (
+        "abs max min mode threshold",
+        "values of `mode`, and its name in a message",
+    ),
+    "serialization/_decode.py": ("complex slice", "Python types in files"),
+    "serialization/_encode.py": ("complex slice", "Python types in files"),
+    "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
+}
+
+
+class Facts(ast.NodeVisitor):
+    """Collects literals that are compared, or stand in a set, tuple, list, dict or row of words."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def _take(self, node: ast.AST | None) -> None:
+        for part in ast.walk(node) if node is not None else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                self.found += names_in(part.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and target.id in ("__all__", "__slots__"):
+            return
+        if isinstance(node.value, ast.Tuple | ast.List):
+            for item in node.value.elts:
+                if isinstance(item, ast.Constant):
+                    self._take(item)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and len(node.value.split()) > 1:
+            self._take(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for part in (node.left, *node.comparators):
+            if isinstance(part, ast.Constant | ast.Tuple | ast.List | ast.Set):
+                self._take(part)
+        self.generic_visit(node)
+
+    def visit_Set(self, node: ast.Set) -> None:
+        self._take(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for key in node.keys:
+            self._take(key)
+        self.generic_visit(node)
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> None:
+        self._take(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            if function.attr == "split":
+                self._take(function.value)
+            if function.attr in ("startswith", "endswith", "fromkeys"):
+                for argument in node.args:
+                    self._take(argument)
+        if isinstance(function, ast.Name) and function.id in ("frozenset", "set"):
+            for argument in node.args:
+                self._take(argument)
+        self.generic_visit(node)
+
+
+def facts_in(text: str) -> set[str]:
+    visitor = Facts()
+    visitor.visit(ast.parse(text))
+    return set(visitor.found)
+
+
+def test_no_op_is_known_by_name_in_python() -> None:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        allowed = OTHER_MEANINGS_IN_PYTHON.get(name, ("", ""))[0].split()
+        words = facts_in(path.read_text()) - set(allowed)
+        if words:
+            found[name] = sorted(words)
+    assert not found, f"ask op_table(), and state it in the blocks of the ops: {found}"
+
+
+# --- the tests themselves -------------------------------------------------------------------------
+def test_exceptions_are_needed() -> None:
+    for name, (words, _) in OTHER_MEANINGS.items():
+        assert set(words.split()) <= set(listed((ROOT / name).read_text())), name
+    for name, (words, _) in OTHER_MEANINGS_IN_PYTHON.items():
+        assert set(words.split()) <= facts_in((PACKAGE / name).read_text()), name
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'static constexpr std::string_view names[] = {"mm", "bmm"};',
+        'const char* const kReaders = "allclose equal bincount";',
+        '{"sum.all", whole_sample},',
+    ],
+)
+def test_tables_in_cpp_are_seen(table: str) -> None:
+    assert listed(table)
+    assert not listed(f"// {table}")
+
+
+@pytest.mark.parametrize(
+    "test", ['op.name == "abs"', "c.op.full_name != n", 'i.op->name.find("x")']
+)
+def test_comparisons_in_cpp_are_seen(test: str) -> None:
+    assert COMPARES.search(f"if ({test})")
+
+
+def test_calls_of_ops_in_cpp_are_no_facts() -> None:
+    calls = 'op<"cos">(x); op_named<"mm">(); kernel_named("add"); runtime_error("mm: no sum");'
+    assert not listed(calls) and not COMPARES.search("Call c{op, args}; op.name.c_str()")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'FLAT = frozenset({"sign", "floor"})',
+        'FLAT = frozenset(["sign", "floor"])',
+        'ALONG = "softmax sort topk"\nkinds = dict.fromkeys(ALONG.split())',
+        'ALONG = "softmax sort topk".split()',
+        'ALONG = _names("softmax sort topk and_others")',
+        'RULES = {"layer_norm": rule}',
+        'PRODUCTS = ("mm", "bmm")',
+        'if step.op in ("addmm", "baddbmm"): pass',
+        'if step.op == "relu": pass',
+        'if op.startswith("clamp"): pass',
+        'match op:\n    case "mul":\n        pass',
+    ],
+)
+def test_tables_in_python_are_seen(table: str) -> None:
+    assert facts_in(table)
+
+
+def test_other_words_in_python_are_no_facts() -> None:
+    assert not facts_in('"""sum"""\n__all__ = ["sum"]\nraise TypeError("sum")\nf("sum", x="mean")')
+
+
+# --- what blocks say ------------------------------------------------------------------------------
+def test_every_kind_of_dependence_has_a_rule() -> None:
+    from adjoint.func._dependencies import OWN_RULES, RULES
+
+    assert {op["depends"] for op in op_table()} == RULES.keys() | OWN_RULES.keys()
+    kinds = {op["full_name"]: op["depends"] for op in op_table()}
+    assert (kinds["sum"], kinds["sin"], kinds["mm"]) == ("moved", "pointwise", "product")
+    assert (kinds["max"], kinds["max.dim"]) == ("everything", "along")
+
+
+def test_what_takes_a_generator_draws() -> None:
+    for op in op_table():
+        takes = any(a["name"] == "generator" for a in op["arguments"])
+        assert op["draws"] or not takes, op["full_name"]
+        assert takes or not op["draws"] or op["name"] == "dropout", op["full_name"]
+
+
+# Ops that vmap calls once per sample: what there is to write down. An op that forgot its rule would
+# be one more.
+LOOPED = {
+    "_cross_entropy_backward",
+    "_cumprod_grad",
+    "_embedding_backward",
+    "_layer_norm_backward",
+    "_nll_loss_backward",
+    "_prod_grad",
+    "addbmm",
+    "addr",
+    "allclose",
+    "bincount",
+    "block_diag",
+    "bucketize",
+    "corrcoef",
+    "cov",
+    "equal",
+    "histc",
+    "isin",
+    "masked_scatter",
+    "masked_select",
+    "nanquantile",
+    "put",
+    "quantile",
+    "renorm",
+    "repeat_interleave.each",
+    "repeat_interleave.positions",
+    "scatter.reduce",
+    "scatter.value_reduce",
+    "searchsorted",
+    "take",
+    "tensor_split.tensor_indices_or_sections",
+    "unravel_index",
+    "vander",
+}
+
+
+def test_no_other_op_is_called_once_per_sample() -> None:
+    looped = {op["full_name"] for op in op_table() if op["batch"] == "each sample"}
+    assert looped - {op["full_name"] for op in op_table() if op["draws"]} == LOOPED
+
+
+# Differentiable ops whose results depend on every element: most have one result only.
+DENSE = {
+    "addbmm",
+    "addr",
+    "bincount",
+    "dot",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "nanmedian",
+    "prod",
+    "unique",
+    "unique_consecutive",
+}
+
+
+def test_no_other_op_has_a_dense_pattern() -> None:
+    dense = {op["full_name"] for op in op_table() if op["depends"] == "everything"}
+    plain = {op["full_name"] for op in op_table() if op["differentiable"] and not op["draws"]}
+    assert dense & plain == DENSE
+
+
+def test_a_node_knows_the_overload_that_made_it() -> None:
+    x = ad.ones(2, 3).requires_grad_()
+    assert ad._core._node_op(x.max().grad_fn) == "max"
+    assert ad._core._node_op(x.max(0).values.grad_fn) == "max.dim"
+    assert ad._core._node_op(x.clone().grad_fn.next_functions[0][0]) is None
+    with pytest.raises(TypeError, match="expected a graph node, got int"):
+        ad._core._node_op(3)  # type: ignore[arg-type]
