@@ -53,6 +53,7 @@ FUNCTIONS: dict[str, frozenset[str]] = {
         ALL,
     ),
     "sys": _names("intern"),
+    **dict.fromkeys(("posix", "nt"), _names("fspath")),
     "_typing": _names("_idfunc"),
     "numpy": _names(
         "arange array asanyarray asarray ascontiguousarray asfortranarray bincount busday_count "
@@ -168,7 +169,8 @@ OWN_STATE = _names(
     "set_num_interop_threads get_num_interop_threads set_printoptions set_anomaly_enabled "
     "set_warn_always use_deterministic_algorithms are_deterministic_algorithms_enabled "
     "is_deterministic_algorithms_warn_only_enabled is_anomaly_enabled is_warn_always_enabled "
-    "set_deterministic_debug_mode get_deterministic_debug_mode memory_stats release_memory"
+    "set_deterministic_debug_mode get_deterministic_debug_mode memory_stats release_memory "
+    "get_printoptions printoptions is_multithreading_enabled set_multithreading_enabled"
 )
 
 # -- what users vouch for --------------------------------------------------------------------------

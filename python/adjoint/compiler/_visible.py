@@ -6,6 +6,7 @@ next: `_walk`.
 
 from __future__ import annotations
 
+import dis
 import functools
 import os
 import re
@@ -23,6 +24,7 @@ __all__ = [
     "OWN",
     "READS_ALL",
     "TRUSTED",
+    "assigned",
     "class_is_library",
     "is_adjoints",
     "is_foreign",
@@ -49,6 +51,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple({sysconfig.get_path("stdlib") + os.sep, os.path.dirname(os.__file__) + os.sep})
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](\w+)")
 IN_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_STORE = dis.opmap["STORE_GLOBAL"]
 
 
 @functools.cache
@@ -177,6 +180,17 @@ def reads_stepper(table: dict[str, Any], asked: frozenset[str]) -> bool:
     """Whether code of an optimiser runs now, rather than in each replay."""
     module = table.get("__name__", "")
     return module.startswith("adjoint.optim.") and "_is_recording" not in asked
+
+
+@functools.cache
+def assigned(module: str) -> frozenset[str]:
+    """Globals of a module that its functions assign to: settings of the process."""
+    found: set[str] = set()
+    for function in vars(sys.modules[module]).values() if module in sys.modules else ():
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        if isinstance(code, CodeType) and _STORE in code.co_code[::2]:
+            found.update(op.argval for op in dis.get_instructions(code) if op.opcode == _STORE)
+    return frozenset(found)
 
 
 def is_logger(thing: Any) -> bool:

@@ -44,7 +44,7 @@ from ._names import ASKING, Names, line_of, names_of, place_of
 from ._pure import OWN_STATE, is_vouched, methods_of
 from ._refusals import Refusal, Stopped, Unguardable, user_line
 from ._spaces import Space
-from ._visible import FOLLOWED, OWN, READS_ALL, is_library, reads_stepper, trust
+from ._visible import FOLLOWED, OWN, READS_ALL, assigned, is_library, reads_stepper, trust
 from ._visits import Visits
 
 __all__ = ["Walk", "guard"]
@@ -258,8 +258,9 @@ class Walk(Visits):
         if code in self._codes:
             return How.FOLLOWED if how is FOLLOWED else How.IGNORED
         self._codes[code], self._starting = how, code
-        if how is OWN and code.co_name in OWN_STATE and by is not OWN:
-            reason = f"`adjoint.{code.co_name}()` reads or sets a state of the process"
+        state = OWN_STATE & {code.co_name, code.co_qualname.partition(".")[0]}
+        if how is OWN and state and by is not OWN:
+            reason = f"`adjoint.{min(state)}()` reads or sets a state of the process"
             self._refuse(reason, user_line(frame))
         else:
             self._frame = frame
@@ -300,7 +301,7 @@ class Walk(Visits):
             self._follow_globals(frame, found)
             self._follow_imports(found.imports)
         elif how is OWN:
-            self._reach_hooks(frame.f_globals, found)
+            self._follow_own_globals(frame.f_globals, found)
         self._go_on()
 
     def _find_function(self, code: CodeType, frame: FrameType) -> None:
@@ -312,9 +313,14 @@ class Walk(Visits):
             self._reach(function, code.co_name)
             self._go_on()
 
-    def _reach_hooks(self, table: dict[str, Any], found: Names) -> None:
-        """Reach adjoint's own tables of hooks, which are global."""
-        if table.get("__name__", "").startswith(("adjoint.nn.modules", "adjoint.optim")):
+    def _follow_own_globals(self, table: dict[str, Any], found: Names) -> None:
+        """Note globals of adjoint that it assigns to itself, and reach its tables of hooks."""
+        module = table.get("__name__", "")
+        for chain in found.chains:
+            if chain.name in assigned(module):
+                space = self._space_of(table, module)
+                space.watched.setdefault(chain.name, space.before.get(chain.name, ABSENT))
+        if module.startswith(("adjoint.nn.modules", "adjoint.optim")):
             for chain in found.chains:
                 held = table.get(chain.name)
                 if type(held) in (dict, OrderedDict, list):

@@ -377,7 +377,7 @@ REFUSED: dict[Callable[..., Any], str] = {
     printed: "`print()` is not known to be free of state and effects",
     written: "`sys.stdout` is of the type",
     opened: "`io.open()` is not known to be free of state and effects",
-    read_path: "`posix.fspath()` is not known to be free of state and effects",
+    read_path: "`io.text_encoding()` is not known to be free of state and effects",
     listed: "`posix.listdir()` is not known to be free of state and effects",
     logged: "`sys.exc_info()` is not known to be free of state and effects",
     thread: "`_sys.stderr` is of the type",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
+import pathlib
 import string
 import struct
 import threading
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
-from adjoint import optim
+from adjoint import _printing, optim
 
 from .harness import Box, Compile, Table, calls, ones
 
@@ -310,6 +312,89 @@ row(
     sets("rate", 3.0),
     lambda s: delattr(s, "rate"),
     recorded=True,
+)
+
+
+row(
+    "a path is joined",
+    lambda: Box(folder="a"),
+    lambda s, x: x * len(os.path.join(s.folder, "b")),
+    sets("folder", "abc"),
+    recorded=True,
+)
+row(
+    "a path object",
+    lambda: Box(folder=pathlib.PurePosixPath("a")),
+    lambda s, x: x * len(str(s.folder / "b")),
+    sets("folder", pathlib.PurePosixPath("abc")),
+    recorded=True,
+)
+
+
+# -- settings of adjoint ---------------------------------------------------------------------------
+
+
+def setting(name: str, read: Callable[[], Any], change: Callable[[], Any], back: Any) -> None:
+    """What a function of adjoint tells of its own state."""
+
+    def program(compile: Compile) -> Any:
+        f = compile(lambda x: x * len(str(read())))
+        try:
+            return calls(f, change, back, change)
+        finally:
+            back()
+
+    program.__name__ = name
+    table.add(program)
+
+
+setting(
+    "the precision of products",
+    lambda: ad.get_float32_matmul_precision(),
+    lambda: ad.set_float32_matmul_precision("medium"),
+    lambda: ad.set_float32_matmul_precision("highest"),
+)
+setting(
+    "how tensors are printed",
+    lambda: _printing.get_printoptions(),
+    lambda: ad.set_printoptions(precision=12),
+    lambda: ad.set_printoptions(profile="default"),
+)
+setting(
+    "threads of a pass",
+    lambda: ad.autograd.is_multithreading_enabled(),
+    lambda: ad.autograd.set_multithreading_enabled(False),
+    lambda: ad.autograd.set_multithreading_enabled(True),
+)
+
+
+def sets_a_setting(name: str, change: Any, back: Any, read: Callable[[], Any]) -> None:
+    """A function of adjoint sets a state of its own in the call."""
+
+    def program(compile: Compile) -> Any:
+        f = compile(lambda x: (change(), x * 2)[1])
+        found = []
+        for _ in range(4):
+            back()
+            found += [f(ad.ones(2)), read()]
+        back()
+        return found
+
+    program.__name__ = name
+    table.add(program)
+
+
+sets_a_setting(
+    "the precision of products is set",
+    lambda: ad.set_float32_matmul_precision("medium"),
+    lambda: ad.set_float32_matmul_precision("highest"),
+    lambda: ad.get_float32_matmul_precision(),
+)
+sets_a_setting(
+    "threads of a pass are set",
+    lambda: ad.autograd.set_multithreading_enabled(False),
+    lambda: ad.autograd.set_multithreading_enabled(True),
+    lambda: ad.autograd.is_multithreading_enabled(),
 )
 
 
