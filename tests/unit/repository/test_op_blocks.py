@@ -224,7 +224,13 @@ def test_tables_in_cpp_are_seen(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "test", ['op.name == "abs"', "c.op.full_name != n", 'i.op->name.find("x")']
+    "test",
+    [
+        'op.name == "abs"',
+        "c.op.full_name != n",
+        'i.op->name.find("x")',
+        '&op == &op_named<"copy">()',
+    ],
 )
 def test_comparisons_in_cpp_are_seen(test: str) -> None:
     assert COMPARES.search(f"if ({test})")
