@@ -146,7 +146,6 @@ class Stencil(Method):
     def columns(self, point: Values, ends: Sequence[Vector], checked: bool = True) -> Matrix:
         """A column for each input, from the values at its ends."""
         x, y, count = point.x, point.y, len(ends)
-
         indices = np.repeat(np.arange(x.size), count).tolist()
         moves: Iterator[Move] = zip(indices, np.stack(ends, 1).reshape(-1), strict=True)
         matrix = np.empty((y.size, x.size))
@@ -165,12 +164,12 @@ def resolve(derivative: Any, short: Mapping[str, Any]) -> Method:
     """
     given = {k: v for k, v in short.items() if v is not None}
     if isinstance(derivative, Method):
-        if given:
-            name, kind = next(iter(given)), type(derivative).__name__
-            raise ValueError(
-                f"{name}= and derivative={derivative!r} are both given; fix: put the setting into "
-                f"the method, derivative=ad.differences.{kind}({name}={given[name]!r})"
-            )
+        for name, value in given.items():
+            fix = f"omit {name}=, which {type(derivative).__name__} does not have"
+            if name in _known(type(derivative), given):
+                settings = {**derivative.settings(), name: value}
+                fix = f"derivative={type(derivative)(**settings)!r}"
+            raise ValueError(f"{name}= and derivative={derivative!r} are both given; fix: {fix}")
         return derivative
     import adjoint.differences  # noqa: F401 - all methods have made themselves known then
 
@@ -179,9 +178,9 @@ def resolve(derivative: Any, short: Mapping[str, Any]) -> Method:
         raise ValueError(
             f"derivative= is one of {names}, or a method of ad.differences; got {derivative!r}"
         )
-    # All that have a setting judge its value: a wrong one is refused beside any name.
-    made = {k: kind(**_known(kind, given)) for k, kind in METHODS.items()}
-    return made[derivative]
+    for other in METHODS.values() if given else ():
+        other(**_known(other, given))  # who has a setting judges its value, beside any name
+    return METHODS[derivative](**_known(METHODS[derivative], given))
 
 
 def _known(kind: type[Method], given: Mapping[str, Any]) -> dict[str, Any]:
