@@ -162,6 +162,9 @@ def test_what_does_not_go_together_is_refused(
     message = message.replace("external()", r"external\(\)")
     with pytest.raises(kind, match=message):
         ad.external(np.sin, **options)
+    if "elementwise" not in options:
+        with pytest.raises(kind, match=message):
+            ad.external(**options)  # a decorator, not yet applied
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,15 @@ def test_a_stencil_of_ones_own_serves_every_pattern() -> None:
     np.testing.assert_allclose(gradient(ad.vmap(batched), rows), np.exp(at.reshape(2, 3)), 1e-11)
 
 
-def test_a_method_with_a_name_can_be_asked_for_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stencil_without_its_parts_cannot_be_made() -> None:
+    class Empty(StencilMethod):
+        """Nothing yet."""
+
+    with pytest.raises(TypeError, match=r"abstract .*combine"):
+        Empty()  # type: ignore[abstract]
+
+
+def test_a_method_with_a_name_can_be_asked_for_by_it() -> None:
     class Named(FivePoint, name="five-point"):
         """The same, with a name."""
 

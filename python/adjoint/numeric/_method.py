@@ -8,6 +8,7 @@ Read next: _central.py for one of them, _plan.py for how an external uses it.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +28,7 @@ __all__ = ["METHODS", "Method", "Stencil", "resolve"]
 METHODS: dict[str, type[Method]] = {}  # by name, filled by the class statements
 
 
-class Method:
+class Method(abc.ABC):
     """How derivatives are made of evaluations near the input.
 
     A subclass with a ``name`` in its class statement can be asked for by it: ``derivative="name"``.
@@ -85,17 +86,17 @@ class Method:
         found = ((f.name, getattr(self, f.name), f.default) for f in _fields(type(self)))
         return {k: v for k, v, default in found if v is not default and not _equal(v, default)}
 
+    @abc.abstractmethod
     def evaluations(self, inputs: int) -> int:
         """How many evaluations the Jacobian by so many inputs takes."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def error(self, noise: float) -> float:
         """The relative error to expect in an entry, for outputs that are known up to ``noise``."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def jacobian(self, point: Point, steps: Steps, plan: Plan) -> Jacobian:
         """The Jacobian; ``plan`` keeps what is learnt of the function for later ones."""
-        raise NotImplementedError
 
 
 def _fields(kind: Any) -> Sequence[Any]:
@@ -120,13 +121,13 @@ class Stencil(Method):
     offsets: ClassVar[tuple[int, ...]] = ()
     recovers: ClassVar[bool] = True
 
+    @abc.abstractmethod
     def ends(self, steps: Steps) -> tuple[Vector, ...]:
         """The values that each coordinate is moved to, inside its bounds."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def combine(self, distances: Sequence[Any], values: Sequence[Any], y: Any) -> Any:
         """The derivative from the values at the ends, which are so far from x; at x it is ``y``."""
-        raise NotImplementedError
 
     def width(self, distances: Sequence[Any]) -> Any:
         """The distance between the places whose values are subtracted."""
