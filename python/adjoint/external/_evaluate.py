@@ -131,6 +131,8 @@ class Evaluator:
         self.count += 1
         for left in range(self.retries, -1, -1):
             try:
+                if not mode:
+                    return self.function(*args, **kwargs)
                 return call(self.function, args, kwargs, mode)
             except Exception as error:
                 if not left:

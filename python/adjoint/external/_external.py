@@ -81,8 +81,7 @@ def _resolved(
             f"evaluate= takes an ad.Evaluation, got {type(evaluate).__name__}; fix: "
             "evaluate=ad.Evaluation(workers=...)"
         )
-    if running:
-        name = next(iter(running))
+    for name in running:
         raise ValueError(
             f"{name}= and evaluate={evaluate!r} are both given; fix: put it into the Evaluation, "
             f"evaluate=ad.Evaluation({name}={running[name]!r}, ...)"
@@ -365,13 +364,13 @@ def external(
     >>> x.grad
     tensor([1.0000, 0.5403], dtype=torch.float64)
     """
+    options: dict[str, Any] = {**locals(), **short}
+    del options["function"], options["short"]
+    method, evaluation = _resolved(derivative, evaluate, short)
     if function is None:
-        options: dict[str, Any] = {**locals(), **short}
-        del options["function"], options["short"]
         return functools.partial(external, **options)
     if not callable(function):
         raise TypeError(f"external() needs a function, got {type(function).__name__}")
-    method, evaluation = _resolved(derivative, evaluate, short)
     if arrays not in ("numpy", "tensor"):
         raise ValueError(f"arrays= is 'numpy' or 'tensor', got {arrays!r}")
     name = name or name_of(function)

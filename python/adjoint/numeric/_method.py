@@ -8,6 +8,7 @@ Read next: _central.py for one of them, _plan.py for how an external uses it.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +28,7 @@ __all__ = ["METHODS", "Method", "Stencil", "resolve"]
 METHODS: dict[str, type[Method]] = {}  # by name, filled by the class statements
 
 
-class Method:
+class Method(abc.ABC):
     """How derivatives are made of evaluations near the input.
 
     A subclass with a ``name`` in its class statement can be asked for by it: ``derivative="name"``.
@@ -85,17 +86,17 @@ class Method:
         found = ((f.name, getattr(self, f.name), f.default) for f in _fields(type(self)))
         return {k: v for k, v, default in found if v is not default and not _equal(v, default)}
 
+    @abc.abstractmethod
     def evaluations(self, inputs: int) -> int:
         """How many evaluations the Jacobian by so many inputs takes."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def error(self, noise: float) -> float:
         """The relative error to expect in an entry, for outputs that are known up to ``noise``."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def jacobian(self, point: Point, steps: Steps, plan: Plan) -> Jacobian:
         """The Jacobian; ``plan`` keeps what is learnt of the function for later ones."""
-        raise NotImplementedError
 
 
 def _fields(kind: Any) -> Sequence[Any]:
@@ -120,13 +121,13 @@ class Stencil(Method):
     offsets: ClassVar[tuple[int, ...]] = ()
     recovers: ClassVar[bool] = True
 
+    @abc.abstractmethod
     def ends(self, steps: Steps) -> tuple[Vector, ...]:
         """The values that each coordinate is moved to, inside its bounds."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def combine(self, distances: Sequence[Any], values: Sequence[Any], y: Any) -> Any:
         """The derivative from the values at the ends, which are so far from x; at x it is ``y``."""
-        raise NotImplementedError
 
     def width(self, distances: Sequence[Any]) -> Any:
         """The distance between the places whose values are subtracted."""
@@ -146,7 +147,6 @@ class Stencil(Method):
     def columns(self, point: Values, ends: Sequence[Vector], checked: bool = True) -> Matrix:
         """A column for each input, from the values at its ends."""
         x, y, count = point.x, point.y, len(ends)
-
         indices = np.repeat(np.arange(x.size), count).tolist()
         moves: Iterator[Move] = zip(indices, np.stack(ends, 1).reshape(-1), strict=True)
         matrix = np.empty((y.size, x.size))
@@ -165,12 +165,12 @@ def resolve(derivative: Any, short: Mapping[str, Any]) -> Method:
     """
     given = {k: v for k, v in short.items() if v is not None}
     if isinstance(derivative, Method):
-        if given:
-            name, kind = next(iter(given)), type(derivative).__name__
-            raise ValueError(
-                f"{name}= and derivative={derivative!r} are both given; fix: put the setting into "
-                f"the method, derivative=ad.differences.{kind}({name}={given[name]!r})"
-            )
+        for name, value in given.items():
+            fix = f"omit {name}=, which {type(derivative).__name__} does not have"
+            if name in _known(type(derivative), given):
+                settings = {**derivative.settings(), name: value}
+                fix = f"derivative={type(derivative)(**settings)!r}"
+            raise ValueError(f"{name}= and derivative={derivative!r} are both given; fix: {fix}")
         return derivative
     import adjoint.differences  # noqa: F401 - all methods have made themselves known then
 
@@ -179,9 +179,9 @@ def resolve(derivative: Any, short: Mapping[str, Any]) -> Method:
         raise ValueError(
             f"derivative= is one of {names}, or a method of ad.differences; got {derivative!r}"
         )
-    # All that have a setting judge its value: a wrong one is refused beside any name.
-    made = {k: kind(**_known(kind, given)) for k, kind in METHODS.items()}
-    return made[derivative]
+    for other in METHODS.values() if given else ():
+        other(**_known(other, given))  # who has a setting judges its value, beside any name
+    return METHODS[derivative](**_known(METHODS[derivative], given))
 
 
 def _known(kind: type[Method], given: Mapping[str, Any]) -> dict[str, Any]:
