@@ -14,6 +14,17 @@ SavedHooks saved_hooks;
 constinit thread_local bool t_unpacked = false;
 constinit thread_local bool t_watch_changes = false;
 
+Tensor with_history(const Tensor& t, const Edge& e) {
+  if (!e.node || !is_differentiable(t.dtype())) return t;
+  bool same =
+      t->grad_fn ? t->grad_fn == e.node && t->output_nr == e.slot : t->accumulator == e.node;
+  if (same) return t;
+  Tensor a = alias(t);
+  set_history(a, e.node, e.slot);
+  if (g_transformed) share_tangents(a, t);
+  return a;
+}
+
 namespace {
 
 // Values of kept() that rules hold references to, until their scope ends.
@@ -57,19 +68,8 @@ Saved pack_list(const Tensors& ts) {
   return {Value(std::move(packed)), kPacked};
 }
 
-// `t` with the history that the value had when it was recorded. An accumulator as grad_fn marks a
-// stand-in for a leaf.
-Tensor with_edge(const Tensor& t, const Edge& e) {
-  if (!grad_enabled() || !is_differentiable(t.dtype())) return t;
-  if (!e.node) return t;
-  bool same =
-      t->grad_fn ? t->grad_fn == e.node && t->output_nr == e.slot : t->accumulator == e.node;
-  if (same) return t;
-  Tensor a = alias(t);
-  set_history(a, e.node, e.slot);
-  if (g_transformed) share_tangents(a, t);
-  return a;
-}
+// `t` with the history that the value had when it was recorded, if that is of any use.
+Tensor with_edge(const Tensor& t, const Edge& e) { return grad_enabled() ? with_history(t, e) : t; }
 
 // The hook may run a backward pass, whose scopes must leave the values of this one alone.
 Tensor unpack_object(const Value& packed) {

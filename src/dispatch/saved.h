@@ -38,6 +38,10 @@ const Value& unpack_kept(Node* n);
 Saved saved_item(const Saved& s, int k);
 inline bool is_packed(const Saved& s) { return s.version == kPacked; }
 
+// `t` with the history it had, which user code may want even while nothing is recorded: it can turn
+// recording on in its backward. An accumulator as grad_fn marks a stand-in for a leaf.
+Tensor with_history(const Tensor& t, const Edge& e);
+
 // What a list of tensors is saved with: it changes when the memory of any of them does.
 uint32_t version_of(const Tensors& ts);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/real_type.h"
 #include "kernels/value.h"
 
 namespace adjoint {
@@ -119,33 +120,9 @@ void convert_strided(Loop loop, char* out, int64_t out_stride, size_t out_size, 
 // Calls f with a value of the C++ type of `d`, complex as Pair.
 template <class F>
 auto with_type(DType d, F f) {
-  switch (d) {
-    case DType::Bool:
-      return f(bool{});
-    case DType::UInt8:
-      return f(uint8_t{});
-    case DType::Int8:
-      return f(int8_t{});
-    case DType::Int16:
-      return f(int16_t{});
-    case DType::Int32:
-      return f(int32_t{});
-    case DType::Int64:
-      return f(int64_t{});
-    case DType::Float16:
-      return f(half_t{});
-    case DType::BFloat16:
-      return f(bfloat16_t{});
-    case DType::Float32:
-      return f(float{});
-    case DType::Float64:
-      return f(double{});
-    case DType::Complex64:
-      return f(Base::Pair<float>{});
-    case DType::Complex128:
-      break;
-  }
-  return f(Base::Pair<double>{});
+  if (d == DType::Complex64) return f(Base::Pair<float>{});
+  if (d == DType::Complex128) return f(Base::Pair<double>{});
+  return with_real_type(d, f);
 }
 
 template <class From>

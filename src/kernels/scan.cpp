@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/real_type.h"
 #include "kernels/reduce.h"
 #include "parallel/pool.h"
 
@@ -145,25 +146,12 @@ void find_typed(bool largest, DType d, const char* in, int64_t* index, Shape s) 
   });
 }
 
+// Bits are compared as bytes.
 template <class F>
 void for_real(DType d, F&& f) {
-  switch (d) {
-    case DType::Bool:
-    case DType::UInt8:
-      return f(uint8_t{});
-    case DType::Int8:
-      return f(int8_t{});
-    case DType::Int16:
-      return f(int16_t{});
-    case DType::Int32:
-      return f(int32_t{});
-    case DType::Int64:
-      return f(int64_t{});
-    case DType::Float32:
-      return f(float{});
-    default:
-      return f(double{});
-  }
+  with_real_type(d, [&]<class T>(T) {
+    f(std::conditional_t<std::is_same_v<T, bool>, uint8_t, ComputeType<T>>{});
+  });
 }
 
 }  // namespace

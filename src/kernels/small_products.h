@@ -7,37 +7,23 @@
 #include <type_traits>
 
 #include "kernels/gemm.h"
+#include "kernels/real_type.h"
 
 namespace adjoint {
 
 // Calls f with a value of the C++ type that `dtype` computes in.
 template <class F>
 void with_compute_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::UInt8:
-      return f(uint8_t{});
-    case DType::Int8:
-      return f(int8_t{});
-    case DType::Int16:
-      return f(int16_t{});
-    case DType::Int32:
-      return f(int32_t{});
-    case DType::Int64:
-      return f(int64_t{});
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::Float32:
-      return f(float{});
-    case DType::Float64:
-      return f(double{});
-    case DType::Complex64:
-      return f(complex64_t{});
-    case DType::Complex128:
-      return f(complex128_t{});
-    case DType::Bool:
-      break;
-  }
-  throw std::invalid_argument("matrix products of bool are not defined; convert to uint8 or int64");
+  if (dtype == DType::Complex64) return f(complex64_t{});
+  if (dtype == DType::Complex128) return f(complex128_t{});
+  with_real_type(dtype, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, bool>) {
+      throw std::invalid_argument(
+          "matrix products of bool are not defined; convert to uint8 or int64");
+    } else {
+      f(ComputeType<T>{});
+    }
+  });
 }
 
 inline constexpr int64_t kTiny = 4;  // up to 4 x 4 x 4; beyond that BLAS is faster

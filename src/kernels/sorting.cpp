@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/real_type.h"
 #include "kernels/value.h"
 #include "parallel/pool.h"
 
@@ -59,40 +60,12 @@ void sort_row(const T* in, T* values, int64_t* positions, int64_t n, int64_t kee
   }
 }
 
-template <class F>
-void by_type(DType d, F&& f) {
-  switch (d) {
-    case DType::Bool:
-      return f(bool{});
-    case DType::UInt8:
-      return f(uint8_t{});
-    case DType::Int8:
-      return f(int8_t{});
-    case DType::Int16:
-      return f(int16_t{});
-    case DType::Int32:
-      return f(int32_t{});
-    case DType::Int64:
-      return f(int64_t{});
-    case DType::Float16:
-      return f(half_t{});
-    case DType::BFloat16:
-      return f(bfloat16_t{});
-    case DType::Float32:
-      return f(float{});
-    case DType::Float64:
-      return f(double{});
-    default:
-      return;  // complex numbers have no order; callers refuse them
-  }
-}
-
 }  // namespace
 
 void sort_rows(const char* in, char* values, int64_t* positions, DType dtype, int64_t rows,
                int64_t n, int64_t keep, bool descending) {
   const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(n, 1));
-  by_type(dtype, [&](auto item) {
+  with_real_type(dtype, [&](auto item) {
     using T = decltype(item);
     parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> order;
@@ -106,7 +79,7 @@ void sort_rows(const char* in, char* values, int64_t* positions, DType dtype, in
 
 void search_sorted(const char* row, const int64_t* order, int64_t n, const char* values,
                    int64_t count, DType dtype, bool right, int64_t* out) {
-  by_type(dtype, [&](auto item) {
+  with_real_type(dtype, [&](auto item) {
     using T = decltype(item);
     const T *sorted = reinterpret_cast<const T*>(row), *v = reinterpret_cast<const T*>(values);
     for (int64_t i = 0; i < count; ++i) {

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 
-class layout:
+class _Named:
+    """An object that is known by its name, and is itself again when it is unpickled."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name.removeprefix("torch.")
+
+
+class layout(_Named):
     """How a tensor's elements are stored: ``strided`` is the only one."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-    def __reduce__(self) -> str:
-        return self._name.removeprefix("torch.")
+    __slots__ = ()
 
 
-class memory_format:
+class memory_format(_Named):
     """The order of a new tensor's axes in memory."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-    def __reduce__(self) -> str:
-        return self._name.removeprefix("torch.")
+    __slots__ = ()
 
 
 strided = layout("torch.strided")

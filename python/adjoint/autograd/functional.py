@@ -59,12 +59,13 @@ def _differentiable(x: Tensor) -> bool:
     return x.is_floating_point() or x.is_complex()
 
 
-def _finished(tensors: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
-    return tuple(tensors) if create_graph else tuple(_core._detached(t) for t in tensors)
+def _packed(several: bool, parts: Sequence[Any]) -> Any:
+    return tuple(parts) if several else parts[0]
 
 
-def _packed(several: bool, tensors: Sequence[Any]) -> Any:
-    return tuple(tensors) if several else tensors[0]
+def _result(several: bool, tensors: Sequence[Any], create_graph: bool) -> Any:
+    """What is returned: without a history unless it was asked for."""
+    return _packed(several, tensors if create_graph else [_core._detached(t) for t in tensors])
 
 
 def _check_vector(v: Tuple, like: Tuple, several: bool) -> None:
@@ -95,18 +96,22 @@ def _check_outputs(outputs: Tuple, strict: bool) -> None:
 
 
 def _filled(
-    grads: Sequence[Tensor | None], like: Tuple, strict: bool, create_graph: bool, of: str
+    grads: Sequence[Tensor | None],
+    like: Tuple,
+    strict: bool = False,
+    create_graph: bool = False,
+    of: str = "The output",
 ) -> Tuple:
     """Zeros for what is missing; in strict mode an error that names the input."""
     found = []
     for i, (g, x) in enumerate(zip(grads, like, strict=True)):
         if g is None and strict:
             raise RuntimeError(
-                f"The {of} of the user-provided function is independent of input {i}. This is not "
+                f"{of} of the user-provided function is independent of input {i}. This is not "
                 "allowed in strict mode."
             )
         if g is not None and strict and create_graph and not g.requires_grad:
-            higher = "jacobian" if of == "output" else "hessian"
+            higher = "hessian" if of == "The jacobian" else "jacobian"
             raise RuntimeError(
                 f"The {higher} of the user-provided function is independent of input {i}. This is "
                 "not allowed in strict mode when create_graph=True."
@@ -159,7 +164,7 @@ def vjp(
     inputs
         Its arguments: a tensor or a tuple of them.
     v
-        One tensor per output; may be left out for a single output of one element.
+        One tensor per output; may be omitted for a single output of one element.
     create_graph
         Whether the results can be differentiated.
     strict
@@ -195,11 +200,8 @@ def vjp(
     recorded = _core.is_grad_enabled() and create_graph
     with enable_grad():
         found = _gradients(outputs, xs, weights, create_graph)
-        products = _filled(found, xs, strict, recorded, "output")
-    return (
-        _packed(many, _finished(outputs, create_graph)),
-        _packed(several, _finished(products, create_graph)),
-    )
+        products = _filled(found, xs, strict, recorded)
+    return _result(many, outputs, create_graph), _result(several, products, create_graph)
 
 
 def jvp(
@@ -216,7 +218,7 @@ def jvp(
     func, inputs, create_graph, strict
         As for `vjp`.
     v
-        One tensor per input; may be left out for a single input of one element.
+        One tensor per input; may be omitted for a single input of one element.
 
     Returns
     -------
@@ -231,28 +233,14 @@ def jvp(
     (tensor([1., 4.]), tensor([2., 0.]))
     """
     refuse_functional("jvp")
-    several, given = _as_tuple(inputs, "inputs", "jvp")
     with enable_grad():
-        xs = _variables(given, create_graph)
-        if v is None:
-            if len(given) != 1 or given[0].numel() != 1:
-                raise RuntimeError(
-                    "The vector v can only be None if the input to the user-provided function is a "
-                    "single Tensor with a single element."
-                )
-            directions: Tuple = (_core.ones_like(given[0]),)
-        else:
-            _, directions = _as_tuple(v, "v", "jvp")
-            _check_vector(directions, given, several)
+        _, xs, directions = _point(inputs, v, create_graph, "jvp")
         many, outputs, products = _push(func, xs, directions, strict, "jvp")
         if strict:
             ones = [_core.ones_like(y) for y in outputs]
             probe = _gradients(outputs, xs, ones, create_graph)
-            _filled(probe, xs, strict, create_graph, "output")
-    return (
-        _packed(many, _finished(outputs, create_graph)),
-        _packed(many, _finished(products, create_graph)),
-    )
+            _filled(probe, xs, strict, create_graph)
+    return _result(many, outputs, create_graph), _result(many, products, create_graph)
 
 
 def _push(
@@ -332,8 +320,7 @@ def jacobian(
         many, outputs = _outputs(func(*xs), "jacobian")
         _check_outputs(outputs, strict)
         rows = [_rows(y, k, xs, create_graph, strict, vectorize) for k, y in enumerate(outputs)]
-    blocks = [_packed(several, _finished(row, create_graph)) for row in rows]
-    return _packed(many, blocks)
+    return _packed(many, [_result(several, row, create_graph) for row in rows])
 
 
 def _rows(
@@ -342,6 +329,7 @@ def _rows(
     """The derivatives of one output by each input."""
     n = y.numel()
     basis = _core.eye(n, dtype=y.dtype).view((n, *y.shape))
+    found: Sequence[Tensor | None] = (None,) * len(xs)
     if vectorize and n and y.requires_grad:
         found = grad(
             y,
@@ -352,32 +340,19 @@ def _rows(
             allow_unused=True,
             is_grads_batched=True,
         )
-        return [
-            _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
-            if g is None
-            else g.reshape((*y.shape, *x.shape))
-            for g, x in zip(found, xs, strict=True)
+    elif n:
+        table = [
+            _filled(
+                _gradients((y,), xs, (row,), create_graph), xs, strict, create_graph, f"Output {k}"
+            )
+            for row in basis
         ]
-    table: list[list[Tensor]] = [[] for _ in xs]
-    for row in basis:
-        grads = _gradients((y,), xs, (row,), create_graph)
-        for i, (g, x) in enumerate(zip(grads, xs, strict=True)):
-            if strict and g is None:
-                raise RuntimeError(
-                    f"Output {k} of the user-provided function is independent of input {i}. This "
-                    "is not allowed in strict mode."
-                )
-            if strict and create_graph and not g.requires_grad:
-                raise RuntimeError(
-                    "The jacobian of the user-provided function is independent of input "
-                    f"{i}. This is not allowed in strict mode when create_graph=True."
-                )
-            table[i].append(_core.zeros_like(x) if g is None else g)
+        found = [_core.stack(column) for column in zip(*table, strict=True)]
     return [
-        _core.stack(column).reshape((*y.shape, *x.shape))
-        if column
-        else _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
-        for column, x in zip(table, xs, strict=True)
+        _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
+        if g is None
+        else g.reshape((*y.shape, *x.shape))
+        for g, x in zip(found, xs, strict=True)
     ]
 
 
@@ -395,8 +370,7 @@ def _jacobian_by_columns(func: Function, inputs: Tensor | Tuple) -> Any:
     xs = tuple(x.detach() for x in given)
     many, _ = _outputs(func(*xs), "jacobian")
     blocks = transforms.jacfwd(checked, argnums=tuple(range(len(xs))))(*xs)
-    rows = [_packed(several, _finished(row, False)) for row in blocks]
-    return _packed(many, rows)
+    return _packed(many, [_result(several, row, False) for row in blocks])
 
 
 # --- second derivatives -------------------------------------------------------------------------
@@ -454,10 +428,7 @@ def hessian(
         with enable_grad():
             y = _scalar(func(*xs), "hessian")
             _check_outputs((y,), strict)
-            found = _gradients((y,), xs, None, True)
-            grads = tuple(
-                _core.zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)
-            )
+            grads = _filled(_gradients((y,), xs, None, True), xs)
             _check_gradient(grads, strict)
         return grads
 
@@ -486,7 +457,7 @@ def vhp(
     func, inputs, create_graph, strict
         As for `hessian`.
     v
-        One tensor per input; may be left out for a single input of one element.
+        One tensor per input; may be omitted for a single input of one element.
 
     Returns
     -------
@@ -506,14 +477,11 @@ def vhp(
         output = func(*xs)
         y = _scalar(output, "vhp")
         _check_outputs((y,), strict)
-        first = _filled(_gradients((y,), xs, None, True), xs, strict, False, "output")
+        first = _filled(_gradients((y,), xs, None, True), xs, strict)
         _check_gradient(first, strict)
         second = _gradients(first, xs, vector, create_graph)
-        products = _filled(second, xs, strict, create_graph, "jacobian")
-    return (
-        _finished((output,), create_graph)[0],
-        _packed(several, _finished(products, create_graph)),
-    )
+        products = _filled(second, xs, strict, create_graph, "The jacobian")
+    return _result(False, (output,), create_graph), _result(several, products, create_graph)
 
 
 def hvp(
@@ -553,16 +521,10 @@ def hvp(
             output = func(*duals)
             y = _scalar(output, "hvp")
             values.append(output)
-            found = _gradients((y,), duals, None, create_graph)
-            return tuple(
-                _core.zeros_like(x) if g is None else g for g, x in zip(found, duals, strict=True)
-            )
+            return _filled(_gradients((y,), duals, None, create_graph), duals)
 
         _, _, products = _push(gradient, xs, vector, False, "hvp")
-    return (
-        _finished(values, create_graph)[0],
-        _packed(several, _finished(products, create_graph)),
-    )
+    return _result(False, values, create_graph), _result(several, products, create_graph)
 
 
 def _point(inputs: Any, v: Any, create_graph: bool, name: str) -> tuple[bool, Tuple, Tuple]:

@@ -138,7 +138,22 @@ def _wrap_async_generator(mode: _Mode, function: Callable[..., Any]) -> Callable
     return generator
 
 
-class no_grad(_Mode):
+class _BareMode(_Mode):
+    """A mode that decorates with or without parentheses."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        """Decorate at once when used as ``@name`` without parentheses."""
+        mode = super().__new__(cls)
+        if orig_func is None:
+            return mode
+        _Mode.__init__(mode)
+        return mode(orig_func)
+
+    def __init__(self, orig_func: Any = None) -> None:
+        super().__init__()
+
+
+class no_grad(_BareMode):
     """Operations are not recorded.
 
     Examples
@@ -153,33 +168,11 @@ class no_grad(_Mode):
 
     _value = False
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Decorate at once when used as ``@name`` without parentheses."""
-        mode = super().__new__(cls)
-        if orig_func is None:
-            return mode
-        _Mode.__init__(mode)
-        return mode(orig_func)
 
-    def __init__(self, orig_func: Any = None) -> None:
-        super().__init__()
-
-
-class enable_grad(_Mode):
+class enable_grad(_BareMode):
     """Operations are recorded, also inside `no_grad`."""
 
     _value = True
-
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Decorate at once when used as ``@name`` without parentheses."""
-        mode = super().__new__(cls)
-        if orig_func is None:
-            return mode
-        _Mode.__init__(mode)
-        return mode(orig_func)
-
-    def __init__(self, orig_func: Any = None) -> None:
-        super().__init__()
 
 
 class set_grad_enabled(_Mode):

@@ -1,4 +1,4 @@
-"""Kinds of calls: what stands for arguments that are no tensors, and which calls are relatives.
+"""Kinds of calls: what stands for arguments that are not tensors, and which calls are relatives.
 
 Read next: _compile.py, which counts recordings by kind.
 """

@@ -92,7 +92,7 @@ def _one_level(tree: Any) -> tuple[str, dict[Any, Any]] | None:
 
 
 def _by_part(dims: Dims, tree: Any) -> Dims:
-    """``dims`` with one entry for each part of ``tree``: arguments are no structure together."""
+    """``dims`` with one entry for each part of ``tree``: arguments are not a structure together."""
     return dims if _tree.is_structure(dims) else type(tree)([dims] * len(tree))
 
 

@@ -9,7 +9,9 @@ from adjoint import Tensor, _core
 from adjoint._tensor.arguments import require_tensor
 
 
-def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def _legacy_reduction(
+    size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3
+) -> str:
     if size_average is None and reduce is None:
         return reduction
     mean = size_average is None or size_average
@@ -17,7 +19,7 @@ def _legacy_reduction(size_average: bool | None, reduce: bool | None, reduction:
     warnings.warn(
         "size_average and reduce args will be deprecated, "
         f"please use reduction='{chosen}' instead.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
     return chosen
 
@@ -37,14 +39,29 @@ def _reduce(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def _same_size(name: str, input: Tensor, target: Tensor) -> None:
+def _same_size(input: Tensor, target: Tensor) -> None:
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size "
             f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=4,
         )
+
+
+def _differing(
+    name: str,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> str:
+    """Check the arguments of a loss of the difference of two tensors; the reduction it means."""
+    _require_pair(name, input, target)
+    reduction = _legacy_reduction(size_average, reduce, reduction, stacklevel=4)
+    _same_size(input, target)
+    return reduction
 
 
 def mse_loss(
@@ -56,9 +73,7 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean (or sum) of (input - target)²."""
-    _require_pair("mse_loss", input, target)
-    reduction = _legacy_reduction(size_average, reduce, reduction)
-    _same_size("mse_loss", input, target)
+    reduction = _differing("mse_loss", input, target, size_average, reduce, reduction)
     if weight is not None:
         return _weighted((input - target).square(), weight, reduction)
     return _core.mse_loss(input, target, reduction=reduction)
@@ -73,9 +88,7 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean (or sum) of |input - target|."""
-    _require_pair("l1_loss", input, target)
-    reduction = _legacy_reduction(size_average, reduce, reduction)
-    _same_size("l1_loss", input, target)
+    reduction = _differing("l1_loss", input, target, size_average, reduce, reduction)
     if weight is not None:
         return _weighted((input - target).abs(), weight, reduction)
     return _core.l1_loss(input, target, reduction=reduction)
@@ -100,9 +113,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """difference² / (2 beta) below `beta`, |difference| - beta / 2 above."""
-    _require_pair("smooth_l1_loss", input, target)
-    reduction = _legacy_reduction(size_average, reduce, reduction)
-    _same_size("smooth_l1_loss", input, target)
+    reduction = _differing("smooth_l1_loss", input, target, size_average, reduce, reduction)
     return _core.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
@@ -114,8 +125,7 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """difference² / 2 below `delta`, delta * (|difference| - delta / 2) above."""
-    _require_pair("huber_loss", input, target)
-    _same_size("huber_loss", input, target)
+    _differing("huber_loss", input, target)
     if weight is None:
         return _core.huber_loss(input, target, reduction=reduction, delta=delta)
     loss = _core.huber_loss(input, target, reduction="none", delta=delta)

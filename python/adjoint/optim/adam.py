@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint.optim.optimizer import Optimizer, _as_float, _refuse_unsupported
+from adjoint.optim.optimizer import _as_float, _ByGroup, _refuse_unsupported
 
 __all__ = ["Adam"]
 
 
-class Adam(Optimizer):
+class Adam(_ByGroup):
     """Steps by the mean gradient over the root of the mean squared gradient (Kingma and Ba, 2015).
 
     Parameters
@@ -77,13 +77,6 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's value."""
-        loss = self._run_closure(closure)
-        for group in self.param_groups:
-            self._step_group(group)
-        return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
         params = [parameter for parameter in group["params"] if parameter.grad is not None]

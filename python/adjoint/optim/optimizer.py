@@ -330,3 +330,17 @@ def _refuse_unsupported(differentiable: bool, capturable: bool = False) -> None:
 
 def _as_float(value: float | Tensor) -> float:
     return float(value.item()) if isinstance(value, Tensor) else float(value)
+
+
+class _ByGroup(Optimizer):
+    """An optimizer whose step goes through its groups, one after the other."""
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; returns the closure's value."""
+        loss = self._run_closure(closure)
+        for group in self.param_groups:
+            self._step_group(group)
+        return loss
+
+    def _step_group(self, group: dict[str, Any]) -> None:
+        raise NotImplementedError

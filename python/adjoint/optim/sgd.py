@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from adjoint import Tensor, _core
-from adjoint.optim.optimizer import Optimizer, _as_float, _refuse_unsupported
+from adjoint.optim.optimizer import _as_float, _ByGroup, _refuse_unsupported
 
 __all__ = ["SGD"]
 
 
-class SGD(Optimizer):
+class SGD(_ByGroup):
     """Gradient descent with optional momentum, Nesterov's too, and weight decay.
 
     Parameters
@@ -67,13 +67,6 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's value."""
-        loss = self._run_closure(closure)
-        for group in self.param_groups:
-            self._step_group(group)
-        return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
         params = [parameter for parameter in group["params"] if parameter.grad is not None]

@@ -18,19 +18,6 @@ namespace {
   fail_freed(n, n->cleared ? "by ctx.maybe_clear_saved_tensors()" : nullptr);
 }
 
-// `t` with the history it had, which user code may want even while nothing is recorded: it can turn
-// recording on in its backward. An accumulator as grad_fn marks a stand-in for a leaf.
-Tensor with_history(const Tensor& t, const Edge& e) {
-  if (!e.node || !is_differentiable(t.dtype())) return t;
-  bool same =
-      t->grad_fn ? t->grad_fn == e.node && t->output_nr == e.slot : t->accumulator == e.node;
-  if (same) return t;
-  Tensor a = alias(t);
-  set_history(a, e.node, e.slot);
-  if (g_transformed) share_tangents(a, t);
-  return a;
-}
-
 std::string describe_intermediate(FunctionNode* n, const Tensor& t, const std::string& what) {
   return text(
       "a second derivative of ", function_name(n), " passes through ", what, " (", t.dtype(), " ",

@@ -76,7 +76,9 @@ COMPARES = re.compile(
 
 
 def is_catalogue(path: Path, text: str) -> bool:
-    return (ROOT / "src" / "ops") in path.parents and re.search(r"\bdef(_random)?\(\s*\"", text) is not None
+    return (ROOT / "src" / "ops") in path.parents and re.search(
+        r"\bdef(_random)?\(\s*\"", text
+    ) is not None
 
 
 def cpp_sources() -> Iterator[tuple[str, Path, str]]:
@@ -94,7 +96,9 @@ def test_no_op_is_known_by_name_in_cpp() -> None:
         words = set(listed(text)) - set(OTHER_MEANINGS.get(name, ("", ""))[0].split())
         if words:
             found[name] = sorted(words)
-    assert not found, f"state what is true of these ops in their blocks (src/dispatch/facts.h): {found}"
+    assert not found, (
+        f"state what is true of these ops in their blocks (src/dispatch/facts.h): {found}"
+    )
 
 
 def test_no_name_of_an_op_is_compared_in_cpp() -> None:

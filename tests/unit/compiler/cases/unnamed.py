@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
-from adjoint import _printing, optim
+from adjoint import optim
+from adjoint._tensor import printing as _printing
 
 from .harness import Box, Compile, Table, calls, ones
 

@@ -1,0 +1,41 @@
+// From a dtype to the C++ type of its elements.
+#pragma once
+#include <type_traits>
+
+#include "tensor/dtype.h"
+
+namespace adjoint {
+
+// Calls f with a value of the C++ type of a real dtype, bool among them.
+template <class F>
+decltype(auto) with_real_type(DType d, F&& f) {
+  switch (d) {
+    case DType::Bool:
+      return f(bool{});
+    case DType::UInt8:
+      return f(uint8_t{});
+    case DType::Int8:
+      return f(int8_t{});
+    case DType::Int16:
+      return f(int16_t{});
+    case DType::Int32:
+      return f(int32_t{});
+    case DType::Int64:
+      return f(int64_t{});
+    case DType::Float16:
+      return f(half_t{});
+    case DType::BFloat16:
+      return f(bfloat16_t{});
+    case DType::Float32:
+      return f(float{});
+    default:
+      return f(double{});
+  }
+}
+
+// The type that arithmetic on a real type is done in.
+template <class T>
+using ComputeType =
+    std::conditional_t<std::is_same_v<T, half_t> || std::is_same_v<T, bfloat16_t>, float, T>;
+
+}  // namespace adjoint
