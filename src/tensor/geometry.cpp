@@ -36,6 +36,14 @@ namespace {
                 " elements are out of bounds for storage of ", room, " elements");
 }
 
+// Loops may be compiled to instructions that need what C++ promises them. Own memory has it; arrays
+// from outside can begin anywhere.
+[[noreturn, gnu::cold]] void refuse_address(const char* data, uintptr_t step, DType dtype) {
+  runtime_error("elements of ", dtype, " cannot lie at address ", static_cast<const void*>(data),
+                ", which is not a multiple of ", step,
+                " bytes. (fix: copy the array or the bytes first, or choose another offset)");
+}
+
 }  // namespace
 
 Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DType dtype) {
@@ -45,7 +53,8 @@ Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DT
   for (int i = shape.n - 1; i >= 0 && !bad; --i) {
     const int64_t size = shape[i], stride = strides[i];
     if (size == 1) continue;
-    bad |= size < 0;
+    bad = size < 0;
+    if (bad) break;
     empty |= size == 0;
     contiguous &= stride == numel;
     int64_t reach, &end = stride < 0 ? first : last;
@@ -62,7 +71,11 @@ Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DT
   } else if (bad || far || first < 0 || last >= most) [[unlikely]] {
     refuse_place(storage, shape, strides, offset, dtype);
   }
-  return {numel, static_cast<char*>(storage->data) + offset * item, contiguous};
+  char* data = static_cast<char*>(storage->data) + offset * item;
+  const auto step = static_cast<uintptr_t>(is_complex(dtype) ? item / 2 : item);
+  if ((reinterpret_cast<uintptr_t>(data) & (step - 1)) && !empty) [[unlikely]]
+    refuse_address(data, step, dtype);
+  return {numel, data, contiguous};
 }
 
 void set_geometry(TensorObject* t, Span shape, Span strides) {

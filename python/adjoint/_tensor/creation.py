@@ -72,7 +72,7 @@ def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
         source = _core._tensor_source(data)
         return source.clone() if dtype is None else source.to(dtype, copy=True)
     if _is_array(data):
-        return _copied(_shared(_as_native(data)), dtype)
+        return _copied(_shared(_as_native(data, copying=True)), dtype)
     made: Tensor | None = _core._tensor(data, dtype)
     out = _from_sequence(data, dtype) if made is None else made
     recorded = _recorded_in(data)
@@ -110,13 +110,19 @@ def _is_array(data: Any) -> bool:
     return hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")
 
 
-def _as_native(data: Any) -> npt.NDArray[Any]:
-    """An array that a tensor can share: native byte order, no negative strides."""
+def _as_native(data: Any, copying: bool = False) -> npt.NDArray[Any]:
+    """An array that a tensor can share: native byte order, no negative strides.
+
+    One at an address that is not a multiple of the element's size cannot be shared; it is copied
+    where ``copying`` is all the same to the caller.
+    """
     import numpy as np
 
     array = np.asarray(data)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    if copying and not array.flags.aligned:
+        array = array.copy()
     if any(stride < 0 for stride in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
@@ -199,7 +205,7 @@ def _plain(
     if isinstance(data, bytes):
         raise TypeError("new(): invalid data type 'bytes'")
     if _is_array(data):
-        array = _shared(_as_native(data))
+        array = _shared(_as_native(data, copying=True))
         found.append(array.dtype)
         return array.tolist()
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or isinstance(data, dict):
@@ -228,7 +234,7 @@ def as_tensor(data: Any, dtype: _core.dtype | None = None, device: Any = None) -
     if isinstance(data, Tensor):
         return data if dtype is None or dtype == data.dtype else data.to(dtype)
     if _is_array(data):
-        shared = _shared(_as_native(data))
+        shared = _shared(_as_native(data, copying=True))
         return shared if dtype is None or dtype == shared.dtype else shared.to(dtype)
     return _copied(data, dtype)
 

@@ -504,3 +504,23 @@ def test_complex_elements_without_imaginary_part_are_numbers() -> None:
     assert int(ad.tensor(3 + 0j)) == 3 and float(ad.tensor(2.5 + 0j)) == 2.5
     with pytest.raises(RuntimeError, match="to type int64_t without overflow: it is complex"):
         int(ad.tensor(1 + 1j))
+
+
+# --- addresses ------------------------------------------------------------------------------------
+def test_elements_between_addresses_are_refused_or_copied() -> None:
+    """Loops may use instructions that fault there."""
+    raw = np.zeros(84, np.uint8)
+    array = raw[1:81].view(np.float64)
+    array[:] = range(10)
+    for share in (
+        lambda: ad.from_numpy(array),
+        lambda: ad.frombuffer(bytearray(66), dtype=ad.float32, offset=2),
+        lambda: ad.from_numpy(raw[4:84].view(np.float32)).view(ad.float64),
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"cannot lie at address .* not a multiple of [48] byt"
+        ):
+            share()
+    assert ad.tensor(array).tolist() == ad.as_tensor(array).tolist() == list(range(10))
+    assert ad.from_numpy(raw[4:84].view(np.float32)).view(ad.int32).sum() != 1
+    assert ad.from_numpy(raw[1:1].view(np.float64)).shape == (0,)
