@@ -6,7 +6,6 @@
 namespace adjoint {
 namespace {
 
-
 Depends depends_of(const Op& op) {
   if (is_pointwise(op)) return Depends::Pointwise;
   switch (op.facts.product.form) {

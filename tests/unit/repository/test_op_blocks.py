@@ -2,8 +2,8 @@
 
 A table of names outside the blocks works until an op is added; then it is silently incomplete, and
 costs a loop under vmap, a dense pattern or a fusion. So no source outside the catalogue may compare
-an op's name or list it as a fact: facts are stated in blocks (src/dispatch/facts.h), and read through
-the `Op`, or through `op_table()` in Python.
+an op's name or list it as a fact: facts are stated in blocks (src/dispatch/facts.h), and read
+through the `Op`, or through `op_table()` in Python.
 """
 
 import ast
@@ -96,9 +96,7 @@ def test_no_op_is_known_by_name_in_cpp() -> None:
         words = set(listed(text)) - set(OTHER_MEANINGS.get(name, ("", ""))[0].split())
         if words:
             found[name] = sorted(words)
-    assert not found, (
-        f"state what is true of these ops in their blocks (src/dispatch/facts.h): {found}"
-    )
+    assert not found, f"state what is true of these ops in their blocks (dispatch/facts.h): {found}"
 
 
 def test_no_name_of_an_op_is_compared_in_cpp() -> None:
