@@ -223,7 +223,7 @@ def test_a_program_is_run_again(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("format", ["text", "csv", "json", "npy"])
 def test_a_program_that_writes_nothing_failed(format: str) -> None:
-    with pytest.raises(CommandError, match=f"standard output is no {format}"):
+    with pytest.raises(CommandError, match=f"standard output is not {format}"):
         ad.command([sys.executable, "-c", "pass"], format=format)(np.ones(2))
 
 
