@@ -6,12 +6,11 @@
 // PyTorch. `_restride` lays its input out in zeroed memory, adding what falls on one place, and
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->
 // gradient for the second. So it is its own transpose with the two geometries exchanged.
-#include "ops/shape/restride.h"
+#include "tensor/repeats.h"
 #include "transforms/batch_rules.h"
 #include <algorithm>
 
 #include "dispatch/op.h"
-#include "tensor/repeats.h"
 
 namespace adjoint {
 

@@ -1,7 +1,6 @@
 // Ops whose result shares the input's memory.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
-#include "ops/shape/restride.h"
 #include "tensor/checked.h"
 #include "tensor/repeats.h"
 #include "transforms/batch_rules.h"
