@@ -35,6 +35,8 @@ from tools.fuzzing.steps import Steps
 from tools.fuzzing.world import Step, Violation, World
 
 LENGTH = 40  # steps of a sequence
+# What a plain build refuses with MemoryError ends a sanitized process.
+OUT_OF_MEMORY = "ERROR: AddressSanitizer: allocator is out of memory"
 Run = Callable[[list[Step], Log], None]
 
 
@@ -138,6 +140,8 @@ class Hunt:
         return Child(work(names, self.one, steps, end, self.arguments.known), log)
 
     def _found(self, failure: Failure) -> None:
+        if failure.kind.startswith(OUT_OF_MEMORY):
+            return
         if failure.key in self.failures:
             self.repeated += 1
             return

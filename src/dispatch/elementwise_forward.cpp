@@ -69,7 +69,7 @@ Dims broadcast_strides(const TensorObject* t, int ndim) {
   Dims s(ndim, 0);
   int lead = ndim - t->ndim;
   for (int i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] > 1) s[lead + i] = t->strides[i] * static_cast<int64_t>(item_size(t->dtype));
+    if (t->shape[i] != 1) s[lead + i] = t->strides[i] * static_cast<int64_t>(item_size(t->dtype));
   }
   return s;
 }

@@ -446,7 +446,7 @@ void plan_axes(Span shape, Span strides, size_t item, uint64_t mask, Problem* p,
   auto fill = [&](Axes& a, const int* axis, int n) {
     a.count = 0;
     for (int i = 0; i < n; ++i) {
-      if (shape[axis[i]] <= 1) continue;  // an empty one may have any stride
+      if (shape[axis[i]] == 1) continue;
       a.size[a.count] = shape[axis[i]];
       a.stride[a.count++] = strides[axis[i]] * static_cast<int64_t>(item);
     }

@@ -1,6 +1,7 @@
 // Shapes of up to kInlineDims axes stand in the header, longer ones in memory of their own.
 #include "tensor/geometry.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "tensor/checked.h"
@@ -78,6 +79,14 @@ Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DT
   return {numel, data, contiguous};
 }
 
+void store_strides(int64_t* to, Span shape, Span strides, int64_t numel) {
+  constexpr int64_t kFar = int64_t{1} << 48;
+  for (int i = 0; i < shape.n; ++i) {
+    const bool used = shape[i] > 1 && numel;
+    to[i] = used ? strides[i] : std::clamp(strides[i], -kFar, kFar);
+  }
+}
+
 void set_geometry(TensorObject* t, Span shape, Span strides) {
   const int n = shape.n;
   const Dims new_shape(shape), new_strides(strides);  // they may be those of the tensor itself
@@ -88,7 +97,7 @@ void set_geometry(TensorObject* t, Span shape, Span strides) {
   t->strides = dims + (n > kInlineDims ? n : kInlineDims);
   t->ndim = static_cast<uint8_t>(n);
   std::copy_n(new_shape.data(), n, t->shape);
-  std::copy_n(new_strides.data(), n, t->strides);
+  store_strides(t->strides, new_shape, new_strides, at.numel);
   t->numel = at.numel;
   t->data = at.data;
   t->flags = at.contiguous ? t->flags | kContiguous : t->flags & ~kContiguous;

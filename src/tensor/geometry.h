@@ -10,7 +10,8 @@
 //
 // The product of the sizes other than zero fits 64 bits, of empty tensors too: so does the product
 // of any of the sizes of a tensor, and only what joins several tensors or the caller's numbers has
-// to be computed with checked.h.
+// to be computed with checked.h. Strides that lead to no element (of axes of one, or of an empty
+// tensor) are kept below 2^48, so that strides can be counted in bytes and multiplied by sizes.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -26,6 +27,9 @@ struct Place {
 // storage. `offset` counts elements of `dtype`; that of an empty geometry is moved to the end of
 // the storage if it lies behind.
 Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);
+
+// The strides that a header gets for a geometry that place() found in order.
+void store_strides(int64_t* to, Span shape, Span strides, int64_t numel);
 
 // The bytes of the storage from the first element on.
 inline size_t room(const TensorObject* t) {

@@ -186,7 +186,7 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
   const Place at = place(storage, shape, strides, offset, dtype);
   Tensor t = new_header(shape.n, dtype);
   std::copy_n(shape.p, shape.n, t->shape);
-  std::copy_n(strides.p, strides.n, t->strides);
+  store_strides(t->strides, shape, strides, at.numel);
   t->numel = at.numel;
   t->flags = at.contiguous ? kContiguous : 0;
   t->recording = t_birth >> 8;

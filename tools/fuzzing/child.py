@@ -174,7 +174,9 @@ class Child:
         kind = told[0] if told else f"signal {-code}" if code < 0 else f"exit code {code}"
         if told is None and code < 0:
             kind = signal.Signals(-code).name
-        return Failure(kind.split(" on ")[0].strip(), report[-4000:].strip() or kind, steps)
+        if told is not None:  # from the line that says what it is
+            report = report[report.rfind("\n", 0, told.start()) + 1 :]
+        return Failure(kind.split(" on ")[0].strip(), report[:4000].strip() or kind, steps)
 
 
 def _seconds_used(pid: int) -> float:

@@ -182,9 +182,11 @@ IndexPlan plan_index(T t, const Tensors& given) {
     (before ? outer : inner).push_back(t.size(d));
     (before ? outer_strides : inner_strides).push_back(t.stride(d));
   }
-  plan.places.outer = all_offsets(outer, outer_strides);
-  set_inner(&plan.places, inner, inner_strides);
   int64_t n = checked_numel(shape, 1);
+  if (n) {  // else no list of places is needed, and those of a large tensor can be long
+    plan.places.outer = all_offsets(outer, outer_strides);
+    set_inner(&plan.places, inner, inner_strides);
+  }
   Offsets& offsets = plan.places.index;
   offsets.assign(n, 0);
   for (int d = 0; d < t.ndim(); ++d) {

@@ -12,12 +12,9 @@
 namespace adjoint {
 namespace {
 
-// An axis of one element may have any stride, for instance one that does not fit in bytes.
 Dims byte_strides(const Tensor& t) {
-  Dims s(t.ndim(), 0);
-  for (int i = 0; i < t.ndim(); ++i) {
-    if (t.size(i) > 1) s[i] = t.stride(i) * static_cast<int64_t>(t.itemsize());
-  }
+  Dims s(t.strides());
+  for (int64_t& v : s) v *= static_cast<int64_t>(t.itemsize());
   return s;
 }
 
