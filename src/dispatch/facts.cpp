@@ -66,6 +66,7 @@ void settle_facts(Op& op) {
   if (f.depends == Depends::Unstated) f.depends = depends_of(op);
   if (f.out_dtype == OutDType::Unstated) f.out_dtype = out_dtype_of(op);
   if (!f.zero_text) f.zero_text = zero_text_of(op);
+  f.writes_all |= is_pointwise(op) || f.overwrites;
   f.cheap |= op.kernel && op.kernel->result == Result::Bool;
   if (!op.batch) op.batch = batch_rule_by_kind(op);
 }

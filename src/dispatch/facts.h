@@ -107,6 +107,7 @@ struct Facts {
   bool flat = false;             // its derivative is zero wherever there is one
   bool uninitialised = false;    // the result is whatever its memory held
   bool overwrites = false;       // in place, nothing is left of the first argument
+  bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
   bool takes_numbers = false;    // may be called with no tensor at all
   const char* called = nullptr;  // by people, where the op's own name means nothing to them

@@ -240,6 +240,7 @@ class Block {
   Block& sums() { return op_->facts.sums = true, *this; }
   Block& flat() { return op_->facts.flat = true, *this; }
   Block& uninitialised() { return op_->facts.uninitialised = true, *this; }
+  Block& writes_all() { return op_->facts.writes_all = true, *this; }
   Block& overwrites() { return op_->facts.overwrites = true, *this; }
   Block& fills_out() { return op_->facts.fills_out = true, *this; }
   Block& takes_numbers() { return op_->facts.takes_numbers = true, *this; }

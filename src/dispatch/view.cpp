@@ -102,12 +102,6 @@ Shared share_places(const Tensor& whole, const Window& w) {
   return {op<"eq">(seen, own), op<"ge">(last, 0)};
 }
 
-bool writes_all(const Op* op) {
-  if (!op) return false;
-  return op->is_elementwise || op->is_partial || op->name == "copy" || op->name == "fill" ||
-         op->name == "zero";
-}
-
 void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released || n->saved[kInner].value.is_none()) fail_freed(n);
   auto* inner = reinterpret_cast<Node*>(n->saved[kInner].value.python());
@@ -117,7 +111,8 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   Tensor whole = op<"_with_strides">(grads[0], n->saved[kBaseStrides].value.ints());
   Tensor slice = op<"clone">(look(whole, w));
   Shared shared;
-  if (whole.dtype() == w.dtype && writes_all(inner->op) && places_repeat(w.shape, w.strides)) {
+  if (whole.dtype() == w.dtype && inner->op && inner->op->facts.writes_all &&
+      places_repeat(w.shape, w.strides)) {
     shared = share_places(whole, w);
     slice = op<"where">(shared.counts, slice, 0);
   }

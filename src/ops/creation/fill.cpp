@@ -70,6 +70,7 @@ static const Op& fill_ =
           Tensor value = op<"_to_copy">(batch::line_up(c.tensor(1), t.ndim() - 1), t.dtype());
           return op<"clone">(op<"expand">(value, t.shape()));
         })
+        .writes_all()
         .depends(Depends::Moved);
 
 static const Op& zero_ = def("zero(input)", "Every element set to 0.")
@@ -83,6 +84,7 @@ static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .linear()
                              .inplace()
                              .internal()
+                             .writes_all()
                              .batch(batch::as_is);
 
 }  // namespace adjoint

@@ -199,6 +199,7 @@ static const Op& copy_number_ =
               [](const Tensor& g, Context&) -> Tensor { return zeros(g.shape(), g.dtype()); })
         .jvp([](Context&, const Tensor* t) -> Value { return zeros(t[0].shape(), t[0].dtype()); })
         .inplace()
+        .writes_all()
         .internal()
         .node("CopyBackwards")
         .batch([](Call& c, const int* axes) -> Value {
