@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../parallel/pool.h"
+#include "truth.h"
 #include "value.h"
 
 namespace adjoint {
@@ -16,7 +17,9 @@ using namespace ADJOINT_ISA_TAG;
 
 template <class T>
 auto key_of(T x) {
-  if constexpr (std::is_same_v<T, half_t>) {
+  if constexpr (std::is_same_v<T, truth_t>) {
+    return static_cast<bool>(x);
+  } else if constexpr (std::is_same_v<T, half_t>) {
     return half_to_float(x);
   } else if constexpr (std::is_same_v<T, bfloat16_t>) {
     return bfloat16_to_float(x);
@@ -63,7 +66,7 @@ template <class F>
 void by_type(DType d, F&& f) {
   switch (d) {
     case DType::Bool:
-      return f(bool{});
+      return f(truth_t{});
     case DType::UInt8:
       return f(uint8_t{});
     case DType::Int8:
