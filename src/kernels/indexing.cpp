@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/truth.h"
 #include "kernels/value.h"
 #include "parallel/pool.h"
 
@@ -62,6 +63,12 @@ struct Arithmetic {
   using Wide = T;
   static Wide load(T x) { return x; }
   static T store(Wide x) { return x; }
+};
+template <>
+struct Arithmetic<truth_t> {
+  using Wide = bool;
+  static bool load(truth_t x) { return static_cast<bool>(x); }
+  static truth_t store(bool x) { return {x}; }
 };
 template <>
 struct Arithmetic<half_t> {
@@ -212,7 +219,7 @@ void scatter_places(char* base, const char* src, bool one, DType dtype, const Pl
   if (p.numel() == 0) return;
   switch (dtype) {
     case DType::Bool:
-      return scatter_typed<bool>(base, src, one, p, how, shared);
+      return scatter_typed<truth_t>(base, src, one, p, how, shared);
     case DType::UInt8:
       return scatter_typed<uint8_t>(base, src, one, p, how, shared);
     case DType::Int8:

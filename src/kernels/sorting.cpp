@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/real_type.h"
+#include "kernels/truth.h"
 #include "kernels/value.h"
 #include "parallel/pool.h"
 
@@ -17,7 +18,9 @@ using namespace ADJOINT_ISA_TAG;
 
 template <class T>
 auto key_of(T x) {
-  if constexpr (std::is_same_v<T, half_t>) {
+  if constexpr (std::is_same_v<T, truth_t>) {
+    return static_cast<bool>(x);
+  } else if constexpr (std::is_same_v<T, half_t>) {
     return half_to_float(x);
   } else if constexpr (std::is_same_v<T, bfloat16_t>) {
     return bfloat16_to_float(x);
@@ -60,13 +63,17 @@ void sort_row(const T* in, T* values, int64_t* positions, int64_t n, int64_t kee
   }
 }
 
+// The type of elements as they lie in memory.
+template <class T>
+using Lying = std::conditional_t<std::is_same_v<T, bool>, truth_t, T>;
+
 }  // namespace
 
 void sort_rows(const char* in, char* values, int64_t* positions, DType dtype, int64_t rows,
                int64_t n, int64_t keep, bool descending) {
   const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(n, 1));
   with_real_type(dtype, [&](auto item) {
-    using T = decltype(item);
+    using T = Lying<decltype(item)>;
     parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> order;
       for (int64_t r = begin; r < end; ++r) {
@@ -80,7 +87,7 @@ void sort_rows(const char* in, char* values, int64_t* positions, DType dtype, in
 void search_sorted(const char* row, const int64_t* order, int64_t n, const char* values,
                    int64_t count, DType dtype, bool right, int64_t* out) {
   with_real_type(dtype, [&](auto item) {
-    using T = decltype(item);
+    using T = Lying<decltype(item)>;
     const T *sorted = reinterpret_cast<const T*>(row), *v = reinterpret_cast<const T*>(values);
     for (int64_t i = 0; i < count; ++i) {
       const auto x = key_of(v[i]);

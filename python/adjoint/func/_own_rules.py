@@ -168,15 +168,19 @@ def _cdist(step: Step) -> list[Rows] | None:
 
 def external_rows(step: Step) -> list[Rows] | None:
     """An external whose pattern was given: `sparsity=`, or `elementwise=True`."""
+    from adjoint.external._call import Call
+
     node: Any = step.node  # of a custom function, which keeps what it likes
-    external = getattr(getattr(node, "call", None), "external", None)
-    sizes = [int(np.prod(shape, dtype=np.int64)) for shape in step.outputs]
-    given = getattr(external, "sparsity", None)
-    if getattr(external, "elementwise", False):
-        return _external_elementwise(step)
-    if given is None:
+    call = getattr(node, "call", None)
+    if not isinstance(call, Call):
         return None
-    matrix = sparse().csr_array(given) != 0
+    plan = call.definition.plan
+    if plan.elementwise:
+        return _external_elementwise(step)
+    if plan.sparsity is None:
+        return None
+    sizes = [int(np.prod(shape, dtype=np.int64)) for shape in step.outputs]
+    matrix = sparse().csr_array(plan.sparsity) != 0
     operands = node.saved_tensors[: len(step.inputs)]
     starts = np.cumsum([0, *(t.numel() for t in operands)])
     if matrix.shape != (sum(sizes), starts[-1]):  # complex numbers, or outputs without derivative

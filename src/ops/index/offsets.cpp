@@ -183,7 +183,10 @@ IndexPlan plan_index(T t, const Tensors& given) {
     (before ? outer_strides : inner_strides).push_back(t.stride(d));
   }
   int64_t n = checked_numel(shape, 1);
-  if (n) {  // else no list of places is needed, and those of a large tensor can be long
+  // Of nothing no list of places is needed: it could be long, or reach beyond 64 bits.
+  const bool any = n && t.numel();
+  plan.places.outer.clear();
+  if (any) {
     plan.places.outer = all_offsets(outer, outer_strides);
     set_inner(&plan.places, inner, inner_strides);
   }
@@ -192,7 +195,7 @@ IndexPlan plan_index(T t, const Tensors& given) {
   for (int d = 0; d < t.ndim(); ++d) {
     if (!indices[d]) continue;
     Tensor values = as_int64(indices[d], shape);
-    const int64_t *p = values.data<int64_t>(), size = t.size(d), stride = t.stride(d);
+    const int64_t *p = values.data<int64_t>(), size = t.size(d), stride = any ? t.stride(d) : 0;
     for (int64_t i = 0; i < n; ++i) offsets[i] += checked_index(p[i], size, d) * stride;
   }
   plan.shape = outer;
@@ -201,11 +204,17 @@ IndexPlan plan_index(T t, const Tensors& given) {
   return plan;
 }
 
+// Strides of an empty tensor lead nowhere, and too far to be multiplied.
+static int64_t stride_along(T t, int dim) {
+  if (t.numel() == 0) return 0;
+  return t.ndim() ? t.stride(dim) : 1;
+}
+
 Places plan_rows(T t, int dim, T index, const char* name) {
   if (index.ndim() > 1) index_error(name, "(): Index is supposed to be a vector");
   require_int(index, name);
   Tensor values = as_int64(index, Dims{index.numel()});
-  int64_t n = t.ndim() ? t.size(dim) : 1, stride = t.ndim() ? t.stride(dim) : 1;
+  int64_t n = t.ndim() ? t.size(dim) : 1, stride = stride_along(t, dim);
   Places p;
   p.index.resize(values.numel());
   for (int64_t i = 0; i < values.numel(); ++i) {
@@ -239,7 +248,7 @@ Places plan_gather(T t, int dim, T index, const char* name) {
   }
   Tensor values = as_int64(index, index.shape());
   Dims strides(t.strides());
-  int64_t n = t.ndim() ? t.size(dim) : 1, stride = t.ndim() ? t.stride(dim) : 1;
+  int64_t n = t.ndim() ? t.size(dim) : 1, stride = stride_along(t, dim);
   strides.resize(index.ndim());
   if (index.ndim()) strides[dim] = 0;
   p.index = all_offsets(index.shape(), strides);

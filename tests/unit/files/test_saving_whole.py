@@ -176,10 +176,11 @@ def test_a_long_name_is_written(tmp_path: Path) -> None:
 
 
 def test_pictures_are_replaced_whole(tmp_path: Path, monkeypatch: Any) -> None:
-    from adjoint.cli._png import Canvas
+    figures = pytest.importorskip("matplotlib.figure")
+    from adjoint.plot._figure import write
 
-    canvas, path = Canvas(4, 4), tmp_path / "picture.png"
-    canvas.save(path)
+    figure, path = figures.Figure((1, 1)), tmp_path / "picture.png"
+    write(figure, path)
     before = path.read_bytes()
 
     def fails(fd: int) -> None:
@@ -187,7 +188,7 @@ def test_pictures_are_replaced_whole(tmp_path: Path, monkeypatch: Any) -> None:
 
     monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space left"):
-        canvas.save(path)
+        write(figure, path)
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["picture.png"]
 
 

@@ -153,3 +153,11 @@ def test_a_mean_of_complex_numbers_is_one_and_of_bools_changes_nothing() -> None
     with pytest.raises(NotImplementedError, match="mean is not implemented for dtype bool"):
         mask.scatter_reduce_(0, index, ad.tensor([False, True, True]), "mean")
     assert mask.tolist() == [True, False, False]
+
+
+def test_bytes_seen_as_bools_count_by_being_zero_or_not() -> None:
+    x = ad.tensor([2, 0, 190, 1], dtype=ad.uint8).view(ad.bool)
+    index = ad.arange(4)
+    assert x.sort().values.tolist() == [False, True, True, True]
+    assert ad.zeros(4, dtype=ad.bool).scatter(0, index, x).tolist() == x.tolist()
+    assert ad.ones(4, dtype=ad.bool).scatter_reduce(0, index, x, "amin").tolist() == x.tolist()

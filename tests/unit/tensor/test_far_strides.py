@@ -39,3 +39,11 @@ def test_no_list_is_made_for_an_index_of_nothing() -> None:
     """One for each row would be terabytes."""
     rows = ad.zeros(1).expand(2**40, 1)
     assert rows[:, ad.tensor([], dtype=ad.int64)].shape == (2**40, 0)
+
+
+def test_places_of_an_empty_tensor_are_not_multiplied() -> None:
+    x = ad.arange(6.0)
+    x.set_(x.untyped_storage(), 0, [0, 2**62], [0, 2**15])
+    x[:, [2**61]] = 0
+    assert x[:, [2**61, -1]].shape == (0, 2)
+    assert x.index_select(1, ad.tensor([2**61])).shape == (0, 1)
