@@ -196,7 +196,10 @@ void add_op_functions(PyObject* module, PyTypeObject* tensor) {
       if (op->has_inplace) names[name].inplace.push_back(op);
     }
   }
-  for (auto& [name, n] : names) {
+  for (auto& entry : names) {
+    // Not a structured binding, which clang before 16 cannot capture.
+    const std::string& name = entry.first;
+    auto& n = entry.second;
     Object both;
     if (!n.function.empty()) {
       both = new_function(name, n.function, false);

@@ -379,7 +379,8 @@ REFUSED: dict[Callable[..., Any], str] = {
     opened: "`io.open()` is not known to be free of state and effects",
     read_path: "`io.text_encoding()` is not known to be free of state and effects",
     listed: "`posix.listdir()` is not known to be free of state and effects",
-    logged: "`sys.exc_info()` is not known to be free of state and effects",
+    # RLock.acquire(), or what logging calls before it in a later Python.
+    logged: "()` is not known to be free of state and effects",
     thread: "`_sys.stderr` is of the type",
     seeded: "`adjoint.manual_seed()` reads or sets a state of the process",
     collected: "`gc.collect()` is not known to be free of state and effects",

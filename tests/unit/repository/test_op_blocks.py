@@ -117,6 +117,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     ),
     "numeric/_complex_step.py": ("complex", "a way to differentiate"),
     "external/_ctypes.py": ("complex", "a type of C"),
+    "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
     "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import datetime
 import decimal
+import functools
 import gc
 import getpass
 import glob
@@ -216,7 +217,7 @@ setting(
     "gc.get_threshold",
     lambda: gc.get_threshold()[0] % 97,
     lambda: gc.set_threshold(701),
-    lambda: gc.set_threshold(700),
+    functools.partial(gc.set_threshold, *gc.get_threshold()),
 )
 setting(
     "printoptions of NumPy",
