@@ -63,7 +63,7 @@ Object product_row(const Op& op) {
                                p.added));
 }
 
-// What the block says of the op besides its values and derivatives (facts.h), as far as Python asks.
+// What the block says of the op besides its values and derivatives (dispatch/facts.h), as far as Python asks.
 void add_facts(PyObject* row, const Op& op) {
   const Facts& f = op.facts;
   auto b = [](bool v) { return v ? Py_True : Py_False; };

@@ -22,7 +22,7 @@
 //   vjp       all gradients at once, where they share work: fills `grads`, one per edge.
 //   linear    the op is linear in its tensor arguments taken one at a time: jvp is the op itself.
 //   jvp       the tangent of the result, for ops that are neither elementwise nor linear.
-//   batch     the same op on arguments with one more axis (see BatchRule, batch_rules.h).
+//   batch     the same op on arguments with one more axis (see BatchRule, transforms/batch_rules.h).
 //
 // What else others have to know of an op is said in its block too, where it does not follow from the
 // kind of the op: see facts.h.

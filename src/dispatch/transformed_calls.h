@@ -19,7 +19,7 @@ BatchRule batch_rule_by_kind(const Op& op);
 // `t` without any batched tensor around it.
 Tensor innermost(const Tensor& t);
 
-// --- forward mode: transforms/dual.h -------------------------------------------------------------
+// --- forward mode: transforms/dual.cpp -------------------------------------------------------------
 // Does an argument have a tangent that this thread sees? To be asked only if g_transformed is not
 // zero.
 bool any_tangent(const Op& op, const Value* args);

@@ -32,7 +32,7 @@ void check_new_geometry(const Tensor& t, bool recording, const char* what);
 // Refuses to write what depends on the variables of a transform (grad, vjp, jvp) into memory that
 // is older than the transform.
 void refuse_captured(const Tensor& t, const char* what);
-// Counts the change and remembers the line; Note [Changes past the version] in tensor.h.
+// Counts the change and remembers the line; Note [Changes past the version] in tensor/tensor.h.
 void bump_version(const Tensor& t);
 // `node` computed the new value of `t`, in place: makes it the history of t, and of its base.
 void rebase_history(const Tensor& t, Node* node);

@@ -7,7 +7,7 @@
 namespace adjoint {
 
 struct ChangeLog {
-  uint16_t mark;  // of memory that was made in this stretch (storage.h)
+  uint16_t mark;  // of memory that was made in this stretch (tensor/storage.h)
   Tensors changed;
   bool draws;  // random numbers were drawn
 };

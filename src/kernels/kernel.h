@@ -5,7 +5,7 @@
 //   KERNEL1_FLOAT(exp, exp(x))          one line in a file of per-instruction-set kernels
 //   find_kernel("exp")                  what the op block of `exp` resolves at import
 //
-// Read next: unary_float.cpp for lines of this kind, elementwise.h for who calls them.
+// Read next: kernels/isa/unary_float.cpp for lines of this kind, elementwise.h for who calls them.
 #pragma once
 #include <cstdint>
 

@@ -135,8 +135,9 @@ struct Program {
   DType default_dtype = DType::Float32;   // when it was recorded
   // Where memory of inputs is changed: the first input on the same memory, by input: see program/capture/sharing.h.
   std::vector<int> shares;
-  Identity identity;          // of the arguments
-  std::vector<Stage> stages;  // what each pass has left; empty unless somebody asked (pipeline.h)
+  Identity identity;  // of the arguments
+  std::vector<Stage>
+      stages;  // what each pass has left; empty unless somebody asked (program/passes/pipeline.h)
 };
 
 }  // namespace adjoint

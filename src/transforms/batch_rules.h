@@ -1,5 +1,5 @@
 // Batch rules for kinds of ops, and what the rules of single ops are written with. A rule runs an
-// op on arguments with one more axis in front, where `axes` says so (see BatchRule in op.h).
+// op on arguments with one more axis in front, where `axes` says so (see BatchRule in dispatch/op.h).
 //
 // A block names its rule, or has one of its own: `.batch(batch::along)`. Elementwise ops need not
 // say anything, and neither do ops without a derivative that are written with others. Read

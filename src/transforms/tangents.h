@@ -1,5 +1,5 @@
 // The tangents of a tensor: finding them (a view's from its base), attaching, writing in place.
-// Note [Tangents of views] in graph/transformed.h has the idea. Read next: dual.h.
+// Note [Tangents of views] in graph/transformed.h has the idea. Read next: dual.cpp.
 #pragma once
 #include "dispatch/transformed_calls.h"
 #include "graph/transformed.h"

@@ -1,5 +1,5 @@
 // Forward mode through custom functions: from tangents of inputs to tangents of outputs by the
-// user's jvp, level by level. Read function_node.h and transforms/dual.h first.
+// user's jvp, level by level. Read function_node.h and transforms/dual.cpp first.
 #include "bindings/function/function_node.h"
 #include "dispatch/program_recorder.h"
 #include "transforms/tangents.h"

@@ -135,7 +135,7 @@ struct Operands {
   bool lent[2] = {false, false};
 };
 
-// See direct.h: null where the general way is needed.
+// See dispatch/direct.h: null where the general way is needed.
 [[gnu::always_inline]] inline TensorObject* short_way(const Op& op, PyObject* a, PyObject* b) {
   if (op.operands != 2) return nullptr;
   if (is_tensor(a)) {

@@ -1,6 +1,6 @@
 // Elementwise functions of two to five float32 or float64 arguments, and the fused derivatives that
 // backward rules call so that a common backward is one pass over memory. One line each.
-// How the lines expand is in isa_lines.h, what they call in math_*.h. Beside a line: the largest
+// How the lines expand is in kernels/isa_lines.h, what they call in math_*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/reference/accuracy.md says how).
 #include "kernels/isa_lines.h"
 #include "kernels/math_basic.h"

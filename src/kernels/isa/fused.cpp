@@ -1,6 +1,6 @@
 // Short products and selections that derivatives are made of, fused so that each is one pass over
 // memory. The incoming gradient is the first operand.
-// Read next: kernels/loops.h; ../../ops/fused.cpp for the ops they become.
+// Read next: kernels/loops.h; ops/elementwise/fused.cpp for the ops they become.
 #include <limits>
 
 #include "kernels/loops.h"

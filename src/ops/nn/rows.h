@@ -1,5 +1,5 @@
 // Ops that work along one axis, a contiguous row at a time: what their forwards share. The loops
-// are in kernels/isa/rows.cpp and columns.cpp.
+// are in kernels/isa/rows.cpp and kernels/isa/columns.cpp.
 #pragma once
 #include "dispatch/op.h"
 #include "parallel/pool.h"

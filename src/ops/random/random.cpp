@@ -41,7 +41,7 @@ void drawing(int64_t n, F draw) {
 }
 
 // Calls draw(memory, n, contiguous) so that the tensor's memory is filled in the order in which it
-// lies: Note [Strided destinations] in distributions.h.
+// lies: Note [Strided destinations] in random/distributions.h.
 template <class F>
 Tensor filled(const Tensor& t, F draw) {
   int64_t n = t.numel();

@@ -1,5 +1,5 @@
 // From what was recorded to a program: a range of instructions, its inputs and its outputs. What is
-// done to it then stands in pipeline.h. Read capture.h first.
+// done to it then stands in program/passes/pipeline.h. Read capture.h first.
 #include "program/capture/capture.h"
 #include "program/capture/sharing.h"
 #include "program/passes/passes.h"

@@ -18,7 +18,7 @@
 
 namespace adjoint {
 
-// The mark (storage.h) of memory that is made from now on: one of 255, used again in turn.
+// The mark (tensor/storage.h) of memory that is made from now on: one of 255, used again in turn.
 uint16_t next_generation();
 
 class Capture final : public Recorder {

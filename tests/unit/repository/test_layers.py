@@ -1,4 +1,4 @@
-"""Includes and imports keep to the tables of ARCHITECTURE.md, which say no more than there is."""
+"""Includes and imports keep to the tables of ARCHITECTURE.md, and files that are named exist."""
 
 from __future__ import annotations
 
@@ -86,3 +86,36 @@ def test_no_folder_of_the_core_knows_itself_by_way_of_another() -> None:
         for room in ends:
             del rest[room]
     assert not rest, f"these know one another in a circle: {sorted(rest)}"
+
+
+def named(text: str) -> list[str]:
+    """The files of the core that the comments of a source name."""
+    comments = "\n".join(re.findall(r"//(.*)", re.sub(r"^#include.*", "", text, flags=re.M)))
+    return re.findall(r"(?<![\w/<.])((?:[a-z_]+/)*[a-z_]+\.(?:h|cpp))\b", comments)
+
+
+def test_files_that_comments_name_exist() -> None:
+    others = {"frameobject.h", "pycore_frame.h", "pycore_interpframe_structs.h"}  # CPython's
+    missing = {
+        f"{path.relative_to(SRC)}: {name}"
+        for path in SRC.rglob("*")
+        if path.suffix in (".h", ".cpp")
+        for name in named(path.read_text(encoding="utf-8"))
+        if not any((folder / name).exists() for folder in (SRC, path.parent, ROOT))
+    }
+    assert not {name for name in missing if name.rpartition(" ")[2] not in others}
+
+
+def test_paths_that_pages_name_exist() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SRC.glob("*/README.md")]
+    missing = {
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in pages
+        if page.name != "CHANGELOG.md" and "generated" not in page.parts
+        for path in re.findall(
+            r"`((?:src|python|tests|docs|tools|benchmarks)/[\w/.-]+)`",
+            page.read_text(encoding="utf-8"),
+        )
+        if not (ROOT / path).exists()
+    }
+    assert not missing
