@@ -13,6 +13,10 @@
 
 namespace adjoint {
 
+// Python 3.13.0 alone changes attributes of objects without counting and without telling who
+// watches (mended in 3.13.1). A guard has no version there, and is compared exactly in each call.
+inline bool changes_are_told() { return Py_Version >> 8 != 0x030D00; }
+
 #if PY_VERSION_HEX < 0x030E0000
 
 // CPython counts by itself.

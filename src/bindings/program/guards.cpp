@@ -345,7 +345,7 @@ Row row_of(PyObject* tuple, PyObject* absent) {
   if (r.kind == kPlace) {
     r.at = place_of(r.holder.get(), part(3));
   } else if (r.kind == kNames || r.kind == kDict) {
-    r.version = std::make_unique<DictVersion>(r.holder.get());
+    if (changes_are_told()) r.version = std::make_unique<DictVersion>(r.holder.get());
   } else if (r.kind == kTensor) {
     const TensorObject* t = as_tensor(r.holder.get());
     if (part(3) == Py_None) r.extra = Object();
