@@ -25,9 +25,13 @@ class Options {
   // `first` is the position of `dtype` among the arguments.
   Options(Call& c, int first) : c_(c), first_(first) {
     check_placement(c[first + 1], c[first + 2], c[first + 4]);
+    if (c.out) check_leaf(c.out.dtype());
   }
+  // Refuses a leaf that could have no gradient, before memory is written or a number drawn.
   DType dtype(DType otherwise) const {
-    return c_[first_].is_none() ? otherwise : c_[first_].dtype();
+    DType d = c_[first_].is_none() ? otherwise : c_[first_].dtype();
+    check_leaf(d);
+    return d;
   }
   bool has_dtype() const { return !c_[first_].is_none(); }
   // An uninitialised tensor like another, for the options of a function that takes a model.
@@ -38,18 +42,21 @@ class Options {
   // The finished tensor, as a leaf if one is wanted.
   Value finish(const Tensor& t) const {
     if (!c_.flag(first_ + 3)) return t;
-    if (!is_differentiable(t.dtype())) {
-      runtime_error(
-          "Only Tensors of floating point and complex dtype can require gradients, but the dtype "
-          "is ",
-          t.dtype());
-    }
+    check_leaf(t.dtype());
     t.set(kRequiresGrad);
     note_own_leaf(t.get());
     return t;
   }
 
  private:
+  void check_leaf(DType d) const {
+    if (!c_.flag(first_ + 3) || is_differentiable(d)) return;
+    runtime_error(
+        "Only Tensors of floating point and complex dtype can require gradients, but the dtype "
+        "is ",
+        d);
+  }
+
   Call& c_;
   int first_;
 };

@@ -235,3 +235,12 @@ def test_spaced_numbers_must_fit_their_dtype(end: float, dtype: ad.dtype) -> Non
     for spaced in (ad.linspace, ad.logspace):
         with pytest.raises(RuntimeError, match="without overflow"):
             spaced(0, end, 3, dtype=dtype)
+
+
+@pytest.mark.parametrize("make", [ad.rand, ad.randn, lambda *a, **k: ad.randint(3, a, **k)])
+def test_a_leaf_without_gradient_is_refused_before_anything_is_drawn(make: Any) -> None:
+    out, before = ad.full((3,), 7, dtype=ad.int64), ad.get_rng_state()
+    for options in ({"out": out}, {"dtype": ad.int64}):
+        with pytest.raises((RuntimeError, TypeError, NotImplementedError)):
+            make(3, requires_grad=True, **options)
+    assert out.tolist() == [7, 7, 7] and ad.equal(ad.get_rng_state(), before)
