@@ -6,7 +6,11 @@
 
 #include <cstdint>
 
-#define ADJOINT_KNOWS_FRAMES (PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED))
+#if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
+#define ADJOINT_KNOWS_FRAMES 1
+#else
+#define ADJOINT_KNOWS_FRAMES 0
+#endif
 
 namespace adjoint::frames {
 #if ADJOINT_KNOWS_FRAMES
