@@ -145,7 +145,7 @@ class Row {
 
 void sgd_by_ops(const Column* columns, Py_ssize_t i, const optim::SgdOptions& options) {
   Row row(columns, 3, i);
-  auto& [param, grad, velocity, unused, also] = row.values;
+  Tensor &param = row.values[0], &grad = row.values[1], &velocity = row.values[2];
   const optim::SgdNumbers<double> numbers(options);
   optim::choose_sgd(options, static_cast<bool>(columns[2]),
                     [&]<bool Decay, optim::Velocity Kind, bool Nesterov>() {
@@ -158,7 +158,8 @@ void sgd_by_ops(const Column* columns, Py_ssize_t i, const optim::SgdOptions& op
 void adam_by_ops(const Column* columns, Py_ssize_t i, const Tensor& step,
                  const optim::AdamOptions& options) {
   Row row(columns, 5, i);
-  auto& [param, grad, mean, square, largest] = row.values;
+  Tensor &param = row.values[0], &grad = row.values[1], &mean = row.values[2],
+         &square = row.values[3], &largest = row.values[4];
   if (is_complex(param.dtype())) {
     not_implemented(
         "Adam for complex parameters is not in adjoint: optimise the real and imaginary parts");
