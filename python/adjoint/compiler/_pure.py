@@ -53,7 +53,9 @@ FUNCTIONS: dict[str, frozenset[str]] = {
         ALL,
     ),
     "sys": _names("intern"),
-    **dict.fromkeys(("posix", "nt"), _names("fspath")),
+    **dict.fromkeys(
+        ("posix", "nt"), _names("fspath _path_normpath _path_splitroot _path_splitroot_ex")
+    ),
     "_typing": _names("_idfunc"),
     "numpy": _names(
         "arange array asanyarray asarray ascontiguousarray asfortranarray bincount busday_count "

@@ -11,6 +11,7 @@ import os
 import pathlib
 import string
 import struct
+import sys
 import threading
 import types
 import typing
@@ -312,7 +313,7 @@ row(
     lambda s, x: x * (2.0 if isinstance(s, Rated) else 3.0),
     sets("rate", 3.0),
     lambda s: delattr(s, "rate"),
-    recorded=True,
+    recorded=sys.version_info < (3, 12),  # Later ones keep what they found in a cache, unseen.
 )
 
 
