@@ -70,7 +70,8 @@ enum class OutDType : uint8_t {
   ExactOrByte,  // or uint8 for a bool
   Converts,     // any that promotion lets the result be cast to
   ConvertsElseTypeError,
-  Input,  // that of the first argument
+  Decides,  // any: it stands for the argument `dtype`, unless that is given
+  Input,    // that of the first argument
   Bool,
 };
 using OutRule = OutDType (*)(const Value* args);

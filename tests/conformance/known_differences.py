@@ -31,7 +31,10 @@ class Known:
         )
 
 
+# Rounding in 16 bits: where both are as far from the truth, neither is wrong (`nearer`), but
+# ours can also be somewhat farther by chance.
 KNOWN: list[Known] = [
+    # --- wrong in torch ---
     Known(
         "as_strided_scatter",
         "torch keeps the gradient of what was overwritten",
@@ -41,6 +44,40 @@ KNOWN: list[Known] = [
         "logcumsumexp cov corrcoef",
         "torch's forward mode is off by 1e-6: it adds an epsilon, or goes through float32",
         aspect="forward mode",
+    ),
+    Known("fmax", "torch's forward mode takes the other tangent at ties", aspect="forward mode"),
+    Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
+    Known(
+        "masked.logaddexp",
+        "torch has NaN where an element is masked on one side",
+        aspect="second gradient",
+    ),
+    Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    # --- out= ---
+    Known(
+        "*",
+        "torch drops the imaginary part of a sum into a real out=; that is refused here",
+        dtype="complex128",
+        aspect="out",
+        part="can't be cast to the desired output type float64",
+    ),
+    Known(
+        "cumsum cumprod diff",
+        "torch's out= must have the exact dtype for some shapes, and any for the others",
+        aspect="out",
+        part="where torch has RuntimeError",
+    ),
+    Known("std var", "torch has no such kernel, and says so by a RuntimeError", "bfloat16", "out"),
+    Known(
+        "normal normal.number_mean",
+        "torch draws in another order into a strided out=, and does not resize an empty one",
+        aspect="out",
+    ),
+    # --- which of equal elements ---
+    Known(
+        "sort argsort msort topk kthvalue mode",
+        "equal elements keep their order here; in torch it is not promised",
+        dtype="int64 bool bfloat16",
     ),
 ]
 

@@ -45,8 +45,13 @@ def entries() -> dict[str, Any]:
     return {
         op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op
         for op in module.op_db
-        if op.dtypes and not re.match(r"jiterator|torch\.|_(?!_)", op.name)
+        if op.dtypes and not re.match(r"jiterator|torch\.|_(?!_)", op.name) and has_name(op)
     }
+
+
+def has_name(op: Any) -> bool:
+    """Say whether people can call it by a name of torch's, not only as an operator of `ops`."""
+    return not isinstance(op.op, torch._ops.OpOverload) or hasattr(torch, op.name)
 
 
 @cache
