@@ -113,7 +113,8 @@ def is_signed(self: Tensor) -> bool:
 
 def __rdiv__(self: Tensor, other: Any) -> Tensor:
     """``other / self``, under the name that Python 2 had for it."""
-    return self.reciprocal() * other
+    result: Tensor = self.reciprocal() * other
+    return result
 
 
 def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
