@@ -77,6 +77,7 @@ if _TYPE_CHECKING:
     from . import cuda as cuda
     from . import differences as differences
     from . import func as func
+    from . import linalg as linalg
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
@@ -173,6 +174,7 @@ _LAZY_MODULES = frozenset(
         "func",
         "functorch",
         "graph",
+        "linalg",
         "multiprocessing",
         "nn",
         "optim",
