@@ -4,7 +4,7 @@
 #include "dispatch/overlap.h"
 #include "dispatch/reuse.h"
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
 #include "tensor/layout.h"
 

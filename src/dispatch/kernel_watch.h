@@ -3,8 +3,8 @@
 // watches the choice, and can then run the kernel itself (program/fuse/fuse.h).
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/reduce/reduce.h"
 
 namespace adjoint {
 

@@ -13,7 +13,7 @@
 #include "engine/engine.h"
 #include "graph/back_links.h"
 #include "graph/change_log.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
 #include "tensor/given_arrays.h"
 

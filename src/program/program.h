@@ -11,7 +11,7 @@
 
 #include "dispatch/op.h"
 #include "graph/node.h"
-#include "kernels/reduce.h"
+#include "kernels/reduce/reduce.h"
 #include "program/capture/identity.h"
 #include "program/passes/listing.h"
 

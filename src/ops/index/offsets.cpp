@@ -2,7 +2,7 @@
 #include "ops/index/offsets.h"
 
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
 #include "tensor/repeats.h"
 

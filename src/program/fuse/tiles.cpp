@@ -5,7 +5,7 @@
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
-#include "kernels/faults.h"
+#include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
 
