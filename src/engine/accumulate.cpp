@@ -15,7 +15,7 @@
 #include "graph/change_log.h"
 #include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 namespace adjoint {
 

@@ -11,7 +11,7 @@ from ._names import words
 
 __all__ = ["STATE", "has_texture", "have_textures", "texture"]
 
-# What Python can read of a tensor besides its numbers, and `fits` does not compare.
+# What Python can read of a tensor besides its numbers, and `Program.accepts` does not compare.
 STATE = words(
     "is_leaf grad_fn _base _is_view storage_offset retains_grad is_inference data_ptr "
     "untyped_storage output_nr _backward_hooks _version"

@@ -46,7 +46,7 @@ def probe(loss: Tensor, x: Tensor, between: Graph) -> Probe:
     result = Probe()
     nodes = [n.node for n in between]
     start = _core.ones_like(loss.detach())
-    result.grad, events = _core._watch_backward(loss, start, x, nodes)
+    result.grad, events = _core._observe_backward(loss, start, x, nodes)
     for place, what, largest in events:
         node = between.nodes[place]
         getattr(result, what).append(node)

@@ -13,7 +13,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 namespace {

@@ -43,13 +43,13 @@ inline bool as_it_lies(const Matrix& matrix, int64_t rows, int64_t cols,
   // The stride along an axis of one element means nothing: let it be what BLAS wants.
   const int64_t row_stride = rows == 1 ? cols : matrix.row_stride;
   const int64_t col_stride = cols == 1 ? rows : matrix.col_stride;
-  const auto fits = [](int64_t ld, int64_t extent) { return ld >= extent && ld <= INT_MAX; };
+  const auto blas_takes = [](int64_t ld, int64_t extent) { return ld >= extent && ld <= INT_MAX; };
   const auto* data = static_cast<const char*>(matrix.data);
-  if ((cols == 1 || col_stride == 1) && fits(row_stride, cols)) {
+  if ((cols == 1 || col_stride == 1) && blas_takes(row_stride, cols)) {
     out = {data, row_stride, false};
     return true;
   }
-  if ((rows == 1 || row_stride == 1) && fits(col_stride, rows)) {
+  if ((rows == 1 || row_stride == 1) && blas_takes(col_stride, rows)) {
     out = {data, col_stride, true};
     return true;
   }

@@ -4,7 +4,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 namespace {

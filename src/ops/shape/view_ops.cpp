@@ -2,7 +2,7 @@
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "tensor/checked.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {

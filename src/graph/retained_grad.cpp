@@ -1,5 +1,5 @@
-// Read retained.h first.
-#include "graph/retained.h"
+// Read retained_grad.h first.
+#include "graph/retained_grad.h"
 
 #include "graph/back_links.h"
 #include "python/weak.h"

@@ -1,6 +1,6 @@
-// The story behind the error of a second backward pass (graph/freed.h).
+// The story behind the error of a second backward pass (graph/second_backward.h).
 #include "engine/run.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 
 namespace adjoint {
 

@@ -1,4 +1,4 @@
-// Derivatives of samples. Read implicit.h first.
+// Derivatives of samples. Read sample_derivatives.h first.
 //
 // Note [Derivatives of distribution functions]: dF/da is an integral of the density times the
 // derivative of its logarithm, from 0 to x or, with the other sign, from x on. Over the density at
@@ -8,7 +8,7 @@
 // is away from the mean. Such integrals are what the double-exponential rule is for:
 // v = width * exp(pi/2 sinh s) in equal steps of s finds ten digits and more, over all decades of v
 // that matter, for parameters from 1e-3 to 1e8.
-#include "random/implicit.h"
+#include "random/sample_derivatives.h"
 
 #include <array>
 #include <cmath>

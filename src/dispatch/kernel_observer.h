@@ -9,7 +9,7 @@
 namespace adjoint {
 
 // The kernels that run while this lives, on this thread; the last one in detail.
-struct KernelWatch {
+struct KernelObserver {
   int calls = 0;
   const Kernel* kernel = nullptr;
   DType common = DType::Float32;  // of the operands, after promotion
@@ -22,20 +22,20 @@ struct KernelWatch {
   const TensorObject* reduced = nullptr;
   const char* reduced_to = nullptr;
 
-  KernelWatch();
-  ~KernelWatch();
-  KernelWatch(const KernelWatch&) = delete;
+  KernelObserver();
+  ~KernelObserver();
+  KernelObserver(const KernelObserver&) = delete;
   void note(const Kernel& k, const Value* v, int n, Promotion p, const Tensor& out);
   void note(const reduce::Problem& p, const Tensor& of);
 
  private:
-  KernelWatch* outer_;
+  KernelObserver* outer_;
 };
-extern constinit thread_local KernelWatch* t_kernel_watch;
+extern constinit thread_local KernelObserver* t_kernel_observer;
 
-inline KernelWatch::KernelWatch() : outer_(std::exchange(t_kernel_watch, this)) {}
-inline KernelWatch::~KernelWatch() { t_kernel_watch = outer_; }
-inline void KernelWatch::note(const reduce::Problem& p, const Tensor& of) {
+inline KernelObserver::KernelObserver() : outer_(std::exchange(t_kernel_observer, this)) {}
+inline KernelObserver::~KernelObserver() { t_kernel_observer = outer_; }
+inline void KernelObserver::note(const reduce::Problem& p, const Tensor& of) {
   ++reductions;
   problem = p;
   reduced = of.get();

@@ -6,7 +6,7 @@
 // PyTorch. `_restride` lays its input out in zeroed memory, adding what falls on one place, and
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->
 // gradient for the second. So it is its own transpose with the two geometries exchanged.
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 #include "transforms/batch_rules.h"
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-// Recording. Read record.h first.
-#include "dispatch/record.h"
+// Recording. Read record_node.h first.
+#include "dispatch/record_node.h"
 
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 #include "dispatch/program_recorder.h"
 

@@ -45,9 +45,9 @@ void look_at(Seen& s, const Tensor& given) {
     s.largest = std::max(s.largest, std::abs(z.data<complex128_t>()[i]));
 }
 
-class Watch : public PassObserver {
+class GradientObserver : public PassObserver {
  public:
-  Watch(PyObject* nodes, PyObject* events) : events_(events) {
+  GradientObserver(PyObject* nodes, PyObject* events) : events_(events) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); ++i)
       inside_[reinterpret_cast<Node*>(PyList_GET_ITEM(nodes, i))] = i + 1;
   }
@@ -84,42 +84,42 @@ class Watch : public PassObserver {
   PyObject* events_;
 };
 
-// _watch_backward(output, grad, input, nodes): the gradient that arrives at the input, or None, and
+// _observe_backward(output, grad, input, nodes): the gradient that arrives at the input, or None, and
 // what happened at the nodes: a list of (place in the list of nodes, "zeroed", "poisoned",
 // "withheld" or "made_nan", the largest absolute value of the gradient that arrived there).
-PyObject* watch_backward(PyObject*, PyObject* args) {
+PyObject* observe_backward(PyObject*, PyObject* args) {
   PyObject *output, *grad, *input, *nodes;
-  if (!PyArg_ParseTuple(args, "OOOO!:_watch_backward", &output, &grad, &input, &PyList_Type,
+  if (!PyArg_ParseTuple(args, "OOOO!:_observe_backward", &output, &grad, &input, &PyList_Type,
                         &nodes))
     return nullptr;
   return guard([&]() -> PyObject* {
     if (!is_tensor(output) || !is_tensor(grad) || !is_tensor(input))
-      type_error("_watch_backward(): expected tensors");
+      type_error("_observe_backward(): expected tensors");
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); ++i) {
-      if (!is_node(PyList_GET_ITEM(nodes, i))) type_error("_watch_backward(): expected nodes");
+      if (!is_node(PyList_GET_ITEM(nodes, i))) type_error("_observe_backward(): expected nodes");
     }
     Edges from, to;
     from.items.push_back(gradient_edge(as_tensor(output)));
     to.items.push_back(gradient_edge(as_tensor(input)));
     Root root{from.items[0], Tensor::borrow(as_tensor(grad))};
     Object events = checked(PyList_New(0));
-    Watch watch(nodes, events.get());
+    GradientObserver observer(nodes, events.get());
     BackwardOptions options;
     options.keep_graph = true;
     options.accumulate = false;
     options.inputs = to.items;
-    options.observer = &watch;
+    options.observer = &observer;
     std::vector<Tensor> results = run_backward({&root, 1}, options);
     return Py_BuildValue("(NO)", to_python(results[0]), events.get());
   });
 }
 
-PyMethodDef functions[] = {{"_watch_backward", watch_backward, METH_VARARGS,
+PyMethodDef functions[] = {{"_observe_backward", observe_backward, METH_VARARGS,
                             "Runs the engine and says where the gradient vanished or went NaN."},
                            {nullptr}};
 
 }  // namespace
 
-void add_watched_pass(PyObject* module) { add_functions(module, functions); }
+void add_observed_pass(PyObject* module) { add_functions(module, functions); }
 
 }  // namespace adjoint

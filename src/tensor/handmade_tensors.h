@@ -5,12 +5,12 @@
 
 namespace adjoint {
 
-struct TensorWatch {
+struct HandmadeObserver {
   // Zeros made by an op instead; undefined where nobody records.
   Tensor (*zeros)(Span shape, DType dtype) = nullptr;
   // `made` is a second header on the memory of `from`.
   void (*aliased)(const Tensor& from, const Tensor& made) = nullptr;
 };
-extern TensorWatch tensor_watch;
+extern HandmadeObserver handmade_observer;
 
 }  // namespace adjoint

@@ -18,7 +18,7 @@
 
 namespace adjoint {
 
-void add_vector_methods(PyObject* module);
+void add_composite_arithmetic(PyObject* module);
 
 namespace {
 
@@ -410,7 +410,7 @@ PyMethodDef functions[] = {{"_set_vector_class", set_vector_class, METH_VARARGS,
 
 }  // namespace
 
-void add_vector_methods(PyObject* module) {
+void add_composite_arithmetic(PyObject* module) {
   PyTypeObject& t = method_type;
   t.tp_name = "adjoint.VectorMethod";
   t.tp_basicsize = sizeof(VectorMethod);

@@ -132,7 +132,7 @@ void refuse_hidden_tangents(FunctionNode* n, PyObject* args, ForwardReads& reads
   refuse(n, "tangent", reads, reads.tangents().front());
 }
 
-struct HiddenWatch::Place {
+struct HiddenGradientCheck::Place {
   const HiddenRead* read;
   Object node;           // holds it
   Object seen, hooks;    // the list that `arrived` appends to, and the dict with the hook
@@ -148,7 +148,7 @@ struct HiddenWatch::Place {
   }
 };
 
-HiddenWatch::HiddenWatch(FunctionNode* n) : n_(n) {
+HiddenGradientCheck::HiddenGradientCheck(FunctionNode* n) : n_(n) {
   for (const HiddenRead& r : n->hidden->reads()) {
     Node* node = node_of(r);
     if (!node) continue;
@@ -168,7 +168,7 @@ HiddenWatch::HiddenWatch(FunctionNode* n) : n_(n) {
 
 // The newest first. Another thread's pass may be going through the hooks by index: one that is not
 // the last is emptied rather than taken out.
-HiddenWatch::~HiddenWatch() {
+HiddenGradientCheck::~HiddenGradientCheck() {
   for (auto p = places_.rbegin(); p != places_.rend(); ++p) {
     PyDict_Clear(p->hooks.get());
     auto& hooks = extra_of(p->at()).tensor_hooks;
@@ -178,7 +178,7 @@ HiddenWatch::~HiddenWatch() {
   }
 }
 
-void HiddenWatch::check() {
+void HiddenGradientCheck::check() {
   for (const Place& p : places_) {
     if (p.delivered() || !current_run_wants(p.at()) || was_given(n_, p.at())) continue;
     refuse(n_, "gradient", *n_->hidden, *p.read);

@@ -1,7 +1,7 @@
 // Letting go of the arrays behind foreign storage.
 #include <Python.h>
 
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 namespace adjoint {
 

@@ -1,5 +1,5 @@
-// Read passes.h first.
-#include "program/passes/passes.h"
+// Read simplify.h first.
+#include "program/passes/simplify.h"
 
 #include <cstring>
 #include <memory_resource>

@@ -1,4 +1,4 @@
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-// See fused.h. The float32 logarithm, sine and cosine are the single precision ones of Moshier's
+// See fma_loops.h. The float32 logarithm, sine and cosine are the single precision ones of Moshier's
 // Cephes, which PyTorch's vectorised normals use, in the same order of operations; where that order
 // says `fma`, its compiler fuses. They are accurate to about 1e-7 on the arguments that occur here
 // ((0, 1] and [0, 2 pi]) and are not meant for others.
 //
 // A product that is not written as fma must not be fused, hence the pragmas.
-#include "random/fused.h"
+#include "random/fma_loops.h"
 
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Read freed.h first.
-#include "graph/freed.h"
+// Read second_backward.h first.
+#include "graph/second_backward.h"
 
 #include "tensor/error.h"
 

@@ -11,7 +11,7 @@ namespace adjoint {
 [[noreturn]] void fail_freed(const Node* n, const char* how = nullptr);
 
 // What the pass under way adds to that message: what it was asked for, and how `n` came into it
-// (engine/outlived.cpp).
+// (engine/second_backward.cpp).
 std::string story_of_pass(const Node* n);
 // "float32 [3]": the result of a node at a slot.
 std::string result_of(const Node* n, uint32_t slot);
