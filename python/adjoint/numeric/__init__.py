@@ -6,7 +6,7 @@ each: forward, central, complex_step, richardson, spsa). What people use of this
 `adjoint.differences`. Read in this order:
 
 - ``_method``, ``_central``: what a method is
-- ``_steps``, ``_probe``, ``_tiny``: how far to step
+- ``_steps``, ``_probe``, ``_tiny_elements``: how far to step
 - ``_along``, ``_elementwise``, ``_quick``, ``_colouring``: one direction; coordinates that move
   together
 - ``_plan``: all of it for one function, with what was learnt of it

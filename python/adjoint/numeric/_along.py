@@ -13,7 +13,7 @@ from ._central import Central
 from ._errors import EvaluationError
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny import choose, lost, lost_below, warn, widened
+from ._tiny_elements import choose, lost, lost_below, warn, widened
 
 __all__ = ["CENTRAL", "direction_steps", "directional", "shortened", "with_room"]
 

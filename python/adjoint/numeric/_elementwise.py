@@ -18,7 +18,7 @@ from ._errors import ExternalError
 from ._linear import Diagonal
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny import agreement, attempts, lost, warn, widened
+from ._tiny_elements import agreement, attempts, lost, warn, widened
 
 if TYPE_CHECKING:
     from ._method import Stencil
@@ -56,7 +56,7 @@ def elementwise(stencil: Stencil, point: Point, steps: Steps) -> Diagonal:
 
 
 def _recover(point: Point, steps: Steps, blocks: list[list[Any]], width: Any) -> None:
-    """Put right tiny elements whose differences are lost in rounding (_tiny.py)."""
+    """Put right tiny elements whose differences are lost in rounding (_tiny_elements.py)."""
     wide = widened(steps)
     if wide is None:
         return

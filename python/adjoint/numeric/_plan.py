@@ -26,7 +26,7 @@ from ._probe import PAIRS, ROUGH, probe
 from ._repeats import looks_at_repeats, verify_repeats
 from ._steps import Steps
 
-__all__ = ["Plan", "Price", "watched"]
+__all__ = ["Plan", "Price", "difference_tally"]
 
 
 class Price(NamedTuple):
@@ -78,8 +78,8 @@ class Plan:
 
     def jacobian(self, point: Point, steps: Steps, batch: tuple[int, ...] = ()) -> Jacobian:
         """The Jacobian at a point; ``batch`` are its leading axes of independent samples."""
-        for watch in _watches:
-            watch.see(self, steps.noise, point.evaluator)
+        for tally in _tallies:
+            tally.see(self, steps.noise, point.evaluator)
         method = self.method
         stencil = method if isinstance(method, Stencil) else None
         settled = not method.probe or not np.isnan(steps.given).any()
@@ -209,7 +209,7 @@ def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:
 # --- for `check`: what derivatives by differences went into its values ----------------------------
 
 
-class Watch:
+class DifferenceTally:
     """What became known of the Jacobians by differences that were computed meanwhile."""
 
     def __init__(self) -> None:
@@ -227,15 +227,15 @@ class Watch:
         return sum(e.count - before for e, before in self._before.items())
 
 
-_watches: list[Watch] = []
+_tallies: list[DifferenceTally] = []
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Watch]:
-    """Watches all functions that are differenced."""
-    watch = Watch()
-    _watches.append(watch)
+def difference_tally() -> Iterator[DifferenceTally]:
+    """Counts what is differenced meanwhile."""
+    tally = DifferenceTally()
+    _tallies.append(tally)
     try:
-        yield watch
+        yield tally
     finally:
-        _watches.remove(watch)
+        _tallies.remove(tally)

@@ -16,7 +16,7 @@ from adjoint import _core
 from ._errors import EvaluationError
 from ._probe import known_step
 from ._steps import root_mean_square
-from ._tiny import agreement, lost_below, tiny_below
+from ._tiny_elements import agreement, lost_below, tiny_below
 
 if TYPE_CHECKING:
     from ._plan import Plan

@@ -19,7 +19,7 @@ from ._linear import Dense
 from ._method import Method
 from ._point import Point
 from ._steps import Steps
-from ._tiny import choose, lost, sizes_of_rows, tiny_in_tiny, warn, widened
+from ._tiny_elements import choose, lost, sizes_of_rows, tiny_in_tiny, warn, widened
 
 if TYPE_CHECKING:
     from ._plan import Plan

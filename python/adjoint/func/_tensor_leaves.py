@@ -1,4 +1,4 @@
-"""Which tensors of a structure a transform works on: `Places`.
+"""Which tensors of a structure a transform works on: `TensorLeaves`.
 
 Everything else in a structure (names, numbers, callables, None; integer and boolean tensors) is
 carried along: the function gets it as it is, results hold it in its place, and where two structures
@@ -16,10 +16,10 @@ from adjoint._core import Tensor
 from adjoint.composite._functions import can_have_gradient
 from adjoint.composite._structure import Structure, _refuse_hidden, hides_tensors, same
 
-__all__ = ["Places", "differentiable_outputs", "places_of_inputs", "places_of_outputs"]
+__all__ = ["TensorLeaves", "differentiable_outputs", "tensor_inputs", "tensor_outputs"]
 
 
-class Places:
+class TensorLeaves:
     """Where the tensors stand in a structure that a transform works on, and what else is in it."""
 
     __slots__ = ("_at", "_every", "_roots", "spec")
@@ -103,7 +103,7 @@ def _root(tree: Any, name: str) -> str:
     return _tree.root_name(tree, name) if _tree.is_structure(tree) else name
 
 
-def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: bool) -> Places:
+def tensor_inputs(tree: Any, name: str, argument: Sequence[str], several: bool) -> TensorLeaves:
     """The tensors to differentiate by in an argument, or in a tuple of ``several``.
 
     ``argument`` is what messages call each of them.
@@ -123,16 +123,16 @@ def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: boo
 
     leaves, spec = _tree.flatten(tree)
     if all(map(_is_wanted, leaves)):
-        return Places(spec, leaves, None, roots)
+        return TensorLeaves(spec, leaves, None, roots)
     bare = _bare(spec, several)
     # An integer tensor that is an argument by itself is refused by whoever differentiates.
     at = [i for i, x in enumerate(leaves) if _is_wanted(x) or (bare[i] and isinstance(x, Tensor))]
-    places = Places(spec, leaves, at, roots)
+    selected = TensorLeaves(spec, leaves, at, roots)
     for i, x in enumerate(leaves):
         if bare[i] and not isinstance(x, Tensor):
             raise ValueError(
                 f"{name}: expected tensors, but got {type(x).__name__}: {x!r} for "
-                f"{places._every_path()[i]}.\n  fix: {_fix(x)}"
+                f"{selected._every_path()[i]}.\n  fix: {_fix(x)}"
             )
     rest = [None if isinstance(x, Tensor) else x for x in leaves]
     root = "args" if several else _root(tree, argument[0])
@@ -140,14 +140,14 @@ def places_of_inputs(tree: Any, name: str, argument: Sequence[str], several: boo
     if leaves and not at:
         listed = ", ".join(
             f"{path} ({_tree.kind_of(x) if not isinstance(x, Tensor) else x.dtype})"
-            for path, x in list(zip(places._every_path(), leaves, strict=True))[:5]
+            for path, x in list(zip(selected._every_path(), leaves, strict=True))[:5]
         )
         raise ValueError(
             f"{name}: expected tensors, but there is none of floating point or complex dtype to "
             f"differentiate by: {listed}.\n"
             "  fix: make what you differentiate by a tensor: adjoint.tensor(...)"
         )
-    return places
+    return selected
 
 
 def _fix(x: Any) -> str:
@@ -158,7 +158,7 @@ def _fix(x: Any) -> str:
     return "do not differentiate by this argument: use argnums=, or a lambda that holds it"
 
 
-def places_of_outputs(output: Any, name: str) -> Places:
+def tensor_outputs(output: Any, name: str) -> TensorLeaves:
     """The tensors of a result; a plain tuple or list holds several results.
 
     Raises
@@ -176,22 +176,22 @@ def places_of_outputs(output: Any, name: str) -> Places:
         return _root(output, "output")
 
     if all(isinstance(x, Tensor) for x in leaves):
-        return Places(spec, leaves, None, root)
+        return TensorLeaves(spec, leaves, None, root)
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    places = Places(spec, leaves, at, root)
+    selected = TensorLeaves(spec, leaves, at, root)
     bare = _bare(spec, type(output) in (tuple, list))
     for i, x in enumerate(leaves):
         if not isinstance(x, Tensor) and (bare[i] or not at):
             raise RuntimeError(
                 f"{name}: expected f(*primals) to return only tensors, but its result holds "
-                f"{type(x).__name__}: {x!r} ({places._every_path()[i]}).\n"
+                f"{type(x).__name__}: {x!r} ({selected._every_path()[i]}).\n"
                 "  fix: return tensors or structures that hold some; anything else as aux, with "
                 "has_aux=True"
             )
-    return places
+    return selected
 
 
-def differentiable_outputs(output: Any, name: str) -> Places:
+def differentiable_outputs(output: Any, name: str) -> TensorLeaves:
     """The tensors of a result that cotangents can be given for.
 
     An integer or boolean tensor that is a result by itself is refused, as in PyTorch: zeros for its
@@ -200,21 +200,21 @@ def differentiable_outputs(output: Any, name: str) -> Places:
     Raises
     ------
     RuntimeError
-        As `places_of_outputs`, or there is a result, or nothing but results, of such a dtype.
+        As `tensor_outputs`, or there is a result, or nothing but results, of such a dtype.
     """
-    places = places_of_outputs(output, name)
-    tensors = places.tensors
+    selected = tensor_outputs(output, name)
+    tensors = selected.tensors
     if all(map(can_have_gradient, tensors)):
-        return places
-    bare = _bare(places.spec, type(output) in (tuple, list))
-    at = range(len(places._every)) if places._at is None else places._at
-    kept = [i for i in at if can_have_gradient(places._every[i])]
-    for i, path in zip(at, places.paths(), strict=True):
-        x = places._every[i]
+        return selected
+    bare = _bare(selected.spec, type(output) in (tuple, list))
+    at = range(len(selected._every)) if selected._at is None else selected._at
+    kept = [i for i in at if can_have_gradient(selected._every[i])]
+    for i, path in zip(at, selected.paths(), strict=True):
+        x = selected._every[i]
         if not can_have_gradient(x) and (bare[i] or not kept):
             raise RuntimeError(
                 f"{name}: All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {x.dtype} ({path}): it has no derivative.\n"
                 "  fix: return it as aux, with has_aux=True, or compute it in a floating dtype"
             )
-    return Places(places.spec, places._every, kept, places._roots)
+    return TensorLeaves(selected.spec, selected._every, kept, selected._roots)

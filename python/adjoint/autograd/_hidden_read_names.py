@@ -1,7 +1,7 @@
 """Names for tensors that a custom function read although they are none of its arguments.
 
 Asked for the message when such a tensor loses its gradient
-(``src/bindings/function/function_hidden.cpp``).
+(``src/bindings/function/function_hidden_reads.cpp``).
 The search goes where a program finds tensors: containers, attributes, modules' parameters,
 closures, defaults, partials, bound methods, and the globals that a function names.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from adjoint._core import Tensor
 
-from ._hidden import INNOCENT, attributes, items
+from ._tensors_in_objects import INNOCENT, attributes, items
 
 __all__ = ["describe"]
 

@@ -1,8 +1,8 @@
 """Looks for tensors inside of arguments that are no structures, where they would get no gradient.
 
 The search goes through containers, attributes and slots. What it finds is watched while forward
-runs (``src/graph/hidden_reads.h``); ``_reads.py`` finds names for what was read. Not searched is
-what can be called (functions, modules): that is judged by what it computes.
+runs (``src/graph/hidden_reads.h``); ``_hidden_read_names.py`` finds names for what was
+read. What can be called (functions, modules) is not searched: it is judged by what it computes.
 """
 
 from __future__ import annotations
