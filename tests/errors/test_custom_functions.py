@@ -1,4 +1,4 @@
-"""Messages of rarer mistakes in autograd, in custom functions, and in what they call."""
+"""Messages of rare mistakes in custom functions, saved values and functorch's internals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The derivatives of an external at one point, from whatever the user gave.
 
 ``pull`` is J'u, ``push`` Jv, ``pull_derivative`` and ``push_derivative`` their derivatives along
-a direction. A Jacobian that had to be computed is kept. Read next: _given.py; _problem.py and `adjoint.numeric._plan`.
+a direction. A Jacobian that had to be computed is kept. Read next: _given.py; _problem.py and
+`adjoint.numeric._plan`.
 """
 
 from __future__ import annotations

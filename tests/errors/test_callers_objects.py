@@ -1,12 +1,10 @@
-"""Messages of the Python half that take a rarer way: a second name, functions that
-change their mind, executors that end.
+"""Messages about what the caller hands over: functions that change their mind, classes and modules
+of the caller's, and the name `torch` for adjoint.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures as cf
-import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +16,8 @@ import adjoint as ad
 from adjoint import _C, func
 from adjoint.autograd import forward_ad
 from adjoint.cli import check as cli
-from adjoint.external._function import Pull
-from adjoint.parallel._ray import RayExecutor
 from tests.errors.table import Row, check, refusals
 from tests.unit.cli.test_cli import adjoint
-
-EvaluationError = ad.external.EvaluationError
 
 
 def leaf(*values: float) -> Any:
@@ -145,67 +139,6 @@ def test_a_result_that_forward_mode_changes_is_named() -> None:
 
     text = str(ad.check(longer, leaf(1.0, 2.0)))
     assert "the tangent of output has shape [4], the output [2]" in text
-
-
-# --- externals -----------------------------------------------------------------------------------
-class Ends(cf.Executor):
-    """An executor whose futures end otherwise than with a result."""
-
-    def __init__(self, error: Exception | None) -> None:
-        self.error = error
-
-    def submit(self, *_: Any, **__: Any) -> Any:
-        future: cf.Future[Any] = cf.Future()
-        if self.error is None:
-            future.cancel()
-        else:
-            future.set_exception(self.error)
-        return future
-
-
-def evaluate(error: Exception | None) -> None:
-    ad.external(np.sin, workers=Ends(error))(leaf(1.0)).sum().backward()
-
-
-def after_shutdown() -> None:
-    executor = object.__new__(RayExecutor)  # without Ray
-    executor._closed = True
-    executor.submit(abs, 1)
-
-
-def third() -> None:
-    cube = ad.external(lambda a: a**3)
-
-    def along(f: Any) -> Any:
-        return lambda a: func.jvp(f, (a,), (ad.ones_like(a),))[1]
-
-    func.grad(lambda a: along(along(cube))(a).sum())(x)
-
-
-def unknown_size() -> None:
-    types = ["int n", "out double[m] y", "double[n] x"]
-    ad.ctypes_function(ctypes.CDLL(None), "memcpy", types)([1.0])
-
-
-@refusals(
-    (lambda: evaluate(TimeoutError("late")), EvaluationError, "TimeoutError('late')"),
-    (lambda: evaluate(None), EvaluationError, "was cancelled"),
-    (after_shutdown, RuntimeError, "cannot schedule new futures after shutdown"),
-    (third, RuntimeError, "an external has no third derivative by differences"),
-    (unknown_size, ValueError, "no input tells the size m"),
-    (
-        lambda: ad.external.command(["a"], outputs=["p", "q"], format="npy"),
-        ValueError,
-        "several outputs in npy format need files: {output_name} for each",
-    ),
-    (
-        lambda: func.vmap(lambda a: Pull.apply(None, 1, a, a))(ad.ones(2, 3)),
-        RuntimeError,
-        "vmap over the derivative of an external whose input is batched too",
-    ),
-)
-def test_externals(row: Row) -> None:
-    check(row)
 
 
 # --- other processes -----------------------------------------------------------------------------
