@@ -11,7 +11,7 @@ from adjoint import _core, func, nn
 from adjoint._C import _functorch
 from adjoint._functorch import make_functional as made
 from adjoint.autograd import Function
-from adjoint.func import _restore
+from adjoint.func import _restore_vmap
 from tests.errors.table import Row, check, refusals
 
 core: Any = _core
@@ -145,7 +145,7 @@ class Early(nn.Module):
         "of size 3 cannot be spl",
     ),
     (
-        lambda: _restore.restore_vmap(func.vmap, (0, 0), 2, "error")(ad.ones(2)),
+        lambda: _restore_vmap.restore_vmap(func.vmap, (0, 0), 2, "error")(ad.ones(2)),
         ValueError,
         "in_dims (0, 0) does not fit the structure of the arguments",
     ),

@@ -1,8 +1,8 @@
 """The derivatives of an external at one point, from whatever the user gave.
 
 ``pull`` is J'u, ``push`` Jv, ``pull_derivative`` and ``push_derivative`` their derivatives along
-a direction. A Jacobian that had to be computed is kept. Read next: _given.py; _problem.py and
-`adjoint.numeric._plan`.
+a direction. A Jacobian that had to be computed is kept. Read next: _user_derivatives.py,
+_problem.py and `adjoint.numeric._plan`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor import creation as _creation
-from adjoint.numeric._along import CENTRAL, direction_steps, shortened, with_room
 from adjoint.numeric._coordinates import Coordinates
-from adjoint.numeric._linear import Dense, Jacobian
-from adjoint.numeric._quick import quick_slopes
+from adjoint.numeric._directional import CENTRAL, direction_steps, shortened, with_room
+from adjoint.numeric._elementwise_array import quick_slopes
+from adjoint.numeric._jacobians import Dense, Jacobian
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
@@ -57,7 +57,7 @@ class Derivatives:
         self.tensors = [(t.dtype, t.shape) for t in tensors]
         self.results = [(t.dtype, t.shape) for t in results]
         self.axes = axes  # leading axes along which samples are independent
-        self.origin: Any = None  # in a recording: where it comes from (_recorded.py)
+        self.origin: Any = None  # in a recording: where it comes from (_host_calls.py)
         self._point: Problem | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None

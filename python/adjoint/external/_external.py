@@ -2,10 +2,10 @@
 
 One gradient, from top to bottom: `External` takes the call, a `Call` (_call.py) evaluates the
 function and is kept by the node of the graph (_function.py). Asked for a derivative it makes
-`Derivatives` (_derivatives.py), which has it from the user's rule (_given.py) or from differences:
-a `Problem` (_problem.py) is the function on vectors, and the `Plan` of `adjoint.numeric` asks it
-for values, which an `Evaluator` (_evaluate.py) has the function compute. None of these knows those
-before it. Read next: _definition.py, _call.py.
+`Derivatives` (_derivatives.py), which has it from the user's rule (_user_derivatives.py) or from
+differences: a `Problem` (_problem.py) is the function on vectors, and the `Plan` of
+`adjoint.numeric` asks it for values, which an `Evaluator` (_evaluate.py) has the function compute.
+None of these knows those before it. Read next: _definition.py, _call.py.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ._call import Call, TensorCall
 from ._definition import Definition
 from ._evaluate import Evaluation, Evaluator
 from ._function import ExternalFunction
-from ._given import Given
 from ._outputs import tensor_dtype
+from ._user_derivatives import Given
 from ._workers import Workers
 
 __all__ = ["Cost", "External", "external", "numpy_function"]

@@ -21,7 +21,7 @@ from adjoint._core import Tensor
 from adjoint.autograd._hidden_read_names import describe
 from adjoint.autograd.function import Function
 
-from ._recorded import derivatives, evaluate, linear
+from ._host_calls import derivatives, evaluate, linear
 
 __all__ = ["ExternalFunction"]
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from adjoint._colouring import Pattern
 
-from ._along import directional
+from ._directional import directional
 from ._errors import ExternalError
-from ._linear import Sparse
+from ._jacobians import Sparse
 from ._point import Move, Point
 from ._steps import Steps
 from ._tiny_elements import agreement, attempts, lost, tiny_in_tiny, warn, widened

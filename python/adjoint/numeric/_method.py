@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._linear import Dense, Jacobian
+from ._jacobians import Dense, Jacobian
 from ._point import Matrix, Move, Point, Values, Vector
 from ._steps import Steps
 from ._tiny_elements import recover

@@ -1,8 +1,8 @@
 """How one function is differenced: the method, what its user said of it, what was learnt so far.
 
 `Plan.jacobian` is the whole of a numerical derivative: is the function repeatable, which steps suit
-it, which coordinates move together; then the method does its work. Read next: _probe.py, _steps.py
-and the file of each method; docs/guides/externals.md explains when to choose which.
+it, which coordinates move together; then the method does its work. Read next: _step_choice.py,
+_steps.py and the file of each method; docs/guides/externals.md explains when to choose which.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._along import directional
 from ._colouring import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
+from ._directional import directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
-from ._linear import Jacobian
+from ._jacobians import Jacobian
 from ._method import Method, Stencil
 from ._point import Point
-from ._probe import PAIRS, ROUGH, probe
-from ._repeats import looks_at_repeats, verify_repeats
+from ._repeatability import looks_at_repeats, verify_repeats
+from ._step_choice import PAIRS, ROUGH, probe
 from ._steps import Steps
 
 __all__ = ["Plan", "Price", "difference_tally"]
@@ -60,7 +60,7 @@ class Plan:
         self.bounds, self.noise = bounds, noise
         # What was learnt.
         self.verified: set[str] = set()  # what was found to hold at the first derivative
-        self.steps_found: dict[str, tuple[float, float, float]] = {}  # by _probe.py
+        self.steps_found: dict[str, tuple[float, float, float]] = {}  # by _step_choice.py
         self.rng = self.generator()  # of methods that draw anew for each Jacobian
         self.error: Any = None  # of the entries of the last Jacobian, if the method tells
         self.reuses = False  # whether the function returns the same memory in each call
@@ -142,7 +142,7 @@ class Plan:
 
     @property
     def quick(self) -> bool:
-        """Whether _quick.py can do it: an elementwise function with no settings of steps."""
+        """Whether _elementwise_array.py can do it: elementwise, no settings of steps."""
         method = self.method
         plain = method.step is None and method.scale is None and self.bounds is None
         near = isinstance(method, Stencil) and method.offsets in ((1,), (1, -1))

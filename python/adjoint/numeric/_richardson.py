@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._along import CENTRAL
+from ._directional import CENTRAL
 from ._errors import EvaluationError
-from ._linear import Dense
+from ._jacobians import Dense
 from ._method import Method
 from ._point import Point
 from ._steps import Steps

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._linear import LowRank
+from ._jacobians import LowRank
 from ._method import Method
 from ._point import Move, Point
 from ._steps import Steps

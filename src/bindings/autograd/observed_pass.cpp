@@ -1,4 +1,4 @@
-// A backward pass that is watched, for explain_grad (python/adjoint/graph/_probe.py): which nodes
+// A backward pass that is watched, for explain_grad (python/adjoint/graph/_observed_pass.py): which nodes
 // let the gradient vanish, go NaN, or pass on nothing.
 #include <algorithm>
 #include <cmath>

@@ -15,7 +15,7 @@ import numpy as np
 from adjoint import _tree
 from adjoint._core import Tensor
 from adjoint.numeric._coordinates import Coordinates
-from adjoint.numeric._linear import Dense
+from adjoint.numeric._jacobians import Dense
 
 from ._arguments import Arguments
 from ._outputs import Outputs, plain_leaves

@@ -14,7 +14,7 @@ import numpy as np
 from adjoint import _core
 
 from ._errors import EvaluationError
-from ._probe import known_step
+from ._step_choice import known_step
 from ._steps import root_mean_square
 from ._tiny_elements import agreement, lost_below, tiny_below
 
