@@ -145,33 +145,44 @@ ADJOINT_INLINE void butterfly(Cell<V>* x) {
   }
 }
 
+// R cells that lie `from_gap` apart, transformed, times roots of unity if there are any, to where
+// cells lie `to_gap` apart.
+template <int R, bool Roots, class V>
+ADJOINT_INLINE void step(const ScalarOf<V>* x, int64_t from_gap, ScalarOf<V>* y, int64_t to_gap,
+                         const Cell<V>* roots) {
+  Cell<V> c[R];
+#pragma GCC unroll 8
+  for (int j = 0; j < R; ++j) c[j] = cell_at<V>(x, from_gap * j);
+  butterfly<R>(c);
+#pragma GCC unroll 8
+  for (int k = 0; k < R; ++k)
+    set_cell<V>(y, to_gap * k, Roots && k ? c[k] * roots[k - (k > 0)] : c[k]);
+}
+
+template <int R, class V>
+struct RootsOf {
+  Cell<V> at[R - 1];
+  inline __attribute__((always_inline)) explicit RootsOf(const ScalarOf<V>* numbers) {
+#pragma GCC unroll 8
+    for (int k = 0; k < R - 1; ++k) at[k] = number_at<V>(numbers, k);
+  }
+};
+
 // One pass of Stockham's algorithm: y[q + s (R p + k)] = w^(p k) * sum over j of
 // x[q + s (p + m j)] exp(-2 pi i j k / R), where w = exp(-2 pi i / (R m)).
 template <class T, int R>
 static void pass(const T* x, T* y, const fft::Stage& stage, const T* numbers) {
   using V = VecOf<T>;
+  constexpr int64_t cell = 2 * kLanes<V>;
   const int64_t m = stage.m, s = stage.s;
-  Cell<V> c[R];
-  for (int64_t q = 0; q < s; ++q) {
-#pragma GCC unroll 8
-    for (int j = 0; j < R; ++j) c[j] = cell_at<V>(x, q + s * m * j);
-    butterfly<R>(c);
-#pragma GCC unroll 8
-    for (int k = 0; k < R; ++k) set_cell<V>(y, q + s * k, c[k]);
-  }
+  for (int64_t q = 0; q < s; ++q) step<R, false, V>(x + cell * q, s * m, y + cell * q, s, nullptr);
   const T* roots = numbers + stage.roots;
   for (int64_t p = 1; p < m; ++p, roots += 2 * (R - 1)) {
-    Cell<V> w[R - 1];
-#pragma GCC unroll 8
-    for (int k = 0; k < R - 1; ++k) w[k] = number_at<V>(roots, k);
-    for (int64_t q = 0; q < s; ++q) {
-#pragma GCC unroll 8
-      for (int j = 0; j < R; ++j) c[j] = cell_at<V>(x, q + s * (p + m * j));
-      butterfly<R>(c);
-      set_cell<V>(y, q + s * R * p, c[0]);
-#pragma GCC unroll 8
-      for (int k = 1; k < R; ++k) set_cell<V>(y, q + s * (R * p + k), c[k] * w[k - 1]);
-    }
+    const RootsOf<R, V> w(roots);
+    const T* from = x + cell * s * p;
+    T* to = y + cell * s * R * p;
+    for (int64_t q = 0; q < s; ++q)
+      step<R, true, V>(from + cell * q, s * m, to + cell * q, s, w.at);
   }
 }
 

@@ -46,7 +46,11 @@ std::vector<int64_t> radices(int64_t n) {
   for (; twos >= 5 || twos == 3; twos -= 3) found.push_back(8);
   for (; twos >= 2; twos -= 2) found.push_back(4);
   if (twos) found.push_back(2);
-  for (int64_t p : odd_primes(n)) found.push_back(p);
+  // Powers of two in the middle: then the first and the last pass work on whole blocks.
+  std::vector<int64_t> odd = odd_primes(n);
+  const auto first = static_cast<std::ptrdiff_t>((odd.size() + 1) / 2);
+  found.insert(found.begin(), odd.begin(), odd.begin() + first);
+  found.insert(found.end(), odd.begin() + first, odd.end());
   return found;
 }
 

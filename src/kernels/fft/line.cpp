@@ -14,7 +14,7 @@ constexpr int kMaxLanes = 64;
 
 template <class T>
 int64_t tile_numbers(const TilePlan<T>& plan) {
-  return 2 * tile_cells(plan, true) * 2 * tile_lanes<T>();
+  return 2 * tile_cells(plan) * 2 * tile_lanes<T>();
 }
 
 // Tiles 0 .. tiles - 1, `lanes` short transforms each but the last.

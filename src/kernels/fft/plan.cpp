@@ -118,7 +118,7 @@ TilePlan<T>::TilePlan(int64_t length) : n(length) {
   chirp = chirp_of<T>(n);
   spectrum = spectrum_of(chirp, m, [&](const T* in, T* out, T scale) {
     Failed failed;
-    Scratch<T> scratch(2 * tile_cells(*inner, true) * 2 * tile_lanes<T>(), failed);
+    Scratch<T> scratch(2 * tile_cells(*inner) * 2 * tile_lanes<T>(), failed);
     failed.check();
     const int64_t lane = 0;
     run_tile(TileJob<T>{.plan = inner.get(),

@@ -38,10 +38,10 @@ struct TileJob {
   T* scratch;  // two tiles, aligned to 64 bytes
 };
 
-// Cells of each of the two tiles that a job needs.
+// Cells of each of the two tiles that a job needs; half a spectrum has one more than the plan.
 template <class T>
-int64_t tile_cells(const TilePlan<T>& plan, bool half) {
-  return plan.cells() + half;
+int64_t tile_cells(const TilePlan<T>& plan) {
+  return plan.cells() + 1;
 }
 
 struct TileFunctions {

@@ -25,164 +25,236 @@ ADJOINT_INLINE V interleaved(V a, V b, std::index_sequence<K...>) {
   constexpr size_t n = sizeof...(K);
   return __builtin_shufflevector(a, b, (Half * n / 2 + K / 2 + (K % 2) * n)...);
 }
-// Blocks of S lanes of two rows change places across the diagonal.
-template <size_t S, class V, size_t... K>
-ADJOINT_INLINE void exchange(V& a, V& b, std::index_sequence<K...>) {
-  constexpr size_t n = sizeof...(K);
-  const V low = __builtin_shufflevector(a, b, ((K & S) ? n + K - S : K)...);
-  b = __builtin_shufflevector(a, b, ((K & S) ? n + K : K + S)...);
-  a = low;
+// How two rows are merged: lane K of the result is lane Pick::at(K, n) of both, one behind the other.
+template <class Pick, class V, size_t... K>
+ADJOINT_INLINE V merged(V a, V b, std::index_sequence<K...>) {
+  return __builtin_shufflevector(a, b, Pick::at(K, sizeof...(K))...);
 }
-template <size_t S, class V>
+// Within blocks of sixteen bytes, groups of S lanes take turns: the first half of a block's groups
+// or the second.
+template <size_t Block, size_t S, bool Second>
+struct Turns {
+  static constexpr size_t at(size_t k, size_t n) {
+    const size_t block = k / Block, group = k % Block / S, half = Second ? Block / 2 : 0;
+    return block * Block + half + group / 2 * S + k % S + (group % 2 ? n : 0);
+  }
+};
+// Blocks as a whole: two halves joined, or every other block.
+template <bool Second>
+struct Halves {
+  static constexpr size_t at(size_t k, size_t n) {
+    return k % (n / 2) + (Second ? n / 2 : 0) + (k < n / 2 ? 0 : n);
+  }
+};
+template <size_t Block, bool Second>
+struct Alternate {
+  static constexpr size_t at(size_t k, size_t n) {
+    const size_t block = k / Block * 2 + Second, blocks = n / Block;
+    return block % blocks * Block + k % Block + (block < blocks ? 0 : n);
+  }
+};
+template <class First, class Second, class V>
+ADJOINT_INLINE void merge(V& a, V& b) {
+  const auto all = std::make_index_sequence<kLanes<V>>();
+  const V first = merged<First>(a, b, all);
+  b = merged<Second>(a, b, all);
+  a = first;
+}
+
+// Rows become columns: in blocks of sixteen bytes, and then the blocks; each step is one cheap
+// instruction on x86.
+template <class V>
 ADJOINT_INLINE void transpose(V* rows) {
-  constexpr size_t n = kLanes<V>;
-  if constexpr (S < n) {
+  constexpr int n = kLanes<V>, block = 16 / sizeof(ScalarOf<V>);
+  V column[n];
 #pragma GCC unroll 16
-    for (size_t i = 0; i < n; ++i)
-      if (!(i & S)) exchange<S>(rows[i], rows[i + S], std::make_index_sequence<n>());
-    transpose<2 * S>(rows);
+  for (int i = 0; i < n; i += block) {
+    if constexpr (block == 4) {
+      V *a = rows + i, *c = column + i;
+      V low[2] = {a[0], a[2]}, high[2] = {a[1], a[3]};
+      for (int k = 0; k < 2; ++k) merge<Turns<4, 1, false>, Turns<4, 1, true>>(low[k], high[k]);
+      c[0] = low[0], c[1] = low[1], c[2] = high[0], c[3] = high[1];
+      merge<Turns<4, 2, false>, Turns<4, 2, true>>(c[0], c[1]);
+      merge<Turns<4, 2, false>, Turns<4, 2, true>>(c[2], c[3]);
+    } else {
+      V *a = rows + i, *c = column + i;
+      c[0] = a[0], c[1] = a[1];
+      merge<Turns<2, 1, false>, Turns<2, 1, true>>(c[0], c[1]);
+    }
+  }
+  // Now lane block q of column[block * g + j] holds, for rows block * g and on, column block * q + j.
+  constexpr int blocks = n / block;
+#pragma GCC unroll 16
+  for (int j = 0; j < block; ++j) {
+    if constexpr (blocks == 1) {
+      rows[j] = column[j];
+    } else if constexpr (blocks == 2) {
+      V a = column[j], b = column[block + j];
+      merge<Halves<false>, Halves<true>>(a, b);
+      rows[j] = a, rows[block + j] = b;
+    } else {
+      V a = column[j], b = column[block + j], c = column[2 * block + j], d = column[3 * block + j];
+      merge<Halves<false>, Halves<true>>(a, b);
+      merge<Halves<false>, Halves<true>>(c, d);
+      merge<Alternate<block, false>, Alternate<block, true>>(a, c);
+      merge<Alternate<block, false>, Alternate<block, true>>(b, d);
+      rows[j] = a, rows[block + j] = c, rows[2 * block + j] = b, rows[3 * block + j] = d;
+    }
   }
 }
 
-// Whether all lanes are there and lie `gap` apart.
-template <int N>
-ADJOINT_INLINE bool follow(const int64_t* lane, int lanes, int64_t gap) {
-  if (lanes < N) return false;
-  for (int l = 1; l < N; ++l)
-    if (lane[l] - lane[l - 1] != gap) return false;
-  return true;
+// How the lanes of a tile lie in memory.
+enum class Way : uint8_t {
+  ComplexLanes,  // complex numbers of lanes that follow one another
+  RealLanes,     // the same for real numbers, or for real and imaginary parts apart
+  Elements,      // complex numbers that follow one another in each lane
+  Numbers,       // otherwise
+};
+template <int W, class T>
+ADJOINT_INLINE Way way_of(const fft::Place<T>& p, int lanes) {
+  const int64_t gap = lanes == W ? p.lane[1] - p.lane[0] : 0;
+  bool even = gap == (p.imag == 1 ? 2 : 1);
+  for (int l = 2; l < W && even; ++l) even = p.lane[l] - p.lane[l - 1] == gap;
+  if (even) return p.imag == 1 ? Way::ComplexLanes : Way::RealLanes;
+  return p.imag == 1 && p.step == 2 && 2 * lanes >= W ? Way::Elements : Way::Numbers;
 }
+
+// Cells that one block of vectors holds, where elements follow one another.
+template <class T>
+inline constexpr int64_t kBlockCells = kLanes<VecOf<T>> / 2;
 
 // --- reading -------------------------------------------------------------------------------------
-template <class T, bool Swap>
-static void read_by_number(const fft::Place<const T>& from, int lanes, T* tile, int64_t begin,
-                           int64_t n) {
-  constexpr int W = kLanes<VecOf<T>>;
-  for (int l = 0; l < W; ++l) {
-    const T* p = from.base + from.lane[l < lanes ? l : 0] + begin * from.step;
-    T* re = tile + l + (Swap ? W : 0);
-    T* im = tile + l + (Swap ? 0 : W);
-    if (from.imag) {
-      for (int64_t k = begin; k < n; ++k, p += from.step) {
-        re[2 * W * k] = p[0];
-        im[2 * W * k] = p[from.imag];
-      }
-    } else {
-      for (int64_t k = begin; k < n; ++k, p += from.step) {
-        re[2 * W * k] = p[0];
-        im[2 * W * k] = 0;
-      }
-    }
-  }
-}
-
-// Elements 0 .. n - 1 of each lane into cells.
-template <class T, bool Swap>
-static void read_cells(const fft::Place<const T>& from, int lanes, T* tile, int64_t n) {
+template <class T>
+struct Reader {
   using V = VecOf<T>;
-  constexpr int W = kLanes<V>;
-  const auto all = std::make_index_sequence<W>();
-  const T* base = from.base + from.lane[0];
-  auto put = [&](int64_t k, V re, V im) __attribute__((always_inline)) {
-    set_cell<V>(tile, k, Swap ? Cell<V>{im, re} : Cell<V>{re, im});
-  };
-  if (from.imag == 1 && follow<W>(from.lane, lanes, 2)) {
-    for (int64_t k = 0; k < n; ++k) {
-      const V a = load<T, V>(base + k * from.step), b = load<T, V>(base + k * from.step + W);
-      put(k, even_lanes(a, b, all), odd_lanes(a, b, all));
+  static constexpr int W = kLanes<V>;
+
+  Reader(const fft::Place<const T>& p, int count, bool swap)
+      : from(p), lanes(count), re(swap ? W : 0), im(W - re), way(way_of<W>(p, count)) {}
+
+  // Elements begin .. end - 1 of each lane into cells 0 and on.
+  void read(T* tile, int64_t begin, int64_t end) const {
+    const auto all = std::make_index_sequence<W>();
+    const T* p = from.base + from.lane[0] + begin * from.step;
+    if (way == Way::ComplexLanes) {
+      for (; begin < end; ++begin, p += from.step, tile += 2 * W) {
+        const V a = load<T, V>(p), b = load<T, V>(p + W);
+        store<T, V>(tile + re, even_lanes(a, b, all));
+        store<T, V>(tile + im, odd_lanes(a, b, all));
+      }
+    } else if (way == Way::RealLanes) {
+      for (; begin < end; ++begin, p += from.step, tile += 2 * W) {
+        store<T, V>(tile + re, load<T, V>(p));
+        store<T, V>(tile + im, from.imag ? load<T, V>(p + from.imag) : V{});
+      }
+    } else if (way == Way::Elements) {
+      for (; begin + W / 2 <= end; begin += W / 2, tile += W * W) read_block(tile, begin);
     }
-    return;
+    if (begin < end) read_numbers(tile, begin, end);
   }
-  if (from.imag != 1 && follow<W>(from.lane, lanes, 1)) {
-    for (int64_t k = 0; k < n; ++k) {
-      const T* p = base + k * from.step;
-      put(k, load<T, V>(p), from.imag ? load<T, V>(p + from.imag) : V{});
-    }
-    return;
-  }
-  int64_t done = 0;
-  if (from.imag == 1 && from.step == 2 && 2 * lanes >= W) {
-    for (; 2 * done + W <= 2 * n; done += W / 2) {
-      V rows[W];
+
+ private:
+  fft::Place<const T> from;
+  int lanes, re, im;  // of a cell: where its parts are
+  Way way;
+
+  inline __attribute__((always_inline)) void read_block(T* tile, int64_t begin) const {
+    V rows[W];
+    if (lanes == W) {
 #pragma GCC unroll 16
+      for (int l = 0; l < W; ++l) rows[l] = load<T, V>(from.base + from.lane[l] + 2 * begin);
+    } else {
       for (int l = 0; l < W; ++l)
-        rows[l] = load<T, V>(from.base + from.lane[l < lanes ? l : 0] + 2 * done);
-      transpose<1>(rows);
+        rows[l] = load<T, V>(from.base + from.lane[l < lanes ? l : 0] + 2 * begin);
+    }
+    transpose(rows);
 #pragma GCC unroll 8
-      for (int k = 0; k < W / 2; ++k) put(done + k, rows[2 * k], rows[2 * k + 1]);
+    for (int k = 0; k < W / 2; ++k) {
+      store<T, V>(tile + 2 * W * k + re, rows[2 * k]);
+      store<T, V>(tile + 2 * W * k + im, rows[2 * k + 1]);
     }
   }
-  read_by_number<T, Swap>(from, lanes, tile, done, n);
-}
+
+  __attribute__((noinline)) void read_numbers(T* tile, int64_t begin, int64_t end) const {
+    for (int l = 0; l < W; ++l) {
+      const T* p = from.base + from.lane[l < lanes ? l : 0] + begin * from.step;
+      T* cell = tile + l;
+      for (int64_t k = begin; k < end; ++k, p += from.step, cell += 2 * W) {
+        cell[re] = p[0];
+        cell[im] = from.imag ? p[from.imag] : 0;
+      }
+    }
+  }
+};
 
 // --- writing -------------------------------------------------------------------------------------
-template <class T, bool Swap>
-static void write_by_number(const fft::Place<T>& to, int lanes, const T* tile, int64_t begin,
-                            int64_t n, T scale) {
-  constexpr int W = kLanes<VecOf<T>>;
-  for (int l = 0; l < lanes; ++l) {
-    T* p = to.base + to.lane[l] + begin * to.step;
-    const T* re = tile + l + (Swap ? W : 0);
-    const T* im = tile + l + (Swap ? 0 : W);
-    if (to.imag) {
-      for (int64_t k = begin; k < n; ++k, p += to.step) {
-        p[0] = re[2 * W * k] * scale;
-        p[to.imag] = im[2 * W * k] * scale;
-      }
-    } else {
-      for (int64_t k = begin; k < n; ++k, p += to.step) p[0] = re[2 * W * k] * scale;
-    }
-  }
-}
-
-template <class T, bool Swap>
-static void write_cells(const fft::Place<T>& to, int lanes, const T* tile, int64_t n, T scale) {
+template <class T>
+struct Writer {
   using V = VecOf<T>;
-  constexpr int W = kLanes<V>;
-  const auto all = std::make_index_sequence<W>();
-  T* base = to.base + to.lane[0];
-  auto get = [&](int64_t k) __attribute__((always_inline)) {
-    const Cell<V> c = cell_at<V>(tile, k);
-    return Swap ? Cell<V>{c.im * scale, c.re * scale} : Cell<V>{c.re * scale, c.im * scale};
-  };
-  if (to.imag == 1 && follow<W>(to.lane, lanes, 2)) {
-    for (int64_t k = 0; k < n; ++k) {
-      const Cell<V> c = get(k);
-      store<T, V>(base + k * to.step, interleaved<0>(c.re, c.im, all));
-      store<T, V>(base + k * to.step + W, interleaved<1>(c.re, c.im, all));
+  static constexpr int W = kLanes<V>;
+
+  Writer(const fft::Place<T>& p, int count, bool swap, T factor)
+      : to(p),
+        lanes(count),
+        re(swap ? W : 0),
+        im(W - re),
+        scale(factor),
+        way(way_of<W>(p, count)) {}
+
+  // Cells 0 and on into elements begin .. end - 1 of each lane.
+  void write(const T* tile, int64_t begin, int64_t end) const {
+    const auto all = std::make_index_sequence<W>();
+    T* p = to.base + to.lane[0] + begin * to.step;
+    if (way == Way::ComplexLanes) {
+      for (; begin < end; ++begin, p += to.step, tile += 2 * W) {
+        const V a = load<T, V>(tile + re) * scale, b = load<T, V>(tile + im) * scale;
+        store<T, V>(p, interleaved<0>(a, b, all));
+        store<T, V>(p + W, interleaved<1>(a, b, all));
+      }
+    } else if (way == Way::RealLanes) {
+      for (; begin < end; ++begin, p += to.step, tile += 2 * W) {
+        store<T, V>(p, load<T, V>(tile + re) * scale);
+        if (to.imag) store<T, V>(p + to.imag, load<T, V>(tile + im) * scale);
+      }
+    } else if (way == Way::Elements) {
+      for (; begin + W / 2 <= end; begin += W / 2, tile += W * W) write_block(tile, begin);
     }
-    return;
+    if (begin < end) write_numbers(tile, begin, end);
   }
-  if (to.imag != 1 && follow<W>(to.lane, lanes, 1)) {
-    for (int64_t k = 0; k < n; ++k) {
-      const Cell<V> c = get(k);
-      T* p = base + k * to.step;
-      store<T, V>(p, c.re);
-      if (to.imag) store<T, V>(p + to.imag, c.im);
-    }
-    return;
-  }
-  int64_t done = 0;
-  if (to.imag == 1 && to.step == 2 && 2 * lanes >= W) {
-    for (; 2 * done + W <= 2 * n; done += W / 2) {
-      V rows[W];
+
+ private:
+  fft::Place<T> to;
+  int lanes, re, im;
+  T scale;
+  Way way;
+
+  inline __attribute__((always_inline)) void write_block(const T* tile, int64_t begin) const {
+    V rows[W];
 #pragma GCC unroll 8
-      for (int k = 0; k < W / 2; ++k) {
-        const Cell<V> c = get(done + k);
-        rows[2 * k] = c.re;
-        rows[2 * k + 1] = c.im;
-      }
-      transpose<1>(rows);
-      if (lanes == W) {
+    for (int k = 0; k < W / 2; ++k) {
+      rows[2 * k] = load<T, V>(tile + 2 * W * k + re) * scale;
+      rows[2 * k + 1] = load<T, V>(tile + 2 * W * k + im) * scale;
+    }
+    transpose(rows);
+    if (lanes == W) {
 #pragma GCC unroll 16
-        for (int l = 0; l < W; ++l) store<T, V>(to.base + to.lane[l] + 2 * done, rows[l]);
-      } else {
-        for (int l = 0; l < lanes; ++l) store<T, V>(to.base + to.lane[l] + 2 * done, rows[l]);
+      for (int l = 0; l < W; ++l) store<T, V>(to.base + to.lane[l] + 2 * begin, rows[l]);
+    } else {
+      for (int l = 0; l < lanes; ++l) store<T, V>(to.base + to.lane[l] + 2 * begin, rows[l]);
+    }
+  }
+
+  __attribute__((noinline)) void write_numbers(const T* tile, int64_t begin, int64_t end) const {
+    for (int l = 0; l < lanes; ++l) {
+      T* p = to.base + to.lane[l] + begin * to.step;
+      const T* cell = tile + l;
+      for (int64_t k = begin; k < end; ++k, p += to.step, cell += 2 * W) {
+        p[0] = cell[re] * scale;
+        if (to.imag) p[to.imag] = cell[im] * scale;
       }
     }
   }
-  write_by_number<T, Swap>(to, lanes, tile, done, n, scale);
-}
+};
 
 }  // namespace ADJOINT_ISA_TAG
 }  // namespace adjoint

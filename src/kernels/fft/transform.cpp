@@ -110,7 +110,7 @@ void in_tiles(const Work<T>& w) {
   const int64_t run = inner >= lanes ? inner : w.transforms;
   const int64_t tiles_per_run = (run - 1) / lanes + 1, tiles = w.transforms / run * tiles_per_run;
   const int64_t grain = std::max<int64_t>(1, kNumbersPerChunk / (lanes * plan->cells()));
-  const int64_t numbers = 2 * tile_cells(*plan, true) * 2 * lanes;
+  const int64_t numbers = 2 * tile_cells(*plan) * 2 * lanes;
   Failed failed;
   parallel::parallel_ranges(tiles, grain, [&](int64_t begin, int64_t end) {
     Scratch<T> scratch(numbers, failed);

@@ -18,32 +18,114 @@ struct Tiles {
 };
 
 template <class T>
-void run_stages(const TilePlan<T>& plan, Tiles<T>& t) {
+void run_stage(const TilePlan<T>& plan, const fft::Stage& stage, Tiles<T>& t) {
   const T* numbers = plan.numbers.data();
-  for (const fft::Stage& stage : plan.stages) {
-    switch (stage.radix) {
-      case 2:
-        pass<T, 2>(t.now, t.next, stage, numbers);
-        break;
-      case 3:
-        pass<T, 3>(t.now, t.next, stage, numbers);
-        break;
-      case 4:
-        pass<T, 4>(t.now, t.next, stage, numbers);
-        break;
-      case 5:
-        pass<T, 5>(t.now, t.next, stage, numbers);
-        break;
-      case 7:
-        pass<T, 7>(t.now, t.next, stage, numbers);
-        break;
-      case 8:
-        pass<T, 8>(t.now, t.next, stage, numbers);
-        break;
-      default:
-        pass_of_any<T>(t.now, t.next, stage, numbers);
+  switch (stage.radix) {
+    case 2:
+      pass<T, 2>(t.now, t.next, stage, numbers);
+      break;
+    case 3:
+      pass<T, 3>(t.now, t.next, stage, numbers);
+      break;
+    case 4:
+      pass<T, 4>(t.now, t.next, stage, numbers);
+      break;
+    case 5:
+      pass<T, 5>(t.now, t.next, stage, numbers);
+      break;
+    case 7:
+      pass<T, 7>(t.now, t.next, stage, numbers);
+      break;
+    case 8:
+      pass<T, 8>(t.now, t.next, stage, numbers);
+      break;
+    default:
+      pass_of_any<T>(t.now, t.next, stage, numbers);
+  }
+  t.turn();
+}
+template <class T>
+void run_stages(const TilePlan<T>& plan, Tiles<T>& t) {
+  for (const fft::Stage& stage : plan.stages) run_stage(plan, stage, t);
+}
+
+// --- passes that read or write memory ------------------------------------------------------------
+// The first pass on blocks of cells as they are read, the last on blocks that are written at once:
+// a tile is larger than the nearest cache, a few blocks are not.
+template <class T, int R>
+void first_pass(const Reader<T>& in, T* y, const fft::Stage& stage, const T* numbers) {
+  using V = VecOf<T>;
+  constexpr int64_t B = kBlockCells<T>, cell = 2 * kLanes<V>;
+  alignas(64) T blocks[R * B * cell];
+  const T* roots = numbers + stage.roots - 2 * (R - 1);
+  for (int64_t p = 0; p < stage.m; p += B) {
+    for (int j = 0; j < R; ++j)
+      in.read(blocks + j * B * cell, p + stage.m * j, p + stage.m * j + B);
+    for (int64_t i = 0; i < B; ++i) {
+      T* to = y + cell * R * (p + i);
+      if (p + i == 0)
+        step<R, false, V>(blocks, B, to, 1, nullptr);
+      else
+        step<R, true, V>(blocks + cell * i, B, to, 1,
+                         RootsOf<R, V>(roots + 2 * (R - 1) * (p + i)).at);
     }
-    t.turn();
+  }
+}
+template <class T, int R>
+void last_pass(const T* x, const Writer<T>& out, const fft::Stage& stage) {
+  using V = VecOf<T>;
+  constexpr int64_t B = kBlockCells<T>, cell = 2 * kLanes<V>;
+  alignas(64) T blocks[R * B * cell];
+  for (int64_t q = 0; q < stage.s; q += B) {
+    for (int64_t i = 0; i < B; ++i)
+      step<R, false, V>(x + cell * (q + i), stage.s, blocks + cell * i, B, nullptr);
+    for (int k = 0; k < R; ++k)
+      out.write(blocks + k * B * cell, q + stage.s * k, q + stage.s * k + B);
+  }
+}
+
+// Whether there is such a pass for the stage, and it was run.
+template <class T>
+bool read_first(const TilePlan<T>& plan, const Reader<T>& in, T* y) {
+  const fft::Stage& stage = plan.stages.front();
+  const T* numbers = plan.numbers.data();
+  if (stage.m % kBlockCells<T> || plan.stages.size() < 2) return false;
+  switch (stage.radix) {
+    case 3:
+      first_pass<T, 3>(in, y, stage, numbers);
+      return true;
+    case 4:
+      first_pass<T, 4>(in, y, stage, numbers);
+      return true;
+    case 5:
+      first_pass<T, 5>(in, y, stage, numbers);
+      return true;
+    case 8:
+      first_pass<T, 8>(in, y, stage, numbers);
+      return true;
+    default:
+      return false;
+  }
+}
+template <class T>
+bool write_last(const TilePlan<T>& plan, const T* x, const Writer<T>& out) {
+  const fft::Stage& stage = plan.stages.back();
+  if (stage.s % kBlockCells<T> || plan.stages.size() < 2) return false;
+  switch (stage.radix) {
+    case 3:
+      last_pass<T, 3>(x, out, stage);
+      return true;
+    case 4:
+      last_pass<T, 4>(x, out, stage);
+      return true;
+    case 5:
+      last_pass<T, 5>(x, out, stage);
+      return true;
+    case 8:
+      last_pass<T, 8>(x, out, stage);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -125,22 +207,43 @@ void multiply(const TileJob<T>& j, T* tile) {
   }
 }
 
+// Everything but the last steps for plain elements. What the stages leave is in t.now.
+template <class T>
+void transform(const TileJob<T>& j, Tiles<T>& t, size_t stages) {
+  const TilePlan<T>& plan = *j.plan;
+  const int64_t n = plan.n;
+  const Reader<T> in(j.in, j.lanes, j.swap_in && j.read != Form::HalfEven);
+  size_t done = 0;
+  if (j.read == Form::HalfEven) {
+    in.read(t.now, 0, n + 1);
+    half_to_pairs(n, t, j.real_roots);
+  } else if (j.read == Form::HalfOdd) {
+    in.read(t.now, 0, n / 2 + 1);
+    mirror(n, t.now);
+  } else if (!plan.inner && stages && read_first(plan, in, t.next)) {
+    t.turn();
+    done = 1;
+  } else {
+    in.read(t.now, 0, n);
+  }
+  if (plan.inner) return run_convolution(plan, t);
+  for (; done < stages; ++done) run_stage(plan, plan.stages[done], t);
+}
+
 template <class T>
 void run(const TileJob<T>& j) {
   const TilePlan<T>& plan = *j.plan;
-  const int64_t n = plan.n;
-  const int64_t cells = fft::tile_cells(plan, true) * 2 * kLanes<VecOf<T>>;
+  const int64_t n = plan.n, cells = fft::tile_cells(plan) * 2 * kLanes<VecOf<T>>;
   Tiles<T> t{j.scratch, j.scratch + cells};
-  if (j.read == Form::HalfEven) {
-    read_cells<T, false>(j.in, j.lanes, t.now, n + 1);
-    half_to_pairs(n, t, j.real_roots);
+  const Writer<T> out(j.out, j.lanes, j.swap_out, j.scale);
+  const size_t stages = plan.stages.size();
+  if (j.write == Form::Plain && !j.lane_roots && stages > 1) {
+    transform(j, t, stages - 1);
+    if (write_last(plan, t.now, out)) return;
+    run_stage(plan, plan.stages.back(), t);
   } else {
-    const int64_t given = j.read == Form::HalfOdd ? n / 2 + 1 : n;
-    j.swap_in ? read_cells<T, true>(j.in, j.lanes, t.now, given)
-              : read_cells<T, false>(j.in, j.lanes, t.now, given);
-    if (j.read == Form::HalfOdd) mirror(n, t.now);
+    transform(j, t, stages);
   }
-  plan.inner ? run_convolution(plan, t) : run_stages(plan, t);
   int64_t wanted = n;
   if (j.write == Form::HalfEven) {
     pairs_to_half(n, t, j.real_roots);
@@ -149,8 +252,7 @@ void run(const TileJob<T>& j) {
     wanted = n / 2 + 1;
   }
   if (j.lane_roots) multiply(j, t.now);
-  j.swap_out ? write_cells<T, true>(j.out, j.lanes, t.now, wanted, j.scale)
-             : write_cells<T, false>(j.out, j.lanes, t.now, wanted, j.scale);
+  out.write(t.now, 0, wanted);
 }
 
 // Handed over by way of the table of kernels, which knows what the processor can do.
