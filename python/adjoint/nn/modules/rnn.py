@@ -6,7 +6,6 @@ What they compute is in `nn/_recurrent.py`; packed sequences are in `nn/utils/rn
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from typing import Any
 
@@ -246,11 +245,8 @@ def _check_options(
 ) -> None:
     if mode not in _GATES:
         raise ValueError("Unrecognized RNN mode: " + mode)
-    if (
-        not isinstance(dropout, numbers.Number)
-        or isinstance(dropout, bool)
-        or not 0 <= dropout <= 1
-    ):
+    number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
+    if not number or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] "
             "representing the probability of an element being zeroed"
