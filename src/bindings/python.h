@@ -114,7 +114,7 @@ void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
 void add_graph_facts(PyObject* module);
 void add_graph_search(PyObject* module);
-void add_watched_pass(PyObject* module);
+void add_observed_pass(PyObject* module);
 void add_anomaly(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);

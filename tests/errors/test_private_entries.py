@@ -56,8 +56,16 @@ def astray() -> None:
     (lambda: core._with_cuts([3]), TypeError, "expected a graph node, got int"),
     (lambda: core._note(3, "a"), TypeError, "expected a graph node, got int"),
     (lambda: core._walk(3, 4, core._new_seen()), TypeError, "_walk(): expected two nodes"),
-    (lambda: core._watch_backward(3, f, f, []), TypeError, "_watch_backward(): expected tensors"),
-    (lambda: core._watch_backward(f, f, f, [3]), TypeError, "_watch_backward(): expected nodes"),
+    (
+        lambda: core._observe_backward(3, f, f, []),
+        TypeError,
+        "_observe_backward(): expected tensors",
+    ),
+    (
+        lambda: core._observe_backward(f, f, f, [3]),
+        TypeError,
+        "_observe_backward(): expected nodes",
+    ),
     (lambda: core._hidden_reads(3, 4), TypeError, "_hidden_reads(): expected two nodes"),
     (lambda: core._window_facts(3), TypeError, "expected a graph node, got int"),
     (lambda: core._renew_accumulator(3), TypeError, "expected a Tensor, got int"),

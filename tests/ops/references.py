@@ -18,7 +18,7 @@ from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
 from tests.ops.samples_order import ORDERED
-from tests.ops.samples_places import PLACED
+from tests.ops.samples_scatter import PLACED
 from tests.ops.samples_statistics import STATISTICAL
 from tests.ops.spec import Array
 

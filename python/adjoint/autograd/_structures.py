@@ -14,7 +14,7 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 from . import forward_ad
-from ._hidden import INNOCENT, hidden_tensors
+from ._tensors_in_objects import INNOCENT, hidden_tensors
 
 if TYPE_CHECKING:
     from .function import Function
@@ -183,7 +183,7 @@ def describe_reads(
 
     Names for them, how their gradient (or their tangent) is lost, and what to do about it.
     """
-    from ._reads import describe
+    from ._hidden_read_names import describe
 
     own = getattr(cls, "_describe_reads", None)  # of functions that stand for one of the user's
     if own is not None:

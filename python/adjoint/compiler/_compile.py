@@ -19,8 +19,8 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
+from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._controls import compiled
-from ._kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._names import code_of, place_of
 from ._recorded import Recorded, Refused, record
 from ._verify import verified
@@ -111,7 +111,7 @@ class Compiled:
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:
-                if one.fits(tensors) and one.hold(tensors) and one.knows(containers):
+                if one.accepts(tensors) and one.hold(tensors) and one.knows(containers):
                     if self.verify:
                         run = functools.partial(self.function, *args, **kwargs)
                         result, error = verified(one, self.function, run, tensors)
@@ -203,7 +203,7 @@ class Compiled:
         """Whether there are not yet too many recordings of this kind, or of its relatives."""
         there = self._kinds.get(kind, [])
         if sum(not one.program.is_pinned() for one in there) >= LIMIT or len(there) >= OBJECTS:
-            why = there[-1].misfit(tensors)
+            why = there[-1].mismatch(tensors)
             self._refuse(
                 kind, Refused(f"it was recorded {len(there)} times, the last time: {why}", "")
             )

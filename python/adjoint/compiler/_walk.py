@@ -37,13 +37,13 @@ from typing import Any
 from adjoint import Tensor, _core, _tree
 from adjoint._recording import placeholder_pass
 
+from ._call_kinds import extras
 from ._contents import CONTAINERS, content_rows, parts
 from ._guards import ABSENT, is_value
-from ._kinds import extras
 from ._names import ASKING, Names, line_of, names_of, place_of
+from ._namespace_snapshot import Space
 from ._pure import OWN_STATE, is_vouched, methods_of
 from ._refusals import Refusal, Stopped, Unguardable, user_line
-from ._spaces import Space
 from ._visible import FOLLOWED, OWN, READS_ALL, assigned, is_library, reads_stepper, trust
 from ._visits import Visits
 

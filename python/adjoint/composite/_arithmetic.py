@@ -1,7 +1,7 @@
 """Composites as vectors: ``state + 0.5 * dt * rate``, `VectorSpace.dot`, `VectorSpace.norm`.
 
 Each operation is done, and recorded, tensor by tensor (natively where that is simple, see
-``src/bindings/tensor/vector_methods.cpp``). Integer and boolean tensors are no vectors:
+``src/bindings/tensor/composite_arithmetic.cpp``). Integer and boolean tensors are no vectors:
 they are carried along from the left operand, like everything that is no tensor.
 """
 

@@ -1,12 +1,12 @@
 """An external as nodes of the graph.
 
 Four linear maps belong to a function f at x: ``pull`` (J'u), ``push`` (Jv), and the derivatives of
-both along w, ``bend`` (d pull / dx w) and ``twist`` (d push / dx w). Each is a node whose own
-derivatives are among the others:
+both along w, ``pull_derivative`` (d pull / dx w) and ``push_derivative`` (d push / dx w). Each is a
+node whose own derivatives are among the others:
 
-    f      backward: pull            forward mode: push
-    pull   backward: bend in x, push in u;   forward mode: bend + pull
-    push   backward: bend in x, pull in v;   forward mode: twist + push
+    f      backward: pull                               forward mode: push
+    pull   backward: pull_derivative in x, push in u;   forward mode: pull_derivative + pull
+    push   backward: pull_derivative in x, pull in v;   forward mode: push_derivative + push
 
 Second derivatives are symmetric, so the gradient of u'J(x)w by x is the derivative of J'u along w:
 a pair of Jacobians, whatever the number of inputs. There is no third order. Read next: _call.py.
@@ -18,10 +18,10 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint.autograd._reads import describe
+from adjoint.autograd._hidden_read_names import describe
 from adjoint.autograd.function import Function
 
-from ._recorded import derivatives, evaluate, linear
+from ._host_calls import derivatives, evaluate, linear
 
 __all__ = ["ExternalFunction"]
 
@@ -183,7 +183,7 @@ class Bend(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "bend", given[:count], _middle(given, count))
+        return linear(problem, "pull_derivative", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
@@ -203,7 +203,7 @@ class Twist(Function):
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "twist", given[:count], _middle(given, count))
+        return linear(problem, "push_derivative", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:

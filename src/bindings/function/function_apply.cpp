@@ -7,11 +7,11 @@
 
 #include "bindings/function/function_node.h"
 #include "dispatch/anomaly.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "graph/hidden_reads.h"
 #include "graph/intermediate.h"
-#include "graph/retained.h"
+#include "graph/retained_grad.h"
 #include "transforms/batched.h"
 #include "transforms/tangents.h"
 

@@ -6,7 +6,7 @@
 //   function_saved.cpp   what save_for_backward keeps, and how it comes back
 //   function_tangents.cpp  the same for forward mode
 //   function_backward.cpp  from gradients of outputs to gradients of inputs
-//   function_hidden.cpp    tensors that forward reads although they are no arguments
+//   function_hidden_reads.cpp tensors that forward reads although they are no arguments
 #pragma once
 #include "bindings/python.h"
 #include "graph/foreign_node.h"
@@ -112,11 +112,11 @@ void release_hidden(FunctionNode* n) noexcept;
 std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
                       const HiddenRead& r);
 // While backward runs: sees which of the hidden tensors get a gradient from it, by whatever way.
-class HiddenWatch {
+class HiddenGradientCheck {
  public:
-  explicit HiddenWatch(FunctionNode* n);
-  ~HiddenWatch();
-  HiddenWatch(const HiddenWatch&) = delete;
+  explicit HiddenGradientCheck(FunctionNode* n);
+  ~HiddenGradientCheck();
+  HiddenGradientCheck(const HiddenGradientCheck&) = delete;
   void check();  // raises for one that got none
 
  private:

@@ -213,15 +213,15 @@ PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 PyObject* is_pinned(PyObject* o, PyObject*) {
   return PyBool_FromLong(program_of(o).identity.is_pinned());
 }
-PyObject* fits_(PyObject* o, PyObject* list) {
+PyObject* accepts_(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
-    return PyBool_FromLong(fits(program_of(o), tensors_of(list, "fits()"), nullptr));
+    return PyBool_FromLong(accepts(program_of(o), tensors_of(list, "accepts()"), nullptr));
   });
 }
-PyObject* misfit(PyObject* o, PyObject* list) {
+PyObject* mismatch(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
     std::string why;
-    if (fits(program_of(o), tensors_of(list, "misfit()"), &why)) Py_RETURN_NONE;
+    if (accepts(program_of(o), tensors_of(list, "mismatch()"), &why)) Py_RETURN_NONE;
     return PyUnicode_FromString(why.c_str());
   });
 }
@@ -328,8 +328,8 @@ PyMethodDef program_methods[] = {
     {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
      "tell_apart(given, there): which arguments are tensors that the function finds by itself."},
     {"is_pinned", is_pinned, METH_NOARGS, "Whether it is for certain tensors alone."},
-    {"fits", fits_, METH_O, "Whether the program can run on these tensors."},
-    {"misfit", misfit, METH_O, "Why it cannot, or None."},
+    {"accepts", accepts_, METH_O, "Whether the program can run on these tensors."},
+    {"mismatch", mismatch, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
     {"calls_python", calls_python, METH_NOARGS, "Whether it calls Python functions (externals)."},

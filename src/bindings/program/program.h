@@ -17,7 +17,7 @@ void add_program_node();
 // A program is one node, which has no gradient between its results: an error where that is asked
 // for, of a result that another one is computed from.
 void refuse_inner_result(const Edge& e, const char* what);
-// Compiled functions are the plain functions that they are (beside.cpp).
+// Compiled functions are the plain functions that they are (verify.cpp).
 extern constinit thread_local bool t_plain_functions;
 // hash(t): by identity, which a recording is then tied to.
 Py_hash_t hash_tensor(PyObject* t);

@@ -3,7 +3,7 @@
 #include "bindings/python.h"
 #include "bindings/tensor/subclass.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "graph/back_links.h"
 #include "tensor/geometry.h"

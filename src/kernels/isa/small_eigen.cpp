@@ -3,7 +3,7 @@
 //
 // Rotations have no branches, converge quadratically, and give small eigenvalues at least as many
 // digits as a reduction to tridiagonal form would. (Golub and Van Loan, Matrix Computations, 8.5.)
-#include "kernels/small_lanes.h"
+#include "kernels/isa/small_lanes.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

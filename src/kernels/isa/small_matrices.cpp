@@ -4,7 +4,7 @@
 // Note [Pivots in lanes]
 // Each lane chooses its own pivot. Rows are exchanged by selecting lanes: row k with each row below
 // it that some lane wants. That costs as much as the elimination, and a vector holds eight of them.
-#include "kernels/small_lanes.h"
+#include "kernels/isa/small_lanes.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

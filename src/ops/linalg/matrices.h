@@ -2,10 +2,10 @@
 // batch lie, results in column-major order (as PyTorch's), and errors that name a matrix.
 //
 // The leading axes of every argument are batch axes. So vmap runs an op on one axis more
-// (`batch::as_is`, `batch::lined_up`). Read next: kernels/linalg.h, then cholesky.cpp.
+// (`batch::as_is`, `batch::lined_up`). Read next: kernels/linalg/linalg.h, then cholesky.cpp.
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/linalg.h"
+#include "kernels/linalg/linalg.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 

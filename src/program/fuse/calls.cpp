@@ -1,8 +1,8 @@
 // Read calls.h first.
 #include "program/fuse/calls.h"
 
-#include "kernels/gemm.h"
-#include "kernels/reduce.h"
+#include "kernels/products/gemm.h"
+#include "kernels/reduce/reduce.h"
 #include "python/gil.h"
 
 namespace adjoint {
