@@ -67,6 +67,16 @@ from adjoint.nn.modules.loss import (
 from adjoint.nn.modules.module import Module
 from adjoint.nn.modules.normalization import GroupNorm, LayerNorm
 from adjoint.nn.modules.pooling import MaxPool1d, MaxPool2d, MaxPool3d
+from adjoint.nn.modules.rnn import (
+    GRU,
+    LSTM,
+    RNN,
+    GRUCell,
+    LSTMCell,
+    RNNBase,
+    RNNCell,
+    RNNCellBase,
+)
 from adjoint.nn.modules.sparse import Embedding
 
 __all__ = [
@@ -74,6 +84,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AlphaDropout",
     "BCELoss",
@@ -93,6 +106,7 @@ __all__ = [
     "Embedding",
     "FeatureAlphaDropout",
     "Flatten",
+    "GRUCell",
     "GroupNorm",
     "Hardshrink",
     "Hardsigmoid",
@@ -105,6 +119,7 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -122,6 +137,9 @@ __all__ = [
     "PReLU",
     "ParameterDict",
     "ParameterList",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "ReLU",
     "ReLU6",
     "Sequential",
