@@ -39,6 +39,7 @@ void fill(PyObject* module) {
   add_anomaly(module);
   add_creation(module);
   add_settings(module);
+  add_history_attributes();
   add_shape_attributes();
   add_optim(module);
   add_random(module);

@@ -95,7 +95,7 @@ bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
 // Python keeps the rest of an optimizer's state.
 void refuse_step() {
   refuse_recording(
-      "optimizer steps are not recorded; fix: call optimizer.step() outside of the compiled "
+      "optimizer steps are not recorded; fix: call optimizer.step() outside the compiled "
       "function");
 }
 

@@ -34,7 +34,7 @@ const char* node_name(const Op& op, const Value* args) {
 
 bool has_rule(const Op& op, int i) { return op.joint || op.grads[i]; }
 
-// Keeps the arguments that the rules read, and everything that is no tensor.
+// Keeps the arguments that the rules read, and everything that is not a tensor.
 void save_arguments(Node* node, const Op& op, const Value* args, bool inplace) {
   uint32_t used = uses_of(op, args).inputs;
   for (int i = 0; i < op.argument_count; ++i) {

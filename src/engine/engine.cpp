@@ -390,7 +390,7 @@ void Run::go() {
 // there is a level at which it is refused; docs/guides/backward.md names it.
 [[noreturn]] static void refuse_level(int level) {
   std::string message = text(
-      "backward passes started inside of one another are ", level - 1,
+      "backward passes started inside one another are ", level - 1,
       " levels deep: a hook or a Function's backward starts a pass that runs it again, without "
       "end.\n  started here  ",
       SourceLine::here().describe(),

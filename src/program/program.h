@@ -41,7 +41,7 @@ struct Register {
 
 // The memory behind registers.
 struct Memory {
-  bool external = false;  // it exists outside of the program: an input's
+  bool external = false;  // it exists outside the program: an input's
   bool changed = false;   // some instruction writes into it after it was made
 };
 

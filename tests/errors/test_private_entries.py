@@ -49,7 +49,7 @@ def astray() -> None:
     (lambda: core._kept_tensors(3), TypeError, "_kept_tensors(): expected a node"),
     (lambda: core._set_op_cache(3), TypeError, "expected (cache, replay, wants) or None"),
     (lambda: core._set_composite_forms(3), TypeError, "_set_composite_forms(): expected a dict"),
-    (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is no op"),
+    (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is not an op"),
     (lambda: core._einsum("ij", []), RuntimeError, "must provide at least one operand"),
     (lambda: core._node_facts(3), TypeError, "expected a graph node, got int"),
     (lambda: core._graph_facts([3]), TypeError, "expected a graph node, got int"),
@@ -85,7 +85,7 @@ def astray() -> None:
     (lambda: core._set_vector_class(int, 3, True), TypeError, "expected a tuple of names"),
     (lambda: colour(start=np.zeros(1, "i4")), TypeError, "row starts must hold int64 numbers"),
     (lambda: colour(start=np.zeros(0, "i8")), ValueError, "colouring: no starts"),
-    (lambda: colour(index=np.ones(1, "i8")), ValueError, "outside of a matrix with 1 columns"),
+    (lambda: colour(index=np.ones(1, "i8")), ValueError, "outside a matrix with 1 columns"),
     (lambda: colour(order=np.ones(1, "i8")), ValueError, "expected an order of 1 columns"),
     (lambda: core._extend_tensor(3), TypeError, "expected a dict"),
     (lambda: core._exit_vmap(5), RuntimeError, "there is no vmap level 5"),
@@ -124,7 +124,7 @@ def astray() -> None:
     (lambda: f._make_subclass(ad.Tensor, 3), TypeError, "data must be a Tensor, not int"),
     (lambda: program().tell_apart([f]), TypeError, "tell_apart() takes the arguments, and"),
     (lambda: program().tell_apart([], []), ValueError, "1 tensors are expected, not 0"),
-    (lambda: program().tell_apart([3], []), TypeError, "tell_apart()[0] is no tensor but int"),
+    (lambda: program().tell_apart([3], []), TypeError, "tell_apart()[0] is not a tensor but int"),
 )
 def test_wrong_types(row: Row) -> None:
     check(row)

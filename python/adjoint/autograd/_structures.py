@@ -137,7 +137,7 @@ def input_structure(
 ) -> InputStructure | None:
     """Take arguments apart that hold tensors which need a gradient; None if there are none.
 
-    Tensors inside of objects that are no structures are added to ``others``.
+    Tensors inside objects that are not structures are added to ``others``.
     """
     leaves: list[Any] = []
     specs: list[Any] = []
@@ -179,7 +179,7 @@ def _has_tangent(tensor: Tensor) -> bool:
 def describe_reads(
     cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor | None], tangents: bool
 ) -> tuple[list[str], str, str]:
-    """What messages say of tensors that forward read although they are no arguments.
+    """What messages say of tensors that forward read although they are not arguments.
 
     Names for them, how their gradient (or their tangent) is lost, and what to do about it.
     """
@@ -192,7 +192,7 @@ def describe_reads(
     roots = list(zip(argument_names(cls, len(args)), args, strict=True))
     names = describe(roots, cls.forward, tensors)
     name = cls.__name__
-    cause = f"{name}.forward computes with it although it is no argument of apply, and "
+    cause = f"{name}.forward computes with it although it is not an argument of apply, and "
     fix = "pass it to apply as an argument of its own and "
     if tangents:
         cause += f"{name}.jvp is told of its arguments alone"

@@ -1,4 +1,4 @@
-"""Looks for tensors inside of arguments that are no structures, where they would get no gradient.
+"""Looks for tensors inside arguments that are not structures, where they would get no gradient.
 
 The search goes through containers, attributes and slots. What it finds is watched while forward
 runs (``src/graph/hidden_reads.h``); ``_hidden_read_names.py`` finds names for what was
@@ -23,7 +23,7 @@ _UNORDERED: Any = (set, frozenset, type({}.values()), type({}.items()))
 
 
 def hidden_tensors(leaf: Any) -> list[Tensor]:
-    """The tensors that require grad inside of ``leaf``."""
+    """The tensors that require grad inside ``leaf``."""
     found: list[Tensor] = []
     row = [leaf]
     seen = {id(leaf)}

@@ -164,7 +164,7 @@ def what_changes(kind: Any, last: Any, limit: int) -> str:
     was, now = next((a, b) for a, b in zip(last[2], kind[2], strict=True) if a != b)
     if limit == LIMIT:
         return (
-            f"it was recorded for {limit} values of its arguments that are no tensors, the last "
+            f"it was recorded for {limit} values of its arguments that are not tensors, the last "
             f"time with {was[1]!r}, and is now called with {now[1]!r}; fix: pass a number that "
             "changes as a tensor"
         )

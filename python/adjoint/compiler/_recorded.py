@@ -117,7 +117,7 @@ class Recorded:
         later = self.guards.later
         if later is not None and not later.hold():
             raise RuntimeError(
-                "a hook or a custom function inside of a compiled function reads in its backward "
+                "a hook or a custom function inside a compiled function reads in its backward "
                 f"pass what has changed since the call: {later.failed()}.\n"
                 "  fix: change it after the backward pass, or leave the function uncompiled "
                 "(disable=True)"
@@ -175,22 +175,22 @@ class Recorded:
         if self.program.draws():
             raise RuntimeError(
                 "a compiled function that draws random numbers has no second derivative, none "
-                "inside of transforms, and none of some of its outputs only: the function would "
+                "inside transforms, and none of some of its outputs only: the function would "
                 "have to run again, with other numbers.\n"
-                "  fix: draw outside of it and pass the numbers, or leave it uncompiled "
+                "  fix: draw outside it and pass the numbers, or leave it uncompiled "
                 "(disable=True)"
             )
         if self.program.changes():
             raise RuntimeError(
-                "a compiled function that changes tensors from outside of it (running statistics, "
-                "an argument, a gradient) has no second derivative, and none inside of transforms: "
+                "a compiled function that changes tensors from outside it (running statistics, "
+                "an argument, a gradient) has no second derivative, and none inside transforms: "
                 "the function would have to run again, and change them again.\n"
                 "  fix: leave it uncompiled (disable=True), or let it return the new values"
             )
         if self.program.reads_gradients():
             raise RuntimeError(
                 "a compiled function that reads the gradient (`.grad`) of a tensor from outside "
-                "has no second derivative, and none inside of transforms: the function would have "
+                "has no second derivative, and none inside transforms: the function would have "
                 "to run again, and read the gradient of another time.\n"
                 "  fix: pass the gradient as an argument, or leave it uncompiled (disable=True)"
             )

@@ -68,7 +68,7 @@ def _deliver_cancelled() -> None:
 
     CPython 3.11 goes on to look for one that anybody cancelled (by PyThreadState_SetAsyncExc with
     NULL, as libraries for time limits do) until another arrives; a profiled function would wait
-    for it for ever.
+    for it forever.
     """
     if sys.version_info >= (3, 12):
         return

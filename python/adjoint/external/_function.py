@@ -119,7 +119,7 @@ def _backward(ctx: Any, u: Any, v: Any, other: type[Function], into: Any) -> tup
     x, needs = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad
     by_x: Any = [None] * ctx.count
     if any(needs[2 : 2 + ctx.count]):
-        by_x = _second(Bend, ctx.problem, u, v, x)
+        by_x = _second(PullDerivative, ctx.problem, u, v, x)
     by_given: Any = [None] * (len(needs) - 2 - ctx.count)
     if any(needs[2 + ctx.count :]):
         by_given = other.apply(ctx.problem, ctx.count, *x, *into)
@@ -147,7 +147,9 @@ class Pull(Function):
         problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, du = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(Bend, problem, u, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _second(PullDerivative, problem, u, w, ctx.saved_tensors[: ctx.count])
+            if _any(w)
+            else None,
             _first(Pull, ctx, du) if _any(du) else None,
         )
 
@@ -173,12 +175,26 @@ class Push(Function):
         problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, dv = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(Twist, problem, v, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _second(PushDerivative, problem, v, w, ctx.saved_tensors[: ctx.count])
+            if _any(w)
+            else None,
             _first(Push, ctx, dv) if _any(dv) else None,
         )
 
 
-class Bend(Function):
+class SecondDerivative(Function):
+    """A derivative of a first derivative; differences go no further."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+
+class PullDerivative(SecondDerivative):
     """The derivative of J(x)'u along w; ``count`` is the number of u."""
 
     @staticmethod
@@ -187,18 +203,10 @@ class Bend(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Bend, problem, count, given)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
-
-    @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
+        return _each(info.batch_size, in_dims[2:], PullDerivative, problem, count, given)
 
 
-class Twist(Function):
+class PushDerivative(SecondDerivative):
     """The derivative of J(x)v along w; ``count`` is the number of v."""
 
     @staticmethod
@@ -207,15 +215,7 @@ class Twist(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Twist, problem, count, given)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
-
-    @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
+        return _each(info.batch_size, in_dims[2:], PushDerivative, problem, count, given)
 
 
 _NO_THIRD = (

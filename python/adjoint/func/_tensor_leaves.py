@@ -2,7 +2,7 @@
 
 Everything else in a structure (names, numbers, callables, None; integer and boolean tensors) is
 carried along: the function gets it as it is, results hold it in its place, and where two structures
-must agree it is compared. An argument or a result that is no tensor by itself is refused, as in
+must agree it is compared. A bare argument or result that is not a tensor is refused, as in
 PyTorch. Read next: ``_arguments.py``.
 """
 
@@ -83,7 +83,8 @@ class TensorLeaves:
                 continue
             raise RuntimeError(
                 f"{name}: {self._every_path()[i]}: expected {_tree.kind_of(ours)}, got "
-                f"{_tree.kind_of(theirs)}.\n  fix: what is no tensor must be the same on both sides"
+                f"{_tree.kind_of(theirs)}.\n"
+                "  fix: what is not a tensor must be the same on both sides"
             )
         return [leaves[i] for i in self._at]
 
@@ -111,9 +112,9 @@ def tensor_inputs(tree: Any, name: str, argument: Sequence[str], several: bool) 
     Raises
     ------
     ValueError
-        An argument is no tensor and no structure, or there is no tensor to differentiate by.
+        An argument is neither a tensor nor a structure, or there is no tensor to differentiate by.
     TypeError
-        A tensor that requires grad is hidden in an object that is no structure.
+        A tensor that requires grad is hidden in an object that is not a structure.
     """
 
     def roots() -> list[str] | str:
@@ -164,7 +165,7 @@ def tensor_outputs(output: Any, name: str) -> TensorLeaves:
     Raises
     ------
     RuntimeError
-        There is no result, or one that is no tensor and no structure of tensors.
+        There is no result, or one that is neither a tensor nor a structure of tensors.
     """
     leaves, spec = _tree.flatten(output)
     if output is None or not leaves:

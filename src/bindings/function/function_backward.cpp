@@ -124,7 +124,7 @@ void take_results(FunctionNode* n, PyObject* given, Tensor* result) {
     uint32_t e = is_input ? n->edge_of(k++) : 0;
     if (g == Py_None) continue;
     if (!is_input) {
-      if (n->in_structure && !is_tensor(g)) continue;  // a field that is no tensor, filled in
+      if (n->in_structure && !is_tensor(g)) continue;  // a field that is not a tensor, filled in
       runtime_error("function ", n->name, " returned a gradient different than None at position ",
                     i + 1, ", but the corresponding forward input was not a Variable: argument ",
                     input_name(n, i), " of ", function_name(n), ".forward");

@@ -1,4 +1,4 @@
-// Tensors that a custom function's forward read although they are no arguments: backward is held to
+// Tensors that a custom function's forward read although they are not arguments: backward is held to
 // account for their gradients. Read graph/hidden_reads.h first.
 //
 // The result requires grad because of them, whatever the arguments do, as that of an op would. A

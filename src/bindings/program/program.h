@@ -8,7 +8,7 @@ namespace adjoint {
 
 // The program in a `_Program`; a TypeError for anything else.
 const Program& program_in(PyObject* o);
-// A list or tuple of tensors; None is no tensor where `optional`.
+// A list or tuple of tensors; None is not a tensor where `optional`.
 Tensors tensors_of(PyObject* o, const char* what, bool optional = false);
 PyObject* list_of(const Tensors& ts);
 

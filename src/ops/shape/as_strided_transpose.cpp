@@ -1,7 +1,7 @@
 // The transpose of as_strided, for any geometry.
 //
 // as_strided reads memory that its input's elements lie in: several of its results may be one
-// element (overlapping strides), none (memory outside of the input), and several elements of the
+// element (overlapping strides), none (memory outside the input), and several elements of the
 // input may be one in memory (an expanded input), which then share the gradient equally, as in
 // PyTorch. `_restride` lays its input out in zeroed memory, adding what falls on one place, and
 // reads that memory in another geometry: gradient -> input for the first derivative, input ->

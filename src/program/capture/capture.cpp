@@ -354,7 +354,7 @@ Value Capture::forward(Call& c) {
   size_t instructions = code_.size(), registers = registers_.size();
   KernelObserver seen;
   Versions before = versions_of(op, c.args);
-  // An op may also fail where it is caught, and not fail with other values. What is no error (a
+  // An op may also fail where it is caught, and not fail with other values. What is not an error (a
   // checkpoint has all it wants) does not depend on values.
   auto computed = [&] {
     try {
@@ -367,7 +367,7 @@ Value Capture::forward(Call& c) {
   };
   auto take = [&](Instruction& i, const Value& out) {
     if (!take_results(i, out, c.kept))
-      return refuse(text("`", op.name, "` gives a value that is no tensor"));
+      return refuse(text("`", op.name, "` gives a value that is not a tensor"));
     for (auto& [t, version] : before) {
       if (t.version() == version) continue;
       i.changes = true;
@@ -415,7 +415,7 @@ void Capture::check_draws(const Op& op) {
   if (draws_allowed_ || op.facts.draws == Draws::Nothing) return;
   refuse(text("`", op.name,
               "` draws random numbers in a checkpoint, which its recomputation would have to draw "
-              "again; fix: draw them outside of the checkpoint"));
+              "again; fix: draw them outside the checkpoint"));
 }
 
 // A pass on placeholders is none of the program's: what it would leave behind must not happen.
@@ -440,7 +440,7 @@ void Capture::change(Call& c, const Tensor& self) {
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
       wants_recording(op, c.args)) {
     refuse(text("`", op.name,
-                "_` changes a tensor from outside of the function, with a gradient; fix: return "
+                "_` changes a tensor from outside the function, with a gradient; fix: return "
                 "the new value instead"));
   }
   try {
@@ -544,8 +544,7 @@ bool Capture::pass(Node* node, bool executed) {
   if (NodeExtra* x = node->extra)
     hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
   if (before && hooks)
-    refuse(
-        "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+    refuse("a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
   return true;
 }
 
@@ -562,7 +561,7 @@ bool Capture::is_outside(TensorObject* t) const {
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
   if (register_of_.count(t) ? is_input(t) : !made_here(t))
-    refuse(text(what, ", on a tensor from outside of the function"));
+    refuse(text(what, ", on a tensor from outside the function"));
 }
 
 bool Capture::known_outside(TensorObject* t) {

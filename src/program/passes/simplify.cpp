@@ -87,7 +87,7 @@ void make_aliases(Program& p, const Tensors& headers) {
 // --- common subexpressions -----------------------------------------------------------------------
 namespace {
 
-// What an argument that is no tensor says, as bytes: equal for equal arguments only.
+// What an argument that is not a tensor says, as bytes: equal for equal arguments only.
 using Bytes = std::pmr::string;
 bool append(Bytes& key, const Value& v) {
   auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };

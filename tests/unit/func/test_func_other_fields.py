@@ -1,4 +1,4 @@
-"""Transforms of composites with fields that are no tensors: carried along, and compared."""
+"""Transforms of composites with fields that are not tensors: carried along, and compared."""
 
 from __future__ import annotations
 

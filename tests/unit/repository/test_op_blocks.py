@@ -29,7 +29,7 @@ OTHER_MEANINGS = {
         "an argument of to(), attributes of Tensor",
     ),
     "src/bindings/tensor/convert_values.cpp": ("complex", "the Python type"),
-    "src/bindings/function/function_apply.cpp": ("view_as", "a method of Tensor that is called"),
+    "src/bindings/function/function_outputs.cpp": ("view_as", "a method of Tensor that is called"),
     "src/bindings/tensor/indexing.cpp": ("index", "part of a message"),
     "src/bindings/tensor/number_slots.cpp": (
         "add sub mul div floor_divide remainder pow matmul bitwise_and bitwise_or bitwise_xor "
