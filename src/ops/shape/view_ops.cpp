@@ -191,7 +191,7 @@ static const Op& view_dtype_ =
             for (int i = 0; i < last; ++i) strides[i] = scale(strides[i]);
             offset = scale(offset);
           }
-          Tensor v = make_view(t, Dims{}, Dims{}, 0);
+          Tensor v = make_view(t, Dims{0}, Dims{1}, 0);  // for its base: t may be empty
           Tensor seen = on_storage(t->storage, shape, strides, offset, d);
           std::swap(seen->base, v->base);
           seen->flags |= t->flags & kData;
