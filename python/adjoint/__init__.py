@@ -144,6 +144,14 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .nn._recurrent import gru as gru
+    from .nn._recurrent import gru_cell as gru_cell
+    from .nn._recurrent import lstm as lstm
+    from .nn._recurrent import lstm_cell as lstm_cell
+    from .nn._recurrent import rnn_relu as rnn_relu
+    from .nn._recurrent import rnn_relu_cell as rnn_relu_cell
+    from .nn._recurrent import rnn_tanh as rnn_tanh
+    from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
     from .nn.functional import conv1d as conv1d
@@ -213,6 +221,19 @@ _LAZY_NAMES = {
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",
     "vmap": "func",
+    **dict.fromkeys(
+        (
+            "gru",
+            "gru_cell",
+            "lstm",
+            "lstm_cell",
+            "rnn_relu",
+            "rnn_relu_cell",
+            "rnn_tanh",
+            "rnn_tanh_cell",
+        ),
+        "nn._recurrent",
+    ),
     **dict.fromkeys(
         (
             "are_deterministic_algorithms_enabled",

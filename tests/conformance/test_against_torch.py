@@ -185,7 +185,7 @@ def same_error(ours: type[BaseException] | None, theirs: type[BaseException] | N
     if theirs is None or ours is None:
         return ours is theirs
     expected = next(c for c in theirs.__mro__ if c.__module__ == "builtins")
-    if expected is AttributeError:  # torch's Python wrappers call methods of what is no tensor
+    if expected is AttributeError:  # torch's Python wrappers call methods of what is not a tensor
         return issubclass(ours, AttributeError | TypeError)
     if expected is NotImplementedError:  # torch's word for a dtype without a kernel
         expected = RuntimeError

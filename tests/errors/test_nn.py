@@ -41,7 +41,7 @@ def assign(name: str, value: Any) -> None:
 
 
 def made() -> Any:
-    """Return a parameter that is no leaf."""
+    """Return a parameter that is not a leaf."""
     return ad.ones(2, requires_grad=True).mul(2).as_subclass(Parameter)
 
 

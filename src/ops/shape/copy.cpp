@@ -3,7 +3,7 @@
 #include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "ops/creation/memory_format.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"

@@ -388,7 +388,7 @@ class Threshold(Module):
 
 
 class Hardshrink(Module):
-    """x outside of [-lambd, lambd], 0 inside."""
+    """x outside [-lambd, lambd], 0 inside."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
