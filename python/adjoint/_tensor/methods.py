@@ -1,4 +1,4 @@
-"""Methods of ``Tensor`` that are written in Python."""
+"""Methods of ``Tensor`` that are written in Python; `adjoint._tensor` says where the others are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Linear algebra under the names of ``torch.linalg``.
 
-Most are ops (src/ops/linalg); leading axes are batch axes everywhere, and derivatives of every order
+Most are ops (src/ops/linalg); leading axes are batch axes, and derivatives of every order
 are there. Read next: docs/guides/linalg.md, what happens at repeated eigenvalues.
 """
 

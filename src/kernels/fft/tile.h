@@ -1,5 +1,5 @@
 // What is done to one tile: read it from memory, transform it, write it back. The code is in
-// isa/fft.cpp, built once per instruction set; tile_functions() chooses. Read plan.h first.
+// kernels/isa/fft.cpp, built once per instruction set; tile_functions() chooses. Read plan.h first.
 #pragma once
 #include "kernels/fft/plan.h"
 

@@ -131,7 +131,7 @@ void in_tiles(const Work<T>& w) {
 }
 
 // --- lines ---------------------------------------------------------------------------------------
-// The same as in isa/fft.cpp, for one signal: read pairs_to_half there.
+// The same as in kernels/isa/fft.cpp, for one signal: read pairs_to_half there.
 template <class T>
 void pairs_to_half(const T* z, int64_t h, T* out, int64_t step, T scale, const T* roots) {
   T *first = out, *last = out + h * step;

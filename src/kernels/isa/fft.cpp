@@ -1,5 +1,5 @@
-// Transforms of a tile, once per instruction set: see fft/plan.h for what a tile is, fft/tile.h for
-// what a job says, fft/butterflies.h for the arithmetic.
+// Transforms of a tile, once per instruction set: see kernels/fft/plan.h for what a tile is, kernels/fft/tile.h for
+// what a job says, kernels/fft/butterflies.h for the arithmetic.
 #include "kernels/fft/tile_memory.h"
 
 namespace adjoint {

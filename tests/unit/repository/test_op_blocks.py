@@ -120,7 +120,12 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
+    "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
     "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),
+    "nn/modules/rnn.py": (
+        "dropout mode relu tanh",
+        "attributes of recurrent layers, and values of `nonlinearity`",
+    ),
     "nn/modules/conv.py": ("zeros", "a value of `padding_mode`"),
     "optim/lr_scheduler.py": (
         "abs max min mode threshold",
@@ -291,7 +296,9 @@ LOOPED = {
     "_cross_entropy_backward",
     "_cumprod_grad",
     "_embedding_backward",
+    "_gru_sequence_backward",
     "_layer_norm_backward",
+    "_lstm_sequence_backward",
     "_nll_loss_backward",
     "_prod_grad",
     "addbmm",
@@ -330,6 +337,9 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_gru_sequence",
+    "_lstm_sequence",
+    "_rnn_sequence",
     "addbmm",
     "addr",
     "bincount",
