@@ -76,12 +76,14 @@ if _TYPE_CHECKING:
     from . import compiler as compiler
     from . import cuda as cuda
     from . import differences as differences
+    from . import fft as fft
     from . import func as func
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
     from . import serialization as serialization
+    from . import signal as signal
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -170,6 +172,7 @@ _LAZY_MODULES = frozenset(
         "cuda",
         "differences",
         "external",
+        "fft",
         "func",
         "functorch",
         "graph",
@@ -179,6 +182,7 @@ _LAZY_MODULES = frozenset(
         "parallel",
         "return_types",
         "serialization",
+        "signal",
         "special",
         "testing",
         "utils",
