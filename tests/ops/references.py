@@ -18,6 +18,7 @@ from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
 from tests.ops.samples_margins import MARGINAL
+from tests.ops.samples_fft import TRANSFORMED
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_planes import PLANED
 from tests.ops.samples_scatter import PLACED
@@ -292,4 +293,5 @@ REFERENCES: dict[str, Reference] = {
     **STATISTICAL,
     **MARGINAL,
     **PLANED,
+    **TRANSFORMED,
 }  # fmt: skip
