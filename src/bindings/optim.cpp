@@ -1,6 +1,6 @@
 // The optimizers' steps: lists of tensors in, raw arrays to the kernels. What has no native loop
 // (16-bit floats, complex numbers, strides, tangents), and what is to be differentiated, is computed
-// with ops, by the same formulas. Read next: kernels/optim_formulas.h.
+// with ops, by the same formulas. Read next: kernels/optim/formulas.h.
 #include <array>
 #include <utility>
 
@@ -8,7 +8,7 @@
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
-#include "kernels/optim_formulas.h"
+#include "kernels/optim/formulas.h"
 #include "python/gil.h"
 
 namespace adjoint {

@@ -1,6 +1,6 @@
 """Optimizers, and schedules for their learning rates.
 
-Read next: `optimizer.py` for what they share; the formulas are in `src/kernels/optim_formulas.h`.
+Read next: `optimizer.py` for what they share; the formulas are in `src/kernels/optim/formulas.h`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An optimizer here is three things: the state of a parameter (`_new_state`), the functional form
 (`adadelta(params, grads, ...)`), which turns options and step counts into numbers, and a formula on
-elements in `src/kernels/optim_formulas.h`, found by its name. The formula runs as one native pass
+elements in `src/kernels/optim/formulas.h`, found by its name. The formula runs as one native pass
 over all parameters, or, where the step is recorded, with tensors; numbers that are tensors (a
 learning rate that is learned) get gradients then.
 """

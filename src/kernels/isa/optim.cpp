@@ -1,6 +1,6 @@
 // The optimizers' loops, once per instruction set: the formulas for elements of arrays.
-// Read next: kernels/optim_formulas.h.
-#include "kernels/isa/../kernel.h"
+// Read next: kernels/optim/formulas.h.
+#include "kernels/kernel.h"
 
 // A product is rounded before it is added except where `fused` says otherwise: the compiler could
 // choose either of two products, and not as the ops do.
@@ -12,7 +12,8 @@
 
 #include <utility>
 
-#include "kernels/isa/../optim_formulas.h"
+#include "kernels/independent_loop.h"
+#include "kernels/optim/formulas.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {
@@ -82,13 +83,8 @@ void typed(const Arrays& a, const Step& step, int64_t begin, int64_t end) {
   T* at[R::kColumns];
   for (int k = 0; k < R::kColumns; ++k) at[k] = static_cast<T*>(a.columns[k]);
   optim::choose<R>(step.choice, [&]<unsigned Choice>() {
-// The columns are apart: bindings/optim.cpp looks.
-#if defined(__clang__)
-#pragma clang loop vectorize(assume_safety)
-#else
-#pragma GCC ivdep
-#endif
-    for (int64_t i = begin; i < end; ++i) {
+    ADJOINT_INDEPENDENT  // the columns are apart: bindings/optim.cpp looks
+        for (int64_t i = begin; i < end; ++i) {
       T x[R::kColumns];
       for (int k = 0; k < R::kColumns; ++k) x[k] = R::reads(Choice, k) ? at[k][i] : T(0);
       R::template update<Element<T>, Choice>(x, numbers);
