@@ -127,7 +127,9 @@ OTHER_MEANINGS_IN_PYTHON = {
         "attributes of recurrent layers, and values of `nonlinearity`",
     ),
     "nn/modules/conv.py": ("zeros", "a value of `padding_mode`"),
-    "optim/lr_scheduler.py": (
+    "optim/adagrad.py": ("sum", "the name of its state"),
+    "optim/lr_scheduler/_one_cycle.py": ("cos linear", "values of `anneal_strategy`"),
+    "optim/lr_scheduler/_plateau.py": (
         "abs max min mode threshold",
         "values of `mode`, and its name in a message",
     ),
