@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
+from tests.ops.samples_attention import ATTENTION
 from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_fft import TRANSFORMS
 from tests.ops.samples_order import ORDER
@@ -346,6 +347,7 @@ OPS_LIST: list[Op] = [
     *PLACES,
     *STATISTICS,
     *MARGINS,
+    *ATTENTION,
     *PLANES,
     *TRANSFORMS,
 ]
