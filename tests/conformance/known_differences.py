@@ -31,8 +31,6 @@ class Known:
         )
 
 
-# Rounding in 16 bits: where both are as far from the truth, neither is wrong (`nearer`), but
-# ours can also be somewhat farther by chance.
 KNOWN: list[Known] = [
     # --- wrong in torch ---
     Known(
@@ -78,6 +76,18 @@ KNOWN: list[Known] = [
         "sort argsort msort topk kthvalue mode",
         "equal elements keep their order here; in torch it is not promised",
         dtype="int64 bool bfloat16",
+    ),
+    # --- neural functions ---
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "torch rounds scores and weights to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+    ),
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "a gradient that is the rounding of equal numbers: one weight is 1, the others are 0",
+        dtype="float32",
+        aspect="gradient",
     ),
 ]
 

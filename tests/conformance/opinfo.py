@@ -140,11 +140,16 @@ def convert(value: Any) -> Any:
     if isinstance(value, torch.device):
         return ad.device(str(value))
     if isinstance(value, torch.memory_format | torch.layout):
-        return getattr(ad, str(value).removeprefix("torch."))
+        found = getattr(ad, str(value).removeprefix("torch."), None)
+        if found is None:
+            raise Unsupported(str(value))
+        return found
     if isinstance(value, torch.Generator):
         raise Unsupported("a generator")
     if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
         return rebound(value)
+    if isinstance(value, torch.nn.Module):
+        return getattr(ad.nn, type(value).__name__)()
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):
