@@ -17,6 +17,7 @@ from scipy import special
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
+from tests.ops.samples_convolution import CONVOLVED
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_places import PLACED
 from tests.ops.samples_statistics import STATISTICAL
@@ -287,5 +288,6 @@ REFERENCES: dict[str, Reference] = {
     **ACTIVATED,
     **ORDERED,
     **PLACED,
+    **CONVOLVED,
     **STATISTICAL,
 }  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
+from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_places import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
@@ -341,6 +342,7 @@ OPS_LIST: list[Op] = [
     *ACTIVATIONS,
     *ORDER,
     *PLACES,
+    *CONVOLUTIONS,
     *STATISTICS,
 ]
 # fmt: on

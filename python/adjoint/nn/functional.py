@@ -7,6 +7,13 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
+from adjoint._core import conv1d as conv1d
+from adjoint._core import conv2d as conv2d
+from adjoint._core import conv3d as conv3d
+from adjoint._core import conv_tbc as conv_tbc
+from adjoint._core import conv_transpose1d as conv_transpose1d
+from adjoint._core import conv_transpose2d as conv_transpose2d
+from adjoint._core import conv_transpose3d as conv_transpose3d
 from adjoint._missing import missing as _missing
 from adjoint.nn._activations import celu as celu
 from adjoint.nn._activations import elu as elu
@@ -34,9 +41,6 @@ from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
 from adjoint.nn._activations import tanhshrink as tanhshrink
 from adjoint.nn._activations import threshold as threshold
-from adjoint.nn._convolution import conv1d as conv1d
-from adjoint.nn._convolution import conv2d as conv2d
-from adjoint.nn._convolution import conv3d as conv3d
 from adjoint.nn._dropout import alpha_dropout as alpha_dropout
 from adjoint.nn._dropout import dropout as dropout
 from adjoint.nn._dropout import dropout1d as dropout1d
@@ -81,6 +85,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
