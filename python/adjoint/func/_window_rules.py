@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import Rows, Step, joined, sparse
+from ._rows import NodeContext, Rows, joined, sparse
 
 __all__ = ["WINDOW_RULES"]
 
@@ -33,11 +33,11 @@ def _meeting(
     return at[0], at[1], np.ravel_multi_index([q[inside] for q in out], y)
 
 
-def _products(x: Shape, w: Shape, y: Shape, step: Step) -> dict[str, Array]:
+def _products(x: Shape, w: Shape, y: Shape, context: NodeContext) -> dict[str, Array]:
     """The same over samples, groups and channels: flat places in the whole tensors."""
-    groups = step.saved("groups")
+    groups = context.saved("groups")
     places = _meeting(
-        x[2:], w[2:], y[2:], step.saved("stride"), step.saved("padding"), step.saved("dilation")
+        x[2:], w[2:], y[2:], context.saved("stride"), context.saved("padding"), context.saved("dilation")
     )
     n, g, o, i = np.indices((x[0], groups, w[0] // groups, w[1])).reshape(4, -1, 1)
     size = [int(np.prod(s[2:], dtype=np.int64)) for s in (x, w, y)]
@@ -48,40 +48,40 @@ def _products(x: Shape, w: Shape, y: Shape, step: Step) -> dict[str, Array]:
     }
 
 
-def _shape_of(step: Step, edge: int, name: str) -> Shape | None:
-    if step.inputs[edge] is not None:
-        return tuple(step.shapes[edge])
-    saved = step.saved(name)
+def _shape_of(context: NodeContext, edge: int, name: str) -> Shape | None:
+    if context.inputs[edge] is not None:
+        return tuple(context.shapes[edge])
+    saved = context.saved(name)
     return None if saved is None else tuple(saved.shape)
 
 
-def _convolution(names: str) -> Callable[[Step], list[Rows] | None]:
+def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
     """``names``: what the two operands and the result are, such as "xwy"."""
 
-    def rule(step: Step) -> list[Rows] | None:
+    def rule(context: NodeContext) -> list[Rows] | None:
         arguments = {"xwy": ("input", "weight"), "ywx": ("g", "weight"), "yxw": ("g", "input")}
-        shapes: dict[str, Any] = {names[2]: tuple(step.outputs[0])}
+        shapes: dict[str, Any] = {names[2]: tuple(context.outputs[0])}
         for edge in (0, 1):
             shapes[names[edge]] = _shape_of(step, edge, arguments[names][edge])
-        if None in shapes.values() or not step.size:
+        if None in shapes.values() or not context.size:
             return None
-        found = _products(shapes["x"], shapes["w"], shapes["y"], step)
+        found = _products(shapes["x"], shapes["w"], shapes["y"], context)
         parts = []
         for edge in (0, 1):
-            rows = step.inputs[edge]
+            rows = context.inputs[edge]
             if rows is not None:
                 pairs = np.ones(found["x"].size, bool), (found[names[2]], found[names[edge]])
-                matrix = sparse().csr_array(pairs, shape=(step.size, rows.shape[0]))
+                matrix = sparse().csr_array(pairs, shape=(context.size, rows.shape[0]))
                 parts.append(matrix @ rows)
-        if len(step.inputs) > 2 and step.inputs[2] is not None:  # the bias, one for a channel
-            channels, each = step.outputs[0][1], int(np.prod(step.outputs[0][2:], dtype=np.int64))
-            parts.append(step.inputs[2][np.arange(step.size) // each % channels])
-        return [joined(parts, step.size, step.n)]
+        if len(context.inputs) > 2 and context.inputs[2] is not None:  # the bias, one for a channel
+            channels, each = context.outputs[0][1], int(np.prod(context.outputs[0][2:], dtype=np.int64))
+            parts.append(context.inputs[2][np.arange(context.size) // each % channels])
+        return [joined(parts, context.size, context.n)]
 
     return rule
 
 
-WINDOW_RULES: dict[str, Callable[[Step], list[Rows] | None]] = {
+WINDOW_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
     "convolution": _convolution("xwy"),
     "convolution input": _convolution("ywx"),
     "convolution weight": _convolution("yxw"),
