@@ -17,6 +17,7 @@ from scipy import special
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
+from tests.ops.samples_convolution import CONVOLVED
 from tests.ops.samples_attention import ATTENDED
 from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_fft import TRANSFORMED
@@ -291,6 +292,7 @@ REFERENCES: dict[str, Reference] = {
     **ACTIVATED,
     **ORDERED,
     **PLACED,
+    **CONVOLVED,
     **STATISTICAL,
     **MARGINAL,
     **ATTENDED,
