@@ -78,6 +78,7 @@ if _TYPE_CHECKING:
     from . import differences as differences
     from . import fft as fft
     from . import func as func
+    from . import linalg as linalg
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
@@ -104,13 +105,19 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout as alpha_dropout
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
-    from ._compat.layer_names import celu_ as celu_
+    from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
+    from ._compat.layer_names import feature_dropout as feature_dropout
+    from ._compat.layer_names import feature_dropout_ as feature_dropout_
     from ._compat.layer_names import group_norm as group_norm
+    from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
     from ._compat.layer_names import kl_div as kl_div
-    from ._compat.layer_names import selu_ as selu_
+    from ._compat.layer_names import margin_ranking_loss as margin_ranking_loss
+    from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
+    from ._compat.layer_names import rrelu as rrelu
+    from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.gradient import gradient as gradient
@@ -140,15 +147,25 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .nn._recurrent import gru as gru
+    from .nn._recurrent import gru_cell as gru_cell
+    from .nn._recurrent import lstm as lstm
+    from .nn._recurrent import lstm_cell as lstm_cell
+    from .nn._recurrent import rnn_relu as rnn_relu
+    from .nn._recurrent import rnn_relu_cell as rnn_relu_cell
+    from .nn._recurrent import rnn_tanh as rnn_tanh
+    from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
+    from .nn.functional import celu_ as celu_
     from .nn.functional import conv1d as conv1d
     from .nn.functional import conv2d as conv2d
     from .nn.functional import conv3d as conv3d
-    from .nn.functional import cosine_similarity as cosine_similarity
     from .nn.functional import max_pool1d as max_pool1d
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
+    from .nn.functional import rrelu_ as rrelu_
+    from .nn.functional import selu_ as selu_
     from .serialization import load as load
     from .serialization import save as save
 
@@ -176,6 +193,7 @@ _LAZY_MODULES = frozenset(
         "func",
         "functorch",
         "graph",
+        "linalg",
         "multiprocessing",
         "nn",
         "optim",
@@ -209,6 +227,19 @@ _LAZY_NAMES = {
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",
     "vmap": "func",
+    **dict.fromkeys(
+        (
+            "gru",
+            "gru_cell",
+            "lstm",
+            "lstm_cell",
+            "rnn_relu",
+            "rnn_relu_cell",
+            "rnn_tanh",
+            "rnn_tanh_cell",
+        ),
+        "nn._recurrent",
+    ),
     **dict.fromkeys(
         (
             "are_deterministic_algorithms_enabled",
@@ -251,14 +282,16 @@ _LAZY_NAMES = {
     **dict.fromkeys(
         (
             "bilinear",
+            "celu_",
             "conv1d",
             "conv2d",
             "conv3d",
-            "cosine_similarity",
             "max_pool1d",
             "max_pool2d",
             "max_pool3d",
             "prelu",
+            "rrelu_",
+            "selu_",
         ),
         "nn.functional",
     ),
@@ -267,13 +300,19 @@ _LAZY_NAMES = {
             "alpha_dropout",
             "alpha_dropout_",
             "batch_norm",
-            "celu_",
+            "cosine_embedding_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
+            "feature_dropout",
+            "feature_dropout_",
             "group_norm",
+            "hinge_embedding_loss",
             "instance_norm",
             "kl_div",
-            "selu_",
+            "margin_ranking_loss",
+            "poisson_nll_loss",
+            "rrelu",
+            "triplet_margin_loss",
         ),
         "_compat.layer_names",
     ),

@@ -1,11 +1,11 @@
 // The optimizers' steps: lists of tensors in, raw arrays to the kernels. What has no native loop
 // (16-bit floats, complex numbers, strides, tangents) is computed with ops, by the same formulas.
-// Read next: kernels/optim_formulas.h.
+// Read next: kernels/optim/formulas.h.
 #include "bindings/python.h"
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
-#include "kernels/optim_formulas.h"
+#include "kernels/optim/formulas.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -95,7 +95,7 @@ bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
 // Python keeps the rest of an optimizer's state.
 void refuse_step() {
   refuse_recording(
-      "optimizer steps are not recorded; fix: call optimizer.step() outside of the compiled "
+      "optimizer steps are not recorded; fix: call optimizer.step() outside the compiled "
       "function");
 }
 

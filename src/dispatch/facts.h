@@ -60,7 +60,7 @@ enum class Draws : uint8_t {
   Like,    // the same; the first argument gives shape and dtype only
   Sample,  // for one sample after the other
   Rows,    // for the rows of all samples
-  Mask,    // a mask for the first argument; none outside of training
+  Mask,    // a mask for the first argument; none outside training
 };
 
 // Which dtype a tensor given as out= may have.
@@ -86,7 +86,7 @@ struct Placing {
 };
 using PartRule = Tensor (*)(const Placing& p);
 
-// Whether the shape of the result, or what is no tensor in it, depends on the values of operands.
+// Whether the shape of the result, or what is not a tensor in it, depends on the values of operands.
 using ByValues = bool (*)(const Value* args);
 
 struct Facts {

@@ -11,7 +11,7 @@
 
 #include "dispatch/op.h"
 #include "graph/node.h"
-#include "kernels/reduce.h"
+#include "kernels/reduce/reduce.h"
 #include "program/capture/identity.h"
 #include "program/passes/listing.h"
 
@@ -41,7 +41,7 @@ struct Register {
 
 // The memory behind registers.
 struct Memory {
-  bool external = false;  // it exists outside of the program: an input's
+  bool external = false;  // it exists outside the program: an input's
   bool changed = false;   // some instruction writes into it after it was made
 };
 
@@ -53,7 +53,7 @@ struct Read {
 };
 
 // The kernel that an elementwise op runs.
-struct KernelStep {
+struct KernelCall {
   struct Operand {
     int read = -1;  // which of the instruction's reads, or
     Value number;
@@ -95,7 +95,7 @@ struct Instruction {
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   SourceLine line;
-  std::shared_ptr<const KernelStep> kernel;    // of elementwise ops
+  std::shared_ptr<const KernelCall> kernel;    // of elementwise ops
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy

@@ -94,7 +94,7 @@ def tangents(library: Any, call: Callable[..., Any], given: Any, directions: lis
 @pytest.mark.parametrize("name", NAMES)
 def test_torchs_samples_give_what_they_give_in_torch(name: str, dtype: str) -> None:
     op = database()[name]
-    function = ours(op.name)
+    function = ours(op)
     assert function is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,10 +1,10 @@
-// The optimizers' loops against the formulas of kernels/optim.h written out for one element, in the
+// The optimizers' loops against the formulas of kernels/optim/optim.h written out for one element, in the
 // same precision: equal to the last bit, in chunks or not, and in turn where memory is shared.
 // ADJOINT_ISA=base|v3|v4 chooses what is tested.
 #include <cmath>
 #include <vector>
 
-#include "kernels/optim.h"
+#include "kernels/optim/optim.h"
 #include "parallel/pool.h"
 #include "check.h"
 

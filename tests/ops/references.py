@@ -18,8 +18,10 @@ from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
 from tests.ops.samples_fft import TRANSFORMED
+from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_order import ORDERED
-from tests.ops.samples_places import PLACED
+from tests.ops.samples_planes import PLANED
+from tests.ops.samples_scatter import PLACED
 from tests.ops.samples_statistics import STATISTICAL
 from tests.ops.spec import Array
 
@@ -290,4 +292,6 @@ REFERENCES: dict[str, Reference] = {
     **PLACED,
     **STATISTICAL,
     **TRANSFORMED,
+    **MARGINAL,
+    **PLANED,
 }  # fmt: skip

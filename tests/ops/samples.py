@@ -16,8 +16,10 @@ import numpy as np
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
 from tests.ops.samples_fft import TRANSFORMS
+from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_order import ORDER
-from tests.ops.samples_places import PLACES
+from tests.ops.samples_planes import PLANES
+from tests.ops.samples_scatter import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
 from tests.ops.samples_statistics import STATISTICS
 from tests.ops.spec import Arr, Op, Sample
@@ -344,6 +346,8 @@ OPS_LIST: list[Op] = [
     *PLACES,
     *STATISTICS,
     *TRANSFORMS,
+    *MARGINS,
+    *PLANES,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

@@ -70,7 +70,7 @@ def register_post_accumulate_grad_hook(
     Raises
     ------
     RuntimeError
-        The tensor is no leaf, or does not require grad.
+        The tensor is not a leaf, or does not require grad.
 
     Examples
     --------

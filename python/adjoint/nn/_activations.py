@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._core import Generator
 from adjoint._tensor.arguments import require_tensor
 
 
@@ -206,3 +208,78 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
         stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Leaky ReLU whose slope is drawn from [lower, upper) for each element, or is their mean.
+
+    The slopes are drawn while training; they are those PyTorch draws from the same seed.
+    """
+    return _rrelu(input, lower, upper, training, inplace)
+
+
+def _rrelu(
+    input: Tensor,
+    lower: float,
+    upper: float,
+    training: bool,
+    inplace: bool,
+    generator: Generator | None = None,
+) -> Tensor:
+    _require_float(input, "rrelu")
+    if lower > upper:
+        raise RuntimeError(
+            f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
+        )
+    if not math.isfinite(lower) or not math.isfinite(upper):
+        raise RuntimeError("Lower and upper bounds must be finite numbers")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    with ad.no_grad():
+        slopes = _core._rrelu_slopes(input, lower, upper, generator=generator)
+    return input.mul_(slopes) if inplace else input * slopes
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution: softmax((logits + noise) / tau).
+
+    With `hard` it is a row of zeros with a one, whose gradient is that of the soft sample.
+    """
+    require_tensor("gumbel_softmax", "logits", 1, logits)
+    fresh = ad.contiguous_format
+    noise = -ad.empty_like(logits, memory_format=fresh).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    picked = ad.zeros_like(logits, memory_format=fresh)
+    return picked.scatter_(dim, index, 1.0) - soft.detach() + soft
+
+
+def rrelu_(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """`rrelu` in place."""
+    return _rrelu(input, lower, upper, training, True, generator)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`celu` in place."""
+    return celu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """`selu` in place."""
+    return selu(input, inplace=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from adjoint import Tensor
 from adjoint._tensor.arguments import require_tensor
-from adjoint.nn._layers import pad
+from adjoint.nn._padding import pad
 from adjoint.nn._windows import Sizes, batched_input, check_positive, per_axis, sliding
 
 

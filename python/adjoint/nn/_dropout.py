@@ -89,6 +89,11 @@ def feature_alpha_dropout(
     return _alpha_dropped(input, p, training, inplace, features=True)
 
 
+def _feature_dropout(input: Tensor, p: float, train: bool, inplace: bool = False) -> Tensor:
+    require_tensor("feature_dropout", "input", 1, input)
+    return _dropped(input, p, train, inplace, features=True)
+
+
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:

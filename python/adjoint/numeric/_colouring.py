@@ -14,12 +14,12 @@ import numpy as np
 
 from adjoint._colouring import Pattern
 
-from ._along import directional
+from ._directional import directional
 from ._errors import ExternalError
-from ._linear import Sparse
+from ._jacobians import Sparse
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny import agreement, attempts, lost, tiny_in_tiny, warn, widened
+from ._tiny_elements import agreement, attempts, lost, tiny_in_tiny, warn, widened
 
 if TYPE_CHECKING:
     from ._method import Stencil
@@ -136,7 +136,7 @@ def _entries(
 def _recover(
     stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern, values: Any, width: Any
 ) -> None:
-    """Put right the entries of tiny elements that are lost in rounding (_tiny.py)."""
+    """Put right the entries of tiny elements that are lost in rounding (_tiny_elements.py)."""
     wide = widened(steps)
     if wide is None:
         return

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/fft/factors.h"
 #include "kernels/fft/plan.h"
-#include "kernels/row_math.h"
+#include "kernels/isa/row_vectors.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

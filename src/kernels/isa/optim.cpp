@@ -1,6 +1,6 @@
 // The optimizers' loops, once per instruction set: the formulas for elements of arrays.
-// Read next: kernels/optim_formulas.h.
-#include "kernels/isa/../kernel.h"
+// Read next: kernels/optim/formulas.h.
+#include "kernels/kernel.h"
 
 // The same bits on every instruction set: a product is rounded before it is added.
 #if defined(__clang__)
@@ -9,7 +9,7 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
-#include "kernels/isa/../optim_formulas.h"
+#include "kernels/optim/formulas.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -2,9 +2,9 @@
 #include "ops/index/offsets.h"
 
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 namespace {

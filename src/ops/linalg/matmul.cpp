@@ -1,7 +1,7 @@
 // Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their
 // own; matmul, linear and outer are made of them.
 #include "dispatch/op.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"

@@ -1,5 +1,5 @@
 // Values at a rank: median, nanmedian, mode and quantiles. All of them sort and then pick, so that
-// NaN comes last (kernels/sorting.h). Read next: ops/index/sorting.cpp.
+// NaN comes last (kernels/index/sorting.h). Read next: ops/index/sorting.cpp.
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"

@@ -1,6 +1,6 @@
 // Running sums, products, maxima along an axis; and the product over axes, whose derivative is made
-// of running products. The loops are in kernels/scan.h.
-#include "kernels/scan.h"
+// of running products. The loops are in kernels/reduce/scan.h.
+#include "kernels/reduce/scan.h"
 
 #include "dispatch/program_recorder.h"
 #include "ops/reduce/reduce_forward.h"

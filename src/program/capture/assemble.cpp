@@ -2,7 +2,7 @@
 // done to it then stands in program/passes/pipeline.h. Read capture.h first.
 #include "program/capture/capture.h"
 #include "program/capture/sharing.h"
-#include "program/passes/passes.h"
+#include "program/passes/simplify.h"
 #include "program/passes/pipeline.h"
 
 namespace adjoint {

@@ -1,13 +1,13 @@
 // Read capture.h first.
 #include "program/capture/capture.h"
 
-#include "dispatch/kernel_watch.h"
+#include "dispatch/kernel_observer.h"
 #include "dispatch/operands.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
 #include "program/replay/replay.h"
-#include "tensor/handmade.h"
+#include "tensor/handmade_tensors.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -91,35 +91,35 @@ void recorded_alias(const Tensor& from, const Tensor& made) {
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
 // else.
-std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call& c,
+std::shared_ptr<const KernelCall> kernel_of(const KernelObserver& seen, const Call& c,
                                             const Value& out, const Instruction& i) {
-  bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
-              out.is_tensor() && out.object() == watch.result;
+  bool only = seen.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
+              out.is_tensor() && out.object() == seen.result;
   if (!only) return nullptr;
-  auto step = std::make_shared<KernelStep>();
-  step->kernel = watch.kernel;
-  step->common = watch.common;
-  for (int k = 0; k < watch.count; ++k) {
-    KernelStep::Operand operand{-1, watch.numbers[k]};
-    for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
+  auto call = std::make_shared<KernelCall>();
+  call->kernel = seen.kernel;
+  call->common = seen.common;
+  for (int k = 0; k < seen.count; ++k) {
+    KernelCall::Operand operand{-1, seen.numbers[k]};
+    for (size_t n = 0; seen.tensors[k] && n < i.reads.size(); ++n) {
       const Read& r = i.reads[n];
-      if (r.item < 0 && c[r.argument].object() == watch.tensors[k])
+      if (r.item < 0 && c[r.argument].object() == seen.tensors[k])
         operand.read = static_cast<int>(n);
     }
-    if (watch.tensors[k] && operand.read < 0) return nullptr;
-    step->operands.push_back(std::move(operand));
+    if (seen.tensors[k] && operand.read < 0) return nullptr;
+    call->operands.push_back(std::move(operand));
   }
-  return step;
+  return call;
 }
 
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
-std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
+std::shared_ptr<const reduce::Problem> sum_of(const KernelObserver& seen, const Call& c,
                                               const Value& out) {
-  if (!c.op.facts.sums || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre ||
-      c.kept || !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
-      out.object()->data != watch.reduced_to)
+  if (!c.op.facts.sums || seen.reductions != 1 || seen.calls != 0 || seen.problem.centre ||
+      c.kept || !c[0].is_tensor() || c[0].object() != seen.reduced || !out.is_tensor() ||
+      out.object()->data != seen.reduced_to)
     return nullptr;
-  return std::make_shared<reduce::Problem>(watch.problem);
+  return std::make_shared<reduce::Problem>(seen.problem);
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
   register_of_.reserve(kSome);
   first_on_.reserve(kSome);
   code_.reserve(kSome);
-  tensor_watch = {recorded_zeros, recorded_alias};
+  handmade_observer = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
 
@@ -352,9 +352,9 @@ Value Capture::forward(Call& c) {
     return forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
-  KernelWatch watch;
+  KernelObserver seen;
   Versions before = versions_of(op, c.args);
-  // An op may also fail where it is caught, and not fail with other values. What is no error (a
+  // An op may also fail where it is caught, and not fail with other values. What is not an error (a
   // checkpoint has all it wants) does not depend on values.
   auto computed = [&] {
     try {
@@ -367,7 +367,7 @@ Value Capture::forward(Call& c) {
   };
   auto take = [&](Instruction& i, const Value& out) {
     if (!take_results(i, out, c.kept))
-      return refuse(text("`", op.name, "` gives a value that is no tensor"));
+      return refuse(text("`", op.name, "` gives a value that is not a tensor"));
     for (auto& [t, version] : before) {
       if (t.version() == version) continue;
       i.changes = true;
@@ -375,8 +375,8 @@ Value Capture::forward(Call& c) {
     }
     i.may_fail = !until_inputs_ && has_integers(op, c.args);
     if (!i.changes) {
-      i.kernel = kernel_of(watch, c, out, i);
-      i.sum = sum_of(watch, c, out);
+      i.kernel = kernel_of(seen, c, out, i);
+      i.sum = sum_of(seen, c, out);
     }
     code_.push_back(std::move(i));
   };
@@ -415,7 +415,7 @@ void Capture::check_draws(const Op& op) {
   if (draws_allowed_ || op.facts.draws == Draws::Nothing) return;
   refuse(text("`", op.name,
               "` draws random numbers in a checkpoint, which its recomputation would have to draw "
-              "again; fix: draw them outside of the checkpoint"));
+              "again; fix: draw them outside the checkpoint"));
 }
 
 // A pass on placeholders is none of the program's: what it would leave behind must not happen.
@@ -440,7 +440,7 @@ void Capture::change(Call& c, const Tensor& self) {
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
       wants_recording(op, c.args)) {
     refuse(text("`", op.name,
-                "_` changes a tensor from outside of the function, with a gradient; fix: return "
+                "_` changes a tensor from outside the function, with a gradient; fix: return "
                 "the new value instead"));
   }
   try {
@@ -544,8 +544,7 @@ bool Capture::pass(Node* node, bool executed) {
   if (NodeExtra* x = node->extra)
     hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
   if (before && hooks)
-    refuse(
-        "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+    refuse("a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
   return true;
 }
 
@@ -562,7 +561,7 @@ bool Capture::is_outside(TensorObject* t) const {
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
   if (register_of_.count(t) ? is_input(t) : !made_here(t))
-    refuse(text(what, ", on a tensor from outside of the function"));
+    refuse(text(what, ", on a tensor from outside the function"));
 }
 
 bool Capture::known_outside(TensorObject* t) {

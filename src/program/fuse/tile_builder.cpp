@@ -208,7 +208,7 @@ void TileBuilder::place_operand(int value) {
   } else if (p.way == TileLoops::Way::Moved) {
     m.tile = take_tile();
     p.tile = static_cast<uint32_t>(m.tile);
-    made_->steps.push_back({nullptr, static_cast<uint32_t>(m.place)});
+    made_->actions.push_back({nullptr, static_cast<uint32_t>(m.place)});
   }
 }
 
@@ -246,11 +246,11 @@ void TileBuilder::emit(int step) {
   bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
   if (!in_memory) out.tile = take_tile_for(c.values[0], c, step);
   arguments[0] = argument(c.values[0]);
-  f.steps.push_back({c.loop, static_cast<uint32_t>(f.arguments.size())});
+  f.actions.push_back({c.loop, static_cast<uint32_t>(f.arguments.size())});
   f.arguments.insert(f.arguments.end(), arguments.begin(), arguments.end());
   if (out.place >= 0 && !in_memory) {
     f.places[out.place].tile = static_cast<uint32_t>(out.tile);
-    f.steps.push_back({nullptr, static_cast<uint32_t>(out.place)});
+    f.actions.push_back({nullptr, static_cast<uint32_t>(out.place)});
   }
   for (int value : c.values) {
     Made& m = values_[value];

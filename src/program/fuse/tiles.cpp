@@ -5,7 +5,7 @@
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
-#include "kernels/faults.h"
+#include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
 
@@ -79,8 +79,8 @@ class LargeLoops final : public FusedLoops {
     numbers_.resize(f.numbers.size() * f.tile_bytes() + 64);
     fill_numbers(f, aligned(numbers_.data()));
     // Pieces of about as much work as one op on 16384 elements, in whole tiles.
-    auto steps = static_cast<int64_t>(f.steps.size());
-    grain_ = std::max<int64_t>(4096, 16384 / (1 + steps / 4)) / f.tile * f.tile;
+    auto actions = static_cast<int64_t>(f.actions.size());
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / f.tile * f.tile;
     for (const Place& p : f.places) {
       int at = 0;
       if (p.written)
@@ -218,7 +218,7 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
                                       : row_at(f, p, data[k], at);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
-    for (const TileLoops::Step& s : f.steps) {
+    for (const TileLoops::Action& s : f.actions) {
       if (s.loop) [[likely]] {
         s.loop(arguments + s.at, n);
       } else {

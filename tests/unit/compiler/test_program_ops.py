@@ -151,7 +151,7 @@ def test_so_do_changes_in_place(name: str) -> None:
         check_case(name, f"{name}_({sample})", case, edited)
 
 
-# --- inside of transforms
+# --- inside transforms
 # -------------------------------------------------------------------------------------------------
 # Their second derivatives, or their tangents, look at values.
 LOOKING = dict.fromkeys(("prod", "cumprod", "vander", "scatter_reduce", "index_reduce"), "zeros")

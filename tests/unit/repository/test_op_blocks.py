@@ -29,7 +29,7 @@ OTHER_MEANINGS = {
         "an argument of to(), attributes of Tensor",
     ),
     "src/bindings/tensor/convert_values.cpp": ("complex", "the Python type"),
-    "src/bindings/function/function_apply.cpp": ("view_as", "a method of Tensor that is called"),
+    "src/bindings/function/function_outputs.cpp": ("view_as", "a method of Tensor that is called"),
     "src/bindings/tensor/indexing.cpp": ("index", "part of a message"),
     "src/bindings/tensor/number_slots.cpp": (
         "add sub mul div floor_divide remainder pow matmul bitwise_and bitwise_or bitwise_xor "
@@ -39,7 +39,7 @@ OTHER_MEANINGS = {
     "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
-    "src/bindings/tensor/vector_methods.cpp": ("add sub mul neg", "methods of composites"),
+    "src/bindings/tensor/composite_arithmetic.cpp": ("add sub mul neg", "methods of composites"),
     "src/dispatch/anomaly.cpp": ("min zero", "parts of a message"),
     "src/ops/index/offsets.cpp": ("index", "part of a message"),
     "src/dispatch/schema.cpp": ("any", "a type of arguments"),
@@ -270,9 +270,9 @@ def test_other_words_in_python_are_no_facts() -> None:
 
 # --- what blocks say ------------------------------------------------------------------------------
 def test_every_kind_of_dependence_has_a_rule() -> None:
-    from adjoint.func._dependencies import OWN_RULES, RULES
+    from adjoint.func._dependencies import DEPENDENCE_RULES, RULES
 
-    assert {op["depends"] for op in op_table()} == RULES.keys() | OWN_RULES.keys()
+    assert {op["depends"] for op in op_table()} == RULES.keys() | DEPENDENCE_RULES.keys()
     kinds = {op["full_name"]: op["depends"] for op in op_table()}
     assert (kinds["sum"], kinds["sin"], kinds["mm"]) == ("moved", "pointwise", "product")
     assert (kinds["max"], kinds["max.dim"]) == ("everything", "along")
