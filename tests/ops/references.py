@@ -21,6 +21,7 @@ from tests.ops.samples_convolution import CONVOLVED
 from tests.ops.samples_attention import ATTENDED
 from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_fft import TRANSFORMED
+from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_planes import PLANED
 from tests.ops.samples_scatter import PLACED
@@ -294,8 +295,8 @@ REFERENCES: dict[str, Reference] = {
     **PLACED,
     **CONVOLVED,
     **STATISTICAL,
+    **TRANSFORMED,
     **MARGINAL,
     **ATTENDED,
     **PLANED,
-    **TRANSFORMED,
 }  # fmt: skip

@@ -19,6 +19,7 @@ from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_attention import ATTENTION
 from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_fft import TRANSFORMS
+from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_planes import PLANES
 from tests.ops.samples_scatter import PLACES
@@ -348,10 +349,10 @@ OPS_LIST: list[Op] = [
     *PLACES,
     *CONVOLUTIONS,
     *STATISTICS,
+    *TRANSFORMS,
     *MARGINS,
     *ATTENTION,
     *PLANES,
-    *TRANSFORMS,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}
