@@ -372,6 +372,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if name.startswith("_foreach_"):
+        from ._tensor.foreach import foreach_function
+
+        if (function := foreach_function(name)) is not None:
+            globals()[name] = function
+            return function
     from ._missing import missing
 
     raise missing(__name__, name)
