@@ -505,35 +505,10 @@ def tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor: ...
-def _sgd_step(
-    params: list[Any],
-    grads: list[Any],
-    momentum_buffers: list[Any] | None,
-    first: _bool,
-    lr: _float,
-    momentum: _float,
-    dampening: _float,
-    weight_decay: _float,
-    nesterov: _bool,
-    maximize: _bool,
-    /,
+def _optimizer_step(
+    rule: str, columns: tuple[list[Any] | None, ...], numbers: tuple[Any, ...], choice: _int, /
 ) -> None: ...
-def _adam_step(
-    params: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    max_exp_avg_sqs: list[Any] | None,
-    steps: list[Any],
-    lr: _float,
-    beta1: _float,
-    beta2: _float,
-    eps: _float,
-    weight_decay: _float,
-    maximize: _bool,
-    decoupled: _bool,
-    /,
-) -> None: ...
+def _count_steps(steps: list[Any], /) -> list[_float]: ...
 
 default_generator: Generator
 

@@ -76,6 +76,7 @@ if _TYPE_CHECKING:
     from . import compiler as compiler
     from . import cuda as cuda
     from . import differences as differences
+    from . import fft as fft
     from . import func as func
     from . import linalg as linalg
     from . import multiprocessing as multiprocessing
@@ -83,6 +84,7 @@ if _TYPE_CHECKING:
     from . import optim as optim
     from . import return_types as return_types
     from . import serialization as serialization
+    from . import signal as signal
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -187,6 +189,7 @@ _LAZY_MODULES = frozenset(
         "cuda",
         "differences",
         "external",
+        "fft",
         "func",
         "functorch",
         "graph",
@@ -197,6 +200,7 @@ _LAZY_MODULES = frozenset(
         "parallel",
         "return_types",
         "serialization",
+        "signal",
         "special",
         "testing",
         "utils",

@@ -70,6 +70,7 @@ enum class OutDType : uint8_t {
   ExactOrByte,  // or uint8 for a bool
   Converts,     // any that promotion lets the result be cast to
   ConvertsElseTypeError,
+  SameKind,  // any precision; complex for a complex result, real for a real one
   Input,  // that of the first argument
   Bool,
 };

@@ -26,13 +26,18 @@ void check_out_dtype(const Op& op, const Value* args, DType out) {
 
 void check_out_result(const Op& op, const Value* args, DType result, DType out) {
   OutDType rule = rule_of(op, args);
+  if (rule == OutDType::SameKind && (is_complex(result) != is_complex(out) || is_integral(out))) {
+    const char* wanted = is_complex(result) ? "a complex output" : "a floating point output";
+    runtime_error(op.name, " expects ", wanted, " tensor, but got ", out);
+  }
   if (!can_cast(result, out)) {
     std::string why = text("result type ", result, " can't be cast to the desired output type ",
                            out, " (in ", op.name, ")");
     if (rule == OutDType::ConvertsElseTypeError) type_error(why);
     runtime_error(why);
   }
-  bool converts = rule == OutDType::Converts || rule == OutDType::ConvertsElseTypeError;
+  bool converts = rule == OutDType::Converts || rule == OutDType::ConvertsElseTypeError ||
+                  rule == OutDType::SameKind;
   if (result == out || converts) return;
   if (rule == OutDType::ExactOrByte && out == DType::UInt8) return;  // PyTorch's older bool
   runtime_error(op.name, "(): Expected out tensor to have dtype ", result, ", but got ", out,

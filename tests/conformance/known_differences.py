@@ -42,6 +42,21 @@ KNOWN: list[Known] = [
         "torch's forward mode is off by 1e-6: it adds an epsilon, or goes through float32",
         aspect="forward mode",
     ),
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "torch rounds scores and weights to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+    ),
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "a gradient that is the rounding of equal numbers: one weight is 1, the others are 0",
+        dtype="float32",
+        aspect="gradient",
+    ),
+    Known(
+        "nn.functional.triplet_margin_with_distance_loss",
+        "the distance in torch's samples is a function of torch's own",
+    ),
 ]
 
 

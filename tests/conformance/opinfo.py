@@ -135,7 +135,10 @@ def convert(value: Any) -> Any:
     if isinstance(value, torch.device):
         return ad.device(str(value))
     if isinstance(value, torch.memory_format | torch.layout):
-        return getattr(ad, str(value).removeprefix("torch."))
+        found = getattr(ad, str(value).removeprefix("torch."), None)
+        if found is None:
+            raise Unsupported(str(value))
+        return found
     if isinstance(value, torch.Generator):
         raise Unsupported("a generator")
     if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):

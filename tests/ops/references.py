@@ -17,7 +17,9 @@ from scipy import special
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
+from tests.ops.samples_attention import ATTENDED
 from tests.ops.samples_margins import MARGINAL
+from tests.ops.samples_fft import TRANSFORMED
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_planes import PLANED
 from tests.ops.samples_scatter import PLACED
@@ -291,5 +293,7 @@ REFERENCES: dict[str, Reference] = {
     **PLACED,
     **STATISTICAL,
     **MARGINAL,
+    **ATTENDED,
     **PLANED,
+    **TRANSFORMED,
 }  # fmt: skip

@@ -15,7 +15,9 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
+from tests.ops.samples_attention import ATTENTION
 from tests.ops.samples_margins import MARGINS
+from tests.ops.samples_fft import TRANSFORMS
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_planes import PLANES
 from tests.ops.samples_scatter import PLACES
@@ -345,7 +347,9 @@ OPS_LIST: list[Op] = [
     *PLACES,
     *STATISTICS,
     *MARGINS,
+    *ATTENTION,
     *PLANES,
+    *TRANSFORMS,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

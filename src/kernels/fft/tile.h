@@ -35,6 +35,8 @@ struct TileJob {
   const T* real_roots = nullptr;  // for HalfEven
   // Cell k is multiplied by lane_roots[k] (a cell) and group_roots[k] before it is written.
   const T *lane_roots = nullptr, *group_roots = nullptr;
+  // Where the lanes of the next tile start, to be fetched early; may be none.
+  const int64_t* next = nullptr;
   T* scratch;  // two tiles, aligned to 64 bytes
 };
 

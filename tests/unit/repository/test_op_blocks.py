@@ -127,7 +127,9 @@ OTHER_MEANINGS_IN_PYTHON = {
         "attributes of recurrent layers, and values of `nonlinearity`",
     ),
     "nn/modules/conv.py": ("zeros", "a value of `padding_mode`"),
-    "optim/lr_scheduler.py": (
+    "optim/adagrad.py": ("sum", "the name of its state"),
+    "optim/lr_scheduler/_one_cycle.py": ("cos linear", "values of `anneal_strategy`"),
+    "optim/lr_scheduler/_plateau.py": (
         "abs max min mode threshold",
         "values of `mode`, and its name in a message",
     ),
@@ -337,6 +339,7 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_attention",  # of a query on all keys and values of its head: most of them
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",
