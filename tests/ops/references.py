@@ -17,9 +17,8 @@ from scipy import special
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
-from tests.ops.samples_convolution import CONVOLVED
 from tests.ops.samples_attention import ATTENDED
-from tests.ops.samples_margins import MARGINAL
+from tests.ops.samples_convolution import CONVOLVED
 from tests.ops.samples_fft import TRANSFORMED
 from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_order import ORDERED

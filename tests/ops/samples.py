@@ -15,9 +15,8 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
-from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_attention import ATTENTION
-from tests.ops.samples_margins import MARGINS
+from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_fft import TRANSFORMS
 from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_order import ORDER

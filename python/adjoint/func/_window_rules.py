@@ -62,7 +62,7 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
         arguments = {"xwy": ("input", "weight"), "ywx": ("g", "weight"), "yxw": ("g", "input")}
         shapes: dict[str, Any] = {names[2]: tuple(context.outputs[0])}
         for edge in (0, 1):
-            shapes[names[edge]] = _shape_of(step, edge, arguments[names][edge])
+            shapes[names[edge]] = _shape_of(context, edge, arguments[names][edge])
         if None in shapes.values() or not context.size:
             return None
         found = _products(shapes["x"], shapes["w"], shapes["y"], context)
