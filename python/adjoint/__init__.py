@@ -79,6 +79,7 @@ if _TYPE_CHECKING:
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
+    from . import masked as masked
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
@@ -120,6 +121,15 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
+    from ._tensor.functions import as_strided_ as as_strided_
+    from ._tensor.functions import detach_ as detach_
+    from ._tensor.functions import empty_permuted as empty_permuted
+    from ._tensor.functions import get_device as get_device
+    from ._tensor.functions import is_same_size as is_same_size
+    from ._tensor.functions import is_signed as is_signed
+    from ._tensor.functions import nonzero_static as nonzero_static
+    from ._tensor.functions import resize_as_ as resize_as_
+    from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -194,6 +204,7 @@ _LAZY_MODULES = frozenset(
         "functorch",
         "graph",
         "linalg",
+        "masked",
         "multiprocessing",
         "nn",
         "optim",
@@ -256,10 +267,12 @@ _LAZY_NAMES = {
     ),
     **dict.fromkeys(
         (
+            "alias_copy",
             "as_strided_copy",
             "detach_copy",
             "diagonal_copy",
             "expand_copy",
+            "narrow_copy",
             "permute_copy",
             "select_copy",
             "split_copy",
@@ -279,6 +292,11 @@ _LAZY_NAMES = {
         ),
         "_tensor.view_copies",
     ),
+    **dict.fromkeys(
+        ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
+        "_tensor.functions",
+    ),
+    **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
     **dict.fromkeys(
         (
             "bilinear",
@@ -354,6 +372,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if name.startswith("_foreach_"):
+        from ._tensor.foreach import foreach_function
+
+        if (function := foreach_function(name)) is not None:
+            globals()[name] = function
+            return function
     from ._missing import missing
 
     raise missing(__name__, name)

