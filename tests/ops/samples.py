@@ -15,18 +15,6 @@ from typing import Any
 import numpy as np
 
 from tests.ops.chapters import CHAPTERS
-from tests.ops.samples_activation import ACTIVATIONS
-from tests.ops.samples_arranging import ARRANGING
-from tests.ops.samples_convolution import CONVOLUTIONS
-from tests.ops.samples_attention import ATTENTION
-from tests.ops.samples_margins import MARGINS
-from tests.ops.samples_fft import TRANSFORMS
-from tests.ops.samples_margins import MARGINS
-from tests.ops.samples_order import ORDER
-from tests.ops.samples_planes import PLANES
-from tests.ops.samples_scatter import PLACES
-from tests.ops.samples_shape import SHAPE_OPS
-from tests.ops.samples_statistics import STATISTICS
 from tests.ops.spec import Arr, Op, Sample
 
 Domain = Callable[..., Arr]
@@ -345,17 +333,6 @@ OPS_LIST: list[Op] = [
         diff=False,
     ),
     *(op for chapter in CHAPTERS for op in chapter.OPS),
-    *SHAPE_OPS,
-    *ARRANGING,
-    *ACTIVATIONS,
-    *ORDER,
-    *PLACES,
-    *CONVOLUTIONS,
-    *STATISTICS,
-    *TRANSFORMS,
-    *MARGINS,
-    *ATTENTION,
-    *PLANES,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}
