@@ -4,8 +4,8 @@
 // The compiler keeps an array of vectors in registers only if every index is a constant after
 // unrolling: one rolled loop, or a lane by a variable anywhere in the function, and the whole tile
 // lives in memory at a third of the speed. Hence sums leave through memory.
-#include "kernels/conv_tiles.h"
-#include "kernels/lanes.h"
+#include "kernels/windows/conv_tiles.h"
+#include "kernels/isa/mask_lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
 

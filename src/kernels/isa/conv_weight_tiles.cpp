@@ -1,7 +1,7 @@
 // The register tiles that add up the gradient of a convolution's weight: M channels of g times N
 // (channel, tap) pairs of x, over the same vectors; lanes are summed at the end. See conv_tiles.h.
-#include "kernels/conv_tiles.h"
-#include "kernels/lanes.h"
+#include "kernels/windows/conv_tiles.h"
+#include "kernels/isa/mask_lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 64")
 

@@ -10,7 +10,7 @@
 // people call, kernels/conv.h for the loops.
 #include "ops/nn/convolution.h"
 
-#include "kernels/conv.h"
+#include "kernels/windows/conv.h"
 #include "ops/creation/memory_format.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"

@@ -1,5 +1,5 @@
 // See conv_layout.h.
-#include "kernels/conv_layout.h"
+#include "kernels/windows/conv_layout.h"
 
 #include <algorithm>
 

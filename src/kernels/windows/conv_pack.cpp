@@ -1,5 +1,5 @@
 // See conv_pack.h.
-#include "kernels/conv_pack.h"
+#include "kernels/windows/conv_pack.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Loads and stores of some lanes of a vector, by masks of one bit per lane.
 // Included only by files that are compiled once per instruction set.
 #pragma once
-#include "kernels/row_math.h"
+#include "kernels/isa/row_vectors.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

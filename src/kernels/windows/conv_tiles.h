@@ -2,7 +2,7 @@
 // isa/conv_tiles.cpp and isa/conv_weight_tiles.cpp, found by name as all kernels are. p[0] of the
 // loop is the job.
 #pragma once
-#include "kernels/conv_geometry.h"
+#include "kernels/windows/conv_geometry.h"
 #include "kernels/kernel.h"
 
 namespace adjoint {

@@ -1,7 +1,7 @@
 // Convolutions by plain loops over whatever lies inside. See conv.h.
 #include <algorithm>
 
-#include "kernels/conv_geometry.h"
+#include "kernels/windows/conv_geometry.h"
 #include "kernels/convert.h"
 #include "parallel/pool.h"
 

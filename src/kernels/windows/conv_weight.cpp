@@ -10,9 +10,9 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/conv_layout.h"
-#include "kernels/conv_pack.h"
-#include "kernels/conv_tiles.h"
+#include "kernels/windows/conv_layout.h"
+#include "kernels/windows/conv_pack.h"
+#include "kernels/windows/conv_tiles.h"
 #include "kernels/convert.h"
 #include "parallel/pool.h"
 

@@ -1,5 +1,5 @@
 // Lists the vectors, taps and planes of a convolution. See Note [Planes] in conv_geometry.h.
-#include "kernels/conv_geometry.h"
+#include "kernels/windows/conv_geometry.h"
 
 #include <algorithm>
 

@@ -7,16 +7,16 @@
 // all channels of the result pass; so nothing is shared but the packed weights, and nobody waits.
 // A sum runs over channels and taps in order however chunks are cut, so the cut may depend on the
 // number of threads.
-#include "kernels/conv.h"
+#include "kernels/windows/conv.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
 
-#include "kernels/conv_layout.h"
-#include "kernels/conv_pack.h"
-#include "kernels/conv_tiles.h"
+#include "kernels/windows/conv_layout.h"
+#include "kernels/windows/conv_pack.h"
+#include "kernels/windows/conv_tiles.h"
 #include "kernels/convert.h"
 #include "parallel/pool.h"
 

@@ -1,6 +1,6 @@
 // Copying channels into zero-padded planes, and weights into the order of register tiles.
 #pragma once
-#include "kernels/conv_geometry.h"
+#include "kernels/windows/conv_geometry.h"
 
 namespace adjoint {
 

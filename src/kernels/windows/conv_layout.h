@@ -3,8 +3,8 @@
 #include <new>
 #include <vector>
 
-#include "kernels/conv_geometry.h"
-#include "kernels/operand.h"
+#include "kernels/windows/conv_geometry.h"
+#include "kernels/products/packing.h"
 
 namespace adjoint {
 

@@ -13,7 +13,7 @@
 #pragma once
 #include <vector>
 
-#include "kernels/conv.h"
+#include "kernels/windows/conv.h"
 
 namespace adjoint {
 
