@@ -1,4 +1,4 @@
-"""Samples and references of Fourier transforms. Read `samples.py` first; it takes these in.
+"""Samples and references of Fourier transforms. Read `samples.py` first.
 
 References are SciPy's transforms in one precision more.
 """
@@ -71,7 +71,7 @@ BACK_TO_SIGNALS = [
     S(Arr((4, 5)), 4, 2, window=WINDOW, onesided=False),
 ]  # fmt: skip
 
-TRANSFORMS = [
+OPS = [
     *(transform(n, ONE_AXIS, "fc", "complex") for n in ("fft", "ifft")),
     *(transform(n, ONE_AXIS, "f", "complex") for n in ("rfft", "ihfft")),
     *(transform(n, HALF, "fc", "real") for n in ("irfft", "hfft")),
@@ -88,7 +88,8 @@ TRANSFORMS = [
                       S(Arr((3, 4, 2)), (2, 1), 1, False)], "f", "complex"),
     core("_fft_c2r", [S(Arr((2, 3)), (0, 1), 0, 4), S(Arr((4,)), (0,), 1, 5),
                       S(Arr((4,)), (0,), 1, 7)], "c", "real"),
-    Op("istft", BACK_TO_SIGNALS, "c", "real", method=False, constants=("window",), ulps=16, terms=16),
+    Op("istft", BACK_TO_SIGNALS, "c", "real", method=False, constants=("window",), ulps=16,
+       terms=16),
     Op("istft_complex", [S(Arr((4, 5)), 4, 2, window=WINDOW, return_complex=True)], "c", "same",
        path="istft", method=False, constants=("window",), ulps=16, terms=16),
     Op("stft", FRAMES, "f", "complex", constants=("window",), ulps=8, terms=32),
@@ -196,7 +197,7 @@ def istft(
 
 
 ALONG = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-TRANSFORMED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     **{f"fft_{n}": one_axis(n) for n in ALONG},
     **{f"fft_{n}2": several_axes(f"{n}2", (-2, -1)) for n in ALONG},
     **{f"fft_{n}n": several_axes(f"{n}n", None) for n in ALONG},

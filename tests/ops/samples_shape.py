@@ -334,4 +334,5 @@ CASTS = [
 ]
 
 # fmt: on
-SHAPE_OPS: list[Op] = PRODUCTS + SHAPES + INDEXING + NETWORK + CASTS
+OPS: list[Op] = PRODUCTS + SHAPES + INDEXING + NETWORK + CASTS
+REFERENCES: dict[str, Any] = {}  # in `references.py` and `reference_network.py`
