@@ -167,9 +167,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import conv1d as conv1d
-    from .nn.functional import conv2d as conv2d
-    from .nn.functional import conv3d as conv3d
     from .nn.functional import max_pool1d as max_pool1d
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
@@ -301,9 +298,6 @@ _LAZY_NAMES = {
         (
             "bilinear",
             "celu_",
-            "conv1d",
-            "conv2d",
-            "conv3d",
             "max_pool1d",
             "max_pool2d",
             "max_pool3d",

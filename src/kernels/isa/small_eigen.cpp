@@ -1,5 +1,5 @@
 // Eigenvalues and eigenvectors of small symmetric matrices by Jacobi's rotations, a matrix per lane.
-// Read small_matrices.h, then small_lanes.h.
+// Read kernels/linalg/small_matrices.h, then small_lanes.h.
 //
 // Rotations have no branches, converge quadratically, and give small eigenvalues at least as many
 // digits as a reduction to tridiagonal form would. (Golub and Van Loan, Matrix Computations, 8.5.)

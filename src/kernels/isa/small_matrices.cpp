@@ -1,4 +1,4 @@
-// Factorizations and solutions of small systems, a matrix per lane. Read small_matrices.h, then
+// Factorizations and solutions of small systems, a matrix per lane. Read kernels/linalg/small_matrices.h, then
 // small_lanes.h.
 //
 // Note [Pivots in lanes]

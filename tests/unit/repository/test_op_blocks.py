@@ -121,7 +121,11 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_workers.py": ("t", "a kind of leaf"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
-    "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),
+    "nn/init.py": (
+        "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d leaky_relu linear "
+        "relu selu sigmoid tanh",
+        "values of `nonlinearity`",
+    ),
     "nn/modules/rnn.py": (
         "dropout mode relu tanh",
         "attributes of recurrent layers, and values of `nonlinearity`",
