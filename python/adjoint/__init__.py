@@ -21,6 +21,9 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 from . import autograd as autograd  # noqa: E402
 from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
+from ._core import _fft_c2c as _fft_c2c  # noqa: E402
+from ._core import _fft_c2r as _fft_c2r  # noqa: E402
+from ._core import _fft_r2c as _fft_r2c  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
