@@ -64,7 +64,7 @@ ADJOINT_INLINE V scale_of(int n, const V* a) {
   for (int i = 0; i < n; ++i)
     for (int j = 0; j <= i; ++j) all = larger(all, abs(a[i * n + j]));
   V scale = all > high ? splat<V>(sizeof(S) == 4 ? S(0x1p-80) : S(0x1p-700)) : splat<V>(1);
-  return (all < 1 / high) & (all > 0) ? splat<V>(sizeof(S) == 4 ? S(0x1p80) : S(0x1p700)) : scale;
+  return ((all < 1 / high) & (all > 0)) ? splat<V>(sizeof(S) == 4 ? S(0x1p80) : S(0x1p700)) : scale;
 }
 
 template <class T, bool Vectors>
