@@ -42,7 +42,7 @@ _MANY = {"broadcast_tensors", "meshgrid", "chunk", "dsplit", "hsplit", "vsplit",
          "split_with_sizes", "tensor_split", "unbind", "unravel_index", "std_mean",
          "var_mean"}  # fmt: skip
 
-_WITH_DTYPE = {row["name"] for row in _TABLE if any(a["name"] == "dtype" for a in row["arguments"])}
+_IN_DTYPE_OF_OUT = {"sum", "prod", "nansum", "cumsum", "cumprod", "mean", "nanmean"}
 
 
 class Ops(Draw):
@@ -72,7 +72,7 @@ class Ops(Draw):
         elif way == "out":
             out, same = self.small(), f"ad.{name}({', '.join(arguments)})"
             # Sums and their like compute in the dtype of out=, as PyTorch's do: another result.
-            fixed = fixed and name not in _WITH_DTYPE
+            fixed = fixed and name not in _IN_DTYPE_OF_OUT
             line = f"ad.{name}({', '.join([*arguments, f'out={out}'])})"
             return Step(line, (out,), "", same if fixed else "")
         else:
