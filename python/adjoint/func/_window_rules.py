@@ -82,7 +82,7 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
 
 
 WINDOW_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
-    "convolution": _convolution("xwy"),
-    "convolution input": _convolution("ywx"),
-    "convolution weight": _convolution("yxw"),
+    "window products": _convolution("xwy"),
+    "window products, input": _convolution("ywx"),
+    "window products, weight": _convolution("yxw"),
 }
