@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import adjoint as ad
 from adjoint import nn
 from tests.errors.table import Row, check, refusals
@@ -108,4 +110,116 @@ def test_distances_and_slopes(row: Row) -> None:
     (lambda: ad.margin_ranking_loss(x, x, x, 0.0, 3), ValueError, "0 (none), 1 (mean) or 2 (sum)"),
 )
 def test_losses_of_margins_and_likelihoods(row: Row) -> None:
+    check(row)
+
+
+sdpa = F.scaled_dot_product_attention
+q = ad.ones(2, 4, 3)
+
+
+@refusals(
+    (lambda: sdpa(q, q, q.double()), RuntimeError, "and value.dtype: float64 instead."),
+    (lambda: sdpa(q, q, s), RuntimeError, "and value.dim(): 0 instead."),
+    (lambda: sdpa(q, q, q, dropout_p=2.0), RuntimeError, "between 0 and 1, but got 2"),
+    (lambda: sdpa(q, q[..., 1:], q), RuntimeError, "must have one width, keys and values of"),
+    (lambda: sdpa(q, q, q, x, is_causal=True), RuntimeError, "should not be set when is_causal"),
+    (lambda: sdpa(q, q, q, x.long()), RuntimeError, "attn_mask.dtype: int64 and query.dtype"),
+    (lambda: sdpa(q, q, q, ad.ones(3, 3)), RuntimeError, "The size of tensor a (3) must match"),
+    (lambda: sdpa(q[0], q, q, ad.ones(1, 1, 4, 4)), RuntimeError, "does not broadcast to the sco"),
+    (lambda: sdpa(q[0], q[0], q[0], enable_gqa=True), RuntimeError, "needs an axis of heads"),
+    (lambda: sdpa(ad.ones(3, 4, 3), q, q, enable_gqa=True), RuntimeError, "got 3 for query, 2 for"),
+)
+def test_attention(row: Row) -> None:
+    check(row)
+
+
+def heads(query: ad.Tensor, *others: ad.Tensor, embed_dim: int = 4, **kwargs: Any) -> Any:
+    key, value = others if len(others) == 2 else (query, query)
+    module = nn.MultiheadAttention(embed_dim, 2, **kwargs.pop("module", {}))
+    return module(query, key, value, **kwargs)
+
+
+wide = ad.ones(3, 2, 4)
+masked = {"need_weights": False, "is_causal": True}
+
+
+@refusals(
+    (lambda: nn.MultiheadAttention(0, 2), ValueError, "got embed_dim=0 and num_heads=2 instead"),
+    (lambda: nn.MultiheadAttention(3, 2), AssertionError, "must be divisible by num_heads"),
+    (lambda: heads(s), AssertionError, "batched 3D tensor but received 0-D query tensor"),
+    (lambda: heads(wide, wide[0], wide), AssertionError, "expected `key` to be 3-D but found 2-D"),
+    (lambda: heads(wide, attn_mask=s), AssertionError, "`attn_mask` to be 2-D or 3-D but found"),
+    (lambda: heads(wide[0], attn_mask=ad.ones(3, 2, 2)), AssertionError, "to be (2, 2, 2) but got"),
+    (lambda: heads(ad.ones(3, 2, 6)), AssertionError, "embedding dimension of 4, but got 6"),
+    (lambda: heads(wide, wide, wide[:2]), AssertionError, "does not match value shape (2, 2, 4)"),
+    (
+        lambda: heads(wide, wide, wide[:2], module={"kdim": 4, "vdim": 4}),
+        AssertionError,
+        "does not match value shape",
+    ),
+    (
+        lambda: heads(wide, ad.ones(3, 2, 5), ad.ones(2, 2, 5), module={"kdim": 5, "vdim": 5}),
+        AssertionError,
+        "key's sequence and batch dims (3, 2) do not match value's (2, 2)",
+    ),
+    (lambda: heads(wide, attn_mask=ad.ones(2, 3)), RuntimeError, "2D attn_mask is (2, 3), but sho"),
+    (lambda: heads(wide, attn_mask=x.long()), AssertionError, "only bool and floating types of"),
+    (lambda: heads(wide, **masked), RuntimeError, "Need attn_mask if specifying the is_causal hin"),
+    (lambda: heads(wide, key_padding_mask=ad.ones(2, 2)), AssertionError, "shape of (2, 3), but"),
+    (lambda: nn.Transformer(4, 2)(wide, wide[:, :1]), RuntimeError, "the batch number of src and"),
+    (lambda: nn.Transformer(4, 2)(q, q), RuntimeError, "must be equal to d_model"),
+    (
+        lambda: nn.TransformerEncoderLayer(4, 2, activation="odd"),
+        RuntimeError,
+        "relu/gelu, not",
+    ),
+)
+def test_attention_with_heads(row: Row) -> None:
+    check(row)
+
+
+def all_heads(**kwargs: Any) -> Any:
+    w, none = ad.ones(4, 4), None
+    given: dict[str, Any] = {"in_proj_weight": ad.ones(12, 4), "in_proj_bias": none} | {
+        name: kwargs.pop(name, none) for name in ("bias_k", "bias_v")
+    }
+    given |= {"add_zero_attn": False, "dropout_p": 0.0, "out_proj_weight": w, "out_proj_bias": none}
+    return F.multi_head_attention_forward(wide, wide, wide, 4, 2, **(given | kwargs))
+
+
+one = ad.ones(1, 1, 4)
+own = {"use_separate_proj_weight": True, "q_proj_weight": ad.ones(4, 4)}
+
+
+@refusals(
+    (lambda: all_heads(in_proj_weight=None), AssertionError, "is False but in_proj_weight is None"),
+    (lambda: all_heads(**own), AssertionError, "is True but q_proj_weight, k_proj_weight or"),
+    (
+        lambda: all_heads(**own, k_proj_weight=ad.ones(4, 3), v_proj_weight=ad.ones(4, 4)),
+        AssertionError,
+        "expecting key weights shape of (4, 4), but got (4, 3)",
+    ),
+    (
+        lambda: all_heads(
+            **own,
+            k_proj_weight=ad.ones(4, 4),
+            v_proj_weight=ad.ones(4, 4),
+            in_proj_bias=ad.ones(9),
+        ),
+        AssertionError,
+        "expecting query bias shape of (4,), but got (3,)",
+    ),
+    (lambda: all_heads(bias_k=one), AssertionError, "must both be given, or neither"),
+    (
+        lambda: all_heads(bias_k=one, bias_v=one, static_k=ad.ones(4, 3, 2)),
+        AssertionError,
+        "bias cannot be added to static key or static value",
+    ),
+    (
+        lambda: all_heads(static_k=one),
+        AssertionError,
+        "expecting static_k.size(0) of 4 and",
+    ),
+)
+def test_the_function_behind_it(row: Row) -> None:
     check(row)

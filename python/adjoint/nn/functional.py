@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from adjoint._core import channel_shuffle as channel_shuffle
+from adjoint._core import conv1d as conv1d
+from adjoint._core import conv2d as conv2d
+from adjoint._core import conv3d as conv3d
+from adjoint._core import conv_tbc as conv_tbc
+from adjoint._core import conv_transpose1d as conv_transpose1d
+from adjoint._core import conv_transpose2d as conv_transpose2d
+from adjoint._core import conv_transpose3d as conv_transpose3d
 from adjoint._core import cosine_similarity as cosine_similarity
 from adjoint._core import elu_ as elu_
 from adjoint._core import hardtanh_ as hardtanh_
@@ -18,6 +25,7 @@ from adjoint._core import pdist as pdist
 from adjoint._core import pixel_shuffle as pixel_shuffle
 from adjoint._core import pixel_unshuffle as pixel_unshuffle
 from adjoint._core import relu_ as relu_
+from adjoint._core import scaled_dot_product_attention as scaled_dot_product_attention
 from adjoint._core import threshold_ as threshold_
 from adjoint._missing import missing as _missing
 from adjoint.nn._activations import _rrelu as _rrelu
@@ -52,9 +60,11 @@ from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
 from adjoint.nn._activations import tanhshrink as tanhshrink
 from adjoint.nn._activations import threshold as threshold
-from adjoint.nn._convolution import conv1d as conv1d
-from adjoint.nn._convolution import conv2d as conv2d
-from adjoint.nn._convolution import conv3d as conv3d
+from adjoint.nn._attention import _canonical_mask as _canonical_mask
+from adjoint.nn._attention import _in_projection as _in_projection
+from adjoint.nn._attention import _in_projection_packed as _in_projection_packed
+from adjoint.nn._attention import _mha_shape_check as _mha_shape_check
+from adjoint.nn._attention import multi_head_attention_forward as multi_head_attention_forward
 from adjoint.nn._dropout import _feature_dropout as _feature_dropout
 from adjoint.nn._dropout import alpha_dropout as alpha_dropout
 from adjoint.nn._dropout import dropout as dropout
@@ -116,6 +126,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -155,6 +169,7 @@ __all__ = [
     "max_pool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -175,6 +190,7 @@ __all__ = [
     "rms_norm",
     "rrelu",
     "rrelu_",
+    "scaled_dot_product_attention",
     "selu",
     "selu_",
     "sigmoid",

@@ -8,6 +8,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import Tensor
 from adjoint.nn import functional as F
+from adjoint.nn.modules._attention import MultiheadAttention
 from adjoint.nn.modules.module import Module
 from adjoint.nn.parameter import Parameter
 
@@ -25,6 +26,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
     "RReLU",
     "ReLU",
