@@ -18,6 +18,7 @@ from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
 from tests.ops.samples_attention import ATTENDED
+from tests.ops.samples_images import SAMPLED
 from tests.ops.samples_margins import MARGINAL
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_planes import PLANED
@@ -293,5 +294,6 @@ REFERENCES: dict[str, Reference] = {
     **STATISTICAL,
     **MARGINAL,
     **ATTENDED,
+    **SAMPLED,
     **PLANED,
 }  # fmt: skip

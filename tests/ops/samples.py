@@ -16,6 +16,7 @@ import numpy as np
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
 from tests.ops.samples_attention import ATTENTION
+from tests.ops.samples_images import IMAGES
 from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_planes import PLANES
@@ -347,6 +348,7 @@ OPS_LIST: list[Op] = [
     *STATISTICS,
     *MARGINS,
     *ATTENTION,
+    *IMAGES,
     *PLANES,
 ]
 # fmt: on
