@@ -266,6 +266,8 @@ class Tensor:
     def is_pinned(self, device: Any = None) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool: ...
     def is_shared(self) -> _bool: ...
+    def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor: ...
+    def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor: ...
     def apply_(self, callable: Callable[[Any], Any]) -> Self: ...
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Self: ...
     def resize_(self, *sizes: _int | Sequence[_int], memory_format: Any = None) -> Self: ...
@@ -505,35 +507,10 @@ def tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor: ...
-def _sgd_step(
-    params: list[Any],
-    grads: list[Any],
-    momentum_buffers: list[Any] | None,
-    first: _bool,
-    lr: _float,
-    momentum: _float,
-    dampening: _float,
-    weight_decay: _float,
-    nesterov: _bool,
-    maximize: _bool,
-    /,
+def _optimizer_step(
+    rule: str, columns: tuple[list[Any] | None, ...], numbers: tuple[Any, ...], choice: _int, /
 ) -> None: ...
-def _adam_step(
-    params: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    max_exp_avg_sqs: list[Any] | None,
-    steps: list[Any],
-    lr: _float,
-    beta1: _float,
-    beta2: _float,
-    eps: _float,
-    weight_decay: _float,
-    maximize: _bool,
-    decoupled: _bool,
-    /,
-) -> None: ...
+def _count_steps(steps: list[Any], /) -> list[_float]: ...
 
 default_generator: Generator
 

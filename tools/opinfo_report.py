@@ -43,10 +43,11 @@ class Report:
     differences: list[Difference] = field(default_factory=list)
     needed: set[Any] = field(default_factory=set)
 
-    def add(self, kind: str, result: Result) -> None:
+    def add(self, kind: str, result: Result) -> list[Difference]:
+        """Count a result, and return what in it differs without a reason."""
         count = self.counts.setdefault(kind, Count())
         if not result.samples:
-            return
+            return []
         reasons = [known(d) for d in result.differences]
         self.needed |= {r for r in reasons if r is not None}
         new = [d for d, r in zip(result.differences, reasons, strict=True) if r is None]
@@ -57,6 +58,7 @@ class Report:
         count.listed += len(result.differences) - len(new)
         count.differing += len(new)
         self.differences += new
+        return new
 
 
 def run(work: tuple[str, str, argparse.Namespace]) -> tuple[str, Result]:
@@ -73,14 +75,14 @@ def alone() -> None:
 
 
 def show(differences: list[Difference], every: bool) -> None:
-    """Print differences, those of one entry, dtype and aspect as one line unless `every` one."""
+    """Print what differs of an entry, that of one dtype and aspect as one line unless `every`."""
     groups = Counter((d.entry, d.dtype, d.aspect) for d in differences)
     seen = set()
     for d in differences:
         key = (d.entry, d.dtype, d.aspect)
         if every or key not in seen:
             more = f"  (and {groups[key] - 1} more)" if groups[key] > 1 and not every else ""
-            print(f"{d}{more}")
+            print(f"{d}{more}", flush=True)
         seen.add(key)
 
 
@@ -120,8 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report()
     with multiprocessing.get_context("fork").Pool(options.jobs, alone) as pool:
         for kind, result in pool.imap(run, work, chunksize=4):
-            report.add(kind, result)
-    show(report.differences, options.every)
+            show(report.add(kind, result), options.every)
     if absent:
         print(f"\nabsent ({len(absent)}): {' '.join(absent)}")
     if options.only == "*" and options.samples is None and not options.aspect:

@@ -21,6 +21,9 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 from . import autograd as autograd  # noqa: E402
 from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
+from ._core import _fft_c2c as _fft_c2c  # noqa: E402
+from ._core import _fft_c2r as _fft_c2r  # noqa: E402
+from ._core import _fft_r2c as _fft_r2c  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
@@ -76,12 +79,16 @@ if _TYPE_CHECKING:
     from . import compiler as compiler
     from . import cuda as cuda
     from . import differences as differences
+    from . import fft as fft
     from . import func as func
+    from . import linalg as linalg
+    from . import masked as masked
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
     from . import serialization as serialization
+    from . import signal as signal
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -117,6 +124,15 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
+    from ._tensor.functions import as_strided_ as as_strided_
+    from ._tensor.functions import detach_ as detach_
+    from ._tensor.functions import empty_permuted as empty_permuted
+    from ._tensor.functions import get_device as get_device
+    from ._tensor.functions import is_same_size as is_same_size
+    from ._tensor.functions import is_signed as is_signed
+    from ._tensor.functions import nonzero_static as nonzero_static
+    from ._tensor.functions import resize_as_ as resize_as_
+    from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -154,9 +170,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import conv1d as conv1d
-    from .nn.functional import conv2d as conv2d
-    from .nn.functional import conv3d as conv3d
     from .nn.functional import max_pool1d as max_pool1d
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
@@ -186,15 +199,19 @@ _LAZY_MODULES = frozenset(
         "cuda",
         "differences",
         "external",
+        "fft",
         "func",
         "functorch",
         "graph",
+        "linalg",
+        "masked",
         "multiprocessing",
         "nn",
         "optim",
         "parallel",
         "return_types",
         "serialization",
+        "signal",
         "special",
         "testing",
         "utils",
@@ -250,10 +267,12 @@ _LAZY_NAMES = {
     ),
     **dict.fromkeys(
         (
+            "alias_copy",
             "as_strided_copy",
             "detach_copy",
             "diagonal_copy",
             "expand_copy",
+            "narrow_copy",
             "permute_copy",
             "select_copy",
             "split_copy",
@@ -274,12 +293,14 @@ _LAZY_NAMES = {
         "_tensor.view_copies",
     ),
     **dict.fromkeys(
+        ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
+        "_tensor.functions",
+    ),
+    **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
+    **dict.fromkeys(
         (
             "bilinear",
             "celu_",
-            "conv1d",
-            "conv2d",
-            "conv3d",
             "max_pool1d",
             "max_pool2d",
             "max_pool3d",
@@ -348,6 +369,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if name.startswith("_foreach_"):
+        from ._tensor.foreach import foreach_function
+
+        if (function := foreach_function(name)) is not None:
+            globals()[name] = function
+            return function
     from ._missing import missing
 
     raise missing(__name__, name)

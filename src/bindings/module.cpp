@@ -4,6 +4,7 @@
 
 namespace adjoint {
 
+void add_error_classes(PyObject* module);         // bindings/errors.cpp
 void add_function_node(PyObject* module);         // bindings/function/function_node.cpp
 void add_op_cache(PyObject* module);              // bindings/autograd/op_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
@@ -21,6 +22,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "adjoint._core", "The native co
                           nullptr};
 
 void fill(PyObject* module) {
+  add_error_classes(module);
   add_dtypes(module);
   add_tensor_type(module);
   add_node_type(module);

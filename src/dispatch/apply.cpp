@@ -201,6 +201,7 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
   refuse_out(op, args, out);
   check_out_dtype(op, args, out.dtype());
+  let_out_decide(op, args, out.dtype());
   std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
     check.emplace(op, args, true);

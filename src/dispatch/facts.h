@@ -32,8 +32,11 @@ enum class Depends : uint8_t {
   PairSplit,  // a complex number as two real ones
   PairJoined,
   Distances,
+  Convolution,  // on the elements of a window and of the weight that meet there
+  ConvolutionInput,
+  ConvolutionWeight,
 };
-inline constexpr int kDepends = 16;
+inline constexpr int kDepends = 19;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.
@@ -70,7 +73,9 @@ enum class OutDType : uint8_t {
   ExactOrByte,  // or uint8 for a bool
   Converts,     // any that promotion lets the result be cast to
   ConvertsElseTypeError,
-  Input,  // that of the first argument
+  Decides,   // any: it stands for the argument `dtype`, unless that is given
+  SameKind,  // any precision; complex for a complex result, real for a real one
+  Input,     // that of the first argument
   Bool,
 };
 using OutRule = OutDType (*)(const Value* args);

@@ -175,11 +175,13 @@ def gradient(side: Side) -> Seen:
 
 def second_gradient(side: Side) -> Seen:
     first, inputs = first_gradients(side, second=True)
-    tops = [t for t in first if t is not None and t.requires_grad]
-    if not tops:
+    places = [i for i, t in enumerate(first) if t is not None and t.requires_grad]
+    if not places:
         return {}
+    # By place, so that a gradient without a graph on one side leaves the other weights alone.
+    weights = [side.random_like([first[i]], 1 + i)[0] for i in places]
     grad = side.library.autograd.grad
-    found = grad(tops, inputs, side.random_like(tops, 1), allow_unused=True)
+    found = grad([first[i] for i in places], inputs, weights, allow_unused=True)
     return numbered("second gradient", list(found))
 
 

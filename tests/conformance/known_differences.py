@@ -32,6 +32,7 @@ class Known:
 
 
 KNOWN: list[Known] = [
+    # --- wrong in torch ---
     Known(
         "as_strided_scatter",
         "torch keeps the gradient of what was overwritten",
@@ -42,6 +43,41 @@ KNOWN: list[Known] = [
         "torch's forward mode is off by 1e-6: it adds an epsilon, or goes through float32",
         aspect="forward mode",
     ),
+    Known("fmax", "torch's forward mode takes the other tangent at ties", aspect="forward mode"),
+    Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
+    Known(
+        "masked.logaddexp",
+        "torch has NaN where an element is masked on one side",
+        aspect="second gradient",
+    ),
+    Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    # --- out= ---
+    Known(
+        "*",
+        "torch drops the imaginary part of a sum into a real out=; that is refused here",
+        dtype="complex128",
+        aspect="out",
+        part="can't be cast to the desired output type float64",
+    ),
+    Known(
+        "cumsum cumprod diff",
+        "torch's out= must have the exact dtype for some shapes, and any for the others",
+        aspect="out",
+        part="where torch has RuntimeError",
+    ),
+    Known("std var", "torch has no such kernel, and says so by a RuntimeError", "bfloat16", "out"),
+    Known(
+        "normal normal.number_mean",
+        "torch draws in another order into a strided out=, and does not resize an empty one",
+        aspect="out",
+    ),
+    # --- which of equal elements ---
+    Known(
+        "sort argsort msort topk kthvalue mode",
+        "equal elements keep their order here; in torch it is not promised",
+        dtype="int64 bool bfloat16",
+    ),
+    # --- neural functions ---
     Known(
         "nn.functional.scaled_dot_product_attention",
         "torch rounds scores and weights to 16 bits; ours are float32 until the end",
@@ -53,10 +89,50 @@ KNOWN: list[Known] = [
         dtype="float32",
         aspect="gradient",
     ),
+    # --- wrong in torch, continued: linear algebra, powers ---
     Known(
-        "nn.functional.triplet_margin_with_distance_loss",
-        "the distance in torch's samples is a function of torch's own",
+        "cholesky_inverse cholesky_solve",
+        "torch gives a gradient to the triangle that is not read",
+        aspect="*gradient",
     ),
+    Known(
+        "cholesky_inverse cholesky_solve triangular_solve",
+        "torch's tangent takes part of the triangle that is not read",
+        aspect="forward mode",
+    ),
+    Known(
+        "pow float_power",
+        "torch has NaN for 0 times an overflow to infinity in 16 bits",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known(
+        "index_reduce.prod",
+        "torch rounds each factor to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known("fft.ihfft2 fft.ihfftn", "torch does not write some out= at all", aspect="out"),
+    Known(
+        "bernoulli cholesky cholesky_inverse cholesky_solve inner triangular_solve",
+        "torch converts into an out= of another dtype; here it must have that of the result",
+        aspect="out",
+        part="out",
+    ),
+    Known(
+        "nn.functional.softplus",
+        "torch refuses an out= of a wider dtype, which other functions take",
+        aspect="out",
+    ),
+    # --- not there ---
+    Known(
+        "logaddexp logcumsumexp sinc nn.functional.silu.complex nn.functional.rms_norm",
+        "there are no kernels for complex numbers",
+        dtype="complex128",
+        part="not implemented",
+    ),
+    Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
+    Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
 ]
 
 

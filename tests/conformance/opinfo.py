@@ -45,8 +45,13 @@ def entries() -> dict[str, Any]:
     return {
         op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op
         for op in module.op_db
-        if op.dtypes and not re.match(r"jiterator|torch\.|_(?!_)", op.name)
+        if op.dtypes and not re.match(r"jiterator|torch\.|_(?!_)", op.name) and has_name(op)
     }
+
+
+def has_name(op: Any) -> bool:
+    """Say whether people can call it by a name of torch's, not only as an operator of `ops`."""
+    return not isinstance(op.op, torch._ops.OpOverload) or hasattr(torch, op.name)
 
 
 @cache
@@ -135,11 +140,16 @@ def convert(value: Any) -> Any:
     if isinstance(value, torch.device):
         return ad.device(str(value))
     if isinstance(value, torch.memory_format | torch.layout):
-        return getattr(ad, str(value).removeprefix("torch."))
+        found = getattr(ad, str(value).removeprefix("torch."), None)
+        if found is None:
+            raise Unsupported(str(value))
+        return found
     if isinstance(value, torch.Generator):
         raise Unsupported("a generator")
     if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
         return rebound(value)
+    if isinstance(value, torch.nn.Module):
+        return getattr(ad.nn, type(value).__name__)()
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):

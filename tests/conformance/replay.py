@@ -29,7 +29,7 @@ TOLERANCE = {
     "complex128": (1e-7, 1e-9),
     "float32": (2e-5, 1e-5),
     "complex64": (2e-5, 1e-5),
-    "bfloat16": (2e-2, 1e-2),
+    "bfloat16": (2e-2, 2e-2),
     "float16": (2e-3, 1e-3),
 }
 # Where both round, neither is the truth: ours may differ more than that if it is not much farther
@@ -128,16 +128,17 @@ def _instead(found: Any, wanted: Any) -> str:
 
 def compare(side: Side, key: str, found: Seen, wanted: Seen, derivative: bool) -> None:
     """Assert that one thing agrees: class of a refusal, structure, dtype, shape and value."""
-    assert key in found and key in wanted, f"{key}: only one of the two has it"
-    a, b = found[key], wanted[key]
+    optional = key.startswith("second gradient")
+    assert optional or (key in found and key in wanted), f"{key}: only one of the two has it"
+    a, b = found.get(key), wanted.get(key)
     if isinstance(b, Exception):
         assert same_class(a, b), f"{key}: {_instead(a, b)}"
     elif isinstance(a, Exception):
         raise AssertionError(f"{key}: {shown(a)}")
     elif b is None and isinstance(a, ad.Tensor) and derivative:
-        assert not a.any(), f"{key}: not zero, where torch has none"
+        assert is_zero(a), f"{key}: not zero, where torch has none"
     elif a is None and isinstance(b, torch.Tensor) and derivative:
-        assert not b.any(), f"{key}: none, where torch's is not zero"
+        assert is_zero(b), f"{key}: none, where torch's is not zero"
     elif isinstance(b, torch.Tensor):
         assert isinstance(a, ad.Tensor), f"{key}: {_instead(a, b)}"
         assert str(a.dtype) == str(b.dtype), f"{key}: {a.dtype} where torch has {b.dtype}"
@@ -147,6 +148,13 @@ def compare(side: Side, key: str, found: Seen, wanted: Seen, derivative: bool) -
     else:
         same = str(a) == str(b) or a == b or (a != a and b != b)
         assert same or close_numbers(a, b), f"{key}: {_instead(a, b)}"
+
+
+def is_zero(derivative: Any) -> bool:
+    """Say whether a derivative that need not be there is zero, up to rounding."""
+    dtype = str(derivative.dtype).removeprefix("torch.")
+    size = np.max(np.abs(to_numpy(derivative)), initial=0.0)
+    return bool(size <= TOLERANCE[dtype][1])
 
 
 def close_numbers(a: Any, b: Any) -> bool:

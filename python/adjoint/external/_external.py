@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 
 from adjoint._core import Tensor
-from adjoint.numeric._colouring import ColouredPattern, restricted
 from adjoint.numeric._method import Method, Stencil, resolve
 from adjoint.numeric._plan import Plan
+from adjoint.numeric._sparse_jacobian import ColouredPattern, restricted
 from adjoint.numeric._tiny_elements import count_tiny
 
 from ._arguments import Static, as_array, name_of

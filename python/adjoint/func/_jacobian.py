@@ -1,4 +1,8 @@
-"""Whole Jacobians and Hessians: ``jacrev``, ``jacfwd``, ``hessian``."""
+"""Whole Jacobians and Hessians: ``jacrev``, ``jacfwd``, ``hessian``.
+
+A Jacobian is a pass of `_reverse` or `_forward` along each unit vector, all of them as one batch of
+`_vmap`. A Hessian is `columns_by` (forward) of `rows_by` (reverse).
+"""
 
 from __future__ import annotations
 

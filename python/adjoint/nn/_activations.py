@@ -9,12 +9,15 @@ from collections.abc import Callable
 import adjoint as ad
 from adjoint import Tensor, _core
 from adjoint._core import Generator
-from adjoint._tensor.arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor, write_out
 
 
 def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:
-    # In place, backward needs the values of before the change: a copy of them.
-    return input.copy_(function(input.clone(), *args)) if inplace else function(input, *args)
+    if not inplace:
+        return function(input, *args)
+    require_tensor(function.__name__, "input", 1, input)
+    # Backward needs the values of before the change: a copy of them.
+    return input.copy_(function(input.clone(), *args))
 
 
 def _require_float(input: Tensor, name: str) -> None:
@@ -96,13 +99,14 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return ad.hardshrink(input, lambd, out=out)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """The input brought nearer to 0 by lambd, and not beyond it."""
     if not lambd >= 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     _require_float(input, "softshrink")
     inner = ad.where(input < -lambd, input + lambd, input * 0)
-    return ad.where(input > lambd, input - lambd, inner)
+    result = ad.where(input > lambd, input - lambd, inner)
+    return result if out is None else write_out(out, result)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -139,9 +143,9 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _run(ad.hardswish, input, inplace=inplace)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """Input * Φ(input); `approximate="tanh"` uses the tanh form of Φ."""
-    return _core.gelu(input, approximate=approximate)
+    return _core.gelu(input, approximate=approximate, out=out)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -159,9 +163,9 @@ def sigmoid(input: Tensor) -> Tensor:
     return ad.sigmoid(input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(input)), without overflow."""
-    return ad.logsigmoid(input)
+    return ad.logsigmoid(input, out=out)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -169,9 +173,11 @@ def softsign(input: Tensor) -> Tensor:
     return input / (ad.abs(input) + 1)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """log(1 + exp(beta * input)) / beta, linear where beta * input exceeds the threshold."""
-    return _core.softplus(input, beta, threshold)
+    return _core.softplus(input, beta, threshold, out=out)
 
 
 def softmax(

@@ -106,7 +106,8 @@ def dropout1d(
         )
     if input.ndim == 3:
         return _dropped(input, p, training, inplace, features=True)
-    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    dropped = _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    return input if inplace else dropped
 
 
 def _warn_of_axes(name: str, ndim: int) -> None:
@@ -148,4 +149,5 @@ def dropout3d(
         _warn_of_axes("dropout3d", input.ndim)
     if input.ndim == 5:
         return _dropped(input, p, training, inplace, features=True)
-    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    dropped = _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    return input if inplace else dropped

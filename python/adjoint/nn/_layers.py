@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._tensor.arguments import require_tensor, write_out
+from adjoint._tensor.arguments import require_tensor
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """``input @ weight.T + bias``."""
-    return _core.linear(input, weight, bias)
+    return (
+        _core.linear(input, weight, bias)
+        if out is None
+        else _core.linear(input, weight, bias, out=out)
+    )
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -91,8 +97,7 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """The input divided by its p-norm over `dim`, or by `eps` where that is larger."""
-    result = input / ad.norm(input, p, dim, keepdim=True).clamp(min=eps)
-    return result if out is None else write_out(out, result)
+    return ad.div(input, ad.norm(input, p, dim, keepdim=True).clamp(min=eps), out=out)
 
 
 def local_response_norm(

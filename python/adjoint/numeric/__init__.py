@@ -8,7 +8,7 @@ each: forward, central, complex_step, richardson, spsa). What people use of this
 - ``_method``, ``_central``: what a method is
 - ``_steps``, ``_step_choice``, ``_tiny_elements``: how far to step
 - ``_directional``: along one direction
-- ``_elementwise``, ``_elementwise_array``, ``_colouring``: coordinates that move together
+- ``_elementwise``, ``_elementwise_array``, ``_sparse_jacobian``: coordinates that move together
 - ``_plan``: all of it for one function, with what was learnt of it
 - ``_jacobians``: the Jacobians that come out
 """

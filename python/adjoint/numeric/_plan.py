@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._colouring import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
 from ._directional import directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
@@ -23,6 +22,7 @@ from ._jacobians import Jacobian
 from ._method import Method, Stencil
 from ._point import Point
 from ._repeatability import looks_at_repeats, verify_repeats
+from ._sparse_jacobian import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
 from ._step_choice import PAIRS, ROUGH, probe
 from ._steps import Steps
 

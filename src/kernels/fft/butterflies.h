@@ -1,5 +1,5 @@
 // The short transforms that passes are made of, on cells: a vector of real parts and a vector of
-// imaginary parts, one lane per transform. Included by isa/fft.cpp, once per instruction set.
+// imaginary parts, one lane per transform. Included by kernels/isa/fft.cpp, once per instruction set.
 #pragma once
 #include "kernels/fft/factors.h"
 #include "kernels/fft/plan.h"

@@ -171,7 +171,9 @@ RealRoots<T>::RealRoots(int64_t n) {
   for (int64_t k = 0; k <= n / 4; ++k) append(roots, all[k]);
 }
 
-bool better_as_line(int64_t n) { return n >= kLineFrom && (balanced_divisor(n) >= 4 || n > 1024); }
+bool better_as_line(int64_t n) {
+  return n >= kLineFrom || (n > kLineFrom / 2 && balanced_divisor(n) < 4);
+}
 
 // --- the cache -----------------------------------------------------------------------------------
 namespace {

@@ -1,5 +1,5 @@
 // What is done to one tile: read it from memory, transform it, write it back. The code is in
-// isa/fft.cpp, built once per instruction set; tile_functions() chooses. Read plan.h first.
+// kernels/isa/fft.cpp, built once per instruction set; tile_functions() chooses. Read plan.h first.
 #pragma once
 #include "kernels/fft/plan.h"
 
@@ -35,6 +35,8 @@ struct TileJob {
   const T* real_roots = nullptr;  // for HalfEven
   // Cell k is multiplied by lane_roots[k] (a cell) and group_roots[k] before it is written.
   const T *lane_roots = nullptr, *group_roots = nullptr;
+  // Where the lanes of the next tile start, to be fetched early; may be none.
+  const int64_t* next = nullptr;
   T* scratch;  // two tiles, aligned to 64 bytes
 };
 

@@ -1,4 +1,4 @@
-// Between memory and tiles. Included by isa/fft.cpp, once per instruction set.
+// Between memory and tiles. Included by kernels/isa/fft.cpp, once per instruction set.
 //
 // A tile is the transpose of its lanes' memory, so three layouts have a quick way: lanes that follow
 // one another in memory (complex: parts are taken apart; real: a vector is a vector), and elements

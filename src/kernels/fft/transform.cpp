@@ -115,7 +115,7 @@ void in_tiles(const Work<T>& w) {
   parallel::parallel_ranges(tiles, grain, [&](int64_t begin, int64_t end) {
     Scratch<T> scratch(numbers, failed);
     if (!scratch) return;
-    int64_t in[kMaxLanes], out[kMaxLanes];
+    int64_t in[kMaxLanes], out[kMaxLanes], next[kMaxLanes];
     TileJob<T> j = job;
     j.scratch = scratch.get();
     j.in.lane = in;
@@ -124,6 +124,11 @@ void in_tiles(const Work<T>& w) {
       const int64_t within = i % tiles_per_run * lanes;
       j.lanes = static_cast<int>(std::min<int64_t>(lanes, run - within));
       starts(w.loops, i / tiles_per_run * run + within, j.lanes, in, out);
+      j.next = nullptr;
+      if (i + 1 < end && within + 2 * lanes <= inner) {
+        for (int l = 0; l < lanes; ++l) next[l] = in[l] + lanes * w.loops.back().in_stride;
+        j.next = next;
+      }
       run_tile(j);
     }
   });
@@ -131,7 +136,7 @@ void in_tiles(const Work<T>& w) {
 }
 
 // --- lines ---------------------------------------------------------------------------------------
-// The same as in isa/fft.cpp, for one signal: read pairs_to_half there.
+// The same as in kernels/isa/fft.cpp, for one signal: read pairs_to_half there.
 template <class T>
 void pairs_to_half(const T* z, int64_t h, T* out, int64_t step, T scale, const T* roots) {
   T *first = out, *last = out + h * step;

@@ -1,5 +1,5 @@
-// Transforms of a tile, once per instruction set: see fft/plan.h for what a tile is, fft/tile.h for
-// what a job says, fft/butterflies.h for the arithmetic.
+// Transforms of a tile, once per instruction set: see kernels/fft/plan.h for what a tile is, kernels/fft/tile.h for
+// what a job says, kernels/fft/butterflies.h for the arithmetic.
 #include "kernels/fft/tile_memory.h"
 
 namespace adjoint {
@@ -207,6 +207,21 @@ void multiply(const TileJob<T>& j, T* tile) {
   }
 }
 
+// Rows of a tile are more than the processor follows by itself: those that will be written, and those
+// of the next tile, are asked for while this one is transformed.
+template <class T>
+void fetch_early(const TileJob<T>& j) {
+  constexpr int64_t line = 64 / sizeof(T);
+  const int64_t reach = 2 * j.plan->n;
+  if (j.out.imag == 1 && j.out.step == 2)
+    for (int l = 0; l < j.lanes; ++l)
+      for (int64_t k = 0; k < reach; k += line)
+        __builtin_prefetch(j.out.base + j.out.lane[l] + k, 1, 2);
+  if (j.next && j.in.imag == 1 && j.in.step == 2)
+    for (int l = 0; l < kLanes<VecOf<T>>; ++l)
+      for (int64_t k = 0; k < reach; k += line) __builtin_prefetch(j.in.base + j.next[l] + k, 0, 2);
+}
+
 // Everything but the last steps for plain elements. What the stages leave is in t.now.
 template <class T>
 void transform(const TileJob<T>& j, Tiles<T>& t, size_t stages) {
@@ -226,6 +241,7 @@ void transform(const TileJob<T>& j, Tiles<T>& t, size_t stages) {
   } else {
     in.read(t.now, 0, n);
   }
+  fetch_early(j);
   if (plan.inner) return run_convolution(plan, t);
   for (; done < stages; ++done) run_stage(plan, plan.stages[done], t);
 }

@@ -10,14 +10,14 @@
 
 namespace adjoint {
 namespace Base {
-extern const optim::Loops kOptimLoops;
+extern const optim::Loop* const kOptimLoops;
 }
 #if defined(__x86_64__)
 namespace V3 {
-extern const optim::Loops kOptimLoops;
+extern const optim::Loop* const kOptimLoops;
 }
 namespace V4 {
-extern const optim::Loops kOptimLoops;
+extern const optim::Loop* const kOptimLoops;
 }
 #endif
 
@@ -27,8 +27,8 @@ namespace {
 // About 100 KB of parameter, gradient and state: enough work to be worth handing out.
 constexpr int64_t kChunk = 16384;
 
-const Loops& loops() {
-  static const Loops& chosen = []() -> const Loops& {
+const Loop* loops() {
+  static const Loop* chosen = [] {
 #if defined(__x86_64__)
     if (active_isa() == Isa::V4) return V4::kOptimLoops;
     if (active_isa() == Isa::V3) return V3::kOptimLoops;
@@ -55,11 +55,7 @@ bool independent(const std::vector<Arrays>& all) {
       const char* begin = static_cast<const char*>(p);
       if (begin && bytes) ranges.push_back({begin, begin + bytes, written});
     };
-    add(a.param, true);
-    add(a.grad, false);
-    add(a.first, true);
-    add(a.second, true);
-    add(a.largest, true);
+    for (int k = 0; k < kMaxColumns; ++k) add(a.columns[k], k != 1);
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -72,12 +68,14 @@ bool independent(const std::vector<Arrays>& all) {
   return true;
 }
 
-template <class Options, class Loop>
-void run(const std::vector<Arrays>& all, const Options& options, Loop loop) {
+}  // namespace
+
+void run_step(const std::vector<Arrays>& all, const Step& step) {
+  const Loop loop = loops()[step.rule];
   int64_t total = 0;
   for (const Arrays& a : all) total += a.n;
   if (total <= 2 * kChunk || !independent(all)) {
-    for (const Arrays& a : all) loop(a, options, 0, a.n);
+    for (const Arrays& a : all) loop(a, step, 0, a.n);
     return;
   }
   std::vector<std::pair<const Arrays*, int64_t>> chunks;
@@ -85,18 +83,8 @@ void run(const std::vector<Arrays>& all, const Options& options, Loop loop) {
     for (int64_t begin = 0; begin < a.n; begin += kChunk) chunks.emplace_back(&a, begin);
   parallel::parallel_for(static_cast<int64_t>(chunks.size()), [&](int64_t i) {
     const auto [a, begin] = chunks[i];
-    loop(*a, options, begin, a->n - begin < kChunk ? a->n : begin + kChunk);
+    loop(*a, step, begin, a->n - begin < kChunk ? a->n : begin + kChunk);
   });
-}
-
-}  // namespace
-
-void sgd_step(const std::vector<Arrays>& all, const SgdOptions& options) {
-  run(all, options, loops().sgd);
-}
-
-void adam_step(const std::vector<Arrays>& all, const AdamOptions& options) {
-  run(all, options, loops().adam);
 }
 
 }  // namespace optim
