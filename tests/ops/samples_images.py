@@ -1,4 +1,4 @@
-"""Samples and references of resizing and of grids. Read `samples.py` first; it takes these in."""
+"""Samples and references of resizing and of grids. Read `samples.py` first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEEP = Arr((1, 1, 2, 2, 3), -0.9, 0.85)
 PADDINGS = ("zeros", "border", "reflection")
 
 # fmt: off
-IMAGES = [
+OPS = [
     resized("nearest", ANY), resized("nearest-exact", ANY), resized("area", ANY),
     resized("linear", [
         S(LINE, size=8), S(LINE, scale_factor=1.6), S(LINE, size=3, align_corners=True),
@@ -210,7 +210,7 @@ def affine_grid(theta: Array, size: tuple[int, ...], align_corners: bool) -> Any
     return out
 
 
-SAMPLED: dict[str, Callable[..., Any]] = {
-    **{op.name: interpolate for op in IMAGES if op.name.startswith("interpolate")},
+REFERENCES: dict[str, Callable[..., Any]] = {
+    **{op.name: interpolate for op in OPS if op.name.startswith("interpolate")},
     "grid_sample": grid_sample, "grid_sample_nearest": grid_sample, "affine_grid": affine_grid,
 }  # fmt: skip
