@@ -13,30 +13,18 @@
 #include "graph/node.h"
 #include "kernels/reduce.h"
 #include "program/capture/identity.h"
+#include "program/descriptions.h"
+#include "program/few.h"
 #include "program/passes/listing.h"
 
 namespace adjoint {
 
-// What is known of a value before the program runs: the same in every run.
-struct Geometry {
-  Dims shape;
-  Dims strides;  // in elements
-  DType dtype = DType::Float32;
-
-  explicit Geometry(const TensorObject* t)
-      : shape(Span{t->shape, t->ndim}), strides(Span{t->strides, t->ndim}), dtype(t->dtype) {}
-  bool is_of(const TensorObject* t) const {
-    return t->dtype == dtype && Span(shape) == Span{t->shape, t->ndim} &&
-           Span(strides) == Span{t->strides, t->ndim};
-  }
-  bool contiguous() const;
-  int64_t numel() const;
-};
-
 struct Register {
-  Geometry geometry;
+  const Geometry* form;
   int root;           // into Program::roots: the memory behind it
   bool data = false;  // a header that `.data` made: kData
+
+  const Geometry& geometry() const { return *form; }
 };
 
 // The memory behind registers.
@@ -50,17 +38,6 @@ struct Read {
   int reg;
   int16_t argument = 0;
   int16_t item = -1;
-};
-
-// The kernel that an elementwise op runs.
-struct KernelStep {
-  struct Operand {
-    int read = -1;  // which of the instruction's reads, or
-    Value number;
-  };
-  const Kernel* kernel = nullptr;
-  DType common = DType::Float32;  // of the operands, after promotion
-  std::vector<Operand> operands;
 };
 
 // Several elementwise ops as one instruction (program/fuse/fuse.h).
@@ -81,21 +58,19 @@ enum class Kind : uint8_t {
 struct Instruction {
   Kind kind = Kind::Apply;
   const Op* op = nullptr;
-  std::vector<Value> args;  // of the op, without its tensors
-  std::vector<Read> reads;
-  std::vector<int> writes;  // a register per tensor of the result, then of what backward keeps; -1:
-                            // nobody wants it
-  std::vector<int> last;    // registers that nobody reads after this
-  Dims alias_shape, alias_strides;
-  int64_t alias_offset = 0;  // in bytes from the first element of reads[0]
-  DType alias_dtype = DType::Float32;
+  const Value* args = nullptr;  // of the op, without its tensors
+  Few<Read, 3> reads;
+  Few<int, 2> writes;  // a register per tensor of the result, then of what backward keeps; -1: nobody
+                       // wants it
+  Few<int, 2> last;    // registers that nobody reads after this
+  int64_t alias_offset = 0;  // of an alias: in bytes from the first element of reads[0]
   Tensor constant;
   Value host;             // what to call
   bool changes = false;   // a host call, or an op, that changes memory of its operands
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   SourceLine line;
-  std::shared_ptr<const KernelStep> kernel;    // of elementwise ops
+  const KernelStep* kernel = nullptr;          // of elementwise ops
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
@@ -115,6 +90,7 @@ inline uint8_t view_kind(const TensorObject* t) {
 }
 
 struct Program {
+  std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;
   std::vector<Instruction> code;

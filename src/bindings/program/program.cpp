@@ -253,8 +253,9 @@ PyObject* generators(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
     for (const Instruction& i : program_of(o).code) {
-      for (const Value& v : i.draws() ? i.args : std::vector<Value>()) {
-        if (v.kind() == Value::Object) checked(PyList_Append(list.get(), v.python()));
+      for (int k = 0; i.draws() && k < i.op->argument_count; ++k) {
+        if (i.args[k].kind() == Value::Object)
+          checked(PyList_Append(list.get(), i.args[k].python()));
       }
     }
     return list.release();

@@ -95,7 +95,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   const Program& p = program_in(part.program.get());
   for (int64_t k : Span(places)) {
     if (!grads[k]) continue;
-    const Geometry& g = p.registers[p.inputs[given.size()]].geometry;
+    const Geometry& g = p.registers[p.inputs[given.size()]].geometry();
     given.push_back(laid_as(g, grads[k]));
   }
   for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {

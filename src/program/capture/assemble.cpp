@@ -79,6 +79,7 @@ void Capture::take_code(Program& p, size_t from, size_t to) {
 const std::vector<Instruction>& Capture::forward_code() {
   if (forward_) return *forward_;
   Program forward;
+  forward.descriptions = descriptions_;
   forward.registers = registers_;
   forward.roots = roots_;
   forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
@@ -89,17 +90,18 @@ const std::vector<Instruction>& Capture::forward_code() {
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs) {
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
+  p.descriptions = descriptions_;
   p.registers = registers_;
   for (size_t r = 0; r < headers_.size(); ++r) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
   take_code(p, from, to);
-  for (const Tensor& t : given) p.inputs.push_back(register_of_.at(t.get()));
+  for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
   p.given = static_cast<int>(given.size());
   bool first = from == 0;
   if (first) p.identity = Identity(given, asked_);
   p.default_dtype = default_dtype();
   p.passes = first && passed_;
-  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of_.at(t.get()) : -1);
+  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
   run_passes(p, {headers_, first ? nullptr : &forward_code(), [&](Program& made) {
                    find_inputs(made, first);
                    describe_inputs(made);
@@ -129,7 +131,7 @@ void Capture::find_inputs(Program& p, bool first) {
   }
   // What the function has looked at only: it must be as it was.
   if (first) {
-    for (const Tensor& t : reached_) need(register_of_.at(t.get()));
+    for (const Tensor& t : reached_) need(register_of(t.get()));
   }
   // Inputs of a later part may be memory that an earlier part made.
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;

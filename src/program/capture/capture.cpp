@@ -63,13 +63,19 @@ bool has_integers(const Op& op, const Value* args) {
 }
 
 // Versions of the memory of operands, to see whether a forward changes it.
-using Versions = std::vector<std::pair<Tensor, uint32_t>>;
+struct Version {
+  TensorObject* of;
+  uint32_t version;
+};
+using Versions = Few<Version, 4>;
 Versions versions_of(const Op& op, const Value* args) {
   Versions v;
   for (int i = 0; i < op.argument_count; ++i)
-    each_tensor(args[i], [&](const Tensor& t) { v.emplace_back(t, t.version()); });
+    each_tensor(args[i], [&](const Tensor& t) { v.push_back({t.get(), t.version()}); });
   return v;
 }
+
+size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
 
 // A history, or a tangent.
 bool carries_derivative(const TensorObject* t) {
@@ -91,14 +97,13 @@ void recorded_alias(const Tensor& from, const Tensor& made) {
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
 // else.
-std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call& c,
-                                            const Value& out, const Instruction& i) {
+const KernelStep* kernel_of(const KernelWatch& watch, const Call& c, const Value& out,
+                            const Instruction& i, Descriptions& descriptions) {
   bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
               out.is_tensor() && out.object() == watch.result;
   if (!only) return nullptr;
-  auto step = std::make_shared<KernelStep>();
-  step->kernel = watch.kernel;
-  step->common = watch.common;
+  KernelStep step{watch.kernel, watch.common, {}};
+  step.operands.reserve(watch.count);
   for (int k = 0; k < watch.count; ++k) {
     KernelStep::Operand operand{-1, watch.numbers[k]};
     for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
@@ -107,9 +112,9 @@ std::shared_ptr<const KernelStep> kernel_of(const KernelWatch& watch, const Call
         operand.read = static_cast<int>(n);
     }
     if (watch.tensors[k] && operand.read < 0) return nullptr;
-    step->operands.push_back(std::move(operand));
+    step.operands.push_back(std::move(operand));
   }
-  return step;
+  return descriptions.kernel(std::move(step));
 }
 
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
@@ -125,10 +130,6 @@ std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Ca
 }  // namespace
 
 Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
-  constexpr size_t kSome = 512;  // instructions: most functions have fewer
-  register_of_.reserve(kSome);
-  first_on_.reserve(kSome);
-  code_.reserve(kSome);
   tensor_watch = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
@@ -171,21 +172,34 @@ void Capture::refuse(std::string reason) {
 // --- registers -----------------------------------------------------------------------------------
 int Capture::new_register(TensorObject* t, int root) {
   int reg = static_cast<int>(registers_.size());
-  registers_.push_back({Geometry(t), root});
+  registers_.push_back({descriptions_->geometry(t), root});
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
-  register_of_.emplace(t, reg);
-  first_on_.emplace(t->storage, reg);
+  registers_at_.add(hash_of(t), reg);
+  if (first_on(t->storage) < 0) storages_at_.add(hash_of(t->storage), reg);
   return reg;
 }
 
+// Both tables may hold numbers of registers that were rolled back.
+int Capture::register_of(const TensorObject* t) const {
+  return registers_at_.find(hash_of(t), [&](int reg) {
+    return reg < static_cast<int>(headers_.size()) && headers_[reg].get() == t;
+  });
+}
+
+int Capture::first_on(const Storage* s) const {
+  return storages_at_.find(hash_of(s), [&](int reg) {
+    return reg < static_cast<int>(places_.size()) && places_[reg].first == s;
+  });
+}
+
 int Capture::define(TensorObject* t) {
-  if (auto found = first_on_.find(t->storage); found != first_on_.end())
-    return new_register(t, registers_[found->second].root);
+  if (int first = first_on(t->storage); first >= 0) return new_register(t, registers_[first].root);
   int root = -1;
   // Arrays from outside that overlap are one memory, under several storages.
   if (!t->storage->own) {
-    for (auto& [storage, reg] : first_on_) {
+    for (size_t reg = 0; reg < registers_.size(); ++reg) {
+      const Storage* storage = places_[reg].first;
       if (storage->own || !overlap(storage, t->storage)) continue;
       if (root >= 0 && root != registers_[reg].root)
         refuse("an array overlaps two others in memory; fix: pass a copy of it");
@@ -201,7 +215,7 @@ int Capture::define(TensorObject* t) {
 
 void Capture::add_inputs(const Tensors& ts) {
   for (const Tensor& t : ts) {
-    if (register_of_.count(t.get())) continue;
+    if (register_of(t.get()) >= 0) continue;
     int reg = define(t.get());
     roots_[registers_[reg].root].external = true;
     inputs_.insert(t.get());
@@ -210,7 +224,7 @@ void Capture::add_inputs(const Tensors& ts) {
 }
 
 void Capture::constant(TensorObject* t) {
-  if (register_of_.count(t) || first_on_.count(t->storage)) return;
+  if (register_of(t) >= 0 || first_on(t->storage) >= 0) return;
   Instruction i;
   i.kind = Kind::Constant;
   i.line = SourceLine::here();
@@ -229,15 +243,12 @@ void Capture::add_alias(int from, TensorObject* made) {
   i.line = SourceLine::here();
   i.reads.push_back({from});
   i.alias_offset = made->data - headers_[from]->data;
-  i.alias_shape = Dims(Span{made->shape, made->ndim});
-  i.alias_strides = Dims(Span{made->strides, made->ndim});
-  i.alias_dtype = made->dtype;
   i.writes.push_back(define(made));
   code_.push_back(std::move(i));
 }
 
 void Capture::alias(TensorObject* from, TensorObject* made) {
-  if (register_of_.count(made) || batch_of(from)) return;
+  if (register_of(made) >= 0 || batch_of(from)) return;
   int reg = read(from);
   if (reg >= 0) add_alias(reg, made);
 }
@@ -248,19 +259,18 @@ int Capture::read(TensorObject* t) {
                        : text("an object of the class ", Py_TYPE(t)->tp_name, " takes part"));
     return -1;
   }
-  if (auto found = register_of_.find(t); found != register_of_.end()) {
-    int reg = found->second;
+  if (int reg = register_of(t); reg >= 0) {
     bool same_place = places_[reg] == std::pair(t->storage, t->data);
-    if (same_place && registers_[reg].geometry.is_of(t)) return reg;
+    if (same_place && registers_[reg].geometry().is_of(t)) return reg;
     refuse("the shape or memory of a tensor is changed in place; fix: make a new tensor instead");
     return -1;
   }
-  auto on = first_on_.find(t->storage);
+  int on = first_on(t->storage);
   // A header that is older than the recording is one that the function reached, whatever memory it
   // is on.
-  if (on != first_on_.end() && t->recording == generation_) {
-    add_alias(on->second, t);
-    return register_of_.at(t);
+  if (on >= 0 && t->recording == generation_) {
+    add_alias(on, t);
+    return register_of(t);
   }
   if (made_here(t)) {
     refuse("a tensor takes part that was made by something else than an op");
@@ -278,23 +288,19 @@ int Capture::read(TensorObject* t) {
 }
 
 void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
-  i.args.resize(op.argument_count);
+  i.args = descriptions_->arguments(op, args);
   for (int k = 0; k < op.argument_count && running_; ++k) {
     const Value& v = args[k];
     auto at = static_cast<int16_t>(k);
     if (v.is_tensor()) {
       i.reads.push_back({read(v.object()), at});
     } else if (v.is_tensors()) {
-      Tensors none(v.tensors().size());
-      for (size_t n = 0; n < none.size() && running_; ++n) {
+      for (size_t n = 0; n < v.tensors().size() && running_; ++n) {
         if (v.tensors()[n])
           i.reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
       }
-      i.args[k] = Value(std::move(none));
-    } else {
-      if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; }))
-        refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
-      i.args[k] = v;
+    } else if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; })) {
+      refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
     }
   }
 }
@@ -303,9 +309,8 @@ void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
 bool Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
   auto take = [&](TensorObject* t) {
     if (!t) return i.writes.push_back(-1);
-    auto found = register_of_.find(t);
     // One of the operands, or a result that stands in two places.
-    bool again = found != register_of_.end();
+    bool again = register_of(t) >= 0;
     i.writes.push_back(again ? -1 : define(t));
   };
   if (!out.is_tensor() && !out.is_tensors() && out.kind() != Value::List) return false;
@@ -318,13 +323,9 @@ void Capture::roll_back(size_t instructions, size_t registers) {
   code_.resize(instructions);
   while (registers_.size() > registers) {
     TensorObject* t = headers_.back().get();
-    auto on = first_on_.find(t->storage);
     // What was reached for the first time stays reached: its register is an input's.
     if (roots_[registers_.back().root].external && !reached_.empty() && reached_.back().get() == t)
       reached_.pop_back();
-    if (on != first_on_.end() && on->second == static_cast<int>(registers_.size()) - 1)
-      first_on_.erase(on);
-    register_of_.erase(t);
     inputs_.erase(t);
     registers_.pop_back();
     headers_.pop_back();
@@ -368,14 +369,14 @@ Value Capture::forward(Call& c) {
   auto take = [&](Instruction& i, const Value& out) {
     if (!take_results(i, out, c.kept))
       return refuse(text("`", op.name, "` gives a value that is no tensor"));
-    for (auto& [t, version] : before) {
-      if (t.version() == version) continue;
+    for (const Version& v : before) {
+      if (v.of->storage->version == v.version) continue;
       i.changes = true;
-      roots_[registers_[register_of_.at(t.get())].root].changed = true;
+      roots_[registers_[register_of(v.of)].root].changed = true;
     }
     i.may_fail = !until_inputs_ && has_integers(op, c.args);
     if (!i.changes) {
-      i.kernel = kernel_of(watch, c, out, i);
+      i.kernel = kernel_of(watch, c, out, i, *descriptions_);
       i.sum = sum_of(watch, c, out);
     }
     code_.push_back(std::move(i));
@@ -454,9 +455,9 @@ void Capture::change(Call& c, const Tensor& self) {
     throw;
   }
   if (!running_) return;
-  i.reads.insert(i.reads.begin(), {reg, -1, -1});
+  i.reads.push_front({reg, -1, -1});
   each_result(c.kept, [&](TensorObject* t) {
-    i.writes.push_back(!t || register_of_.count(t) ? -1 : define(t));
+    i.writes.push_back(!t || register_of(t) >= 0 ? -1 : define(t));
   });
   roots_[registers_[reg].root].changed = true;
   code_.push_back(std::move(i));
@@ -495,12 +496,12 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
   }
   // Instructions are put in order by what they are known to change.
   for (Storage* s : changed_aside_) {
-    if (!first_on_.count(s)) continue;
+    if (first_on(s) < 0) continue;
     refuse(kChangedAside);
     return results;
   }
   for (const Tensor& t : results) {
-    if (register_of_.count(t.get()) || first_on_.count(t->storage)) {
+    if (register_of(t.get()) >= 0 || first_on(t->storage) >= 0) {
       refuse("a host call gives back memory of its operands");
       return results;
     }
@@ -531,7 +532,7 @@ void Capture::changed_aside(const Tensor& t) {
 bool Capture::pass(Node* node, bool executed) {
   TensorObject* leaf = node->variable;
   bool before =
-      leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
+      leaf ? register_of(leaf) < 0 || is_input(leaf) : node->sequence <= newest_before_;
   if (before && until_inputs_) return false;
   passed_ |= !until_inputs_;
   if (before && executed && node->backward) {
@@ -550,18 +551,18 @@ bool Capture::pass(Node* node, bool executed) {
 }
 
 void Capture::look_at(TensorObject* t) {
-  if (!made_here(t) && !batch_of(t) && !register_of_.count(t)) read(t);
+  if (!made_here(t) && !batch_of(t) && register_of(t) < 0) read(t);
 }
 
 bool Capture::is_outside(TensorObject* t) const {
-  auto on = first_on_.find(t->storage);
-  if (on != first_on_.end()) return roots_[registers_[on->second].root].external;
+  int on = first_on(t->storage);
+  if (on >= 0) return roots_[registers_[on].root].external;
   return t->storage->born >> 8 != generation_;
 }
 
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
-  if (register_of_.count(t) ? is_input(t) : !made_here(t))
+  if (register_of(t) >= 0 ? is_input(t) : !made_here(t))
     refuse(text(what, ", on a tensor from outside of the function"));
 }
 
@@ -580,11 +581,10 @@ void Capture::watch_grad(TensorObject* leaf) {
     if (!is_plain_gradient(leaf->grad))
       refuse("a gradient has a history, hooks, attributes or a class of its own");
     // The same memory under two names, of which one is the caller's choice in each call.
-    if (auto on = first_on_.find(leaf->grad->storage);
-        on != first_on_.end() && is_input(headers_[on->second].get()))
+    if (int on = first_on(leaf->grad->storage); on >= 0 && is_input(headers_[on].get()))
       refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
   }
-  grad_states_.emplace(register_of_.at(leaf),
+  grad_states_.emplace(register_of(leaf),
                        std::pair(std::move(found), Tensor::borrow(leaf->grad)));
 }
 
@@ -600,22 +600,22 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
   Instruction i;
   i.kind = Kind::Accumulate;
   i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(leaf), 0});
+  i.reads.push_back({register_of(leaf), 0});
   i.reads.push_back({read(grad.get()), 1});
   if (!running_) return false;
   {
     Unrecorded quiet;
     accumulate_grad(leaf, grad);
   }
-  if (auto held = register_of_.find(leaf->grad); held != register_of_.end())
-    roots_[registers_[held->second].root].changed = true;
+  if (int held = register_of(leaf->grad); held >= 0)
+    roots_[registers_[held].root].changed = true;
   code_.push_back(std::move(i));
   read_grad(leaf);
   return true;
 }
 
 void Capture::read_grad(TensorObject* t) {
-  if (!t->grad || register_of_.count(t->grad)) {
+  if (!t->grad || register_of(t->grad) >= 0) {
     if (!t->grad && known_outside(t)) watch_grad(t);
     return;
   }
@@ -624,7 +624,7 @@ void Capture::read_grad(TensorObject* t) {
   Instruction i;
   i.kind = Kind::GradOf;
   i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(t), 0});
+  i.reads.push_back({register_of(t), 0});
   int reg = define(t->grad);
   roots_[registers_[reg].root].external = true;
   i.writes.push_back(reg);
@@ -636,7 +636,7 @@ void Capture::set_grad(TensorObject* t) {
   Instruction i;
   i.kind = Kind::SetGrad;
   i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(t), 0});
+  i.reads.push_back({register_of(t), 0});
   if (t->grad) {
     int reg = read(t->grad);
     i.reads.push_back({reg, 1});

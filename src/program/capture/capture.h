@@ -69,7 +69,7 @@ class Capture final : public Recorder {
   std::vector<int> outside(const Tensors& ts);
   // Which of these results others of them are computed from, by their history.
   std::vector<bool> inner(const Tensors& results) const;
-  bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
+  bool knows(TensorObject* t) const { return register_of(t) >= 0; }
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
@@ -80,6 +80,9 @@ class Capture final : public Recorder {
   int each_object(Visit&& visit) const;
 
  private:
+  // The register of a header, or of the first one on a storage; -1 if it is not known.
+  int register_of(const TensorObject* t) const;
+  int first_on(const Storage* s) const;
   int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
   int define(TensorObject* t);  // a register for a result
   int new_register(TensorObject* t, int root);
@@ -110,8 +113,8 @@ class Capture final : public Recorder {
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
   std::vector<Memory> roots_;
-  std::unordered_map<TensorObject*, int> register_of_;
-  std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
+  Lookup registers_at_, storages_at_;
+  std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
   std::optional<std::vector<Instruction>> forward_;

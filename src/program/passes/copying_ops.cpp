@@ -24,7 +24,7 @@ std::optional<Pieces> pieces_of(const Instruction& i, const Tensors& headers) {
   for (size_t k = 0; k < i.reads.size(); ++k) {
     const Tensor& t = headers[i.reads[k].reg];
     if (t.numel() == 0) continue;
-    Tensor part = i.op->facts.part({whole, i.args.data(), t, i.reads[k].item, at});
+    Tensor part = i.op->facts.part({whole, i.args, t, i.reads[k].item, at});
     if (!(part.shape() == t.shape())) return {};
     all.pieces.push_back(piece(static_cast<int>(k), whole, part));
   }

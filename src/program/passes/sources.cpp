@@ -4,34 +4,31 @@
 namespace adjoint {
 
 Sources::Sources(const Program& p, const Tensors& headers)
-    : p_(p), headers_(headers), made_by_(p.registers.size(), -1), alias_(p.registers.size(), -1) {
+    : p_(p), headers_(headers), made_by_(p.registers.size(), -1), uniform_(p.registers.size()) {
+  sources_.reserve(p.registers.size());
+  for (size_t r = 0; r < p.registers.size(); ++r) sources_.push_back({static_cast<int>(r)});
   for (size_t k = 0; k < p.code.size(); ++k) {
     const Instruction& i = p.code[k];
     for (int w : i.writes) {
       if (w >= 0) made_by_[w] = static_cast<int>(k);
     }
-    if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
+    if (i.kind == Kind::Alias) see_through(i);
+    bool one = i.kind == Kind::Constant && geometry(i.writes[0]).numel == 1;
+    if (one || (i.kind == Kind::Apply && fills(i))) uniform_[i.writes[0]] = known(i.writes[0]);
   }
 }
 
-Source Sources::of(int reg) const {
-  Source s{reg};
-  while (alias_[s.reg] >= 0) {
-    const Instruction& i = p_.code[alias_[s.reg]];
-    s.offset += i.alias_offset;
-    s.reg = i.reads[0].reg;
-  }
-  const Geometry &g = geometry(reg), &of = geometry(s.reg);
-  s.same = s.offset == 0 && g.dtype == of.dtype && g.shape == of.shape && g.strides == of.strides;
-  return s;
+// What is viewed stands before its view.
+void Sources::see_through(const Instruction& i) {
+  Source s = sources_[i.reads[0].reg];
+  s.offset += i.alias_offset;
+  s.same = s.offset == 0 && geometry(i.writes[0]) == geometry(s.reg);
+  sources_[i.writes[0]] = s;
 }
 
-const char* Sources::uniform(const Source& s, int reg) const {
-  int k = made_by_[s.reg];
-  if (k < 0 || !known(s.reg) || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
-  const Instruction& i = p_.code[k];
-  bool one = i.kind == Kind::Constant && geometry(s.reg).numel() == 1;
-  if (!one && !(i.kind == Kind::Apply && fills(i))) return nullptr;
+const char* Sources::uniform(int reg) const {
+  const Source& s = of(reg);
+  if (!uniform_[s.reg] || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
   return element(s.reg);
 }
 
