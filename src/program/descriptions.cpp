@@ -126,14 +126,22 @@ const Value* Descriptions::arguments(const Op& op, const Value* args) {
       else if (!plain(k))
         added.values[k] = args[k];
     }
-    bool foreign = std::any_of(args, args + count, [](const Value& v) { return v.kind() == Value::Object; });
+    bool foreign =
+        std::any_of(args, args + count, [](const Value& v) { return v.kind() == Value::Object; });
     if (!foreign) arguments_at_.add(hash, at);
   }
   return arguments_[at].values.data();
 }
 
+const char* Descriptions::element(const TensorObject* t) {
+  Element& made = elements_.emplace_back();
+  std::memcpy(made.bytes, t->data, item_size(t->dtype));
+  return made.bytes;
+}
+
 const KernelStep* Descriptions::kernel(KernelStep&& step) {
-  size_t hash = mix(reinterpret_cast<uintptr_t>(step.kernel) >> 4, static_cast<size_t>(step.common));
+  size_t hash =
+      mix(reinterpret_cast<uintptr_t>(step.kernel) >> 4, static_cast<size_t>(step.common));
   for (const KernelStep::Operand& o : step.operands)
     hash = hash_of(o.number, mix(hash, static_cast<size_t>(o.read)));
   int at = kernel_at_.find(hash, [&](int k) { return kernels_[k] == step; });

@@ -47,6 +47,8 @@ class Descriptions {
   // Arguments of an op. Those with a Python object (a generator) are like no others.
   const Value* arguments(const Op& op, const Value* args);
   const KernelStep* kernel(KernelStep&& step);
+  // The first element of a tensor.
+  const char* element(const TensorObject* t);
 
  private:
   struct Arguments {
@@ -56,6 +58,10 @@ class Descriptions {
   std::deque<Geometry> geometries_;
   std::deque<Arguments> arguments_;
   std::deque<KernelStep> kernels_;
+  struct alignas(16) Element {
+    char bytes[16];
+  };
+  std::deque<Element> elements_;
   Lookup geometry_at_, arguments_at_, kernel_at_;
   const Geometry* last_ = nullptr;
 };

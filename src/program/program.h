@@ -19,8 +19,11 @@
 
 namespace adjoint {
 
+inline constexpr int64_t kBlockNumel = 8192;  // elements that are small: see program/fuse/block.h
+
 struct Register {
   const Geometry* form;
+  int64_t offset;     // in bytes from where the first register on that memory lies
   int root;           // into Program::roots: the memory behind it
   bool data = false;  // a header that `.data` made: kData
 
@@ -29,8 +32,9 @@ struct Register {
 
 // The memory behind registers.
 struct Memory {
-  bool external = false;  // it exists outside of the program: an input's
-  bool changed = false;   // some instruction writes into it after it was made
+  const char* origin = nullptr;  // where the first register on it lay when it was recorded
+  bool external = false;         // it exists outside of the program: an input's
+  bool changed = false;          // some instruction writes into it after it was made
 };
 
 // Argument `argument` of an op, or item `item` of the list that it is.
@@ -39,6 +43,8 @@ struct Read {
   int16_t argument = 0;
   int16_t item = -1;
 };
+
+struct Pieces;  // program/capture/copying_ops.h
 
 // Several elementwise ops as one instruction (program/fuse/fuse.h).
 struct FusedLoops;
@@ -60,18 +66,20 @@ struct Instruction {
   const Op* op = nullptr;
   const Value* args = nullptr;  // of the op, without its tensors
   Few<Read, 3> reads;
-  Few<int, 2> writes;  // a register per tensor of the result, then of what backward keeps; -1: nobody
-                       // wants it
-  Few<int, 2> last;    // registers that nobody reads after this
-  int64_t alias_offset = 0;  // of an alias: in bytes from the first element of reads[0]
+  Few<int, 2>
+      writes;        // a register per tensor of the result, then of what backward keeps; -1: nobody
+                     // wants it
+  Few<int, 2> last;  // registers that nobody reads after this
   Tensor constant;
   Value host;             // what to call
   bool changes = false;   // a host call, or an op, that changes memory of its operands
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   SourceLine line;
-  const KernelStep* kernel = nullptr;          // of elementwise ops
+  const KernelStep* kernel = nullptr;  // of elementwise ops
+  const char* element = nullptr;       // what all elements of the result are, if it is known
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
+  std::shared_ptr<const Pieces> pieces;        // of small results that are put together by copying
   std::shared_ptr<FusedLoops> fused;
   bool fresh = false;  // a constant that others get to see: each run has a copy
 

@@ -83,7 +83,7 @@ const std::vector<Instruction>& Capture::forward_code() {
   forward.registers = registers_;
   forward.roots = roots_;
   forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
-  make_aliases(forward, headers_);
+  make_aliases(forward);
   return forward_.emplace(std::move(forward.code));
 }
 
@@ -92,7 +92,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   Program p;
   p.descriptions = descriptions_;
   p.registers = registers_;
-  for (size_t r = 0; r < headers_.size(); ++r) p.registers[r].data = headers_[r].has(kData);
+  for (int r : alive_) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
   take_code(p, from, to);
   for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
@@ -102,7 +102,7 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   p.default_dtype = default_dtype();
   p.passes = first && passed_;
   for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
-  run_passes(p, {headers_, first ? nullptr : &forward_code(), [&](Program& made) {
+  run_passes(p, {first ? nullptr : &forward_code(), [&](Program& made) {
                    find_inputs(made, first);
                    describe_inputs(made);
                  }});

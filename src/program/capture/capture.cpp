@@ -6,6 +6,8 @@
 #include "dispatch/record.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
+#include "program/capture/copying_ops.h"
+#include "program/passes/sources.h"
 #include "program/replay/replay.h"
 #include "tensor/handmade.h"
 #include "transforms/batched.h"
@@ -172,9 +174,10 @@ void Capture::refuse(std::string reason) {
 // --- registers -----------------------------------------------------------------------------------
 int Capture::new_register(TensorObject* t, int root) {
   int reg = static_cast<int>(registers_.size());
-  registers_.push_back({descriptions_->geometry(t), root});
+  registers_.push_back({descriptions_->geometry(t), t->data - roots_[root].origin, root});
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
+  alive_.push_back(reg);
   registers_at_.add(hash_of(t), reg);
   if (first_on(t->storage) < 0) storages_at_.add(hash_of(t->storage), reg);
   return reg;
@@ -200,7 +203,7 @@ int Capture::define(TensorObject* t) {
   if (!t->storage->own) {
     for (size_t reg = 0; reg < registers_.size(); ++reg) {
       const Storage* storage = places_[reg].first;
-      if (storage->own || !overlap(storage, t->storage)) continue;
+      if (!storage || storage->own || !overlap(storage, t->storage)) continue;
       if (root >= 0 && root != registers_[reg].root)
         refuse("an array overlaps two others in memory; fix: pass a copy of it");
       root = registers_[reg].root;
@@ -208,7 +211,8 @@ int Capture::define(TensorObject* t) {
   }
   if (root < 0) {
     root = static_cast<int>(roots_.size());
-    roots_.push_back({});
+    roots_.push_back({t->data});
+    fresh_bytes_ += t->storage->bytes;
   }
   return new_register(t, root);
 }
@@ -233,6 +237,7 @@ void Capture::constant(TensorObject* t) {
     GradMode off(false);
     i.constant = op<"clone">(Tensor::borrow(t));
   }
+  if (t->numel == 1) i.element = i.constant->data;
   i.writes.push_back(define(t));
   code_.push_back(std::move(i));
 }
@@ -242,7 +247,6 @@ void Capture::add_alias(int from, TensorObject* made) {
   i.kind = Kind::Alias;
   i.line = SourceLine::here();
   i.reads.push_back({from});
-  i.alias_offset = made->data - headers_[from]->data;
   i.writes.push_back(define(made));
   code_.push_back(std::move(i));
 }
@@ -331,6 +335,45 @@ void Capture::roll_back(size_t instructions, size_t registers) {
     headers_.pop_back();
     places_.pop_back();
   }
+  std::erase_if(alive_, [&](int reg) { return reg >= static_cast<int>(registers); });
+}
+
+// Memory that only the recording holds is nobody's any more: a call that is recorded should take
+// about as much as one that is not. Headers go together with their memory, and only so can neither
+// be taken for another of the same address.
+void Capture::let_go() {
+  std::unordered_map<const Storage*, int> ours;        // headers that nobody else holds
+  std::unordered_map<const TensorObject*, int> views;  // of a tensor, by such headers
+  auto holders = [&](const TensorObject* t) {
+    auto found = views.find(t);
+    return found == views.end() ? 1 : 1 + found->second;
+  };
+  std::vector<bool> dead(alive_.size());
+  for (size_t k = alive_.size(); k-- > 0;) {  // views come after what they are views of
+    const TensorObject* t = headers_[alive_[k]].get();
+    dead[k] = Py_REFCNT(t) == holders(t) && t->storage == places_[alive_[k]].first;
+    if (!dead[k]) continue;
+    ++ours[t->storage];
+    if (t->base) ++views[t->base];
+  }
+  std::vector<int> left;
+  kept_bytes_ = fresh_bytes_ = 0;
+  for (size_t k = 0; k < alive_.size(); ++k) {
+    int reg = alive_[k];
+    const Storage* s = headers_[reg]->storage;
+    auto count = ours.find(s);
+    dead[k] = dead[k] && count != ours.end() && count->second == s->references;
+    if (dead[k]) continue;
+    if (first_on(s) == reg) kept_bytes_ += s->bytes;
+    left.push_back(reg);
+  }
+  for (size_t k = alive_.size(); k-- > 0;) {
+    if (!dead[k]) continue;
+    registers_[alive_[k]].data = headers_[alive_[k]].has(kData);
+    headers_[alive_[k]] = Tensor();
+    places_[alive_[k]].first = nullptr;
+  }
+  alive_ = std::move(left);
 }
 
 // --- ops -----------------------------------------------------------------------------------------
@@ -340,6 +383,8 @@ Value Capture::forward(Call& c) {
     Unrecorded quiet;
     return op.forward(c);
   }
+  constexpr size_t kMuch = 16 << 20;  // bytes
+  if (fresh_bytes_ > std::max(kMuch, kept_bytes_)) let_go();
   check_draws(op);
   if (depends_on_values(op, c.args)) {
     refuse(text("the result of `", op.name,
@@ -378,6 +423,12 @@ Value Capture::forward(Call& c) {
     if (!i.changes) {
       i.kernel = kernel_of(watch, c, out, i, *descriptions_);
       i.sum = sum_of(watch, c, out);
+      if (op.facts.part) {
+        Unrecorded quiet;
+        i.pieces = pieces_of(i, headers_);
+      }
+      if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
+        i.element = descriptions_->element(out.object());
     }
     code_.push_back(std::move(i));
   };
@@ -531,8 +582,7 @@ void Capture::changed_aside(const Tensor& t) {
 // --- gradients of leaves -------------------------------------------------------------------------
 bool Capture::pass(Node* node, bool executed) {
   TensorObject* leaf = node->variable;
-  bool before =
-      leaf ? register_of(leaf) < 0 || is_input(leaf) : node->sequence <= newest_before_;
+  bool before = leaf ? register_of(leaf) < 0 || is_input(leaf) : node->sequence <= newest_before_;
   if (before && until_inputs_) return false;
   passed_ |= !until_inputs_;
   if (before && executed && node->backward) {
@@ -584,8 +634,7 @@ void Capture::watch_grad(TensorObject* leaf) {
     if (int on = first_on(leaf->grad->storage); on >= 0 && is_input(headers_[on].get()))
       refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
   }
-  grad_states_.emplace(register_of(leaf),
-                       std::pair(std::move(found), Tensor::borrow(leaf->grad)));
+  grad_states_.emplace(register_of(leaf), std::pair(std::move(found), Tensor::borrow(leaf->grad)));
 }
 
 bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
@@ -607,8 +656,7 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
     Unrecorded quiet;
     accumulate_grad(leaf, grad);
   }
-  if (int held = register_of(leaf->grad); held >= 0)
-    roots_[registers_[held].root].changed = true;
+  if (int held = register_of(leaf->grad); held >= 0) roots_[registers_[held].root].changed = true;
   code_.push_back(std::move(i));
   read_grad(leaf);
   return true;

@@ -95,6 +95,7 @@ class Capture final : public Recorder {
   void take_reads(Instruction& i, const Op& op, const Value* args);
   bool take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
+  void let_go();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
   // The tensor, or its memory, was made during the recording.
@@ -109,9 +110,12 @@ class Capture final : public Recorder {
   Tensors call_host(PyObject* run, const Tensors& operands);
 
   std::vector<Register> registers_;
-  Tensors headers_;  // of the registers, kept alive
+  Tensors headers_;  // of the registers, kept alive while somebody else has them (let_go)
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
+  std::vector<int> alive_;  // registers with a header
+  size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
+  size_t kept_bytes_ = 0;   // that it left
   std::vector<Memory> roots_;
   Lookup registers_at_, storages_at_;
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
@@ -141,8 +145,8 @@ class Capture final : public Recorder {
 
 template <class Visit>
 int Capture::each_object(Visit&& visit) const {
-  for (const Tensor& t : headers_) {
-    if (int r = visit(reinterpret_cast<PyObject*>(t.get()))) return r;
+  for (int reg : alive_) {
+    if (int r = visit(reinterpret_cast<PyObject*>(headers_[reg].get()))) return r;
   }
   return 0;
 }

@@ -29,16 +29,13 @@ enum class How : uint8_t {
 
 class Fusion {
  public:
-  Fusion(Program& p, const Tensors& headers)
-      : p_(p), sources_(p, headers), values_(p.registers.size()) {
-    pieces_.reserve(p.code.size());
+  explicit Fusion(Program& p) : p_(p), sources_(p), values_(p.registers.size()) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
     for (const Instruction& i : p.code) {
-      pieces_.push_back(pieces_of(i, headers));
       calls_.push_back(call_of(i, p.registers));
-      how_.push_back(way_of(i, pieces_.back().has_value(), calls_.back().has_value()));
+      how_.push_back(way_of(i, calls_.back().has_value()));
     }
     order_changes();
   }
@@ -66,13 +63,13 @@ class Fusion {
     return how_[k] != How::Alone && !calls_[k] && sources_.uniform(reg);
   }
 
-  How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
+  How way_of(const Instruction& i, bool is_call) const {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
     if (!out.dense) return How::Alone;
-    if (in_pieces || is_call || is_outer(i, sources_) ||
-        (Sources::fills(i) && sources_.known(i.writes[0])))
+    bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
+    if (i.pieces || is_call || is_outer(i, sources_) || filled)
       return out.numel < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
@@ -161,8 +158,7 @@ class Fusion {
         continue;
       }
       const Source& s = sources_.of(r.reg);
-      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg))
-        f(sources_.made_by(s.reg), s.same);
+      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg)) f(sources_.made_by(s.reg), s.same);
     }
     for (size_t at = after_first_[k]; at < after_first_[k + 1]; ++at) f(after_[at], false);
   }
@@ -403,10 +399,10 @@ class Fusion {
       parts.push_back(group_part(u.members, p_, sources_, needed_, values_));
     else if (calls_[k])
       add_call(parts, i, *calls_[k], sources_);
-    else if (pieces_[k])
-      add_pieces(parts, i, *pieces_[k], sources_);
+    else if (i.pieces)
+      add_pieces(parts, i, sources_);
     else if (Sources::fills(i))
-      add_fill(parts, i.writes[0], sources_.element(i.writes[0]), sources_);
+      add_fill(parts, i.writes[0], i.element, sources_);
     else
       add_outer(parts, i, sources_);
   }
@@ -444,8 +440,7 @@ class Fusion {
   Program& p_;
   Sources sources_;
   bool effects_ = false;
-  std::vector<std::optional<Pieces>> pieces_;  // by instruction
-  std::vector<std::optional<SmallCall>> calls_;
+  std::vector<std::optional<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
   std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
   std::vector<size_t> after_first_;
@@ -460,6 +455,6 @@ class Fusion {
 
 }  // namespace
 
-void fuse(Program& p, const Tensors& headers) { Fusion(p, headers).run(); }
+void fuse(Program& p) { Fusion(p).run(); }
 
 }  // namespace adjoint

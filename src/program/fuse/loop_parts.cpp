@@ -103,12 +103,11 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
   parts.push_back({tiles.finish()});
 }
 
-void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
-                const Sources& sources) {
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
   const Geometry& whole = sources.geometry(i.writes[0]);
   alignas(16) const char zero[16] = {};
-  if (pieces.zeros) add_fill(parts, i.writes[0], zero, sources);
-  for (const Piece& piece : pieces.pieces) {
+  if (i.pieces->zeros) add_fill(parts, i.writes[0], zero, sources);
+  for (const Piece& piece : i.pieces->pieces) {
     int reg = i.reads[piece.read].reg;
     const Dims& shape = sources.geometry(reg).shape;
     TileBuilder tiles(shape);
@@ -123,8 +122,8 @@ void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& c
   if (call.start >= 0) {
     const Geometry& out = sources.geometry(i.writes[0]);
     TileBuilder tiles(out.shape);
-    int value =
-        tiles.copied(operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, Values()));
+    int value = tiles.copied(
+        operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, Values()));
     tiles.result(value, i.writes[0], 0, byte_strides(out));
     parts.push_back({tiles.finish()});
   }

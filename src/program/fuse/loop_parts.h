@@ -2,7 +2,7 @@
 #pragma once
 #include "program/fuse/block.h"
 #include "program/fuse/calls.h"
-#include "program/passes/copying_ops.h"
+#include "program/capture/copying_ops.h"
 #include "program/passes/sources.h"
 
 namespace adjoint {
@@ -30,8 +30,7 @@ Part group_part(const std::vector<int>& members, const Program& p, const Sources
 
 // One instruction that has loops of its own.
 void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources);
-void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
-                const Sources& sources);
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources);
 void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& call,
               const Sources& sources);
 void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources);

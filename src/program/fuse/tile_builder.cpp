@@ -71,8 +71,8 @@ bool TileBuilder::is_one(int value) const {
 }
 
 int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype, DType wanted) {
-  size_t hash = mix(mix(static_cast<size_t>(wanted), static_cast<size_t>(reg)),
-                    static_cast<size_t>(offset));
+  size_t hash =
+      mix(mix(static_cast<size_t>(wanted), static_cast<size_t>(reg)), static_cast<size_t>(offset));
   int known = known_.find(hash, [&](int k) {
     const Made& v = values_[k];
     if (v.kind != Made::Memory || v.dtype != wanted) return false;
@@ -98,8 +98,8 @@ int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype,
 int TileBuilder::loop(Loop l, std::span<const int> operands, DType result) {
   int value = static_cast<int>(values_.size());
   values_.push_back({result, Made::Tile});
-  calls_.push_back({l, static_cast<uint32_t>(call_values_.size()),
-                    static_cast<uint32_t>(operands.size() + 1)});
+  calls_.push_back(
+      {l, static_cast<uint32_t>(call_values_.size()), static_cast<uint32_t>(operands.size() + 1)});
   call_values_.push_back(value);
   call_values_.insert(call_values_.end(), operands.begin(), operands.end());
   return value;
@@ -191,7 +191,8 @@ void TileBuilder::classify(TileLoops::Place& p) const {
 // --- tiles ---------------------------------------------------------------------------------------
 void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
-    for (int operand : values_of(calls_[s]).subspan(1)) values_[operand].last_use = static_cast<int>(s);
+    for (int operand : values_of(calls_[s]).subspan(1))
+      values_[operand].last_use = static_cast<int>(s);
   }
 }
 

@@ -17,36 +17,36 @@ std::vector<bool> output_registers(const Program& p) {
 
 // --- views ---------------------------------------------------------------------------------------
 // Whether an op gave nothing but other headers on the memory of its operand.
-bool only_views(const Instruction& i, const Tensors& headers) {
+bool only_views(const Program& p, const Instruction& i) {
   if (i.kind != Kind::Apply || i.reads.size() != 1 || i.draws()) return false;
   bool any = false;
   for (int w : i.writes) {
     if (w < 0) continue;
-    if (headers[w]->storage != headers[i.reads[0].reg]->storage) return false;
+    if (p.registers[w].root != p.registers[i.reads[0].reg].root) return false;
     any = true;
   }
   return any;
 }
 
-Instruction alias_of(const Instruction& i, int reg, const Tensors& headers) {
+Instruction alias_of(const Instruction& i, int reg) {
   Instruction a;
   a.kind = Kind::Alias;
   a.line = i.line;
   a.reads.push_back({i.reads[0].reg});
   a.writes.push_back(reg);
-  a.alias_offset = headers[reg]->data - headers[i.reads[0].reg]->data;
   return a;
 }
 
 }  // namespace
 
-void make_aliases(Program& p, const Tensors& headers) {
-  std::vector<bool> is_output = output_registers(p);  // these are views of their base for the caller
+void make_aliases(Program& p) {
+  std::vector<bool> is_output =
+      output_registers(p);  // these are views of their base for the caller
   std::vector<bool> views(p.code.size());
   bool any = false;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const Instruction& i = p.code[k];
-    views[k] = only_views(i, headers);
+    views[k] = only_views(p, i);
     for (int w : i.writes) views[k] = views[k] && (w < 0 || !is_output[w]);
     any |= views[k] || i.kind == Kind::Alias;
   }
@@ -61,13 +61,12 @@ void make_aliases(Program& p, const Tensors& headers) {
       continue;
     }
     for (int w : i.writes) {
-      if (w >= 0) code.push_back(alias_of(i, w, headers));
+      if (w >= 0) code.push_back(alias_of(i, w));
     }
   }
   for (Instruction& i : code) {
     if (i.kind != Kind::Alias) continue;
     if (const Instruction* of = alias[i.reads[0].reg]) {
-      i.alias_offset += of->alias_offset;
       i.reads[0].reg = of->reads[0].reg;
     }
     alias[i.writes[0]] = &i;
@@ -89,10 +88,17 @@ bool is_mergeable(const Program& p, const Instruction& i) {
 
 bool is_data(const Program& p, int reg) { return reg >= 0 && p.registers[reg].data; }
 
-size_t hash_of(const Instruction& i) {
+// Whether two registers on one memory have the same elements in the same places.
+bool is_in_place_of(const Program& p, int a, int b) {
+  const Register &r = p.registers[a], &s = p.registers[b];
+  return r.offset == s.offset && r.geometry() == s.geometry();
+}
+
+size_t hash_of(const Program& p, const Instruction& i) {
   size_t h = mix(reinterpret_cast<uintptr_t>(i.op) >> 4, reinterpret_cast<uintptr_t>(i.args) >> 4);
   for (const Read& r : i.reads) h = mix(h, static_cast<size_t>(r.reg));
-  return mix(h, static_cast<size_t>(i.alias_offset));
+  if (i.kind == Kind::Alias) h = mix(h, static_cast<size_t>(p.registers[i.writes[0]].offset));
+  return h;
 }
 
 // Whether two instructions compute the same from the same.
@@ -107,10 +113,7 @@ bool is_same(const Program& p, const Instruction& a, const Instruction& b) {
   for (size_t k = 0; k < a.writes.size(); ++k) {
     if (is_data(p, a.writes[k]) != is_data(p, b.writes[k])) return false;
   }
-  auto geometry = [&](const Instruction& i) -> const Geometry& {
-    return p.registers[i.writes[0]].geometry();
-  };
-  return a.kind != Kind::Alias || (a.alias_offset == b.alias_offset && geometry(a) == geometry(b));
+  return a.kind != Kind::Alias || is_in_place_of(p, a.writes[0], b.writes[0]);
 }
 
 }  // namespace
@@ -158,8 +161,8 @@ void merge_common(Program& p) {
   std::vector<bool> seen_root = seen_roots(p), is_output = output_registers(p);
   // A second header on all of a tensor, which nobody gets to see: the tensor itself does as well.
   auto is_the_same = [&](const Instruction& i) {
-    return i.kind == Kind::Alias && i.alias_offset == 0 && !is_output[i.writes[0]] &&
-           p.registers[i.reads[0].reg].geometry() == p.registers[i.writes[0]].geometry();
+    return i.kind == Kind::Alias && !is_output[i.writes[0]] &&
+           is_in_place_of(p, i.reads[0].reg, i.writes[0]);
   };
   Lookup found(p.code.size());  // instructions that are kept
   Kept kept(p.code);
@@ -182,7 +185,7 @@ void merge_common(Program& p) {
     if (is_mergeable(p, i)) {
       bool seen = false;
       for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];
-      size_t hash = hash_of(i);
+      size_t hash = hash_of(p, i);
       int first = found.find(hash, [&](int k) { return is_same(p, p.code[k], i); });
       if (first < 0)
         found.add(hash, static_cast<int>(kept.size()));

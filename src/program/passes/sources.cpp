@@ -3,8 +3,8 @@
 
 namespace adjoint {
 
-Sources::Sources(const Program& p, const Tensors& headers)
-    : p_(p), headers_(headers), made_by_(p.registers.size(), -1), uniform_(p.registers.size()) {
+Sources::Sources(const Program& p)
+    : p_(p), made_by_(p.registers.size(), -1), elements_(p.registers.size()) {
   sources_.reserve(p.registers.size());
   for (size_t r = 0; r < p.registers.size(); ++r) sources_.push_back({static_cast<int>(r)});
   for (size_t k = 0; k < p.code.size(); ++k) {
@@ -13,23 +13,21 @@ Sources::Sources(const Program& p, const Tensors& headers)
       if (w >= 0) made_by_[w] = static_cast<int>(k);
     }
     if (i.kind == Kind::Alias) see_through(i);
-    bool one = i.kind == Kind::Constant && geometry(i.writes[0]).numel == 1;
-    if (one || (i.kind == Kind::Apply && fills(i))) uniform_[i.writes[0]] = known(i.writes[0]);
+    if (i.element && i.writes[0] >= 0 && !changed(i.writes[0])) elements_[i.writes[0]] = i.element;
   }
 }
 
 // What is viewed stands before its view.
 void Sources::see_through(const Instruction& i) {
   Source s = sources_[i.reads[0].reg];
-  s.offset += i.alias_offset;
+  s.offset = p_.registers[i.writes[0]].offset - p_.registers[s.reg].offset;
   s.same = s.offset == 0 && geometry(i.writes[0]) == geometry(s.reg);
   sources_[i.writes[0]] = s;
 }
 
 const char* Sources::uniform(int reg) const {
   const Source& s = of(reg);
-  if (!uniform_[s.reg] || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
-  return element(s.reg);
+  return geometry(s.reg).dtype == geometry(reg).dtype ? elements_[s.reg] : nullptr;
 }
 
 bool Sources::fills(const Instruction& i) {

@@ -168,7 +168,8 @@ class Replay {
 
   // Where axes of length one leave strides open, those of the recording count.
   bool lies_as_result(const Instruction& i, const TensorObject* t) const {
-    return i.writes.size() == 1 && i.writes[0] >= 0 && p_.registers[i.writes[0]].geometry().is_of(t);
+    return i.writes.size() == 1 && i.writes[0] >= 0 &&
+           p_.registers[i.writes[0]].geometry().is_of(t);
   }
 
   static bool unique(TensorObject* t) {
@@ -192,9 +193,9 @@ class Replay {
     const Tensor& t = get(i.reads[0].reg);
     const Geometry& g = p_.registers[i.writes[0]].geometry();
     int64_t item = static_cast<int64_t>(item_size(g.dtype));
-    int64_t at = t->data - static_cast<char*>(t->storage->data) + i.alias_offset;
-    registers_[i.writes[0]] =
-        on_storage(t->storage, g.shape, g.strides, at / item, g.dtype);
+    int64_t moved = p_.registers[i.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
+    int64_t at = t->data - static_cast<char*>(t->storage->data) + moved;
+    registers_[i.writes[0]] = on_storage(t->storage, g.shape, g.strides, at / item, g.dtype);
   }
 
   void host(const Instruction& i) {
