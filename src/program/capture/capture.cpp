@@ -131,7 +131,8 @@ std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Ca
 
 }  // namespace
 
-Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
+Capture::Capture(const Tensors& arguments)
+    : arguments_(arguments), generation_(next_generation()) {
   tensor_watch = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }

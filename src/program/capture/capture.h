@@ -67,8 +67,13 @@ class Capture final : public Recorder {
   // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
   // A result that carries more than its value (hooks, a kept gradient) is refused.
   std::vector<int> outside(const Tensors& ts);
-  // Which of these results others of them are computed from, by their history.
-  std::vector<bool> inner(const Tensors& results) const;
+  // Which of these results others of them are computed from, by their history; and whether that
+  // is still there and consists of ops alone, so that a backward pass through it calls no Python.
+  struct History {
+    std::vector<bool> inner;
+    bool plain = true;
+  };
+  History history(const Tensors& results) const;
   bool knows(TensorObject* t) const { return register_of(t) >= 0; }
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
@@ -92,6 +97,7 @@ class Capture final : public Recorder {
   const std::vector<Instruction>& forward_code();
   void find_inputs(Program& p, bool first);
   void describe_inputs(Program& p) const;
+  void note_inputs();
   void take_reads(Instruction& i, const Op& op, const Value* args);
   bool take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
@@ -123,6 +129,18 @@ class Capture final : public Recorder {
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
   std::optional<std::vector<Instruction>> forward_;
   Tensors reached_;
+  Tensors arguments_;
+  // Inputs as they were when the function had run: a program may be made later.
+  struct Input {
+    bool requires_grad, leaf;
+    uint8_t view;
+    const Storage* storage;
+
+    explicit Input(const TensorObject* t);
+  };
+  std::unordered_map<int, Input> described_;  // by register
+  Identity identity_;
+  DType default_dtype_ = DType::Float32;
   std::unordered_set<Storage*> placeholders_;   // memory of gradients that will arrive
   std::unordered_set<TensorObject*> inputs_;    // headers from outside: arguments and reached_
   std::unordered_set<TensorObject*> asked_;     // whose address was asked for
