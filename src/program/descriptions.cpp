@@ -83,14 +83,6 @@ Geometry::Geometry(const TensorObject* t)
   dense = is_dense(shape, strides);
 }
 
-bool KernelStep::operator==(const KernelStep& o) const {
-  auto equal = [](const Operand& a, const Operand& b) {
-    return a.read == b.read && same(a.number, b.number);
-  };
-  return kernel == o.kernel && common == o.common &&
-         std::ranges::equal(operands, o.operands, equal);
-}
-
 const Geometry* Descriptions::geometry(const TensorObject* t) {
   if (last_ && last_->is_of(t)) return last_;
   size_t hash = hash_ints(Span{t->strides, t->ndim},
@@ -139,15 +131,26 @@ const char* Descriptions::element(const TensorObject* t) {
   return made.bytes;
 }
 
-const KernelStep* Descriptions::kernel(KernelStep&& step) {
-  size_t hash =
-      mix(reinterpret_cast<uintptr_t>(step.kernel) >> 4, static_cast<size_t>(step.common));
-  for (const KernelStep::Operand& o : step.operands)
-    hash = hash_of(o.number, mix(hash, static_cast<size_t>(o.read)));
-  int at = kernel_at_.find(hash, [&](int k) { return kernels_[k] == step; });
+const KernelStep* Descriptions::kernel(const Kernel* kernel, DType common,
+                                       std::span<const int> reads, const Value* numbers) {
+  size_t hash = mix(reinterpret_cast<uintptr_t>(kernel) >> 4, static_cast<size_t>(common));
+  for (size_t k = 0; k < reads.size(); ++k)
+    hash = reads[k] < 0 ? hash_of(numbers[k], hash) : mix(hash, static_cast<size_t>(reads[k]));
+  int at = kernel_at_.find(hash, [&](int n) {
+    const KernelStep& step = kernels_[n];
+    if (step.kernel != kernel || step.common != common || step.operands.size() != reads.size())
+      return false;
+    for (size_t k = 0; k < reads.size(); ++k) {
+      const KernelStep::Operand& o = step.operands[k];
+      if (o.read != reads[k] || (o.read < 0 && !same(o.number, numbers[k]))) return false;
+    }
+    return true;
+  });
   if (at < 0) {
     at = static_cast<int>(kernels_.size());
-    kernels_.push_back(std::move(step));
+    KernelStep& step = kernels_.emplace_back(KernelStep{kernel, common, {}});
+    for (size_t k = 0; k < reads.size(); ++k)
+      step.operands.push_back({reads[k], reads[k] < 0 ? numbers[k] : Value()});
     kernel_at_.add(hash, at);
   }
   return &kernels_[at];

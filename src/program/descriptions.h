@@ -3,6 +3,7 @@
 // are small and quick to compare; every program of the recording keeps all of it alive.
 #pragma once
 #include <deque>
+#include <span>
 
 #include "dispatch/op.h"
 #include "kernels/elementwise.h"
@@ -37,8 +38,6 @@ struct KernelStep {
   const Kernel* kernel = nullptr;
   DType common = DType::Float32;  // of the operands, after promotion
   std::vector<Operand> operands;
-
-  bool operator==(const KernelStep& o) const;
 };
 
 class Descriptions {
@@ -46,7 +45,9 @@ class Descriptions {
   const Geometry* geometry(const TensorObject* t);
   // Arguments of an op. Those with a Python object (a generator) are like no others.
   const Value* arguments(const Op& op, const Value* args);
-  const KernelStep* kernel(KernelStep&& step);
+  // By operand: which of the reads it is, or -1 and the number.
+  const KernelStep* kernel(const Kernel* k, DType common, std::span<const int> reads,
+                           const Value* numbers);
   // The first element of a tensor.
   const char* element(const TensorObject* t);
 

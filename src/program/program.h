@@ -61,27 +61,39 @@ enum class Kind : uint8_t {
   Fused,
 };
 
-struct Instruction {
-  Kind kind = Kind::Apply;
-  const Op* op = nullptr;
-  const Value* args = nullptr;  // of the op, without its tensors
-  Few<Read, 3> reads;
-  Few<int, 2>
-      writes;        // a register per tensor of the result, then of what backward keeps; -1: nobody
-                     // wants it
-  Few<int, 2> last;  // registers that nobody reads after this
+// What few instructions have.
+struct Particulars {
   Tensor constant;
-  Value host;             // what to call
-  bool changes = false;   // a host call, or an op, that changes memory of its operands
-  bool counted = true;    // a change that raises the version of what it changes
-  bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
-  SourceLine line;
-  const KernelStep* kernel = nullptr;  // of elementwise ops
-  const char* element = nullptr;       // what all elements of the result are, if it is known
+  Value host;                     // what to call
+  const char* element = nullptr;  // what all elements of the result are
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<const Pieces> pieces;        // of small results that are put together by copying
   std::shared_ptr<FusedLoops> fused;
-  bool fresh = false;  // a constant that others get to see: each run has a copy
+};
+
+struct Instruction {
+  Kind kind = Kind::Apply;
+  bool changes = false;   // a host call, or an op, that changes memory of its operands
+  bool counted = true;    // a change that raises the version of what it changes
+  bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
+  bool fresh = false;     // a constant that others get to see: each run has a copy
+  const Op* op = nullptr;
+  const Value* args = nullptr;         // of the op, without its tensors
+  const KernelStep* kernel = nullptr;  // of elementwise ops
+  Few<Read, 3> reads;
+  // A register per tensor of the result, then of what backward keeps; -1: nobody wants it.
+  Few<int, 2> writes;
+  Few<int, 2> last;  // registers that nobody reads after this
+  SourceLine line;
+  std::shared_ptr<Particulars> more;
+
+  Particulars& with_more() {
+    if (!more) more = std::make_shared<Particulars>();
+    return *more;
+  }
+  const char* element() const { return more ? more->element : nullptr; }
+  const reduce::Problem* sum() const { return more ? more->sum.get() : nullptr; }
+  const Pieces* pieces() const { return more ? more->pieces.get() : nullptr; }
 
   bool draws() const { return op && op->facts.draws != Draws::Nothing; }
   // Whether it does something besides writing its registers.

@@ -187,7 +187,8 @@ class Compiled:
                     result = function(*arguments[0], **arguments[1])
                 finally:
                     recording.stop()
-                # Still looked at: the backward pass runs what hooks and custom functions bring.
+                    # But for the backward pass, which runs what hooks and custom functions bring.
+                    _core._walk_pause(True)
                 first = _made(walk, recording, result, tensors, Recorded(rebuild), waits)
             if isinstance(first, FirstCall) and walk.refusals:
                 first = Refused(*walk.refusals[0])

@@ -173,6 +173,7 @@ class FirstCall:
         asked = [(t, g) for t, g, on in zip(self._outputs(), grads, arrived, strict=True) if on]
         self._start = recording.size()
         recording.start(True)
+        before = _core._walk_pause(False)
         try:
             return gradients(
                 [t for t, _ in asked],
@@ -182,6 +183,7 @@ class FirstCall:
                 allow_unused=True,
             )
         finally:
+            _core._walk_pause(before)
             recording.stop()
 
     def _backward_program(

@@ -173,7 +173,7 @@ int traverse_program(PyObject* o, visitproc visit, void* arg) {
   for (const Tensor& t : p->held) Py_VISIT(reinterpret_cast<PyObject*>(t.get()));
   if (int r = p->identity.each_object([&](PyObject* x) { return visit(x, arg); })) return r;
   for (const Instruction& i : p->code) {
-    if (i.host) Py_VISIT(i.host.python());
+    if (i.kind == Kind::Host) Py_VISIT(i.more->host.python());
   }
   return 0;
 }
@@ -284,7 +284,7 @@ PyObject* changes(PyObject* o, PyObject*) {
 PyObject* calls_python(PyObject* o, PyObject*) {
   const auto& code = program_of(o).code;
   return PyBool_FromLong(std::any_of(code.begin(), code.end(),
-                                     [](const Instruction& i) { return i.host && !i.changes; }));
+                                     [](const Instruction& i) { return i.kind == Kind::Host && !i.changes; }));
 }
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);

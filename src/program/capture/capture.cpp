@@ -44,6 +44,10 @@ bool each_result(const Value& v, F&& f) {
   }
 }
 
+bool holds_tensors(const Value& out) {
+  return out.is_tensor() || out.is_tensors() || out.kind() == Value::List;
+}
+
 constexpr const char* kChangedAside =
     "Python code that is called with values (an external, an optimiser) changes a tensor that the "
     "function uses; fix: return the new value from it";
@@ -104,19 +108,17 @@ const KernelStep* kernel_of(const KernelWatch& watch, const Call& c, const Value
   bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
               out.is_tensor() && out.object() == watch.result;
   if (!only) return nullptr;
-  KernelStep step{watch.kernel, watch.common, {}};
-  step.operands.reserve(watch.count);
+  int reads[kMaxOperands];
   for (int k = 0; k < watch.count; ++k) {
-    KernelStep::Operand operand{-1, watch.numbers[k]};
+    reads[k] = -1;
     for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
       const Read& r = i.reads[n];
-      if (r.item < 0 && c[r.argument].object() == watch.tensors[k])
-        operand.read = static_cast<int>(n);
+      if (r.item < 0 && c[r.argument].object() == watch.tensors[k]) reads[k] = static_cast<int>(n);
     }
-    if (watch.tensors[k] && operand.read < 0) return nullptr;
-    step.operands.push_back(std::move(operand));
+    if (watch.tensors[k] && reads[k] < 0) return nullptr;
   }
-  return descriptions.kernel(std::move(step));
+  return descriptions.kernel(watch.kernel, watch.common, {reads, static_cast<size_t>(watch.count)},
+                             watch.numbers);
 }
 
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
@@ -173,14 +175,14 @@ void Capture::refuse(std::string reason) {
 }
 
 // --- registers -----------------------------------------------------------------------------------
-int Capture::new_register(TensorObject* t, int root) {
+int Capture::new_register(TensorObject* t, int root, bool first) {
   int reg = static_cast<int>(registers_.size());
   registers_.push_back({descriptions_->geometry(t), t->data - roots_[root].origin, root});
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
   alive_.push_back(reg);
   registers_at_.add(hash_of(t), reg);
-  if (first_on(t->storage) < 0) storages_at_.add(hash_of(t->storage), reg);
+  if (first) storages_at_.add(hash_of(t->storage), reg);
   return reg;
 }
 
@@ -198,7 +200,8 @@ int Capture::first_on(const Storage* s) const {
 }
 
 int Capture::define(TensorObject* t) {
-  if (int first = first_on(t->storage); first >= 0) return new_register(t, registers_[first].root);
+  if (int first = first_on(t->storage); first >= 0)
+    return new_register(t, registers_[first].root, false);
   int root = -1;
   // Arrays from outside that overlap are one memory, under several storages.
   if (!t->storage->own) {
@@ -215,7 +218,7 @@ int Capture::define(TensorObject* t) {
     roots_.push_back({t->data});
     fresh_bytes_ += t->storage->bytes;
   }
-  return new_register(t, root);
+  return new_register(t, root, true);
 }
 
 void Capture::add_inputs(const Tensors& ts) {
@@ -236,9 +239,9 @@ void Capture::constant(TensorObject* t) {
   {
     Unrecorded quiet;
     GradMode off(false);
-    i.constant = op<"clone">(Tensor::borrow(t));
+    i.with_more().constant = op<"clone">(Tensor::borrow(t));
   }
-  if (t->numel == 1) i.element = i.constant->data;
+  if (t->numel == 1) i.more->element = i.more->constant->data;
   i.writes.push_back(define(t));
   code_.push_back(std::move(i));
 }
@@ -292,36 +295,33 @@ int Capture::read(TensorObject* t) {
   return reg;
 }
 
-void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
-  i.args = descriptions_->arguments(op, args);
+const Value* Capture::take_reads(Few<Read, 3>& reads, const Op& op, const Value* args) {
   for (int k = 0; k < op.argument_count && running_; ++k) {
     const Value& v = args[k];
     auto at = static_cast<int16_t>(k);
     if (v.is_tensor()) {
-      i.reads.push_back({read(v.object()), at});
+      reads.push_back({read(v.object()), at});
     } else if (v.is_tensors()) {
       for (size_t n = 0; n < v.tensors().size() && running_; ++n) {
         if (v.tensors()[n])
-          i.reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
+          reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
       }
     } else if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; })) {
       refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
     }
   }
+  return descriptions_->arguments(op, args);
 }
 
-// False: the result holds no tensor, but a value.
-bool Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
+void Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
   auto take = [&](TensorObject* t) {
     if (!t) return i.writes.push_back(-1);
     // One of the operands, or a result that stands in two places.
     bool again = register_of(t) >= 0;
     i.writes.push_back(again ? -1 : define(t));
   };
-  if (!out.is_tensor() && !out.is_tensors() && out.kind() != Value::List) return false;
   each_result(out, take);
   each_result(kept, take);
-  return true;
 }
 
 void Capture::roll_back(size_t instructions, size_t registers) {
@@ -412,9 +412,15 @@ Value Capture::forward(Call& c) {
       throw;
     }
   };
-  auto take = [&](Instruction& i, const Value& out) {
-    if (!take_results(i, out, c.kept))
+  auto take = [&](const Value* args, Few<Read, 3>&& reads, const Value& out) {
+    if (!holds_tensors(out))
       return refuse(text("`", op.name, "` gives a value that is no tensor"));
+    Instruction& i = code_.emplace_back();
+    i.op = &op;
+    i.args = args;
+    i.reads = std::move(reads);
+    SourceLine::capture(&i.line);
+    take_results(i, out, c.kept);
     for (const Version& v : before) {
       if (v.of->storage->version == v.version) continue;
       i.changes = true;
@@ -423,16 +429,16 @@ Value Capture::forward(Call& c) {
     i.may_fail = !until_inputs_ && has_integers(op, c.args);
     if (!i.changes) {
       i.kernel = kernel_of(watch, c, out, i, *descriptions_);
-      i.sum = sum_of(watch, c, out);
+      if (auto sum = sum_of(watch, c, out)) i.with_more().sum = std::move(sum);
       if (op.facts.part) {
         Unrecorded quiet;
-        i.pieces = pieces_of(i, headers_);
+        if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
       }
       if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
-        i.element = descriptions_->element(out.object());
+        i.with_more().element = descriptions_->element(out.object());
     }
-    code_.push_back(std::move(i));
   };
+  Few<Read, 3> reads;
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
   bool inside = !op.differentiable() && is_differentiated(op, c.args);
@@ -442,25 +448,18 @@ Value Capture::forward(Call& c) {
     each_result(out, [&](TensorObject* t) { any |= t && carries_derivative(t); });
     if (any || !running_) return out;
     roll_back(instructions, registers);
-    instructions = code_.size();
-    Instruction i;
-    i.op = &op;
-    i.line = SourceLine::here();
-    take_reads(i, op, c.args);
-    if (running_) take(i, out);
+    const Value* args = take_reads(reads, op, c.args);
+    if (running_) take(args, std::move(reads), out);
     return out;
   }
-  Instruction i;
-  i.op = &op;
-  i.line = SourceLine::here();
-  take_reads(i, op, c.args);
+  const Value* args = take_reads(reads, op, c.args);
   if (!running_) return forward(c);
   Value out;
   {
     Unrecorded quiet;
     out = computed();
   }
-  take(i, out);
+  take(args, std::move(reads), out);
   return out;
 }
 
@@ -489,7 +488,7 @@ void Capture::change(Call& c, const Tensor& self) {
   i.line = SourceLine::here();
   if (depends_on_values(op, c.args)) refuse(text("what `", op.name, "_` does depends on data"));
   int reg = running_ ? read(self.get()) : -1;
-  if (running_) take_reads(i, op, c.args);
+  if (running_) i.args = take_reads(i.reads, op, c.args);
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
       wants_recording(op, c.args)) {
     refuse(text("`", op.name,
@@ -527,7 +526,7 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
                            bool changes) {
   Instruction i;
   i.kind = Kind::Host;
-  i.host = Value::object(run);
+  i.with_more().host = Value::object(run);
   i.line = SourceLine::here();
   for (size_t n = 0; n < operands.size() && running_; ++n)
     i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});

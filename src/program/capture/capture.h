@@ -90,7 +90,7 @@ class Capture final : public Recorder {
   int first_on(const Storage* s) const;
   int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
   int define(TensorObject* t);  // a register for a result
-  int new_register(TensorObject* t, int root);
+  int new_register(TensorObject* t, int root, bool first);
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to);
@@ -98,8 +98,8 @@ class Capture final : public Recorder {
   void find_inputs(Program& p, bool first);
   void describe_inputs(Program& p) const;
   void note_inputs();
-  void take_reads(Instruction& i, const Op& op, const Value* args);
-  bool take_results(Instruction& i, const Value& out, const Value& kept);
+  const Value* take_reads(Few<Read, 3>& reads, const Op& op, const Value* args);
+  void take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
   void let_go();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
@@ -123,7 +123,7 @@ class Capture final : public Recorder {
   size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
   size_t kept_bytes_ = 0;   // that it left
   std::vector<Memory> roots_;
-  Lookup registers_at_, storages_at_;
+  Lookup registers_at_{128}, storages_at_{128};
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders

@@ -114,8 +114,7 @@ class BlockBuilder {
   // A pointer, before the memory is there.
   struct Pointer {
     enum { Local, Scratch, Number, Fixed } kind = Local;
-    size_t offset = 0;  // of a number: which
-    char* fixed = nullptr;
+    size_t offset = 0;  // of a number: which; of what is fixed: the address
   };
   // What is known of a register.
   struct Known {
@@ -188,7 +187,7 @@ class BlockBuilder {
     }
   }
   void fixed(const void* p) {
-    pointers_.push_back({Pointer::Fixed, 0, static_cast<char*>(const_cast<void*>(p))});
+    pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)});
   }
   void scratch(const TileLoops& f, uint32_t tile) {
     pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes()});
@@ -290,7 +289,7 @@ class BlockBuilder {
       fill_run(memory + c.offset, c.number.dtype, c.number.bytes, c.count);
     block_->pointers_.reserve(pointers_.size());
     for (const Pointer& p : pointers_) {
-      block_->pointers_.push_back(p.kind == Pointer::Fixed     ? p.fixed
+      block_->pointers_.push_back(p.kind == Pointer::Fixed     ? reinterpret_cast<char*>(p.offset)
                                   : p.kind == Pointer::Number  ? memory + numbers_[p.offset].offset
                                   : p.kind == Pointer::Scratch ? memory + numbers + p.offset
                                                                : memory + tiles_end + p.offset);

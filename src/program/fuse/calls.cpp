@@ -115,10 +115,10 @@ std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Registe
     return registers[i.reads[read].reg].geometry();
   };
   SmallCall call;
-  if (i.sum) {
+  if (const reduce::Problem* sum = i.sum()) {
     if (geometry(0).numel >= kSmallSum) return {};
     call.loop = sum_loop;
-    call.what = std::make_shared<reduce::Problem>(*i.sum);
+    call.what = std::make_shared<reduce::Problem>(*sum);
     call.reads = {0};
     return call;
   }

@@ -34,8 +34,9 @@ class Fusion {
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
     for (const Instruction& i : p.code) {
-      calls_.push_back(call_of(i, p.registers));
-      how_.push_back(way_of(i, calls_.back().has_value()));
+      auto call = call_of(i, p.registers);
+      calls_.push_back(call ? std::make_unique<SmallCall>(std::move(*call)) : nullptr);
+      how_.push_back(way_of(i, calls_.back() != nullptr));
     }
     order_changes();
   }
@@ -69,7 +70,7 @@ class Fusion {
     const Geometry& out = geometry(i.writes[0]);
     if (!out.dense) return How::Alone;
     bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
-    if (i.pieces || is_call || is_outer(i, sources_) || filled)
+    if (i.pieces() || is_call || is_outer(i, sources_) || filled)
       return out.numel < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
@@ -169,6 +170,8 @@ class Fusion {
     std::map<std::vector<int64_t>, int> shapes;
     size_t before = p_.code.size();           // the last that was looked up: most are of one shape
     std::map<std::pair<int, int>, int> open;  // (shape, level) -> unit
+    std::pair<int, int> key(-1, -1);          // the last of those, and its unit
+    int* unit = nullptr;
     std::vector<bool> outside = read_outside();
     unit_of_.assign(p_.code.size(), -1);
     int last_ordered = -1;
@@ -177,7 +180,8 @@ class Fusion {
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
-        bool again = before < k && s == Span(geometry(p_.code[before].writes[0]).shape);
+        const Geometry* last = before < k ? &geometry(p_.code[before].writes[0]) : nullptr;
+        bool again = last && (last == &geometry(i.writes[0]) || s == Span(last->shape));
         shape_of[k] = again
                           ? shape_of[before]
                           : shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size())
@@ -196,12 +200,15 @@ class Fusion {
         unit_of_[k] = new_unit(k);
         continue;
       }
-      auto [at, fresh] = open.try_emplace(std::pair{shape_of[k], level[k]}, -1);
-      if (fresh || full(at->second))
-        at->second = new_unit(k);
+      if (std::pair now(shape_of[k], level[k]); now != key) {
+        key = now;
+        unit = &open.try_emplace(key, -1).first->second;
+      }
+      if (*unit < 0 || full(*unit))
+        *unit = new_unit(k);
       else
-        units_[at->second].members.push_back(static_cast<int>(k));
-      unit_of_[k] = at->second;
+        units_[*unit].members.push_back(static_cast<int>(k));
+      unit_of_[k] = *unit;
       if (outside[i.writes[0]]) ++written_[unit_of_[k]];
     }
   }
@@ -368,7 +375,7 @@ class Fusion {
   }
 
   void set_results(Instruction& made) const {
-    for (int reg : made.writes) made.fused->results.push_back(geometry(reg));
+    for (int reg : made.writes) made.more->fused->results.push_back(geometry(reg));
   }
 
   Instruction large(const Unit& u) {
@@ -383,7 +390,7 @@ class Fusion {
       else
         add_read(made, p.reg);
     }
-    made.fused = large_loops(part.tiles, made);
+    made.with_more().fused = large_loops(part.tiles, made);
     set_results(made);
     return made;
   }
@@ -399,10 +406,10 @@ class Fusion {
       parts.push_back(group_part(u.members, p_, sources_, needed_, values_));
     else if (calls_[k])
       add_call(parts, i, *calls_[k], sources_);
-    else if (i.pieces)
+    else if (i.pieces())
       add_pieces(parts, i, sources_);
     else if (Sources::fills(i))
-      add_fill(parts, i.writes[0], i.element, sources_);
+      add_fill(parts, i.writes[0], i.element(), sources_);
     else
       add_outer(parts, i, sources_);
   }
@@ -433,14 +440,14 @@ class Fusion {
     for (int reg : written) {
       if (readers[reg] > 0) made.writes.push_back(reg);
     }
-    made.fused = make_block(parts, made, p_.registers);
+    made.with_more().fused = make_block(parts, made, p_.registers);
     return made;
   }
 
   Program& p_;
   Sources sources_;
   bool effects_ = false;
-  std::vector<std::optional<SmallCall>> calls_;  // by instruction
+  std::vector<std::unique_ptr<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
   std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
   std::vector<size_t> after_first_;

@@ -106,8 +106,8 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
 void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
   const Geometry& whole = sources.geometry(i.writes[0]);
   alignas(16) const char zero[16] = {};
-  if (i.pieces->zeros) add_fill(parts, i.writes[0], zero, sources);
-  for (const Piece& piece : i.pieces->pieces) {
+  if (i.pieces()->zeros) add_fill(parts, i.writes[0], zero, sources);
+  for (const Piece& piece : i.pieces()->pieces) {
     int reg = i.reads[piece.read].reg;
     const Dims& shape = sources.geometry(reg).shape;
     TileBuilder tiles(shape);

@@ -49,17 +49,20 @@ int TileBuilder::number(const Value& v, DType wanted) {
 }
 
 int TileBuilder::element(const char* bytes, DType from, DType wanted) {
-  Made m{wanted, Made::Number};
-  copy_run(m.bytes, 0, wanted, bytes, 0, from, 1);
+  TileLoops::Number n{wanted, {}};
+  copy_run(n.bytes, 0, wanted, bytes, 0, from, 1);
   size_t words[2];
-  std::memcpy(words, m.bytes, sizeof words);
+  std::memcpy(words, n.bytes, sizeof words);
   size_t hash = mix(mix(static_cast<size_t>(wanted), words[0]), words[1]);
   int known = known_.find(hash, [&](int k) {
     const Made& v = values_[k];
     return v.kind == Made::Number && v.dtype == wanted &&
-           std::memcmp(v.bytes, m.bytes, sizeof m.bytes) == 0;
+           std::memcmp(made_->numbers[v.place].bytes, n.bytes, sizeof n.bytes) == 0;
   });
   if (known >= 0) return known;
+  Made m{wanted, Made::Number};
+  m.place = static_cast<int>(made_->numbers.size());
+  made_->numbers.push_back(n);
   values_.push_back(m);
   known_.add(hash, static_cast<int>(values_.size()) - 1);
   return static_cast<int>(values_.size()) - 1;
@@ -67,7 +70,7 @@ int TileBuilder::element(const char* bytes, DType from, DType wanted) {
 
 bool TileBuilder::is_one(int value) const {
   const Made& m = values_[value];
-  return m.kind == Made::Number && load_complex(m.dtype, m.bytes) == 1.0;
+  return m.kind == Made::Number && load_complex(m.dtype, made_->numbers[m.place].bytes) == 1.0;
 }
 
 int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype, DType wanted) {
@@ -110,7 +113,7 @@ int TileBuilder::converted(int value, DType to) {
   if (m.dtype == to) return value;
   if (m.kind == Made::Number) {
     alignas(16) char bytes[16];
-    std::memcpy(bytes, m.bytes, sizeof(bytes));
+    std::memcpy(bytes, made_->numbers[m.place].bytes, sizeof(bytes));
     return element(bytes, m.dtype, to);
   }
   if (m.kind == Made::Memory) {
@@ -232,16 +235,8 @@ void TileBuilder::place_operand(int value) {
 TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
-  Made& m = values_[value];
-  if (m.kind == Made::Number) {
-    if (m.number < 0) {
-      m.number = static_cast<int>(made_->numbers.size());
-      TileLoops::Number n{m.dtype, {}};
-      std::memcpy(n.bytes, m.bytes, sizeof(n.bytes));
-      made_->numbers.push_back(n);
-    }
-    return {Argument::Number, static_cast<uint32_t>(m.number)};
-  }
+  const Made& m = values_[value];
+  if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
   if (m.place >= 0) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
@@ -260,7 +255,7 @@ void TileBuilder::emit(int step) {
   f.arguments.emplace_back();  // of the result
   for (int operand : operands) f.arguments.push_back(argument(operand));
   Made& out = values_[values[0]];
-  defined_at_[values[0]] = step;
+  out.defined = step;
   bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
   if (!in_memory) out.tile = take_tile_for(values[0], operands, step);
   f.arguments[first] = argument(values[0]);
@@ -295,12 +290,11 @@ void TileBuilder::find_takeovers() {
     const TileLoops::Place& from = made_->places[in.place];
     if (from.way == Way::Flat && from.offset == 0 && once(from.reg)) operands.push_back(&in);
   }
-  for (size_t v = 0; v < values_.size(); ++v) {
-    const Made& out = values_[v];
+  for (const Made& out : values_) {
     if (out.kind != Made::Tile || out.place < 0) continue;
     const TileLoops::Place& to = made_->places[out.place];
     for (const Made* in : operands) {
-      if (in->last_use <= defined_at_[v] && to.way == Way::Flat &&
+      if (in->last_use <= out.defined && to.way == Way::Flat &&
           made_->places[in->place].dtype == to.dtype)
         made_->takeovers.push_back(
             {static_cast<uint32_t>(out.place), static_cast<uint32_t>(in->place)});
@@ -341,7 +335,6 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   for (TileLoops::Place& p : f.places) classify(p);
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
-  defined_at_.assign(values_.size(), -1);
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   if (f.numel >= kTile) find_takeovers();
   f.tile = std::min(kTile, f.numel);

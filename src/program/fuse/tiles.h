@@ -94,15 +94,14 @@ class TileBuilder {
  private:
   struct Made {
     DType dtype;
-    enum { Number, Memory, Tile } kind;
-    int place = -1;                   // memory it is read from or written to
-    alignas(16) char bytes[16] = {};  // of a number
-    int number = -1;
-    int last_use = -1;
+    enum : uint8_t { Number, Memory, Tile } kind;
+    bool ready = false;
+    int place = -1;     // memory it is read from or written to; of a number, which
+    int defined = -1;   // the step that makes it
+    int last_use = -1;  // the last one that reads it
     int tile = -1;
     int conversion = -1;  // the first copy of it in another dtype,
     int next = -1;        // and the next one of what this is a copy of
-    bool ready = false;
   };
   struct Call {
     Loop loop;
@@ -130,7 +129,6 @@ class TileBuilder {
   std::vector<int> call_values_;
   Lookup known_;  // numbers and memory
   std::vector<int> free_tiles_;
-  std::vector<int> defined_at_;  // the step that makes a value
   bool may_fault_ = false;
   std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
 };

@@ -13,7 +13,8 @@ Sources::Sources(const Program& p)
       if (w >= 0) made_by_[w] = static_cast<int>(k);
     }
     if (i.kind == Kind::Alias) see_through(i);
-    if (i.element && i.writes[0] >= 0 && !changed(i.writes[0])) elements_[i.writes[0]] = i.element;
+    if (i.element() && i.writes[0] >= 0 && !changed(i.writes[0]))
+      elements_[i.writes[0]] = i.element();
   }
 }
 
@@ -23,11 +24,6 @@ void Sources::see_through(const Instruction& i) {
   s.offset = p_.registers[i.writes[0]].offset - p_.registers[s.reg].offset;
   s.same = s.offset == 0 && geometry(i.writes[0]) == geometry(s.reg);
   sources_[i.writes[0]] = s;
-}
-
-const char* Sources::uniform(int reg) const {
-  const Source& s = of(reg);
-  return geometry(s.reg).dtype == geometry(reg).dtype ? elements_[s.reg] : nullptr;
 }
 
 bool Sources::fills(const Instruction& i) {

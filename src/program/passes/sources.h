@@ -22,7 +22,10 @@ class Sources {
   int made_by(int reg) const { return made_by_[reg]; }
   const Source& of(int reg) const { return sources_[reg]; }
   // The one value that all elements have, if it is known: ones_like and its kin.
-  const char* uniform(int reg) const;
+  const char* uniform(int reg) const {
+    const char* found = elements_[of(reg).reg];
+    return found && geometry(of(reg).reg).dtype == geometry(reg).dtype ? found : nullptr;
+  }
 
   // An op that fills its result with one number.
   static bool fills(const Instruction& i);

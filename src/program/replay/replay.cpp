@@ -56,11 +56,11 @@ class Replay {
       case Kind::Change:
         return change(i);
       case Kind::Fused:
-        return i.fused->run(i, registers_.data());
+        return i.more->fused->run(i, registers_.data());
       case Kind::Alias:
         return alias_of(i);
       case Kind::Constant:
-        registers_[i.writes[0]] = i.fresh ? op<"clone">(i.constant).tensor() : i.constant;
+        registers_[i.writes[0]] = constant(i);
         return;
       case Kind::Host:
         return host(i);
@@ -76,6 +76,11 @@ class Replay {
         return;
       }
     }
+  }
+
+  static Tensor constant(const Instruction& i) {
+    const Tensor& t = i.more->constant;
+    return i.fresh ? op<"clone">(t).tensor() : t;
   }
 
   // The value of a register, which goes with it where this is its last reader.
@@ -201,7 +206,7 @@ class Replay {
   void host(const Instruction& i) {
     Tensors operands;
     for (const Read& r : i.reads) operands.push_back(get(r.reg));
-    Tensors results = host_call(i.host.python(), operands);
+    Tensors results = host_call(i.more->host.python(), operands);
     size_t place = 0;
     for (const Tensor& t : results) keep(i, place, t);
     if (place < i.writes.size()) changed_shape(i, i.writes[place], Tensor());
