@@ -64,8 +64,8 @@ enum class Kind : uint8_t {
 // What few instructions have.
 struct Particulars {
   Tensor constant;
-  Value host;                     // what to call
-  const char* element = nullptr;  // what all elements of the result are
+  Value host;                                  // what to call
+  const char* element = nullptr;               // what all elements of the result are
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<const Pieces> pieces;        // of small results that are put together by copying
   std::shared_ptr<FusedLoops> fused;

@@ -133,8 +133,7 @@ std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Ca
 
 }  // namespace
 
-Capture::Capture(const Tensors& arguments)
-    : arguments_(arguments), generation_(next_generation()) {
+Capture::Capture(const Tensors& arguments) : arguments_(arguments), generation_(next_generation()) {
   tensor_watch = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
@@ -413,8 +412,7 @@ Value Capture::forward(Call& c) {
     }
   };
   auto take = [&](const Value* args, Few<Read, 3>&& reads, const Value& out) {
-    if (!holds_tensors(out))
-      return refuse(text("`", op.name, "` gives a value that is no tensor"));
+    if (!holds_tensors(out)) return refuse(text("`", op.name, "` gives a value that is no tensor"));
     Instruction& i = code_.emplace_back();
     i.op = &op;
     i.args = args;

@@ -186,9 +186,7 @@ class BlockBuilder {
       throw std::logic_error("a block reads a value that it does not have");
     }
   }
-  void fixed(const void* p) {
-    pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)});
-  }
+  void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
   void scratch(const TileLoops& f, uint32_t tile) {
     pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes()});
   }
