@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
+
+import adjoint
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -13,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 project = "adjoint"
 author = "the adjoint developers"
 copyright = "the adjoint developers, Apache-2.0"
-version = release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+version = release = adjoint.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]

@@ -47,7 +47,7 @@ class Case:
             try:
                 found = e.jacobian(ad.tensor(self.x)).numpy().astype(float)
             except (ad.external.ExternalError, ValueError):
-                return math.inf  # no room for the step, or outside of the domain
+                return math.inf  # no room for the step, or outside the domain
             difference = np.linalg.norm(found.reshape(exact.shape) - exact) / np.linalg.norm(exact)
         return float(difference) if np.isfinite(difference) else math.inf
 

@@ -1,7 +1,7 @@
 """Damage files at random and load them: `python -m tools.fuzz_files --rounds 20000 --seed 1`.
 
 `load` may succeed or raise `LoadError`. Any other exception, a file, process or module that it
-touches on the way, a tensor outside of its memory, an object that is not data, a change of the
+touches on the way, a tensor outside its memory, an object that is not data, a change of the
 library itself, or more memory than the files account for (the process limits itself) ends the run
 with the seed and the damaged file. Every format that `load`
 reads is damaged in two ways: byte by byte, and in its structure with lengths and checksums set
@@ -172,7 +172,7 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def damage_header(rng: random.Random, data: bytes) -> bytes:
-    """Change values of the JSON header, or of the structure inside of it."""
+    """Change values of the JSON header, or of the structure inside it."""
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + length])
     metadata = header.get("__metadata__", {})

@@ -17,7 +17,7 @@ PAGE = pathlib.Path(__file__).parent.parent / "docs" / "guides" / "pure.md"
 HEAD = """\
 # What compiled functions may call
 
-Outside of adjoint, a [compiled function](compile.md) may call what is known to be free of state and
+Outside adjoint, a [compiled function](compile.md) may call what is known to be free of state and
 effects: what it returns and changes is determined by, and confined to, the objects that it is
 given, as far as their state can be seen. `list.append` is: a list that was there before the call is
 compared after it. Everything else runs eagerly and says so, unless it is vouched for by

@@ -32,7 +32,11 @@ UNREACHABLE: list[tuple[str, str, str]] = [
     ("src/bindings/errors.cpp", "PyExc_SystemError, e.what()", "an op that is declared wrongly"),
     ("src/bindings/autograd/saved_hooks.cpp", "collector cleared it", "a collection within a pass"),
     ("src/random/", "", "the op refuses it earlier; tests/native/test_random.cpp comes here"),
-    ("src/kernels/small_products.h", "", "the op refuses it; tests/native/test_gemm.cpp comes"),
+    (
+        "src/kernels/products/small_products.h",
+        "",
+        "the op refuses it; tests/native/test_gemm.cpp comes",
+    ),
     ("src/tensor/geometry.cpp", "setStorage: sizes", "before the storage: no op asks for that"),
     ("src/tensor/tensor.cpp", "negative strides are", "the op refuses them earlier"),
     ("src/parallel/pool.cpp", "", "the binding refuses it; tests/native/test_pool.cpp comes"),

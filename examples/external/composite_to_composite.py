@@ -22,7 +22,7 @@ class Star:
 
 
 def fly(body: Body, star: Star, time: float) -> Body:
-    """Where the body is later. SciPy sees arrays, inside of the same dataclasses."""
+    """Where the body is later. SciPy sees arrays, inside the same dataclasses."""
 
     def slope(_, y):
         return np.concatenate([y[2:], -star.mass * y[:2] / np.linalg.norm(y[:2]) ** 3])

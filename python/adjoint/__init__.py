@@ -21,6 +21,9 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 from . import autograd as autograd  # noqa: E402
 from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
+from ._core import _fft_c2c as _fft_c2c  # noqa: E402
+from ._core import _fft_c2r as _fft_c2r  # noqa: E402
+from ._core import _fft_r2c as _fft_r2c  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
@@ -76,12 +79,16 @@ if _TYPE_CHECKING:
     from . import compiler as compiler
     from . import cuda as cuda
     from . import differences as differences
+    from . import fft as fft
     from . import func as func
+    from . import linalg as linalg
+    from . import masked as masked
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
     from . import return_types as return_types
     from . import serialization as serialization
+    from . import signal as signal
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -102,15 +109,30 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout as alpha_dropout
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
-    from ._compat.layer_names import celu_ as celu_
+    from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
+    from ._compat.layer_names import feature_dropout as feature_dropout
+    from ._compat.layer_names import feature_dropout_ as feature_dropout_
     from ._compat.layer_names import group_norm as group_norm
+    from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
     from ._compat.layer_names import kl_div as kl_div
-    from ._compat.layer_names import selu_ as selu_
+    from ._compat.layer_names import margin_ranking_loss as margin_ranking_loss
+    from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
+    from ._compat.layer_names import rrelu as rrelu
+    from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
+    from ._tensor.functions import as_strided_ as as_strided_
+    from ._tensor.functions import detach_ as detach_
+    from ._tensor.functions import empty_permuted as empty_permuted
+    from ._tensor.functions import get_device as get_device
+    from ._tensor.functions import is_same_size as is_same_size
+    from ._tensor.functions import is_signed as is_signed
+    from ._tensor.functions import nonzero_static as nonzero_static
+    from ._tensor.functions import resize_as_ as resize_as_
+    from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -138,15 +160,22 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .nn._recurrent import gru as gru
+    from .nn._recurrent import gru_cell as gru_cell
+    from .nn._recurrent import lstm as lstm
+    from .nn._recurrent import lstm_cell as lstm_cell
+    from .nn._recurrent import rnn_relu as rnn_relu
+    from .nn._recurrent import rnn_relu_cell as rnn_relu_cell
+    from .nn._recurrent import rnn_tanh as rnn_tanh
+    from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
-    from .nn.functional import conv1d as conv1d
-    from .nn.functional import conv2d as conv2d
-    from .nn.functional import conv3d as conv3d
-    from .nn.functional import cosine_similarity as cosine_similarity
+    from .nn.functional import celu_ as celu_
     from .nn.functional import max_pool1d as max_pool1d
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
+    from .nn.functional import rrelu_ as rrelu_
+    from .nn.functional import selu_ as selu_
     from .serialization import load as load
     from .serialization import save as save
 
@@ -170,15 +199,19 @@ _LAZY_MODULES = frozenset(
         "cuda",
         "differences",
         "external",
+        "fft",
         "func",
         "functorch",
         "graph",
+        "linalg",
+        "masked",
         "multiprocessing",
         "nn",
         "optim",
         "parallel",
         "return_types",
         "serialization",
+        "signal",
         "special",
         "testing",
         "utils",
@@ -207,6 +240,19 @@ _LAZY_NAMES = {
     "vmap": "func",
     **dict.fromkeys(
         (
+            "gru",
+            "gru_cell",
+            "lstm",
+            "lstm_cell",
+            "rnn_relu",
+            "rnn_relu_cell",
+            "rnn_tanh",
+            "rnn_tanh_cell",
+        ),
+        "nn._recurrent",
+    ),
+    **dict.fromkeys(
+        (
             "are_deterministic_algorithms_enabled",
             "get_default_device",
             "get_deterministic_debug_mode",
@@ -221,10 +267,12 @@ _LAZY_NAMES = {
     ),
     **dict.fromkeys(
         (
+            "alias_copy",
             "as_strided_copy",
             "detach_copy",
             "diagonal_copy",
             "expand_copy",
+            "narrow_copy",
             "permute_copy",
             "select_copy",
             "split_copy",
@@ -245,16 +293,20 @@ _LAZY_NAMES = {
         "_tensor.view_copies",
     ),
     **dict.fromkeys(
+        ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
+        "_tensor.functions",
+    ),
+    **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
+    **dict.fromkeys(
         (
             "bilinear",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-            "cosine_similarity",
+            "celu_",
             "max_pool1d",
             "max_pool2d",
             "max_pool3d",
             "prelu",
+            "rrelu_",
+            "selu_",
         ),
         "nn.functional",
     ),
@@ -263,13 +315,19 @@ _LAZY_NAMES = {
             "alpha_dropout",
             "alpha_dropout_",
             "batch_norm",
-            "celu_",
+            "cosine_embedding_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
+            "feature_dropout",
+            "feature_dropout_",
             "group_norm",
+            "hinge_embedding_loss",
             "instance_norm",
             "kl_div",
-            "selu_",
+            "margin_ranking_loss",
+            "poisson_nll_loss",
+            "rrelu",
+            "triplet_margin_loss",
         ),
         "_compat.layer_names",
     ),
@@ -311,6 +369,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if name.startswith("_foreach_"):
+        from ._tensor.foreach import foreach_function
+
+        if (function := foreach_function(name)) is not None:
+            globals()[name] = function
+            return function
     from ._missing import missing
 
     raise missing(__name__, name)

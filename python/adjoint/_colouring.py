@@ -34,7 +34,7 @@ class Pattern:
         Raises
         ------
         ValueError
-            It is no matrix.
+            It is not a matrix.
         """
         if hasattr(given, "tocsr"):
             matrix = given.tocsr()

@@ -73,7 +73,7 @@ def thread_safe_generator() -> Generator | None:
 def fork_rng(
     devices: Iterable[Any] | None = None, enabled: bool = True, **_: Any
 ) -> Iterator[None]:
-    """Within the block, draw random numbers without moving the default stream outside of it."""
+    """Within the block, draw random numbers without moving the default stream outside it."""
     if not enabled:
         yield
         return

@@ -8,6 +8,8 @@
 namespace adjoint {
 namespace {
 
+PyObject* g_linalg_error = nullptr;
+
 PyObject* class_of(ErrorClass k) {
   switch (k) {
     case ErrorClass::Value:
@@ -22,6 +24,8 @@ PyObject* class_of(ErrorClass k) {
       return PyExc_OverflowError;
     case ErrorClass::ZeroDivision:
       return PyExc_ZeroDivisionError;
+    case ErrorClass::LinAlg:
+      return g_linalg_error;
     default:
       return PyExc_RuntimeError;
   }
@@ -32,6 +36,15 @@ constexpr const char* kTooMuch =
     "not enough memory: a size or a count in the arguments of this call is too large";
 
 }  // namespace
+
+void add_error_classes(PyObject* module) {
+  g_linalg_error = PyErr_NewExceptionWithDoc(
+      "adjoint._C._LinAlgError",
+      "A matrix has no decomposition, inverse or solution of the kind that was asked for.",
+      PyExc_RuntimeError, nullptr);
+  if (!g_linalg_error) throw PythonError{};
+  checked(PyModule_AddObjectRef(module, "_LinAlgError", g_linalg_error));
+}
 
 void set_python_error() noexcept {
   try {

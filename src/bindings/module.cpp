@@ -4,16 +4,17 @@
 
 namespace adjoint {
 
-void add_function_node(PyObject* module);   // bindings/function/function_node.cpp
-void add_op_cache(PyObject* module);        // bindings/autograd/op_cache.cpp
-void add_programs(PyObject* module);        // bindings/program/program.cpp
-void add_inference(PyObject* module);       // bindings/autograd/inference.cpp
-void add_colouring(PyObject* module);       // bindings/autograd/colouring.cpp
-void add_vector_methods(PyObject* module);  // bindings/tensor/vector_methods.cpp
-void add_guards(PyObject* module);          // bindings/program/guards.cpp
-void add_walk(PyObject* module);            // bindings/program/walk.cpp
-void add_beside(PyObject* module);          // bindings/program/beside.cpp
-void add_shared_memory(PyObject* module);   // bindings/interop/shared_memory.cpp
+void add_error_classes(PyObject* module);         // bindings/errors.cpp
+void add_function_node(PyObject* module);         // bindings/function/function_node.cpp
+void add_op_cache(PyObject* module);              // bindings/autograd/op_cache.cpp
+void add_programs(PyObject* module);              // bindings/program/program.cpp
+void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
+void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
+void add_composite_arithmetic(PyObject* module);  // bindings/tensor/composite_arithmetic.cpp
+void add_guards(PyObject* module);                // bindings/program/guards.cpp
+void add_walk(PyObject* module);                  // bindings/program/walk.cpp
+void add_beside(PyObject* module);                // bindings/program/verify.cpp
+void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
 
 namespace {
 
@@ -21,6 +22,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "adjoint._core", "The native co
                           nullptr};
 
 void fill(PyObject* module) {
+  add_error_classes(module);
   add_dtypes(module);
   add_tensor_type(module);
   add_node_type(module);
@@ -32,11 +34,12 @@ void fill(PyObject* module) {
   add_autograd(module);
   add_graph_facts(module);
   add_graph_search(module);
-  add_watched_pass(module);
+  add_observed_pass(module);
   add_function_node(module);
   add_anomaly(module);
   add_creation(module);
   add_settings(module);
+  add_history_attributes();
   add_shape_attributes();
   add_optim(module);
   add_random(module);
@@ -49,7 +52,7 @@ void fill(PyObject* module) {
   add_transforms(module);
   add_promotion(module);
   add_colouring(module);
-  add_vector_methods(module);
+  add_composite_arithmetic(module);
   add_guards(module);
   add_attributes(module);
   add_walk(module);

@@ -1,11 +1,14 @@
 // The optimizers' steps: lists of tensors in, raw arrays to the kernels. What has no native loop
-// (16-bit floats, complex numbers, strides, tangents) is computed with ops, by the same formulas.
-// Read next: kernels/optim_formulas.h.
+// (16-bit floats, complex numbers, strides, tangents), and what is to be differentiated, is computed
+// with ops, by the same formulas. Read next: kernels/optim/formulas.h.
+#include <array>
+#include <utility>
+
 #include "bindings/python.h"
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
-#include "kernels/optim_formulas.h"
+#include "kernels/optim/formulas.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -45,8 +48,11 @@ struct Batch {
 };
 
 bool native(const TensorObject* param, const TensorObject* t) {
-  return t->dtype == param->dtype && t->numel == param->numel && (t->flags & kContiguous) &&
-         !(t->flags & kTransformed) && !t->storage->read_only;
+  if (t->dtype != param->dtype || t->storage->read_only || (t->flags & kTransformed)) return false;
+  if ((t->flags & kContiguous) && (param->flags & kContiguous)) return t->numel == param->numel;
+  const Span shape{t->shape, t->ndim}, strides{t->strides, t->ndim};
+  return shape == Span{param->shape, param->ndim} && strides == Span{param->strides, param->ndim} &&
+         is_dense(shape, strides);
 }
 
 // True when no two of the row's arrays share memory: the kernels rely on it.
@@ -61,30 +67,26 @@ bool apart(TensorObject* const* row, int count) {
   return true;
 }
 
-// The arrays of parameter `i`; false when it has to be updated with ops. The gradient is columns[1].
+// The arrays of parameter `i`; false when it has to be updated with ops.
 bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
-  TensorObject* row[5];
+  TensorObject* row[optim::kMaxColumns];
   int present = 0;
   TensorObject* param = columns[0].at(i);
-  if (param->dtype != DType::Float32 && param->dtype != DType::Float64) return false;
   if (param->grad_fn) return false;
+  // Complex numbers are pairs of elements.
+  const bool pairs = is_complex(param->dtype);
+  const DType element = pairs ? real_dtype(param->dtype) : param->dtype;
+  if (element != DType::Float32 && element != DType::Float64) return false;
+  optim::Arrays arrays{.n = pairs ? 2 * param->numel : param->numel, .dtype = element};
   for (int c = 0; c < count; ++c) {
     TensorObject* t = columns[c].at(i);
     if (!t) continue;
     if (!native(param, t)) return false;
     row[present++] = t;
+    arrays.columns[c] = t->data;
   }
   if (!apart(row, present)) return false;
-  auto data = [&](int c) -> char* {
-    return c < count && columns[c] ? columns[c].at(i)->data : nullptr;
-  };
-  batch.arrays.push_back({.param = data(0),
-                          .grad = data(1),
-                          .first = data(2),
-                          .second = data(3),
-                          .largest = data(4),
-                          .n = param->numel,
-                          .dtype = param->dtype});
+  batch.arrays.push_back(arrays);
   for (int c = 0; c < count; ++c) {
     if (c != 1 && columns[c]) batch.changed.push_back(Tensor::borrow(columns[c].at(i)));
   }
@@ -99,81 +101,137 @@ void refuse_step() {
       "function");
 }
 
+// A number of the formulas that is the same for all elements: itself a tensor where a gradient by
+// it may be wanted (a learning rate that is learned).
+struct Amount {
+  double value = 0;
+  Tensor tensor = {};
+};
+
 // A number of the formulas that is a whole tensor.
 struct WholeTensor {
   using Number = Tensor;
-  using Scalar = double;
+  using Scalar = Amount;
   // A factor of one would make NaN of complex numbers that are infinite.
-  static Tensor scaled(const Tensor& x, double s) { return s == 1 ? x : s == -1 ? -x : x * s; }
-  static Tensor add_scaled(const Tensor& x, double s, const Tensor& y) {
-    return op<"add">(x, y, s);
+  static Tensor scaled(const Tensor& x, const Amount& s) {
+    if (s.tensor) return x * s.tensor;
+    return s.value == 1 ? x : s.value == -1 ? -x : x * s.value;
   }
-  static Tensor add_product(const Tensor& x, double s, const Tensor& y, const Tensor& z) {
-    return op<"addcmul">(x, y, z, s);
+  static Tensor divided(const Tensor& x, const Amount& s) {
+    return s.tensor ? x / s.tensor : x / s.value;
   }
-  static Tensor add_quotient(const Tensor& x, double s, const Tensor& y, const Tensor& z) {
-    return op<"addcdiv">(x, y, z, s);
+  static Tensor dividing(const Amount& s, const Tensor& x) {
+    return scaled(op<"reciprocal">(x), s);
   }
-  static Tensor root_over(const Tensor& x, double scale, double eps) {
-    return op<"sqrt">(x).tensor() / scale + eps;
+  static Tensor plus(const Tensor& x, const Amount& s) {
+    return s.tensor ? x + s.tensor : x + s.value;
   }
-  static Tensor mixed(const Tensor& x, const Tensor& y, double mix, double) {
-    return op<"lerp">(x, y, mix);
+  static Tensor sum(const Tensor& x, const Tensor& y) { return x + y; }
+  static Tensor difference(const Tensor& x, const Tensor& y) { return x - y; }
+  static Tensor product(const Tensor& x, const Tensor& y) { return x * y; }
+  static Tensor quotient(const Tensor& x, const Tensor& y) { return x / y; }
+  static Tensor add_scaled(const Tensor& x, const Amount& s, const Tensor& y) {
+    if (s.tensor) return x + s.tensor * y;
+    return op<"add">(x, y, s.value);
+  }
+  static Tensor add_product(const Tensor& x, const Tensor& y, const Tensor& z) {
+    return op<"addcmul">(x, y, z, 1);
+  }
+  static Tensor add_product(const Tensor& x, const Amount& s, const Tensor& y, const Tensor& z) {
+    if (s.tensor) return x + s.tensor * y * z;
+    return op<"addcmul">(x, y, z, s.value);
+  }
+  static Tensor subtract_product(const Tensor& x, const Tensor& y, const Tensor& z) {
+    return op<"addcmul">(x, y, z, -1);
+  }
+  static Tensor add_quotient(const Tensor& x, const Tensor& y, const Tensor& z) {
+    return op<"addcdiv">(x, y, z, 1);
+  }
+  static Tensor add_quotient(const Tensor& x, const Amount& s, const Tensor& y, const Tensor& z) {
+    if (s.tensor) return x + s.tensor * y / z;
+    return op<"addcdiv">(x, y, z, s.value);
+  }
+  static Tensor root(const Tensor& x) { return op<"sqrt">(x); }
+  static Tensor absolute(const Tensor& x) { return op<"abs">(x); }
+  static Tensor sign(const Tensor& x) { return op<"sign">(x); }
+  static Tensor mixed(const Tensor& x, const Tensor& y, const Amount& mix) {
+    if (mix.tensor) return x + mix.tensor * (y - x);
+    return op<"lerp">(x, y, mix.value);
   }
   static Tensor larger(const Tensor& x, const Tensor& y) { return op<"maximum">(x, y); }
+  static Tensor clamped(const Tensor& x, const Amount& low, const Amount& high) {
+    return op<"clamp">(x, low.value, high.value);
+  }
+  static Tensor by_sign(const Tensor& x, const Amount& negative, const Amount& positive) {
+    const Tensor turned = op<"where">(op<"lt">(x, 0), negative.value, op<"_ones_like">(x));
+    return op<"where">(op<"gt">(x, 0), positive.value, turned);
+  }
+  static Tensor unless_negative(const Tensor& x, const Tensor& y) {
+    return op<"where">(op<"lt">(x, 0), 0, y);
+  }
 };
 
-// The tensors of one parameter: values to compute with, written back at the end.
-class Row {
- public:
-  Row(const Column* columns, int count, Py_ssize_t i) : count_(count) {
-    for (int c = 0; c < count; ++c) {
-      if (columns[c]) values[c] = tensors_[c] = Tensor::borrow(columns[c].at(i));
-    }
-  }
-  void write() const {
-    for (int c = 0; c < count_; ++c) {
-      if (c != 1 && tensors_[c]) op_inplace<"copy">(tensors_[c], values[c]);
-    }
-  }
-  Tensor values[5];
-
- private:
-  Tensor tensors_[5];
-  int count_;
+// The numbers of a step as they were given.
+struct Numbers {
+  Amount amounts[optim::kMaxNumbers];
+  bool plain = true;  // no tensors among them
 };
 
-void sgd_by_ops(const Column* columns, Py_ssize_t i, const optim::SgdOptions& options) {
-  Row row(columns, 3, i);
-  Tensor &param = row.values[0], &grad = row.values[1], &velocity = row.values[2];
-  const optim::SgdNumbers<double> numbers(options);
-  optim::choose_sgd(options, static_cast<bool>(columns[2]),
-                    [&]<bool Decay, optim::Velocity Kind, bool Nesterov>() {
-                      optim::sgd_formula<WholeTensor, Decay, Kind, Nesterov>(param, grad, velocity,
-                                                                             numbers);
-                    });
-  row.write();
+// The step of one parameter with ops: values to compute with, written back at the end.
+template <class R>
+void by_ops(const Column* columns, Py_ssize_t i, unsigned choice, const Numbers& numbers) {
+  Tensor tensors[R::kColumns], values[R::kColumns];
+  Amount amounts[R::kNumbers];
+  for (int c = 0; c < R::kColumns; ++c) {
+    if (!columns[c]) continue;
+    tensors[c] = Tensor::borrow(columns[c].at(i));
+    if (is_complex(tensors[c].dtype())) tensors[c] = op<"view_as_real">(tensors[c]);
+    values[c] = tensors[c];
+    // Written over at the end, so what the graph keeps of it is a copy.
+    if (c != 1 && grad_enabled()) values[c] = op<"clone">(tensors[c]);
+  }
+  for (int k = 0; k < R::kNumbers; ++k) amounts[k] = numbers.amounts[k];
+  optim::choose<R>(choice, [&]<unsigned Choice>() {
+    R::template update<WholeTensor, Choice>(values, amounts);
+    for (int c = 0; c < R::kColumns; ++c) {
+      if (R::writes(Choice, c)) op_inplace<"copy">(tensors[c], values[c]);
+    }
+  });
 }
 
-void adam_by_ops(const Column* columns, Py_ssize_t i, const Tensor& step,
-                 const optim::AdamOptions& options) {
-  Row row(columns, 5, i);
-  Tensor &param = row.values[0], &grad = row.values[1], &mean = row.values[2],
-         &square = row.values[3], &largest = row.values[4];
-  if (is_complex(param.dtype())) {
-    not_implemented(
-        "Adam for complex parameters is not in adjoint: optimise the real and imaginary parts");
+// What a caller has to know of a rule, for all of them by number.
+struct Entry {
+  const char* name;
+  int columns, numbers;
+  bool (*valid)(unsigned choice);
+  bool (*needs)(unsigned choice, int column);
+  void (*by_ops)(const Column*, Py_ssize_t, unsigned, const Numbers&);
+};
+
+template <class R>
+constexpr Entry entry_of() {
+  return {R::kName,
+          R::kColumns,
+          R::kNumbers,
+          [](unsigned choice) { return choice < R::kChoices && R::valid(choice); },
+          [](unsigned choice, int c) { return R::reads(choice, c) || R::writes(choice, c); },
+          by_ops<R>};
+}
+
+template <size_t... K>
+constexpr std::array<Entry, sizeof...(K)> all_entries(std::index_sequence<K...>) {
+  return {entry_of<std::tuple_element_t<K, optim::Rules>>()...};
+}
+
+constexpr auto kEntries = all_entries(std::make_index_sequence<optim::kRules>());
+
+int rule_named(PyObject* name) {
+  if (PyUnicode_Check(name)) {
+    for (int k = 0; k < optim::kRules; ++k) {
+      if (PyUnicode_CompareWithASCIIString(name, kEntries[k].name) == 0) return k;
+    }
   }
-  if (step->numel != 1 || (step->flags & kTransformed)) {
-    value_error("Adam's `step` must be one number, not a tensor of ", step->numel, " elements");
-  }
-  op_inplace<"add">(step, 1);
-  const double count = *reinterpret_cast<const double*>(cast(step, DType::Float64)->data);
-  const optim::AdamNumbers<double> numbers(options, count);
-  optim::choose_adam(options, static_cast<bool>(columns[4]), [&]<bool Decay, bool Largest>() {
-    optim::adam_formula<WholeTensor, Decay, Largest>(param, grad, mean, square, largest, numbers);
-  });
-  row.write();
+  value_error("there is no optimizer with this rule");
 }
 
 double number(PyObject* o) {
@@ -182,10 +240,23 @@ double number(PyObject* o) {
   return value;
 }
 
-bool truth(PyObject* o) {
-  const int value = PyObject_IsTrue(o);
-  checked(value);
-  return value != 0;
+Numbers numbers_of(PyObject* given, const Entry& rule, optim::Step& step) {
+  if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != rule.numbers) {
+    value_error("the rule `", rule.name, "` takes a tuple of ", rule.numbers, " numbers");
+  }
+  Numbers result;
+  for (int k = 0; k < rule.numbers; ++k) {
+    PyObject* item = PyTuple_GET_ITEM(given, k);
+    Amount& amount = result.amounts[k];
+    // A value is all that is wanted where nothing is recorded.
+    if (is_tensor(item) && grad_enabled()) {
+      amount.tensor = Tensor::borrow(as_tensor(item));
+      result.plain = false;
+    } else {
+      step.numbers[k] = amount.value = number(item);
+    }
+  }
+  return result;
 }
 
 void expect(const char* name, Py_ssize_t given, Py_ssize_t wanted) {
@@ -193,85 +264,77 @@ void expect(const char* name, Py_ssize_t given, Py_ssize_t wanted) {
     type_error(name, "() takes ", wanted, " arguments, but ", given, " were given");
 }
 
-PyObject* sgd_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+constexpr const char* kColumnNames[] = {"params", "grads", "state 1", "state 2", "state 3"};
+
+// _optimizer_step(rule, columns, numbers, choice): one step for all parameters.
+PyObject* optimizer_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guard([&]() -> PyObject* {
-    expect("_sgd_step", count, 10);
+    expect("_optimizer_step", count, 4);
     refuse_step();
-    const Column params(args[0], "params", -1);
-    if (!params) type_error("params must be a list of tensors, not None");
-    const Column columns[] = {params, Column(args[1], "grads", params.size()),
-                              Column(args[2], "momentum_buffers", params.size())};
-    const optim::SgdOptions options = {.lr = number(args[4]),
-                                       .momentum = number(args[5]),
-                                       .dampening = number(args[6]),
-                                       .weight_decay = number(args[7]),
-                                       .nesterov = truth(args[8]),
-                                       .maximize = truth(args[9]),
-                                       .first = truth(args[3])};
+    optim::Step step{.rule = rule_named(args[0])};
+    const Entry& rule = kEntries[step.rule];
+    step.choice = static_cast<unsigned>(PyLong_AsLong(args[3]));
+    if (PyErr_Occurred()) throw PythonError{};
+    if (!rule.valid(step.choice)) value_error("`", rule.name, "` has no choice ", step.choice);
+    if (!PyTuple_Check(args[1]) || PyTuple_GET_SIZE(args[1]) != rule.columns) {
+      value_error("the rule `", rule.name, "` takes a tuple of ", rule.columns, " columns");
+    }
+    std::vector<Column> columns;
+    for (int c = 0; c < rule.columns; ++c) {
+      columns.emplace_back(PyTuple_GET_ITEM(args[1], c), kColumnNames[c],
+                           c ? columns[0].size() : -1);
+      if (!columns[c] && rule.needs(step.choice, c))
+        type_error(kColumnNames[c], " must be a list of tensors, not None");
+    }
+    const Numbers numbers = numbers_of(args[2], rule, step);
     Batch batch;
-    for (Py_ssize_t i = 0; i < params.size(); ++i) {
-      if (!add_row(batch, columns, 3, i)) batch.left.push_back(i);
+    const bool by_loops = numbers.plain && !grad_enabled();
+    for (Py_ssize_t i = 0; i < columns[0].size(); ++i) {
+      if (!by_loops || !add_row(batch, columns.data(), rule.columns, i)) batch.left.push_back(i);
     }
     {
       WithoutGil release(batch.elements > kReleaseGil);
-      optim::sgd_step(batch.arrays, options);
+      optim::run_step(batch.arrays, step);
     }
     for (const Tensor& t : batch.changed) bump_version(t);
-    for (Py_ssize_t i : batch.left) sgd_by_ops(columns, i, options);
+    for (Py_ssize_t i : batch.left) rule.by_ops(columns.data(), i, step.choice, numbers);
     Py_RETURN_NONE;
   });
 }
 
-// Adam's step counter: a float32 scalar, as PyTorch keeps it.
-bool is_counter(const TensorObject* t) {
-  return t->dtype == DType::Float32 && t->numel == 1 && !t->storage->read_only;
+// One more step of one parameter, whose counter is a scalar tensor as PyTorch keeps it.
+double counted(TensorObject* step) {
+  if (step->numel != 1 || (step->flags & kTransformed)) {
+    value_error("an optimizer's `step` must be one number, not a tensor of ", step->numel,
+                " elements");
+  }
+  const Tensor counter = Tensor::borrow(step);
+  if (step->dtype != DType::Float32 || step->storage->read_only || (step->flags & kRequiresGrad)) {
+    op_inplace<"add">(counter, 1);
+    return *reinterpret_cast<const double*>(cast(counter, DType::Float64)->data);
+  }
+  bump_version(counter);
+  return *reinterpret_cast<float*>(step->data) += 1;
 }
 
-PyObject* adam_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// _count_steps(steps): adds one to each counter and returns them as numbers.
+PyObject* count_steps(PyObject*, PyObject* given) {
   return guard([&]() -> PyObject* {
-    expect("_adam_step", count, 13);
     refuse_step();
-    const Column params(args[0], "params", -1);
-    if (!params) type_error("params must be a list of tensors, not None");
-    const Py_ssize_t size = params.size();
-    const Column columns[] = {
-        params, Column(args[1], "grads", size), Column(args[2], "exp_avgs", size),
-        Column(args[3], "exp_avg_sqs", size), Column(args[4], "max_exp_avg_sqs", size)};
-    const Column steps(args[5], "steps", size);
+    const Column steps(given, "steps", -1);
     if (!steps) type_error("steps must be a list of tensors, not None");
-    const optim::AdamOptions options = {.lr = number(args[6]),
-                                        .beta1 = number(args[7]),
-                                        .beta2 = number(args[8]),
-                                        .eps = number(args[9]),
-                                        .weight_decay = number(args[10]),
-                                        .maximize = truth(args[11]),
-                                        .decoupled = truth(args[12])};
-    Batch batch;
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      TensorObject* step = steps.at(i);
-      if (!is_counter(step) || !add_row(batch, columns, 5, i)) {
-        batch.left.push_back(i);
-        continue;
-      }
-      float* counter = reinterpret_cast<float*>(step->data);
-      batch.arrays.back().step = *counter += 1;
-      batch.changed.push_back(Tensor::borrow(step));
+    Object counts = checked(PyList_New(steps.size()));
+    for (Py_ssize_t i = 0; i < steps.size(); ++i) {
+      PyList_SET_ITEM(counts.get(), i, checked(PyFloat_FromDouble(counted(steps.at(i)))).release());
     }
-    {
-      WithoutGil release(batch.elements > kReleaseGil);
-      optim::adam_step(batch.arrays, options);
-    }
-    for (const Tensor& t : batch.changed) bump_version(t);
-    for (Py_ssize_t i : batch.left) adam_by_ops(columns, i, Tensor::borrow(steps.at(i)), options);
-    Py_RETURN_NONE;
+    return counts.release();
   });
 }
 
 PyMethodDef functions[] = {
-    {"_sgd_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sgd_step)),
-     METH_FASTCALL, "One step of SGD."},
-    {"_adam_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(adam_step)),
-     METH_FASTCALL, "One step of Adam."},
+    {"_optimizer_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(optimizer_step)),
+     METH_FASTCALL, "One step of an optimizer."},
+    {"_count_steps", count_steps, METH_O, "Add one to each step counter; the counts."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

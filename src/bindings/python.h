@@ -114,10 +114,11 @@ void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
 void add_graph_facts(PyObject* module);
 void add_graph_search(PyObject* module);
-void add_watched_pass(PyObject* module);
+void add_observed_pass(PyObject* module);
 void add_anomaly(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);
+void add_history_attributes();
 void add_shape_attributes();
 void add_optim(PyObject* module);
 void add_random(PyObject* module);
@@ -141,13 +142,15 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* keywords);
 Tensor tensor_from_python(PyObject* data, const Value& dtype);
 // The memory of an object with the buffer protocol (an array), shared.
 Tensor tensor_on_buffer(PyObject* o);
+// The setter of Tensor.requires_grad.
+int set_requires_grad(PyObject* tensor, PyObject* on, void*);
 // Moves what `from` holds (which nobody else may refer to) into an object of a subclass.
 Tensor moved_to(PyTypeObject* type, Tensor from);
 
 // Adds module functions from a table.
 void add_functions(PyObject* module, PyMethodDef* table);
 // Adds methods and attributes to the Tensor type from files other than bindings/tensor/tensor_type.cpp; the tables
-// must live for ever.
+// must live forever.
 void extend_tensor_type(PyMethodDef* methods, PyGetSetDef* attributes);
 
 }  // namespace adjoint

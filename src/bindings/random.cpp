@@ -30,7 +30,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                    &device))
     return nullptr;
   return guard([&]() -> PyObject* {
-    refuse_recording("a generator is made; fix: make it outside of the function");
+    refuse_recording("a generator is made; fix: make it outside the function");
     if (device != Py_None) check_placement(Value(), Value::object(device), Value());
     Object o = checked(type->tp_alloc(type, 0));
     auto* self = reinterpret_cast<GeneratorObject*>(o.get());

@@ -174,16 +174,16 @@ bool holds(const Tensor& given, bool nan, bool inf) {
   return scan(c.data<double>(), n, nan, inf);
 }
 
-WatchedOp::WatchedOp(const Op& op, const Value* args, bool overwrites)
+OpAnomalyCheck::OpAnomalyCheck(const Op& op, const Value* args, bool overwrites)
     : op_(op), args_(args), overwrites_(overwrites) {
   looks_ = t_depth++ == 0 && t_anomaly.forward && t_anomaly.any() && !t_evaluating &&
            op.tensor_arguments && !op.facts.uninitialised;
   if (looks_ && overwrites) looks_ = !any_bad(op, args);
 }
 
-WatchedOp::~WatchedOp() { --t_depth; }
+OpAnomalyCheck::~OpAnomalyCheck() { --t_depth; }
 
-void WatchedOp::finished(const Value& out) {
+void OpAnomalyCheck::finished(const Value& out) {
   auto each = [&](auto&& f) {
     if (out.is_tensor()) f(out.tensor());
     if (!out.is_tensors()) return;
@@ -200,8 +200,8 @@ void WatchedOp::finished(const Value& out) {
   });
 }
 
-WatchedNode::WatchedNode(Node* n) : before_(std::exchange(t_evaluating, n)) {}
-WatchedNode::~WatchedNode() { t_evaluating = before_; }
+NodeAnomalyScope::NodeAnomalyScope(Node* n) : before_(std::exchange(t_evaluating, n)) {}
+NodeAnomalyScope::~NodeAnomalyScope() { t_evaluating = before_; }
 
 void note_created(Node* n) { anomaly_hooks.created(n, t_evaluating == n ? nullptr : t_evaluating); }
 

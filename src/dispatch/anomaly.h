@@ -24,12 +24,12 @@ extern AnomalyHooks anomaly_hooks;
 
 // Around one application of an op. Ops that the op is made of are not looked at: what they produce
 // on the way may be masked in the end.
-class WatchedOp {
+class OpAnomalyCheck {
  public:
   // `overwrites`: the result may take the place of an operand, so operands are looked at first.
-  WatchedOp(const Op& op, const Value* args, bool overwrites);
-  ~WatchedOp();
-  WatchedOp(const WatchedOp&) = delete;
+  OpAnomalyCheck(const Op& op, const Value* args, bool overwrites);
+  ~OpAnomalyCheck();
+  OpAnomalyCheck(const OpAnomalyCheck&) = delete;
   // Notes the nodes of the result; throws if the op made the first bad value.
   void finished(const Value& out);
 
@@ -41,11 +41,11 @@ class WatchedOp {
 
 // Tells recorded nodes whose backward made them, and keeps the forward check quiet meanwhile: a bad
 // value in backward is reported for the node.
-class WatchedNode {
+class NodeAnomalyScope {
  public:
-  explicit WatchedNode(Node* n);
-  ~WatchedNode();
-  WatchedNode(const WatchedNode&) = delete;
+  explicit NodeAnomalyScope(Node* n);
+  ~NodeAnomalyScope();
+  NodeAnomalyScope(const NodeAnomalyScope&) = delete;
 
  private:
   Node* before_;
@@ -53,7 +53,7 @@ class WatchedNode {
 
 // A node that something other than an op recorded (a custom function).
 void note_created(Node* n);
-// Throws if the forward of a custom function made the first bad value, as WatchedOp does for ops.
+// Throws if the forward of a custom function made the first bad value, as OpAnomalyCheck does for ops.
 void check_function(const std::string& name, const Tensors& given, const Tensors& made);
 // Throws if one of the gradients that the backward of `n` returned is bad.
 void check_backward(Node* n, const Tensor* grads, const Tensor* results);

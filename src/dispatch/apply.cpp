@@ -8,7 +8,7 @@
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
 #include "dispatch/transformed_calls.h"
@@ -63,9 +63,9 @@ Value apply(const Op& op, Value* args) {
       return batched ? apply_batched(op, args) : apply_dual(op, args);
     }
   }
-  std::optional<WatchedOp> watch;
+  std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
-    watch.emplace(op, args, false);
+    check.emplace(op, args, false);
   Call c{op, args};
   Value out = t_op_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
@@ -74,7 +74,7 @@ Value apply(const Op& op, Value* args) {
   } else {
     mark_unrecorded(op, args, out);
   }
-  if (watch) watch->finished(out);
+  if (check) check->finished(out);
   return out;
 }
 
@@ -118,9 +118,9 @@ Tensor apply_inplace(const Op& op, Value* args) {
     if (any_batched(op, args)) return apply_inplace_batched(op, args);
     if (any_tangent(op, args)) return apply_inplace_dual(op, args);
   }
-  std::optional<WatchedOp> watch;
+  std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
-    watch.emplace(op, args, true);
+    check.emplace(op, args, true);
   Tensor self = args[0].tensor();
   bool recording = grad_enabled() && wants_recording(op, args);
   check_inplace(self, recording, (op.name + "_").c_str());
@@ -128,7 +128,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
     Call c{op, args, self};
     run_change(c, self);
     mark_unrecorded(op, args, Value(self));
-    if (watch) watch->finished(Value(self));
+    if (check) check->finished(Value(self));
     return self;
   }
   if (!is_differentiable(self.dtype())) {
@@ -148,7 +148,7 @@ Tensor apply_inplace(const Op& op, Value* args) {
     mark_unsaved(node.get(), op);
     throw;
   }
-  if (watch) watch->finished(Value(self));
+  if (check) check->finished(Value(self));
   return self;
 }
 
@@ -201,9 +201,10 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
   refuse_out(op, args, out);
   check_out_dtype(op, args, out.dtype());
-  std::optional<WatchedOp> watch;
+  let_out_decide(op, args, out.dtype());
+  std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
-    watch.emplace(op, args, true);
+    check.emplace(op, args, true);
   Call c{op, args};
   bool fits = op.facts.fills_out;
   if (op.is_elementwise) {
@@ -222,7 +223,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   if (!result.tensor().is(out)) check_out_result(op, args, result.tensor().dtype(), out.dtype());
   write_out(out, result.tensor());
   mark_written(op, args, out.get());
-  if (watch) watch->finished(Value(out));
+  if (check) check->finished(Value(out));
   return Value(out);
 }
 

@@ -2,10 +2,10 @@
 #include "dispatch/direct.h"
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 
 namespace adjoint {
 

@@ -24,7 +24,7 @@ struct Operand {
 };
 inline Operand operand(TensorObject* t) { return {t, nullptr, t->data}; }
 
-bool fits(const TensorObject* t) {
+bool is_plain(const TensorObject* t) {
   return (t->flags & (kContiguous | kUnusual)) == kContiguous && t->numel < kReleaseGil &&
          t->ndim <= kInlineDims;
 }
@@ -189,14 +189,15 @@ bool has_defaults(const Op& op, const Value* args) {
 }  // namespace
 
 TensorObject* direct_single(const Op& op, TensorObject* a) {
-  if ((t_modes & kSlowModes) || !fits(a)) return nullptr;
+  if ((t_modes & kSlowModes) || !is_plain(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
   return run(op, loop, operand(a), {}, a);
 }
 
 TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
-  if ((t_modes & kSlowModes) || !fits(a) || !fits(b) || a->dtype != b->dtype || !same_shape(a, b))
+  if ((t_modes & kSlowModes) || !is_plain(a) || !is_plain(b) || a->dtype != b->dtype ||
+      !same_shape(a, b))
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
@@ -204,7 +205,7 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
 }
 
 TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k) {
-  if ((t_modes & kSlowModes) || !fits(t)) return nullptr;
+  if ((t_modes & kSlowModes) || !is_plain(t)) return nullptr;
   Loop loop = op.direct[static_cast<int>(t->dtype)];
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
@@ -214,7 +215,7 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
 
 bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread) {
   TensorObject* g = grads[0].get();
-  if ((t_modes & (kSlowModes | kGradOff)) != kGradOff || !fits(g)) return false;
+  if ((t_modes & (kSlowModes | kGradOff)) != kGradOff || !is_plain(g)) return false;
   Loop loop = op.direct[static_cast<int>(g->dtype)];
   if (!loop || is_complex(g->dtype)) return false;
   for (int e = 0; e < 2; ++e) {  // before anything is computed
@@ -222,7 +223,8 @@ bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, b
     if (!node->inline_edges[e].node) continue;
     if (!s.value.is_tensor()) return false;
     const TensorObject* x = s.value.object();
-    if (s.version != x->storage->version || x->dtype != g->dtype || !fits(x) || !same_shape(x, g))
+    if (s.version != x->storage->version || x->dtype != g->dtype || !is_plain(x) ||
+        !same_shape(x, g))
       return false;
   }
   int last = node->inline_edges[1].node ? 1 : 0;

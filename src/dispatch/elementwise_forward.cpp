@@ -1,16 +1,16 @@
 #include "dispatch/elementwise_forward.h"
 
-#include "dispatch/kernel_watch.h"
+#include "dispatch/kernel_observer.h"
 #include "dispatch/overlap.h"
 #include "dispatch/reuse.h"
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
 #include "tensor/layout.h"
 
 namespace adjoint {
 
-constinit thread_local KernelWatch* t_kernel_watch = nullptr;
+constinit thread_local KernelObserver* t_kernel_observer = nullptr;
 
 namespace {
 
@@ -151,7 +151,7 @@ void check_division(bool fine) {
   if (!fine) runtime_error("ZeroDivisionError: an integer was divided by zero");
 }
 
-void KernelWatch::note(const Kernel& k, const Value* v, int n, Promotion p, const Tensor& out) {
+void KernelObserver::note(const Kernel& k, const Value* v, int n, Promotion p, const Tensor& out) {
   ++calls;
   kernel = &k;
   count = n;
@@ -226,8 +226,8 @@ static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Pro
 Tensor run_kernel(const Kernel& kernel, const Value* v, int count, Promotion p, const Tensor& out,
                   const char* op_name) {
   Tensor result = run_unwatched(kernel, v, count, p, out, op_name);
-  if (t_kernel_watch) [[unlikely]]
-    t_kernel_watch->note(kernel, v, count, p, result);
+  if (t_kernel_observer) [[unlikely]]
+    t_kernel_observer->note(kernel, v, count, p, result);
   return result;
 }
 

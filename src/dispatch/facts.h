@@ -32,8 +32,11 @@ enum class Depends : uint8_t {
   PairSplit,  // a complex number as two real ones
   PairJoined,
   Distances,
+  Convolution,  // on the elements of a window and of the weight that meet there
+  ConvolutionInput,
+  ConvolutionWeight,
 };
-inline constexpr int kDepends = 16;
+inline constexpr int kDepends = 19;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.
@@ -60,7 +63,7 @@ enum class Draws : uint8_t {
   Like,    // the same; the first argument gives shape and dtype only
   Sample,  // for one sample after the other
   Rows,    // for the rows of all samples
-  Mask,    // a mask for the first argument; none outside of training
+  Mask,    // a mask for the first argument; none outside training
 };
 
 // Which dtype a tensor given as out= may have.
@@ -70,7 +73,9 @@ enum class OutDType : uint8_t {
   ExactOrByte,  // or uint8 for a bool
   Converts,     // any that promotion lets the result be cast to
   ConvertsElseTypeError,
-  Input,  // that of the first argument
+  Decides,   // any: it stands for the argument `dtype`, unless that is given
+  SameKind,  // any precision; complex for a complex result, real for a real one
+  Input,     // that of the first argument
   Bool,
 };
 using OutRule = OutDType (*)(const Value* args);
@@ -85,7 +90,7 @@ struct Placing {
 };
 using PartRule = Tensor (*)(const Placing& p);
 
-// Whether the shape of the result, or what is no tensor in it, depends on the values of operands.
+// Whether the shape of the result, or what is not a tensor in it, depends on the values of operands.
 using ByValues = bool (*)(const Value* args);
 
 struct Facts {

@@ -158,9 +158,10 @@ struct Op {
   bool as_method = true;
   bool has_inplace = false;
   bool has_out = true;
-  std::vector<std::string> aliases;             // other public names: "multiply" for mul
-  std::vector<std::string> result_fields;       // names of a result of several tensors
-  std::array<int8_t, kMaxArguments> edge_of{};  // argument -> first edge, -1 for what is no tensor
+  std::vector<std::string> aliases;        // other public names: "multiply" for mul
+  std::vector<std::string> result_fields;  // names of a result of several tensors
+  std::array<int8_t, kMaxArguments>
+      edge_of{};  // argument -> first edge, -1 for what is not a tensor
   int tensor_arguments = 0;
   int argument_count = 0;
   bool takes_list = false;                        // one of the arguments is a list of tensors

@@ -1,6 +1,6 @@
 #include "dispatch/overlap.h"
 
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 namespace {

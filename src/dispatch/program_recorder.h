@@ -21,9 +21,9 @@ class Recorder {
   // A fact about `t` is read (its shape, whether it requires grad): it must be so in each run.
   virtual void look_at(TensorObject* t) = 0;
   // A fact about `t` is read or changed (`what`) that no program could see or repeat: refused if
-  // the tensor exists outside of the function.
+  // the tensor exists outside the function.
   virtual void refuse_outside(TensorObject* t, const char* what) = 0;
-  // Adds to the gradient of a leaf that exists outside of the program; false if the leaf belongs to
+  // Adds to the gradient of a leaf that exists outside the program; false if the leaf belongs to
   // the program, whose ops say it all.
   virtual bool accumulate(TensorObject* leaf, const Tensor& grad) = 0;
   // `t.grad` is read, or (afterwards) was set.

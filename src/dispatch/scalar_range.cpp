@@ -29,7 +29,7 @@ double largest(DType d) {
   return std::numeric_limits<double>::max();
 }
 
-bool fits(const Value& v, DType d) {
+bool in_range(const Value& v, DType d) {
   if (d == DType::Bool) return true;
   if (v.kind() == Value::Complex && v.complex().imag() != 0 && !is_complex(d)) return false;
   if (is_integral(d)) {
@@ -42,7 +42,7 @@ bool fits(const Value& v, DType d) {
 }  // namespace
 
 void require_fits(const Value& number, DType dtype) {
-  if (!number.is_scalar() || fits(number, dtype)) return;
+  if (!number.is_scalar() || in_range(number, dtype)) return;
   if (number.kind() == Value::Int)
     runtime_error("value cannot be converted to type ", dtype,
                   " without overflow: ", number.integer());

@@ -23,9 +23,9 @@
 #include "dispatch/strong_zeros.h"
 #include "graph/change_log.h"
 #include "graph/foreign_node.h"
-#include "graph/freed.h"
-#include "graph/retained.h"
-#include "tensor/repeats.h"
+#include "graph/second_backward.h"
+#include "graph/retained_grad.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 

@@ -13,9 +13,9 @@
 #include "engine/engine.h"
 #include "graph/back_links.h"
 #include "graph/change_log.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 namespace adjoint {
 

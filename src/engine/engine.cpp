@@ -12,7 +12,7 @@
 #include "engine/run.h"
 #include "engine/shape_gradient.h"
 #include "graph/foreign_node.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -138,7 +138,7 @@ inline void Run::deliver_now(const Edge& e, Tensor grad, const Node* from) {
     if (!from || from->backward != compiled_backward) slot_of(e);
     return;
   }
-  if (!fits(grad, e)) grad = fitted(std::move(grad), e, from);
+  if (!matches_edge(grad, e)) grad = match_edge(std::move(grad), e, from);
   Tensor& sum = slot_of(e);
   if (sum) return add(sum, std::move(grad));
   sum = std::move(grad);
@@ -148,7 +148,7 @@ inline void Run::deliver_now(const Edge& e, Tensor grad, const Node* from) {
 inline void Run::hand_on(const Edge& e, Tensor& grad, const Node* from) {
   Node* n = e.node;
   if (!n) return;
-  if (!grad || n->run || !elsewhere_.empty() || !fits(grad, e))
+  if (!grad || n->run || !elsewhere_.empty() || !matches_edge(grad, e))
     return deliver(e, std::move(grad), from);
   n->run = this;
   Py_INCREF(n);
@@ -260,7 +260,7 @@ void Run::run_plain(Node* node) {
 void Run::run_node(Node* node) {
   if (!restricted_ && !modes_ && is_plain(node)) return run_plain(node);
   if (!(modes_ & kAnomaly)) return run_general(node);
-  WatchedNode watch(node);
+  NodeAnomalyScope scope(node);
   try {
     run_general(node);
   } catch (...) {
@@ -390,7 +390,7 @@ void Run::go() {
 // there is a level at which it is refused; docs/guides/backward.md names it.
 [[noreturn]] static void refuse_level(int level) {
   std::string message = text(
-      "backward passes started inside of one another are ", level - 1,
+      "backward passes started inside one another are ", level - 1,
       " levels deep: a hook or a Function's backward starts a pass that runs it again, without "
       "end.\n  started here  ",
       SourceLine::here().describe(),

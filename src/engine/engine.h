@@ -71,11 +71,11 @@ bool current_run_restricted();
 bool current_run_wants(Node* node);
 // Whether the pass under way in this thread keeps saved values (retain_graph); false outside.
 bool current_run_keeps_graph();
-// Calls `callable` when the pass is over; throws outside of a pass.
+// Calls `callable` when the pass is over; throws outside a pass.
 void queue_callback(PyObject* callable);
-// Whether it reaches `node`: an answer that holds for the whole pass. Throws outside of a pass.
+// Whether it reaches `node`: an answer that holds for the whole pass. Throws outside a pass.
 bool will_execute(Node* node);
-// The nodes it executes, in order: borrowed. Throws outside of a pass.
+// The nodes it executes, in order: borrowed. Throws outside a pass.
 std::vector<Node*> execution_order();
 
 }  // namespace adjoint

@@ -3,7 +3,7 @@
 // Gradients gather in the node itself (`pending`), which belongs to one Run at a time. A second
 // pass over the same node, started by a hook or by another thread, keeps its gradients in a table
 // of its own. All runs are linked, so that one of them can see what another is busy with.
-// Everything here happens with the GIL held; it is let go inside of kernels, hooks and pause(), and
+// Everything here happens with the GIL held; it is let go inside kernels, hooks and pause(), and
 // then other runs may proceed. Read next: engine.cpp.
 #pragma once
 #include <deque>
@@ -26,7 +26,7 @@ class Run {
   void go();
   std::vector<Tensor>& captured() { return captured_; }
 
-  static Run* current();  // of this thread; null outside of a pass
+  static Run* current();  // of this thread; null outside a pass
   bool keeps_graph() const { return keep_graph_; }
   static int depth();                   // how many passes of this thread are inside one another
   int level() const { return level_; }  // how many passes are inside one another, over threads

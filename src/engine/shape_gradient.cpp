@@ -5,7 +5,7 @@
 
 namespace adjoint {
 
-Tensor fitted(Tensor g, const Edge& e, const Node* from) {
+Tensor match_edge(Tensor g, const Edge& e, const Node* from) {
   Expected m = expected_at(e);
   if (is_complex(g.dtype()) && !is_complex(m.dtype)) g = op<"real">(g);
   if (!(g.shape() == m.shape)) {

@@ -15,12 +15,12 @@ inline Expected expected_at(const Edge& e) {
   return {m.shape(), m.dtype};
 }
 
-inline bool fits(const Tensor& g, const Edge& e) {
+inline bool matches_edge(const Tensor& g, const Edge& e) {
   Expected m = expected_at(e);
   return g.dtype() == m.dtype && g.shape() == m.shape;
 }
 
 // Sums broadcast axes and casts; refuses what cannot be made to fit, which `from` returned.
-Tensor fitted(Tensor g, const Edge& e, const Node* from);
+Tensor match_edge(Tensor g, const Edge& e, const Node* from);
 
 }  // namespace adjoint

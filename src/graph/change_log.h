@@ -1,6 +1,6 @@
 // Which memory that was there before is changed in a stretch of eager execution: for
 // `ad.compile(f, verify=True)`, which has to see what a program does not write and the function
-// does. Read bindings/program/beside.cpp.
+// does. Read bindings/program/verify.cpp.
 #pragma once
 #include "tensor/tensor.h"
 

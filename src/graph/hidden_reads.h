@@ -5,7 +5,7 @@
 // Forward runs without recording, so the gradient of such a tensor is lost, unless backward runs a
 // pass of its own through it, as reentrant checkpoints do. So nothing is refused while forward
 // runs: its reads are noted here, where unrecorded ops note their cuts, and backward is held to
-// account for them (bindings/function/function_hidden.cpp). Ops that record, or whose operands need no
+// account for them (bindings/function/function_hidden_reads.cpp). Ops that record, or whose operands need no
 // gradient, never come here. What forward records itself, under enable_grad, is judged where it
 // leaves that graph: by a detach(), by an unrecorded op, as a result. A tangent that is lost is
 // lost at once: the call is refused.

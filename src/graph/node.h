@@ -12,7 +12,7 @@
 // without owning, so that the pair is freed without the garbage collector and is made once, not
 // once per graph. When the leaf's last holder goes while a graph still uses the node, the ownership
 // is turned round: the node keeps the leaf (disown_accumulator), as hooks and `.variable` expect.
-// Read next: dispatch/record.cpp (how nodes are made), engine/engine.cpp (how they are run).
+// Read next: dispatch/record_node.cpp (how nodes are made), engine/engine.cpp (how they are run).
 #pragma once
 #include <vector>
 

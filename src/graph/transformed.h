@@ -2,7 +2,7 @@
 // or a batch axis that the function being mapped does not see (vmap).
 //
 // Every transform opens a level; a level has a number that no other ever had, so that threads do
-// not meet, and a higher one than those it is inside of.
+// not meet, and a higher one than those it is inside.
 // A dual tensor is an ordinary tensor, its primal, with one tangent per level of forward mode that
 // it depends on. Every tensor that carries something is in one list, so that a level that ends
 // takes its tangents with it.

@@ -1,12 +1,12 @@
 // Strided copies, fills and scalar access, on top of the contiguous conversion loops.
-// Read next: value.h for one element's conversion, isa/convert.cpp for the loops.
+// Read next: convert_element.h for one element's conversion, isa/convert.cpp for the loops.
 #include "kernels/convert.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/real_type.h"
-#include "kernels/value.h"
+#include "kernels/element_type.h"
+#include "kernels/convert_element.h"
 
 namespace adjoint {
 

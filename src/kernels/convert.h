@@ -1,5 +1,5 @@
 // Moving elements between memory and between dtypes: runs of them with strides, and single scalars.
-// The conversion rules are PyTorch's; value.h states them.
+// The conversion rules are PyTorch's; convert_element.h states them.
 // Read next: convert.cpp, isa/convert.cpp for the loops.
 #pragma once
 #include <complex>

@@ -1,11 +1,11 @@
 // A kernel is a loop over contiguous memory, one function per dtype, built once per instruction set
 // and found by name at import. Everything around it (strides, broadcasting, dtype conversion,
-// threads) is the business of elementwise.cpp, which hands kernels contiguous runs.
+// threads) is the business of elementwise/elementwise.cpp, which hands kernels contiguous runs.
 //
 //   KERNEL1_FLOAT(exp, exp(x))          one line in a file of per-instruction-set kernels
 //   find_kernel("exp")                  what the op block of `exp` resolves at import
 //
-// Read next: kernels/isa/unary_float.cpp for lines of this kind, elementwise.h for who calls them.
+// Read next: kernels/isa/unary_float.cpp for lines of this kind, elementwise/elementwise.h for who calls them.
 #pragma once
 #include <cstdint>
 
@@ -27,7 +27,7 @@ enum class Result : uint8_t {
 enum KernelTrait : uint8_t {
   kCondition = 1,        // the first operand is a condition: one byte, whatever the dtype
   kProduct = 2,          // of two factors
-  kDividesIntegers = 4,  // and raises the flag of faults.h for a zero
+  kDividesIntegers = 4,  // and raises the flag of elementwise/faults.h for a zero
 };
 
 // `loop[d]` is null where the kernel has no form for dtype d. Kernels for Float16 and BFloat16 are

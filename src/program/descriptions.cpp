@@ -131,24 +131,24 @@ const char* Descriptions::element(const TensorObject* t) {
   return made.bytes;
 }
 
-const KernelStep* Descriptions::kernel(const Kernel* kernel, DType common,
+const KernelCall* Descriptions::kernel(const Kernel* kernel, DType common,
                                        std::span<const int> reads, const Value* numbers) {
   size_t hash = mix(reinterpret_cast<uintptr_t>(kernel) >> 4, static_cast<size_t>(common));
   for (size_t k = 0; k < reads.size(); ++k)
     hash = reads[k] < 0 ? hash_of(numbers[k], hash) : mix(hash, static_cast<size_t>(reads[k]));
   int at = kernel_at_.find(hash, [&](int n) {
-    const KernelStep& step = kernels_[n];
+    const KernelCall& step = kernels_[n];
     if (step.kernel != kernel || step.common != common || step.operands.size() != reads.size())
       return false;
     for (size_t k = 0; k < reads.size(); ++k) {
-      const KernelStep::Operand& o = step.operands[k];
+      const KernelCall::Operand& o = step.operands[k];
       if (o.read != reads[k] || (o.read < 0 && !same(o.number, numbers[k]))) return false;
     }
     return true;
   });
   if (at < 0) {
     at = static_cast<int>(kernels_.size());
-    KernelStep& step = kernels_.emplace_back(KernelStep{kernel, common, {}});
+    KernelCall& step = kernels_.emplace_back(KernelCall{kernel, common, {}});
     for (size_t k = 0; k < reads.size(); ++k)
       step.operands.push_back({reads[k], reads[k] < 0 ? numbers[k] : Value()});
     kernel_at_.add(hash, at);

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "dispatch/op.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "program/few.h"
 
 namespace adjoint {
@@ -30,7 +30,7 @@ struct Geometry {
 };
 
 // The kernel that an elementwise op runs.
-struct KernelStep {
+struct KernelCall {
   struct Operand {
     int read = -1;  // which of the instruction's reads, or
     Value number;
@@ -46,7 +46,7 @@ class Descriptions {
   // Arguments of an op. Those with a Python object (a generator) are like no others.
   const Value* arguments(const Op& op, const Value* args);
   // By operand: which of the reads it is, or -1 and the number.
-  const KernelStep* kernel(const Kernel* k, DType common, std::span<const int> reads,
+  const KernelCall* kernel(const Kernel* k, DType common, std::span<const int> reads,
                            const Value* numbers);
   // The first element of a tensor.
   const char* element(const TensorObject* t);
@@ -58,7 +58,7 @@ class Descriptions {
   };
   std::deque<Geometry> geometries_;
   std::deque<Arguments> arguments_;
-  std::deque<KernelStep> kernels_;
+  std::deque<KernelCall> kernels_;
   struct alignas(16) Element {
     char bytes[16];
   };

@@ -11,7 +11,7 @@
 
 #include "dispatch/op.h"
 #include "graph/node.h"
-#include "kernels/reduce.h"
+#include "kernels/reduce/reduce.h"
 #include "program/capture/identity.h"
 #include "program/descriptions.h"
 #include "program/few.h"
@@ -33,7 +33,7 @@ struct Register {
 // The memory behind registers.
 struct Memory {
   const char* origin = nullptr;  // where the first register on it lay when it was recorded
-  bool external = false;         // it exists outside of the program: an input's
+  bool external = false;         // it exists outside the program: an input's
   bool changed = false;          // some instruction writes into it after it was made
 };
 
@@ -79,7 +79,7 @@ struct Instruction {
   bool fresh = false;     // a constant that others get to see: each run has a copy
   const Op* op = nullptr;
   const Value* args = nullptr;         // of the op, without its tensors
-  const KernelStep* kernel = nullptr;  // of elementwise ops
+  const KernelCall* kernel = nullptr;  // of elementwise ops
   Few<Read, 3> reads;
   // A register per tensor of the result, then of what backward keeps; -1: nobody wants it.
   Few<int, 2> writes;

@@ -7,7 +7,16 @@
 
 namespace adjoint {
 
-enum class ErrorClass { Runtime, Value, Type, Index, NotImplemented, Overflow, ZeroDivision };
+enum class ErrorClass {
+  Runtime,
+  Value,
+  Type,
+  Index,
+  NotImplemented,
+  Overflow,
+  ZeroDivision,
+  LinAlg  // a RuntimeError: a matrix that a decomposition cannot do with
+};
 
 struct Error : std::runtime_error {
   ErrorClass kind;
@@ -70,6 +79,10 @@ template <class... A>
 template <class... A>
 [[noreturn]] void not_implemented(const A&... a) {
   fail(ErrorClass::NotImplemented, a...);
+}
+template <class... A>
+[[noreturn]] void linalg_error(const A&... a) {
+  fail(ErrorClass::LinAlg, a...);
 }
 
 }  // namespace adjoint

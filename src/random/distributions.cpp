@@ -2,7 +2,7 @@
 //
 // Most of them draw doubles and round to the dtype at the end, as PyTorch does; the uniform and the
 // block-wise normal compute in the dtype itself (16-bit floats in float32).
-// Read next: fused.cpp for the arithmetic that has to fuse, integers.cpp, multinomial.cpp.
+// Read next: fma_loops.cpp for the arithmetic that has to fuse, integers.cpp, multinomial.cpp.
 #include "random/distributions.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "random/elements.h"
-#include "random/fused.h"
+#include "random/fma_loops.h"
 
 namespace adjoint::random {
 

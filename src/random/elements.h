@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/value.h"
+#include "kernels/convert_element.h"
 #include "random/generator.h"
 #include "tensor/dtype.h"
 

@@ -1,5 +1,5 @@
 // Arithmetic of sizes, strides and offsets. A size that does not fit is an error where it is made:
-// one that wrapped would pass every later check and lead outside of memory.
+// one that wrapped would pass every later check and lead outside memory.
 #pragma once
 #include <cstdint>
 

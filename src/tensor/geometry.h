@@ -23,7 +23,7 @@ struct Place {
   bool contiguous;
 };
 
-// Refuses more than kMaxDims axes, negative sizes, counts that overflow and elements outside of the
+// Refuses more than kMaxDims axes, negative sizes, counts that overflow and elements outside the
 // storage. `offset` counts elements of `dtype`; that of an empty geometry is moved to the end of
 // the storage if it lies behind.
 Place place(const Storage* storage, Span shape, Span strides, int64_t offset, DType dtype);

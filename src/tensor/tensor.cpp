@@ -5,13 +5,13 @@
 #include "tensor/checked.h"
 #include "tensor/fresh.h"
 #include "tensor/geometry.h"
-#include "tensor/handmade.h"
+#include "tensor/handmade_tensors.h"
 #include "tensor/modes.h"
 
 namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
-TensorWatch tensor_watch;
+HandmadeObserver handmade_observer;
 constinit ObjectPool header_pool(sizeof(TensorObject));
 
 namespace {
@@ -149,7 +149,7 @@ Tensor empty_strided(Span shape, Span strides, DType dtype) {
 
 Tensor zeros(Span shape, DType dtype) {
   if (mode_on(kRecorded)) [[unlikely]] {
-    if (Tensor made = tensor_watch.zeros(shape, dtype)) return made;
+    if (Tensor made = handmade_observer.zeros(shape, dtype)) return made;
   }
   Tensor t = empty(shape, dtype);
   constexpr size_t kPiece = size_t{1} << 28;  // gigabytes take seconds
@@ -194,7 +194,7 @@ Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
   a->flags |= t->flags & (kInference | kData);
   if (mode_on(kRecorded)) [[unlikely]]
-    tensor_watch.aliased(t, a);
+    handmade_observer.aliased(t, a);
   return a;
 }
 

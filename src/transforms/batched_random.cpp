@@ -1,7 +1,7 @@
 // Random numbers under vmap: different for each sample, the same for all, or refused.
 //
 // Different ones are drawn at once, in a tensor with the batch axis in front: the numbers are those
-// that the op would draw for the batch outside of vmap. Read batched.h first.
+// that the op would draw for the batch outside vmap. Read batched.h first.
 #include "dispatch/operands.h"
 #include "transforms/batched.h"
 
@@ -53,7 +53,7 @@ void check_randomness(const Op& op, const OpenLevel& at) {
       " would draw by other parameters for each sample. fix: use randomness='different'");
 }
 
-// Dropout outside of training draws nothing.
+// Dropout outside training draws nothing.
 bool draws_nothing(const Op& op, const Value* args) {
   return op.facts.draws == Draws::Mask && (args[1].real() == 0 || !args[2].boolean());
 }

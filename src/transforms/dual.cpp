@@ -12,7 +12,7 @@
 #include "dispatch/keep_cuts.h"
 #include "dispatch/operands.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/saved.h"
 #include "dispatch/view.h"
 #include "graph/hidden_reads.h"

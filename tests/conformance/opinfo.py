@@ -6,6 +6,8 @@ dtypes, other devices) is `Unsupported`.
 
 from __future__ import annotations
 
+import re
+import types
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -31,21 +33,34 @@ class Unsupported(Exception):
 
 
 @cache
-def database() -> dict[str, Any]:
-    """Return torch's descriptions of the ops that are here as well, by name and variant."""
+def entries() -> dict[str, Any]:
+    """Return torch's descriptions of all ops that its CPU build has, by name and variant.
+
+    Left out is what only a GPU has (`jiterator_*`, scaled products) and torch's private names.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = pytest.importorskip("torch.testing._internal.common_methods_invocations")
     torch.backends.opt_einsum.enabled = False
-    found = {}
-    for op in module.op_db:
-        if ours(op.name) is not None:
-            variant = f".{op.variant_test_name}" if op.variant_test_name else ""
-            found[op.name + variant] = op
-    return found
+    return {
+        op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op
+        for op in module.op_db
+        if op.dtypes and not re.match(r"jiterator|torch\.|_(?!_)", op.name) and has_name(op)
+    }
 
 
-def ours(name: str) -> Callable[..., Any] | None:
+def has_name(op: Any) -> bool:
+    """Say whether people can call it by a name of torch's, not only as an operator of `ops`."""
+    return not isinstance(op.op, torch._ops.OpOverload) or hasattr(torch, op.name)
+
+
+@cache
+def database() -> dict[str, Any]:
+    """Return those of the entries that are here as well."""
+    return {name: op for name, op in entries().items() if ours(op) is not None}
+
+
+def named(name: str) -> Callable[..., Any] | None:
     """Return our function (or method) of a name such as "nn.functional.relu"."""
     found: Any = ad
     for part in name.split("."):
@@ -56,13 +71,43 @@ def ours(name: str) -> Callable[..., Any] | None:
             break
     if callable(found):
         return found  # type: ignore[no-any-return]
-    return getattr(ad.Tensor, name, None)
+    return getattr(ad.Tensor, name, None) or getattr(ad.Tensor, name + "_", None)
+
+
+def ours(op: Any) -> Callable[..., Any] | None:
+    """Return what we have for an entry: its function, or torch's test wrapper around ours."""
+    found = named(op.name)
+    wrapper = getattr(op.op, "__module__", None) or ""
+    return rebound(op.op) if found is not None and wrapper.startswith("torch.testing") else found
+
+
+def rebound(function: Any) -> Any:
+    """Return a function of torch's tests with our library under the name `torch`."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    names = function.__globals__ | {"torch": ad, "wrapper_set_seed": seeded}
+    made = types.FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def seeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call with the seed that torch's own wrapper sets."""
+    state = ad.get_rng_state()
+    ad.manual_seed(42)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        ad.set_rng_state(state)
 
 
 def flat_tensor(values: Any) -> ad.Tensor:
+    """Return a copy in memory of its own, so that it can be resized."""
     if values.dtype is torch.bfloat16:
-        return ad.from_numpy(values.view(torch.int16).numpy().copy()).view(ad.bfloat16)
-    return ad.from_numpy(values.numpy().copy())
+        return ad.from_numpy(values.view(torch.int16).numpy()).view(ad.bfloat16).clone()
+    return ad.from_numpy(values.numpy()).clone()
 
 
 def to_tensor(t: Any) -> ad.Tensor:
@@ -95,9 +140,16 @@ def convert(value: Any) -> Any:
     if isinstance(value, torch.device):
         return ad.device(str(value))
     if isinstance(value, torch.memory_format | torch.layout):
-        return getattr(ad, str(value).removeprefix("torch."))
+        found = getattr(ad, str(value).removeprefix("torch."), None)
+        if found is None:
+            raise Unsupported(str(value))
+        return found
     if isinstance(value, torch.Generator):
         raise Unsupported("a generator")
+    if isinstance(value, types.FunctionType) and value.__module__.startswith("torch.testing"):
+        return rebound(value)
+    if isinstance(value, torch.nn.Module):
+        return getattr(ad.nn, type(value).__name__)()
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):

@@ -5,63 +5,22 @@ same class or one derived from it; and every argument may be anything at all.
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import adjoint as ad
-from tests.conformance.opinfo import Unsupported, call_of, database, ours
+from tests.conformance.opinfo import database
+from tests.conformance.refusals import error_of, replay_refusals
 
 torch = pytest.importorskip("torch")
-
-# Parts of torch's messages that we do not share, and why.
-LEFT = {
-    # Where both sides overlap, the right one is read as it was before (docs/guides/in-place.md).
-    "some elements of the input tensor and the written-to tensor refer to a single memory": "*",
-    # A TypeError here: numbers are wanted, of which a tensor without axes is one.
-    "only supports 0-dimensional start and end tensors": "linspace logspace",
-    # torch's sample is for a wrapper with other arguments.
-    "normal expects std >= 0.0": "normal",
-}
-
-
-def error_of(call: Callable[[], Any]) -> Exception | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            call()
-        except Exception as error:
-            return error
-    return None
-
-
-def is_left(name: str, theirs: Exception) -> bool:
-    return any(
-        part in str(theirs) and (names == "*" or name in names.split())
-        for part, names in LEFT.items()
-    )
 
 
 @pytest.mark.parametrize("name", [n for n, op in database().items() if op.error_inputs_func])
 def test_what_torch_refuses_is_refused(name: str) -> None:
-    op = database()[name]
-    function = ours(op.name)
-    assert function is not None
-    for number, wrong in enumerate(op.error_inputs("cpu")):
-        sample = wrong.sample_input
-        theirs = error_of(lambda s=sample: op.op(s.input, *s.args, **s.kwargs))
-        if theirs is None or is_left(op.name, theirs):
-            continue
-        try:
-            args, kwargs = call_of(sample)
-        except Unsupported:
-            continue
-        except (RuntimeError, ValueError):
-            continue  # more axes than 64, or memory that torch took away: refused already
-        found = error_of(lambda a=args, k=kwargs: function(*a, **k))
-        assert isinstance(found, type(theirs)), f"{number}: {found!r} where torch has {theirs!r}"
+    differences = replay_refusals(name).differences
+    assert not differences, "\n".join(map(str, differences))
 
 
 # --- arguments of any kind ------------------------------------------------------------------------

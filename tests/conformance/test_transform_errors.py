@@ -29,7 +29,7 @@ def of(make: Callable[..., Any]) -> Make:
 
 
 WRONG: dict[str, Make] = {
-    # arguments that are no tensors
+    # arguments that are not tensors
     **{
         f"{name} of {value!r}": of(lambda t, f, x, n=name, v=value: getattr(f, n)(total)(v))
         for name in ("grad", "grad_and_value", "jacrev", "vmap")

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/convert.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 #include "parallel/pool.h"
 #include "check.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/faults.h"
+#include "kernels/elementwise/faults.h"
 #include "drive.h"
 
 using namespace adjoint;

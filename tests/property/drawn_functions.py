@@ -288,7 +288,7 @@ class Calls:
             if not with_graph:
                 return [shown(g) for g in found]
             second = ad.autograd.grad(sum(g.sum() for g in with_graph), leaves, allow_unused=True)
-            self.exact = False  # both derivatives meet outside of the call
+            self.exact = False  # both derivatives meet outside the call
             # How they lie in memory depends on who adds first.
             return [shown(None if g is None else g.contiguous()) for g in (*found, *second)]
         elif way == 5:

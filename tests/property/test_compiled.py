@@ -207,7 +207,7 @@ def shown(tensor: Any) -> Any:
 
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
-        # Where a tensor is used outside of the function as well, its gradients are added in another
+        # Where a tensor is used outside the function as well, its gradients are added in another
         # order: those of the function first.
         return isinstance(b, np.ndarray) and np.allclose(a, b, 2e-6, 1e-6, equal_nan=True)
     if isinstance(a, list | tuple):

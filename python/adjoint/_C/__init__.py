@@ -13,6 +13,7 @@ from adjoint._core import (
 )
 from adjoint._core import _current_graph_task_id as _current_graph_task_id
 from adjoint._core import _is_fwd_grad_enabled as _is_fwd_grad_enabled
+from adjoint._core import _LinAlgError as _LinAlgError
 from adjoint._core import _set_fwd_grad_enabled as _set_fwd_grad_enabled
 from adjoint._core import _set_grad_enabled as _set_grad_enabled
 from adjoint._core import _will_engine_execute_node as _will_engine_execute_node

@@ -92,7 +92,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: Literal["highest", "high", "medium"]) -> None:
-    """Allow less than float32 inside of float32 products; adjoint does not make use of it.
+    """Allow less than float32 inside float32 products; adjoint does not make use of it.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjoint._core import Tensor
+from adjoint._core import Generator, Tensor
 from adjoint.nn import functional as _functional
 
 
@@ -62,11 +62,7 @@ def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
     """``nn.functional.kl_div``, with 0, 1, 2 for no reduction (the default), mean and sum."""
-    if isinstance(reduction, bool) or reduction not in (0, 1, 2):
-        raise ValueError(
-            f"kl_div(): reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction!r}.\n"
-            "  fix: nn.functional.kl_div takes the names"
-        )
+    _reduction("kl_div", reduction)
     # Without the warning that "mean" gives there.
     loss = _functional.kl_div(input, target, reduction="none", log_target=log_target)
     if reduction == 0:
@@ -91,11 +87,80 @@ feature_alpha_dropout = _dropping(_functional.feature_alpha_dropout, False)
 feature_alpha_dropout_ = _dropping(_functional.feature_alpha_dropout, True)
 
 
-def selu_(input: Tensor) -> Tensor:
-    """``selu`` in place."""
-    return _functional.selu(input, inplace=True)
+def _reduction(function: str, given: int) -> str:
+    if isinstance(given, bool) or given not in (0, 1, 2):
+        raise ValueError(
+            f"{function}(): reduction must be 0 (none), 1 (mean) or 2 (sum), got {given!r}.\n"
+            f"  fix: nn.functional.{function} takes the names"
+        )
+    return _functional._REDUCTIONS[given]
 
 
-def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """``celu`` in place."""
-    return _functional.celu(input, alpha, inplace=True)
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """``nn.functional.cosine_embedding_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("cosine_embedding_loss", reduction)
+    return _functional.cosine_embedding_loss(input1, input2, target, margin, reduction=how)
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
+) -> Tensor:
+    """``nn.functional.hinge_embedding_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("hinge_embedding_loss", reduction)
+    return _functional.hinge_embedding_loss(input, target, margin, reduction=how)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """``nn.functional.margin_ranking_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("margin_ranking_loss", reduction)
+    return _functional.margin_ranking_loss(input1, input2, target, margin, reduction=how)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Tensor:
+    """``nn.functional.triplet_margin_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("triplet_margin_loss", reduction)
+    return _functional.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=how
+    )
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
+    """``nn.functional.poisson_nll_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("poisson_nll_loss", reduction)
+    return _functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=how)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """``nn.functional.rrelu``, with a generator."""
+    return _functional._rrelu(input, lower, upper, training, False, generator)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """``nn.functional.dropout2d`` for any number of axes."""
+    return _functional._feature_dropout(input, p, train)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """``feature_dropout`` in place."""
+    return _functional._feature_dropout(input, p, train, inplace=True)

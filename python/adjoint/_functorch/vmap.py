@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from adjoint.func import vmap as vmap
-from adjoint.func._restore import restore_vmap as restore_vmap
+from adjoint.func._restore_vmap import restore_vmap as restore_vmap

@@ -118,7 +118,7 @@ def _sized(fd: int, size: int) -> int:
 
 
 class Sent:
-    """The memory of a tensor inside of a pickle: bytes, or for `multiprocessing` the memory itself.
+    """The memory of a tensor inside a pickle: bytes, or for `multiprocessing` the memory itself.
 
     It unpickles as bytes, or as `Attached`.
     """

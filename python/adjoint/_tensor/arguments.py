@@ -18,6 +18,15 @@ def require_tensor(function: str, name: str, position: int, value: Any) -> None:
         )
 
 
+def require_flag(function: str, name: str, position: int, value: Any) -> None:
+    """Raise a TypeError unless an argument is a bool: other numbers are most likely misplaced."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be bool, not "
+            f"{type(value).__name__}"
+        )
+
+
 def require_tensors(function: str, values: Sequence[Any]) -> None:
     """Raise a TypeError unless all of these are tensors."""
     for i, value in enumerate(values):

@@ -173,7 +173,7 @@ def _from_sequence(data: Any, dtype: _core.dtype | None) -> Tensor:
 
 
 def _no_number(kind: str, wanted: _core.dtype | None) -> Exception:
-    """What something that is no number raises; PyTorch's class depends on whether it looks."""
+    """What something that is not a number raises; PyTorch's class depends on whether it looks."""
     if wanted is None:
         return RuntimeError(f"Could not infer dtype of {kind}")
     if wanted.is_floating_point or wanted.is_complex:

@@ -90,7 +90,7 @@ def fill_diagonal_(self: Tensor, fill_value: complex, wrap: bool = False) -> Ten
     Raises
     ------
     RuntimeError
-        The tensor is no matrix, or has more axes and they are not of one length.
+        The tensor is not a matrix, or has more axes and they are not of one length.
     """
     if self.dim() < 2:
         raise RuntimeError(

@@ -1,7 +1,8 @@
-"""Methods of ``Tensor`` that are written in Python."""
+"""Methods of ``Tensor`` that are written in Python; `adjoint._tensor` says where the others are."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -70,7 +71,7 @@ def register_post_accumulate_grad_hook(
     Raises
     ------
     RuntimeError
-        The tensor is no leaf, or does not require grad.
+        The tensor is not a leaf, or does not require grad.
 
     Examples
     --------
@@ -110,21 +111,35 @@ def is_signed(self: Tensor) -> bool:
     return self.dtype not in (_core.bool, _core.uint8)
 
 
-def _unsafe(name: str) -> Callable[..., tuple[Tensor, ...]]:
-    """A method that is loaded at its first use."""
+def __rdiv__(self: Tensor, other: Any) -> Tensor:
+    """``other / self``, under the name that Python 2 had for it."""
+    result: Tensor = self.reciprocal() * other
+    return result
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        from adjoint._tensor import view_copies as _view_copies
 
-        parts: tuple[Tensor, ...] = getattr(_view_copies, name)(self, *args, **kwargs)
-        return parts
+def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
+    """A method that is a function of a module loaded at its first use."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(importlib.import_module(f"adjoint._tensor.{module}"), name)
+        return function(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
+    method.__doc__ = doc
     return method
 
 
+def _unsafe(name: str) -> Callable[..., Any]:
+    doc = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
+    return _later(name, "view_copies", doc)
+
+
 METHODS: dict[str, Any] = {
+    "__rdiv__": __rdiv__,
+    "narrow_copy": _later("narrow_copy", "view_copies", "`narrow` as a copy instead of a view."),
+    "nonzero_static": _later(
+        "nonzero_static", "functions", "The first `size` positions that are not zero, as rows."
+    ),
     "unsafe_chunk": _unsafe("unsafe_chunk"),
     "unsafe_split": _unsafe("unsafe_split"),
     "unsafe_split_with_sizes": _unsafe("unsafe_split_with_sizes"),

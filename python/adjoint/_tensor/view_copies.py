@@ -57,10 +57,24 @@ def _contiguous() -> Any:
     return adjoint.contiguous_format
 
 
+def _alias(input: Tensor) -> Tensor:
+    require_tensor("alias_copy", "input", 1, input)
+    return input
+
+
+def _narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    require_tensor("narrow_copy", "input", 1, input)
+    if dim >= max(input.dim(), 1):
+        raise RuntimeError(f"narrow_copy: there is no axis {dim} in a shape of {list(input.shape)}")
+    return input.narrow(dim, start, length)
+
+
+alias_copy = _copying(_alias, "alias_copy")
 as_strided_copy = _copying(Tensor.as_strided, "as_strided_copy")
 detach_copy = _copying(Tensor.detach, "detach_copy")
 diagonal_copy = _copying(Tensor.diagonal, "diagonal_copy")
 expand_copy = _copying(Tensor.expand, "expand_copy")
+narrow_copy = _copying(_narrow, "narrow_copy")
 permute_copy = _copying(Tensor.permute, "permute_copy")
 select_copy = _copying(Tensor.select, "select_copy")
 split_copy = _copying(Tensor.split, "split_copy")

@@ -243,7 +243,7 @@ def grad(
             _zeros_for(t, create_graph) if r is None else r
             for r, t in zip(results, ins, strict=True)
         )
-    if isinstance(inputs, Mapping):  # one that is no dict, of which nothing else is known
+    if isinstance(inputs, Mapping):  # one that is not a dict, of which nothing else is known
         return dict(zip(inputs, results, strict=True))
     return results
 

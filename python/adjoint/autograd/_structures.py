@@ -14,7 +14,7 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 from . import forward_ad
-from ._hidden import INNOCENT, hidden_tensors
+from ._tensors_in_objects import INNOCENT, hidden_tensors
 
 if TYPE_CHECKING:
     from .function import Function
@@ -137,7 +137,7 @@ def input_structure(
 ) -> InputStructure | None:
     """Take arguments apart that hold tensors which need a gradient; None if there are none.
 
-    Tensors inside of objects that are no structures are added to ``others``.
+    Tensors inside objects that are not structures are added to ``others``.
     """
     leaves: list[Any] = []
     specs: list[Any] = []
@@ -179,11 +179,11 @@ def _has_tangent(tensor: Tensor) -> bool:
 def describe_reads(
     cls: type[Function], args: tuple[Any, ...], tensors: list[Tensor | None], tangents: bool
 ) -> tuple[list[str], str, str]:
-    """What messages say of tensors that forward read although they are no arguments.
+    """What messages say of tensors that forward read although they are not arguments.
 
     Names for them, how their gradient (or their tangent) is lost, and what to do about it.
     """
-    from ._reads import describe
+    from ._hidden_read_names import describe
 
     own = getattr(cls, "_describe_reads", None)  # of functions that stand for one of the user's
     if own is not None:
@@ -192,7 +192,7 @@ def describe_reads(
     roots = list(zip(argument_names(cls, len(args)), args, strict=True))
     names = describe(roots, cls.forward, tensors)
     name = cls.__name__
-    cause = f"{name}.forward computes with it although it is no argument of apply, and "
+    cause = f"{name}.forward computes with it although it is not an argument of apply, and "
     fix = "pass it to apply as an argument of its own and "
     if tangents:
         cause += f"{name}.jvp is told of its arguments alone"

@@ -158,7 +158,7 @@ class Function(metaclass=FunctionMeta):
     generate_vmap_rule = False
     boxed_grads_call = False
     clear_saved_tensors_on_access = False
-    # Whether forward may compute with tensors that are no arguments, although backward is not seen
+    # Whether forward may compute with tensors that are not arguments, although backward is not seen
     # to give them a gradient (jvp: a tangent). An error otherwise.
     allow_hidden_tensors = False
 
@@ -184,7 +184,7 @@ class Function(metaclass=FunctionMeta):
             raise RuntimeError(
                 "You attempted to access the anomaly metadata of a custom autograd function but "
                 "the underlying PyNode has already been deallocated: an instance of "
-                f"{type(self).__name__} is no node of a graph."
+                f"{type(self).__name__} is not a node of a graph."
             )
         if name in _NODE_ATTRIBUTES:
             raise RuntimeError(

@@ -17,7 +17,7 @@ from adjoint.autograd._structures import argument_names as forward_names
 from adjoint.autograd.function import Function
 from adjoint.external._arguments import Static, name_of
 from adjoint.external._external import External
-from adjoint.numeric._plan import watched
+from adjoint.numeric._plan import difference_tally
 
 from ._bounds import keep_within
 from ._report import CheckError, CheckReport
@@ -103,11 +103,11 @@ def check(
     # Keyed to what differences can tell in this dtype, as gradcheck's are.
     used = tolerance or max(1e-5, 8 * unit ** (2 / 3))
     report = CheckReport(name or _name(f), subject.dtype, used)
-    with watched() as watch:
+    with difference_tally() as tally:
         report.first = examine(subject, 1, used, seed)
         if order == 2:
             _second(report, subject, tolerance or max(1e-3, used), seed)
-    report.external_evaluations = watch.evaluations
+    report.external_evaluations = tally.evaluations
     if plot is not None:
         report.save_plot(plot)
     return report

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector, unchanged
-from adjoint.numeric._plan import watched
+from adjoint.numeric._plan import difference_tally
 
 from ._bounds import towards_the_inside
 from ._cause import likely_cause
@@ -91,11 +91,11 @@ class _Examination:
         self.elements: list[Element] = []
         scale = scales(subject)
         self.signs = towards_the_inside(subject, signs(subject, seed), scale[-1])
-        with watched() as watch:
+        with difference_tally() as tally:
             weights = [
                 subject.weight(k, v) for k, v in combinations(subject, self.signs * scale[0], seed)
             ]
-        subject.slack = min(128 * watch.error, 0.3)
+        subject.slack = min(128 * tally.error, 0.3)
         self.search = Search(subject, weights, tolerance, scale, self.signs)
         self.aside = part.aside  # coordinates that lines leave out
         self.lines: list[Line] = []

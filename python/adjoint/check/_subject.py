@@ -333,7 +333,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     """The gradient of a combination of outputs as a function of the same inputs."""
     from adjoint.autograd._backward import grad
     from adjoint.autograd.grad_mode import enable_grad
-    from adjoint.numeric._plan import watched
+    from adjoint.numeric._plan import difference_tally
 
     tensors = [item.tensor for item in subject.inputs]
 
@@ -347,9 +347,9 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
             for g, t in zip(found, tensors, strict=True)
         )
 
-    with watched() as watch:
+    with difference_tally() as tally:
         result = Subject(gradient, subject.arguments, subject.argument_names, keep_all=True)
-    result.rough = watch.error
+    result.rough = tally.error
     names = [f"gradient of {item.name}" for item in subject.inputs]
     result.outputs = [
         Named(item.tensor, names[n]) for item, n in zip(result.outputs, result.kept, strict=True)

@@ -194,7 +194,7 @@ def _inputs(function: Callable[..., Any], a: argparse.Namespace) -> tuple[Any, .
 
     dtype = getattr(ad, a.dtype, None)
     if not isinstance(dtype, ad.dtype) or not (dtype.is_floating_point or dtype.is_complex):
-        raise Usage(f"--dtype {a.dtype} is no floating-point dtype; try float64 or float32")
+        raise Usage(f"--dtype {a.dtype} is not a floating-point dtype; try float64 or float32")
     if a.input and a.shape:
         raise Usage("--input and --shape are two ways to give all arguments; use one of them")
     ad.manual_seed(a.seed)

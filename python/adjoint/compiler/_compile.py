@@ -1,6 +1,6 @@
 """`compile`: which calls are recorded, which are replayed, and what is said of the others.
 
-Calls are sorted by kind: how the arguments are nested, what is no tensor among them, whether
+Calls are sorted by kind: how the arguments are nested, what is not a tensor among them, whether
 gradients are recorded. Of each kind there are a few recordings, which differ in the shapes, dtypes
 and memory order of tensors and in the Python values that were found (`_guards`); a call takes the
 first that fits. Read next: _recorded.py.
@@ -21,7 +21,7 @@ from adjoint._core import Tensor
 
 from ._controls import compiled
 from ._first_call import FirstCall
-from ._kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
+from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._names import code_of, place_of
 from ._recorded import Recorded, Refused
 from ._verify import verified
@@ -112,7 +112,7 @@ class Compiled:
         recordings = self._kinds.get(kind)
         if recordings is not None:
             for one in recordings:
-                if one.fits(tensors) and one.hold(tensors) and one.knows(containers):
+                if one.accepts(tensors) and one.hold(tensors) and one.knows(containers):
                     if self.verify:
                         run = functools.partial(self.function, *args, **kwargs)
                         result, error = verified(one, self.function, run, tensors)
@@ -175,7 +175,7 @@ class Compiled:
         # Backward parts wait for backward passes; but if there was none so far, no longer.
         waits = not (self.fullgraph or self.verify or any(one.is_lost() for one in there))
         there[:] = [one for one in there if not one.is_lost()]
-        # Inside of another recording (which was refused, or calls an external), or another thread.
+        # Inside another recording (which was refused, or calls an external), or another thread.
         if _thread.records or not self._recording.acquire(blocking=False):
             return function(*arguments[0], **arguments[1])
         try:
@@ -212,7 +212,7 @@ class Compiled:
         there = self._kinds.get(kind, [])
         ready = [one for one in there if one.is_ready()]
         if sum(not one.program.is_pinned() for one in ready) >= LIMIT or len(there) >= OBJECTS:
-            why = there[-1].misfit(tensors)
+            why = there[-1].mismatch(tensors)
             self._refuse(
                 kind, Refused(f"it was recorded {len(there)} times, the last time: {why}", "")
             )
@@ -329,12 +329,12 @@ def compile(
     Parameters
     ----------
     model : callable, optional
-        A function, a method, a module or another callable. Left away, a decorator is returned.
+        A function, a method, a module or another callable. If omitted, a decorator is returned.
     fullgraph : bool
         Raise `CompileError` where the function would run eagerly.
     verify : bool, optional
         Run the function beside every replay, and compare results, gradients and written tensors to
-        the last bit; a difference raises `adjoint.compiler.VerifyError`. Left away, whether the
+        the last bit; a difference raises `adjoint.compiler.VerifyError`. By default, whether the
         environment has ``ADJOINT_VERIFY=1``.
     dynamic, backend, mode, options
         There for PyTorch's signature, and without effect: another shape is another recording, and

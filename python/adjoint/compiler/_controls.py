@@ -61,7 +61,7 @@ def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None =
     Parameters
     ----------
     fn : callable, optional
-        The function; left away, a decorator is returned.
+        The function; if omitted, a decorator is returned.
     recursive : bool
         There for PyTorch's signature: what the function calls is left out as well.
     reason : str, optional

@@ -297,7 +297,7 @@ class FirstCall:
         result: list[Any] = [None] * len(self._known)
         for k, g in zip(self._by, found, strict=True):
             result[k] = g
-        # A pass inside of many others runs in a thread of its own, where nothing is taken down.
+        # A pass inside many others runs in a thread of its own, where nothing is taken down.
         if all(g is None or recording.knows(g) for g in found):
             self._recording = recording
             saved = _Saved()

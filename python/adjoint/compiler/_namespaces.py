@@ -13,10 +13,10 @@ from adjoint import Tensor, _core
 
 from ._guards import ABSENT, Guards, Kind, is_value
 from ._names import COMPUTED, words
+from ._namespace_snapshot import Space, is_special
 from ._notes import Notes
 from ._pure import HARMLESS, TYPES, is_vouched
 from ._refusals import Unguardable
-from ._spaces import Space, is_special
 from ._tensor_class import table_of_tensor
 from ._visible import (
     IN_PYTHON,

@@ -14,9 +14,9 @@ from adjoint import Tensor
 from ._contents import equal, object_rows, restore, set_attribute
 from ._guards import ABSENT, Guards, Kind, Row, changed
 from ._names import words
+from ._namespace_snapshot import Space, class_row, difference, unknown
 from ._refusals import Unguardable
-from ._spaces import Space, class_row, difference, unknown
-from ._textures import STATE, has_texture, have_textures, texture
+from ._tensor_attributes import STATE, has_texture, have_textures, texture
 from ._visible import is_library_table, steps_by_itself
 
 __all__ = ["Notes"]

@@ -59,7 +59,7 @@ class Recorded:
         self.guarded = False
         self.hold = self.guards.hold
         # Whether the program gives what the function would: by tensors, and by all else.
-        self.fits: Callable[[list[Tensor]], bool] = self._finish_and_fit
+        self.accepts: Callable[[list[Tensor]], bool] = self._finish_and_accept
         # The call that was recorded, while it has not yet been made programs of.
         self.first: weakref.ref[Any] | None = None
         self.spec: Any = None
@@ -103,10 +103,10 @@ class Recorded:
         first = None if self.first is None else self.first()
         return not self.is_ready() and (first is None or not first.is_open())
 
-    def _finish_and_fit(self, tensors: list[Tensor]) -> bool:
+    def _finish_and_accept(self, tensors: list[Tensor]) -> bool:
         first = None if self.first is None else self.first()
         return (
-            first is not None and first.looks_like(tensors) and self.finish() and self.fits(tensors)
+            first is not None and first.looks_like(tensors) and self.finish() and self.accepts(tensors)
         )
 
     def guard_by(self, guards: Guards, tensors: list[Tensor], containers: list[Any]) -> None:
@@ -127,13 +127,13 @@ class Recorded:
     def _connect(self, tensors: list[Tensor]) -> None:
         """Run the programs from now on, where the guards hold."""
         program, guards = self.program, self.guards
-        self.fits = program.fits
+        self.accepts = program.accepts
         # Where the program reads an argument that the function also finds by itself, it is not
         # known which was meant; and it may have asked whether they are the same.
         program.tell_apart(tensors, guards.tensors())
         if guards.arguments is not None:
-            fits, check = self.fits, guards.arguments
-            self.fits = lambda given: fits(given) and check(given)
+            accepts, check = self.accepts, guards.arguments
+            self.accepts = lambda given: accepts(given) and check(given)
         self.calls_python = program.calls_python() and not guards.steps
         self.memory = guards.memory if guards.memory and program.changes() else None
         if guards.later is not None:
@@ -150,7 +150,7 @@ class Recorded:
         later = self.guards.later
         if later is not None and not later.hold():
             raise RuntimeError(
-                "a hook or a custom function inside of a compiled function reads in its backward "
+                "a hook or a custom function inside a compiled function reads in its backward "
                 f"pass what has changed since the call: {later.failed()}.\n"
                 "  fix: change it after the backward pass, or leave the function uncompiled "
                 "(disable=True)"
@@ -160,9 +160,9 @@ class Recorded:
         """What it computes, an instruction per line; long programs are cut short."""
         return listing(self.program, self.backward)
 
-    def misfit(self, tensors: list[Tensor]) -> str | None:
+    def mismatch(self, tensors: list[Tensor]) -> str | None:
         """Why not."""
-        why: str | None = self.program.misfit(tensors)
+        why: str | None = self.program.mismatch(tensors)
         return why or self.guards.failed()
 
     def __call__(self, tensors: list[Tensor]) -> Any:
@@ -176,7 +176,7 @@ class Recorded:
         if self.calls_python and not self.hold(tensors):
             raise RuntimeError(
                 "an external that a compiled function calls has changed what the function depends "
-                f"on: {self.misfit(tensors)}. The rest of the call was computed without it.\n"
+                f"on: {self.mismatch(tensors)}. The rest of the call was computed without it.\n"
                 "  fix: return the new value from the external, or leave the function uncompiled "
                 "(disable=True)"
             )
@@ -208,22 +208,22 @@ class Recorded:
         if self.program.draws():
             raise RuntimeError(
                 "a compiled function that draws random numbers has no second derivative, none "
-                "inside of transforms, and none of some of its outputs only: the function would "
+                "inside transforms, and none of some of its outputs only: the function would "
                 "have to run again, with other numbers.\n"
-                "  fix: draw outside of it and pass the numbers, or leave it uncompiled "
+                "  fix: draw outside it and pass the numbers, or leave it uncompiled "
                 "(disable=True)"
             )
         if self.program.changes():
             raise RuntimeError(
-                "a compiled function that changes tensors from outside of it (running statistics, "
-                "an argument, a gradient) has no second derivative, and none inside of transforms: "
+                "a compiled function that changes tensors from outside it (running statistics, "
+                "an argument, a gradient) has no second derivative, and none inside transforms: "
                 "the function would have to run again, and change them again.\n"
                 "  fix: leave it uncompiled (disable=True), or let it return the new values"
             )
         if self.program.reads_gradients():
             raise RuntimeError(
                 "a compiled function that reads the gradient (`.grad`) of a tensor from outside "
-                "has no second derivative, and none inside of transforms: the function would have "
+                "has no second derivative, and none inside transforms: the function would have "
                 "to run again, and read the gradient of another time.\n"
                 "  fix: pass the gradient as an argument, or leave it uncompiled (disable=True)"
             )
@@ -236,8 +236,8 @@ class Recorded:
                     "  fix: change a clone() of it"
                 )
         count = len(given) - len(self.reached)
-        if not (self.fits(given[:count]) and self.hold(given[:count])):
-            changed = self.misfit(given[:count]) or "a value that it reads"
+        if not (self.accepts(given[:count]) and self.hold(given[:count])):
+            changed = self.mismatch(given[:count]) or "a value that it reads"
             raise RuntimeError(
                 "the gradient of a compiled function is taken in a way that runs the function "
                 "again (create_graph, a transform, some of many results), and what it depends on "

@@ -4,7 +4,7 @@ Only one of the two may leave its effects. So what the program can change is kep
 and is noted, everything is put back, and then the function runs as it is: what the caller goes on
 with is eager execution, results and state. Gradients are compared by a backward pass through
 each of the two, with the same numbers for the gradients that arrive. Read next: _compile.py, and
-src/bindings/program/beside.cpp for what keeps and puts back.
+src/bindings/program/verify.cpp for what keeps and puts back.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ class Visits(Namespaces):
     def _reference(self, value: Any, path: str) -> None:
         target = weakref.ref.__call__(value)
         if target is None:
-            return  # for ever
+            return  # forever
         if not isinstance(target, type):
             reason = f"`{path}` is a weak reference, and a recording would keep its object alive"
             raise Unguardable(reason, path)

@@ -37,13 +37,13 @@ from typing import Any
 from adjoint import Tensor, _core, _tree
 from adjoint._recording import placeholder_pass
 
+from ._call_kinds import extras
 from ._contents import CONTAINERS, content_rows, parts
 from ._guards import ABSENT, is_value
-from ._kinds import extras
 from ._names import ASKING, Names, line_of, names_of, place_of
+from ._namespace_snapshot import Space
 from ._pure import OWN_STATE, is_vouched, methods_of
 from ._refusals import Refusal, Stopped, Unguardable, user_line
-from ._spaces import Space
 from ._visible import FOLLOWED, OWN, READS_ALL, assigned, is_library, reads_stepper, trust
 from ._visits import Visits
 
@@ -68,7 +68,7 @@ def _deliver_cancelled() -> None:
 
     CPython 3.11 goes on to look for one that anybody cancelled (by PyThreadState_SetAsyncExc with
     NULL, as libraries for time limits do) until another arrives; a profiled function would wait
-    for it for ever.
+    for it forever.
     """
     if sys.version_info >= (3, 12):
         return

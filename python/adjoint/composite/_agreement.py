@@ -66,9 +66,9 @@ def check_shape(
     function: str,
     every: bool = False,
 ) -> None:
-    """Refuse others that are no tensors, or have other shapes; nothing is broadcast.
+    """Refuse others that are not tensors, or have other shapes; nothing is broadcast.
 
-    Integer and boolean tensors, which are no vectors, are passed over unless ``every``.
+    Integer and boolean tensors, which are not vectors, are passed over unless ``every``.
     """
     for i, (ours, theirs) in enumerate(zip(tensors, others, strict=True)):
         if isinstance(theirs, Tensor) and theirs.shape == ours.shape:

@@ -1,8 +1,8 @@
 """Composites as vectors: ``state + 0.5 * dt * rate``, `VectorSpace.dot`, `VectorSpace.norm`.
 
 Each operation is done, and recorded, tensor by tensor (natively where that is simple, see
-``src/bindings/tensor/vector_methods.cpp``). Integer and boolean tensors are no vectors:
-they are carried along from the left operand, like everything that is no tensor.
+``src/bindings/tensor/composite_arithmetic.cpp``). Integer and boolean tensors are not vectors:
+they are carried along from the left operand, like everything that is not a tensor.
 """
 
 from __future__ import annotations

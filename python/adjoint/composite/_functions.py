@@ -70,7 +70,7 @@ def requires_grad(composite: T, requires_grad: bool = True) -> T:
 def grads(composite: T) -> T:
     """The ``.grad`` of each tensor, in the structure of the composite; None where there is none.
 
-    What is no tensor is carried along. A tensor that stands in several places has one gradient,
+    What is not a tensor is carried along. A tensor that stands in several places has one gradient,
     the sum over all its uses, which stands in each of them.
 
     Examples
@@ -166,7 +166,7 @@ def map(f: Callable[..., Any], composite: T, *others: Any) -> T:
     f
         Called with a tensor of ``composite`` and what stands in its place in each of ``others``.
     composite
-        A structure of tensors. What is no tensor is carried along.
+        A structure of tensors. What is not a tensor is carried along.
     others
         Composites built like the first; in the places of its tensors anything may stand (None
         for a missing gradient, a number), elsewhere they must hold the same values.

@@ -106,7 +106,7 @@ def grad(
     """The gradients with respect to ``inputs``, in its structure.
 
     ``run`` returns a gradient (or None) for each of some tensors. Integer and boolean tensors have
-    None for a gradient; what is no tensor is carried along.
+    None for a gradient; what is not a tensor is carried along.
     """
     tensors, structure = take_apart(inputs, "grad", "inputs")
     fine = allow_unused or materialize_grads

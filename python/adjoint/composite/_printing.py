@@ -11,7 +11,7 @@ from ._structure import distinct
 
 __all__ = ["describe", "printed"]
 
-_WIDTH = 60  # of values that are no tensors
+_WIDTH = 60  # of values that are not tensors
 _ITEMS = 20  # of one container; the rest is counted
 
 

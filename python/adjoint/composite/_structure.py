@@ -90,7 +90,7 @@ def take_apart(
     ------
     TypeError
         ``tree`` is neither a tensor nor a structure, or a structure of other things only, or
-        hides a tensor that requires grad in an object that is no structure.
+        hides a tensor that requires grad in an object that is not a structure.
     """
     short = _tree.flat_object(tree)
     if short is not None:
@@ -142,7 +142,7 @@ def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values that are no tensors agree; NaN agrees with itself, arrays as a whole."""
+    """Whether two values that are not tensors agree; NaN agrees with itself, arrays as a whole."""
     if a is b:
         return True
     try:
@@ -171,7 +171,7 @@ def _no_tensors(tree: Any, spec: _tree.Spec, function: str) -> str:
 
 
 def hides_tensors(leaf: Any) -> bool:
-    """Whether an object that is no structure holds tensors."""
+    """Whether an object that is not a structure holds tensors."""
     return any(isinstance(value, Tensor) for _, value in _inside(leaf))
 
 
@@ -184,7 +184,7 @@ _INNOCENT = frozenset({type(None), bool, int, float, complex, str, bytes, type})
 
 
 def _refuse_hidden(structure: Structure[Any], function: str) -> None:
-    """A tensor inside an object that is no structure would silently get no gradient."""
+    """A tensor inside an object that is not a structure would silently get no gradient."""
     assert structure.leaves is not None
     for index, leaf in enumerate(structure.leaves):
         if type(leaf) in _INNOCENT:

@@ -53,7 +53,7 @@ class Call:
         self.outputs: Any = None
         self.found: Any = None
         self.ready: list[Any] = []  # the result, once it was evaluated elsewhere
-        self.evaluation: Any = None  # in a recording: the host call (_recorded.py)
+        self.evaluation: Any = None  # in a recording: the host call (_host_calls.py)
         self.axes: tuple[int, ...] = ()  # of samples, in front: of a function with batched=
 
     def tensors(self) -> list[Tensor]:

@@ -13,7 +13,7 @@ from adjoint.numeric._plan import Plan
 
 from ._arguments import Arguments, Static
 from ._evaluate import Evaluator
-from ._given import Given
+from ._user_derivatives import Given
 
 __all__ = ["Definition"]
 

@@ -1,7 +1,8 @@
 """The derivatives of an external at one point, from whatever the user gave.
 
-``pull`` is J'u, ``push`` Jv, ``bend`` and ``twist`` their derivatives along a direction. A Jacobian
-that had to be computed is kept. Read next: _given.py; _problem.py and `adjoint.numeric._plan`.
+``pull`` is J'u, ``push`` Jv, ``pull_derivative`` and ``push_derivative`` their derivatives along
+a direction. A Jacobian that had to be computed is kept. Read next: _user_derivatives.py,
+_problem.py and `adjoint.numeric._plan`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import numpy as np
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor import creation as _creation
-from adjoint.numeric._along import CENTRAL, direction_steps, shortened, with_room
 from adjoint.numeric._coordinates import Coordinates
-from adjoint.numeric._linear import Dense, Jacobian
-from adjoint.numeric._quick import quick_slopes
+from adjoint.numeric._directional import CENTRAL, direction_steps, shortened, with_room
+from adjoint.numeric._elementwise_array import quick_slopes
+from adjoint.numeric._jacobians import Dense, Jacobian
 from adjoint.numeric._steps import Steps
-from adjoint.numeric._tiny import choose, lost, warn, widened
+from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
 from ._arguments import Arguments, as_array
 from ._definition import Definition
@@ -56,7 +57,7 @@ class Derivatives:
         self.tensors = [(t.dtype, t.shape) for t in tensors]
         self.results = [(t.dtype, t.shape) for t in results]
         self.axes = axes  # leading axes along which samples are independent
-        self.origin: Any = None  # in a recording: where it comes from (_recorded.py)
+        self.origin: Any = None  # in a recording: where it comes from (_host_calls.py)
         self._point: Problem | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
@@ -120,7 +121,7 @@ class Derivatives:
         """Jv."""
         return self._as_outputs(self.push_vector(self._vector(v, self.point.inputs)))
 
-    def bend(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
+    def pull_derivative(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of J'u along w."""
         cotangent = self._vector(u, self.point.outputs)
 
@@ -130,7 +131,7 @@ class Derivatives:
         whole = float(np.abs(cotangent) @ np.abs(self.point.y))
         return self._as_inputs(self._along(w, of, lambda scale: whole / scale))
 
-    def twist(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
+    def push_derivative(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
         tangent = self._vector(v, self.point.inputs)
 

@@ -2,10 +2,10 @@
 
 One gradient, from top to bottom: `External` takes the call, a `Call` (_call.py) evaluates the
 function and is kept by the node of the graph (_function.py). Asked for a derivative it makes
-`Derivatives` (_derivatives.py), which has it from the user's rule (_given.py) or from differences:
-a `Problem` (_problem.py) is the function on vectors, and the `Plan` of `adjoint.numeric` asks it
-for values, which an `Evaluator` (_evaluate.py) has the function compute. None of these knows those
-before it. Read next: _definition.py, _call.py.
+`Derivatives` (_derivatives.py), which has it from the user's rule (_user_derivatives.py) or from
+differences: a `Problem` (_problem.py) is the function on vectors, and the `Plan` of
+`adjoint.numeric` asks it for values, which an `Evaluator` (_evaluate.py) has the function compute.
+None of these knows those before it. Read next: _definition.py, _call.py.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 
 from adjoint._core import Tensor
-from adjoint.numeric._colouring import ColouredPattern, restricted
 from adjoint.numeric._method import Method, Stencil, resolve
 from adjoint.numeric._plan import Plan
-from adjoint.numeric._tiny import count_tiny
+from adjoint.numeric._sparse_jacobian import ColouredPattern, restricted
+from adjoint.numeric._tiny_elements import count_tiny
 
 from ._arguments import Static, as_array, name_of
 from ._call import Call, TensorCall
 from ._definition import Definition
 from ._evaluate import Evaluation, Evaluator
 from ._function import ExternalFunction
-from ._given import Given
 from ._outputs import tensor_dtype
+from ._user_derivatives import Given
 from ._workers import Workers
 
 __all__ = ["Cost", "External", "external", "numpy_function"]
@@ -213,10 +213,10 @@ class External:
             every = [_count(leaves[k]) for k in inputs]
             given = restricted(plan.sparsity, every, [inputs.index(k) for k in wanted])
             colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
-        return _cost(definition, sizes, self._tiny(asked), colours)
+        return _cost(definition, sizes, self._count_tiny(asked), colours)
 
-    def _tiny(self, asked: Sequence[Any]) -> list[int]:
-        """How many elements of each input may have to be stepped twice (numeric/_tiny.py)."""
+    def _count_tiny(self, asked: Sequence[Any]) -> list[int]:
+        """How many elements of each input may need two steps (numeric/_tiny_elements.py)."""
         method, noise = self.method, self.definition.plan.noise or 0.0
         given = [v is not None and not isinstance(v, dict) for v in (method.step, method.scale)]
         if any(given) or not method.recovers:

@@ -1,12 +1,12 @@
 """An external as nodes of the graph.
 
 Four linear maps belong to a function f at x: ``pull`` (J'u), ``push`` (Jv), and the derivatives of
-both along w, ``bend`` (d pull / dx w) and ``twist`` (d push / dx w). Each is a node whose own
-derivatives are among the others:
+both along w, ``pull_derivative`` (d pull / dx w) and ``push_derivative`` (d push / dx w). Each is a
+node whose own derivatives are among the others:
 
-    f      backward: pull            forward mode: push
-    pull   backward: bend in x, push in u;   forward mode: bend + pull
-    push   backward: bend in x, pull in v;   forward mode: twist + push
+    f      backward: pull                               forward mode: push
+    pull   backward: pull_derivative in x, push in u;   forward mode: pull_derivative + pull
+    push   backward: pull_derivative in x, pull in v;   forward mode: push_derivative + push
 
 Second derivatives are symmetric, so the gradient of u'J(x)w by x is the derivative of J'u along w:
 a pair of Jacobians, whatever the number of inputs. There is no third order. Read next: _call.py.
@@ -18,10 +18,10 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint.autograd._reads import describe
+from adjoint.autograd._hidden_read_names import describe
 from adjoint.autograd.function import Function
 
-from ._recorded import derivatives, evaluate, linear
+from ._host_calls import derivatives, evaluate, linear
 
 __all__ = ["ExternalFunction"]
 
@@ -119,7 +119,7 @@ def _backward(ctx: Any, u: Any, v: Any, other: type[Function], into: Any) -> tup
     x, needs = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad
     by_x: Any = [None] * ctx.count
     if any(needs[2 : 2 + ctx.count]):
-        by_x = _second(Bend, ctx.problem, u, v, x)
+        by_x = _second(PullDerivative, ctx.problem, u, v, x)
     by_given: Any = [None] * (len(needs) - 2 - ctx.count)
     if any(needs[2 + ctx.count :]):
         by_given = other.apply(ctx.problem, ctx.count, *x, *into)
@@ -147,7 +147,9 @@ class Pull(Function):
         problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, du = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(Bend, problem, u, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _second(PullDerivative, problem, u, w, ctx.saved_tensors[: ctx.count])
+            if _any(w)
+            else None,
             _first(Pull, ctx, du) if _any(du) else None,
         )
 
@@ -173,49 +175,47 @@ class Push(Function):
         problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
         w, dv = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(Twist, problem, v, w, ctx.saved_tensors[: ctx.count]) if _any(w) else None,
+            _second(PushDerivative, problem, v, w, ctx.saved_tensors[: ctx.count])
+            if _any(w)
+            else None,
             _first(Push, ctx, dv) if _any(dv) else None,
         )
 
 
-class Bend(Function):
+class SecondDerivative(Function):
+    """A derivative of a first derivative; differences go no further."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(_NO_THIRD)
+
+
+class PullDerivative(SecondDerivative):
     """The derivative of J(x)'u along w; ``count`` is the number of u."""
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "bend", given[:count], _middle(given, count))
+        return linear(problem, "pull_derivative", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Bend, problem, count, given)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
-
-    @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
+        return _each(info.batch_size, in_dims[2:], PullDerivative, problem, count, given)
 
 
-class Twist(Function):
+class PushDerivative(SecondDerivative):
     """The derivative of J(x)v along w; ``count`` is the number of v."""
 
     @staticmethod
     def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "twist", given[:count], _middle(given, count))
+        return linear(problem, "push_derivative", given[:count], _middle(given, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Twist, problem, count, given)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
-
-    @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(_NO_THIRD)
+        return _each(info.batch_size, in_dims[2:], PushDerivative, problem, count, given)
 
 
 _NO_THIRD = (

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.numeric._colouring import restricted
 from adjoint.numeric._coordinates import Coordinates, real_dtype
 from adjoint.numeric._errors import EvaluationError, ExternalError
 from adjoint.numeric._point import Move
+from adjoint.numeric._sparse_jacobian import restricted
 
 from ._arguments import Arguments
 from ._evaluate import Evaluator, Job

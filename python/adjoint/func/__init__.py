@@ -2,6 +2,10 @@
 
 ``grad``, ``vjp``, ``jvp``, ``jacrev``, ``jacfwd``, ``hessian`` and ``vmap`` with PyTorch's names
 and results, on tensors and on structures of them; ``jacobian`` and ``sparsity`` for sparse ones.
+
+Read ``_arguments`` first (what transforms share), then ``_reverse``, ``_forward`` and ``_vmap``;
+``_jacobian`` is made of these three. Batched and dual tensors are native (``src/transforms``).
+Sparse derivatives: ``_sparse``, with patterns from ``_dependencies``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._places import Places, places_of_inputs
+from ._tensor_leaves import TensorLeaves, tensor_inputs
 
 Argnums = int | tuple[int, ...]
 
@@ -72,19 +72,19 @@ def replaced(args: Sequence[Any], argnums: Argnums, values: Any) -> tuple[Any, .
     return tuple(changed)
 
 
-def places_of_args(
+def tensor_args(
     args: Sequence[Any], argnums: Argnums, name: str, label: str | None = None
-) -> Places:
+) -> TensorLeaves:
     """The tensors of the arguments to differentiate by."""
     if label is not None and isinstance(argnums, int):
-        return places_of_inputs(chosen(args, argnums), name, [label], several=False)
+        return tensor_inputs(chosen(args, argnums), name, [label], several=False)
     labels = [f"{label or 'args'}[{i}]" for i in positions(argnums, len(args))]
-    return places_of_inputs(chosen(args, argnums), name, labels, isinstance(argnums, tuple))
+    return tensor_inputs(chosen(args, argnums), name, labels, isinstance(argnums, tuple))
 
 
-def places_of_primals(primals: tuple[Any, ...], name: str) -> Places:
+def tensor_primals(primals: tuple[Any, ...], name: str) -> TensorLeaves:
     """The same, where all arguments are differentiated by."""
-    return places_of_inputs(
+    return tensor_inputs(
         primals, name, [f"primals[{i}]" for i in range(len(primals))], several=True
     )
 
@@ -92,9 +92,9 @@ def places_of_primals(primals: tuple[Any, ...], name: str) -> Places:
 class Variables:
     """Fresh aliases of the tensors in a structure; see Note [Variables of a transform]."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
-        given: list[Tensor] = places.tensors
+    def __init__(self, selected: TensorLeaves) -> None:
+        self.selected = selected
+        given: list[Tensor] = selected.tensors
         self.outer = _core.is_grad_enabled()
         self.continued = any(x.requires_grad for x in given)
         with enable_grad():  # a derivative taken after no_grad has ended is recorded as ever
@@ -103,7 +103,7 @@ class Variables:
     @property
     def tree(self) -> Any:
         """The variables in the structure of the arguments."""
-        return self.places.filled(self.tensors)
+        return self.selected.filled(self.tensors)
 
     def leads_further(self, outputs: Sequence[Tensor]) -> bool:
         """Whether derivatives of ``outputs`` can be differentiated by anything but these."""

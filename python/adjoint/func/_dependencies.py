@@ -11,7 +11,7 @@ to be there hides nothing:
 - along axes (softmax, sort, norm): everything that shares the element's place on the other axes
 - products of matrices: rows and columns; zeros of a constant matrix count as structure
 - a few that have a rule of their own (layer norm, scatters that reduce, losses by class; externals
-  by the pattern that they were given): ``_own_rules.py``
+  by the pattern that they were given): ``_dependence_rules.py``
 - anything else: every element of the result has everything. Never too little.
 
 Read next: ``sparse.py``, which asks.
@@ -30,10 +30,10 @@ from adjoint._tensor.creation import from_numpy
 from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._own_rules import OWN_RULES, external_rows
+from ._dependence_rules import DEPENDENCE_RULES, external_rows
 from ._rows import (
+    NodeContext,
     Rows,
-    Step,
     broadcast,
     broadcasts,
     empty,
@@ -51,36 +51,36 @@ __all__ = ["RULES", "dependencies"]
 # --- rules --------------------------------------------------------------------------------------
 
 
-def _pointwise(step: Step) -> list[Rows]:
-    out = step.outputs[0]
-    if len(step.outputs) != 1 or any(
+def _pointwise(context: NodeContext) -> list[Rows]:
+    out = context.outputs[0]
+    if len(context.outputs) != 1 or any(
         r is not None and not broadcasts(s, out)
-        for r, s in zip(step.inputs, step.shapes, strict=True)
+        for r, s in zip(context.inputs, context.shapes, strict=True)
     ):
-        return unknown(step)
+        return unknown(context)
     parts = [
-        None if r is None else taken(r, broadcast(s, out), step)
-        for r, s in zip(step.inputs, step.shapes, strict=True)
+        None if r is None else taken(r, broadcast(s, out), context)
+        for r, s in zip(context.inputs, context.shapes, strict=True)
     ]
-    return [joined(parts, step.size, step.n)]
+    return [joined(parts, context.size, context.n)]
 
 
-def _along(step: Step) -> list[Rows]:
+def _along(context: NodeContext) -> list[Rows]:
     """Everything that shares the place on the axes that the op does not work along."""
-    dims = step.saved("dim")
+    dims = context.saved("dim")
     if dims is None or dims == () or dims == []:
-        return unknown(step)
+        return unknown(context)
     found = []
-    for shape in step.outputs:
+    for shape in context.outputs:
         parts: list[Rows | None] = []
-        for r, given in zip(step.inputs, step.shapes, strict=True):
+        for r, given in zip(context.inputs, context.shapes, strict=True):
             if r is None:
                 continue
-            part = grouped(r, tuple(given), shape, dims, step)
+            part = grouped(r, tuple(given), shape, dims, context)
             if part is None:
-                return unknown(step)
+                return unknown(context)
             parts.append(part)
-        found.append(joined(parts, int(np.prod(shape, dtype=np.int64)), step.n))
+        found.append(joined(parts, int(np.prod(shape, dtype=np.int64)), context.n))
     return found
 
 
@@ -89,50 +89,50 @@ def _along(step: Step) -> list[Rows]:
 # first is read off J l, where l numbers the operand's elements (J 1 are the factors); the second
 # off l J. The node gives u J; J v is the derivative of that by u. A vector of random numbers then
 # says whether the op really is of this kind: sums of several would not give one of them.
-def _moved(step: Step) -> list[Rows]:
-    if any(not dtype.is_floating_point for dtype in step.dtypes):
-        return unknown(step)
+def _moved(context: NodeContext) -> list[Rows]:
+    if any(not dtype.is_floating_point for dtype in context.dtypes):
+        return unknown(context)
     found = []
-    for slot, shape in enumerate(step.outputs):
+    for slot, shape in enumerate(context.outputs):
         size = int(np.prod(shape, dtype=np.int64))
         parts: list[Rows | None] = []
-        for edge, r in enumerate(step.inputs):
+        for edge, r in enumerate(context.inputs):
             if r is None:
                 continue
-            places = _picked(step, slot, edge)
+            places = _picked(context, slot, edge)
             if places is not None:
-                parts.append(taken(r, places, step))
+                parts.append(taken(r, places, context))
                 continue
-            places = _gathered(step, slot, edge)
+            places = _gathered(context, slot, edge)
             if places is not None:
                 parts.append(put(r, places, size))
             else:
-                parts.append(everything(r, size, step))
-        found.append(joined(parts, size, step.n))
+                parts.append(everything(r, size, context))
+        found.append(joined(parts, size, context.n))
     return found
 
 
-def _pulled(step: Step, slot: int, edge: int, cotangent: Tensor) -> Tensor | None:
-    given = [cotangent if k == slot else None for k in range(len(step.outputs))]
+def _pulled(context: NodeContext, slot: int, edge: int, cotangent: Tensor) -> Tensor | None:
+    given = [cotangent if k == slot else None for k in range(len(context.outputs))]
     if any(g is None for g in given):
         given = [
             _core.zeros(s, dtype=d) if g is None else g
-            for g, s, d in zip(given, step.outputs, step.dtypes, strict=True)
+            for g, s, d in zip(given, context.outputs, context.dtypes, strict=True)
         ]
-    results = step.node(*given)
+    results = context.node(*given)
     pulled: Tensor | None = results[edge] if isinstance(results, tuple) else results
     return pulled
 
 
-def _picked(step: Step, slot: int, edge: int) -> Any:
+def _picked(context: NodeContext, slot: int, edge: int) -> Any:
     """Which element of an operand each element of a result is; -1 for none; None if it is more."""
     from adjoint.autograd import grad
 
-    count = int(np.prod(step.shapes[edge], dtype=np.int64))
-    shape, dtype = step.outputs[slot], step.dtypes[slot]
+    count = int(np.prod(context.shapes[edge], dtype=np.int64))
+    shape, dtype = context.outputs[slot], context.dtypes[slot]
     with enable_grad():
         variable = _core.zeros(shape, dtype=dtype).requires_grad_()
-        pulled = _pulled(step, slot, edge, variable)
+        pulled = _pulled(context, slot, edge, variable)
     if pulled is None or not pulled.requires_grad:
         return np.full(int(np.prod(shape, dtype=np.int64)), -1)
     if not pulled.is_floating_point():
@@ -147,30 +147,32 @@ def _picked(step: Step, slot: int, edge: int) -> Any:
         return pushed.detach().to(_core.float64).reshape(-1).numpy()
 
     try:
-        return _places(push, count, linear.dtype)
+        return _element_origins(push, count, linear.dtype)
     except RuntimeError:  # an op whose gradient cannot be differentiated (embedding)
         return None
 
 
-def _gathered(step: Step, slot: int, edge: int) -> Any:
+def _gathered(context: NodeContext, slot: int, edge: int) -> Any:
     """Into which element of a result each element of an operand goes; None if into several."""
-    example = _pulled(step, slot, edge, _core.zeros(step.outputs[slot], dtype=step.dtypes[slot]))
+    example = _pulled(
+        context, slot, edge, _core.zeros(context.outputs[slot], dtype=context.dtypes[slot])
+    )
     if example is not None and not example.is_floating_point():
         return None
-    shape, dtype = step.outputs[slot], step.dtypes[slot]
+    shape, dtype = context.outputs[slot], context.dtypes[slot]
     count = int(np.prod(shape, dtype=np.int64))
 
     def pull(numbers: Any) -> Any:
         cotangent = from_numpy(numbers).to(dtype).reshape(shape)
-        pulled = _pulled(step, slot, edge, cotangent)
+        pulled = _pulled(context, slot, edge, cotangent)
         if pulled is None:
-            return np.zeros(int(np.prod(step.shapes[edge], dtype=np.int64)))
+            return np.zeros(int(np.prod(context.shapes[edge], dtype=np.int64)))
         return pulled.detach().to(_core.float64).reshape(-1).numpy()
 
-    return _places(pull, count, dtype)
+    return _element_origins(pull, count, dtype)
 
 
-def _places(apply: Callable[[Any], Any], count: int, dtype: Any) -> Any:
+def _element_origins(apply: Callable[[Any], Any], count: int, dtype: Any) -> Any:
     """For a matrix with at most one entry per row, given by its products: the column; else None."""
     eps = float(finfo(dtype).eps)
     factors = apply(np.ones(count))
@@ -199,33 +201,33 @@ def _digits(count: int, eps: float) -> Iterator[tuple[int, Any]]:
             return
 
 
-def _product(step: Step) -> list[Rows]:
+def _product(context: NodeContext) -> list[Rows]:
     """Rows of the left matrix and columns of the right one."""
-    product = step.facts["product"]
+    product = context.facts["product"]
     first, added = product["first"], product["added"]
     parts = []
-    if added >= 0 and step.inputs[added] is not None:
-        places = broadcast(step.shapes[added], step.outputs[0])
-        parts.append(taken(step.inputs[added], places, step))
-    left, right = step.inputs[first : first + 2]
-    sizes = _product_sizes(product["form"], left, right, step.outputs[0])
+    if added >= 0 and context.inputs[added] is not None:
+        places = broadcast(context.shapes[added], context.outputs[0])
+        parts.append(taken(context.inputs[added], places, context))
+    left, right = context.inputs[first : first + 2]
+    sizes = _product_sizes(product["form"], left, right, context.outputs[0])
     if sizes is None:
-        return unknown(step)
+        return unknown(context)
     batch, m, k, n = sizes
     out = np.arange(batch * m * n).reshape(batch, m, n)
     rows_of, columns_of = (out // n).reshape(-1), ((out // (m * n)) * n + out % n).reshape(-1)
     flipped = product["form"] == "transposed"  # the second factor stands so
     if left is not None:
-        constant = step.saved(product["factors"][1]) if right is None and batch == 1 else None
+        constant = context.saved(product["factors"][1]) if right is None and batch == 1 else None
         if constant is not None:
             matrix = _pattern_of(constant, (n, k) if flipped else (k, n))
             parts.append(_repeated(matrix if flipped else matrix.T, m, left))
         else:
             places = np.repeat(np.arange(batch * m), k)
-            parts.append(taken(put(left, places, batch * m), rows_of, step))
+            parts.append(taken(put(left, places, batch * m), rows_of, context))
     if right is not None:
         alone = left is None and batch == 1 and not flipped
-        constant = step.saved(product["factors"][0]) if alone else None
+        constant = context.saved(product["factors"][0]) if alone else None
         if constant is not None:
             matrix = _pattern_of(constant, (m, k))
             if n > 1:
@@ -234,8 +236,8 @@ def _product(step: Step) -> list[Rows]:
         else:
             element = np.arange(batch * k * n)
             places = element // k if flipped else (element // (k * n)) * n + element % n
-            parts.append(taken(put(right, places, batch * n), columns_of, step))
-    return [joined(parts, step.size, step.n)]
+            parts.append(taken(put(right, places, batch * n), columns_of, context))
+    return [joined(parts, context.size, context.n)]
 
 
 def _product_sizes(
@@ -270,26 +272,26 @@ def _repeated(matrix: Rows, m: int, rows: Rows) -> Rows:
     return sparse().csr_array(matrix) @ rows
 
 
-def _copied(step: Step) -> list[Rows]:
+def _copied(context: NodeContext) -> list[Rows]:
     """A base with a part of it changed in place: what the op of that change does, in that part."""
-    window = _core._window_facts(step.node)
-    if window is None or window[4] != step.dtypes[0]:
-        return unknown(step)
+    window = _core._window_facts(context.node)
+    if window is None or window[4] != context.dtypes[0]:
+        return unknown(context)
     shape, strides, at, base_strides, _, inner = window
-    places = _window(step.outputs[0], base_strides, shape, strides, at)
+    places = _window(context.outputs[0], base_strides, shape, strides, at)
     if places is None:
-        return unknown(step)
-    base = step.inputs[0] if step.inputs[0] is not None else empty(step.size, step.n)
-    changed = Step(
+        return unknown(context)
+    base = context.inputs[0] if context.inputs[0] is not None else empty(context.size, context.n)
+    changed = NodeContext(
         inner,
-        [taken(base, places, step), *step.inputs[1:]],
-        [tuple(shape), *step.shapes[1:]],
-        step.n,
+        [taken(base, places, context), *context.inputs[1:]],
+        [tuple(shape), *context.shapes[1:]],
+        context.n,
     )
     (news,) = _passed(changed)
-    kept = np.arange(step.size)
+    kept = np.arange(context.size)
     kept[places] = -1
-    return [taken(base, kept, step) + put(news, places, step.size)]
+    return [taken(base, kept, context) + put(news, places, context.size)]
 
 
 def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> Any:
@@ -297,8 +299,8 @@ def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> 
 
     def memory(sizes: Any, steps: Any) -> Any:
         total = np.zeros(sizes, dtype=np.int64)
-        for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
-            total += (np.arange(size) * step).reshape([-1] + [1] * (len(sizes) - axis - 1))
+        for axis, (size, context) in enumerate(zip(sizes, steps, strict=True)):
+            total += (np.arange(size) * context).reshape([-1] + [1] * (len(sizes) - axis - 1))
         return total.reshape(-1)
 
     held, wanted = memory(base, base_strides), at + memory(shape, strides)
@@ -308,26 +310,28 @@ def _window(base: Any, base_strides: Any, shape: Any, strides: Any, at: int) -> 
     return places if np.array_equal(held[places], wanted) else None
 
 
-RULES: dict[str, Callable[[Step], list[Rows]]] = {
+RULES: dict[str, Callable[[NodeContext], list[Rows]]] = {
     "everything": unknown,
     "pointwise": _pointwise,
     "moved": _moved,
     "along": _along,
     "product": _product,
-    "scattered": lambda step: _moved(step) if step.saved("reduce") is None else unknown(step),
+    "scattered": lambda context: (
+        _moved(context) if context.saved("reduce") is None else unknown(context)
+    ),
 }
 
 
-def _passed(step: Step) -> list[Rows]:
+def _passed(context: NodeContext) -> list[Rows]:
     """The rows of each result of a node."""
-    if _core._window_facts(step.node) is not None:
-        return _copied(step)
-    kind = step.facts.get("depends")
+    if _core._window_facts(context.node) is not None:
+        return _copied(context)
+    kind = context.facts.get("depends")
     if kind in RULES:
-        return RULES[kind](step)
+        return RULES[kind](context)
     # Of an op that has its own, or of a custom function; None: it does not know.
-    found = external_rows(step) if kind is None else OWN_RULES[kind](step)
-    return unknown(step) if found is None else found
+    found = external_rows(context) if kind is None else DEPENDENCE_RULES[kind](context)
+    return unknown(context) if found is None else found
 
 
 # --- the graph ----------------------------------------------------------------------------------
@@ -401,7 +405,7 @@ def _of_node(node: Node, known: dict[Node, list[Rows | None]], n: int) -> list[R
         shapes.append(() if child is None else _shape_at(child, slot))
     if all(r is None for r in inputs):
         return [None] * max(len(_core._node_facts(node)[2]), 1)
-    return list(_passed(Step(node, inputs, shapes, n)))
+    return list(_passed(NodeContext(node, inputs, shapes, n)))
 
 
 def _shape_at(node: Node, slot: int) -> tuple[int, ...]:

@@ -12,14 +12,14 @@ from adjoint.autograd import forward_ad
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.composite._functions import can_have_gradient
 
-from ._arguments import Variables, places_of_primals, released, split_aux
-from ._places import Places, places_of_outputs
+from ._arguments import Variables, released, split_aux, tensor_primals
 from ._reverse import gradient_of, pulled_back
+from ._tensor_leaves import TensorLeaves, tensor_outputs
 
 _JVP = "jvp(f, primals, tangents)"
 
 
-def _places(primals: Any, name: str) -> Places:
+def _primal_tensors(primals: Any, name: str) -> TensorLeaves:
     """The tensors of the primals."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
@@ -31,27 +31,27 @@ def _places(primals: Any, name: str) -> Places:
                 f"{name}: Expected primals to only contain Tensors, got {type(x).__name__}: {x!r} "
                 f"for primals[{i}].\n  fix: pass a tensor, or a lambda that holds this argument"
             )
-    places = places_of_primals(primals, name)
-    if not places.tensors:
+    selected = tensor_primals(primals, name)
+    if not selected.tensors:
         raise RuntimeError(f"{name}: Expected primals to hold at least one Tensor, got {primals}")
-    return places
+    return selected
 
 
-def _directions(places: Places, tangents: Any, name: str) -> list[Tensor]:
+def _directions(selected: TensorLeaves, tangents: Any, name: str) -> list[Tensor]:
     """The tangents of the tensors, which must be built as the primals are."""
     directions, other = _tree.flatten(tangents)
-    if places.spec != other:
+    if selected.spec != other:
         raise RuntimeError(
             f"{name}: Expected primals and tangents to have the same python structure. For "
             "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals "
-            f"with structure {places.spec} and tangents with structure {other}"
+            f"with structure {selected.spec} and tangents with structure {other}"
         )
-    found = places.like(directions, f"{name}: tangents")
+    found = selected.like(directions, f"{name}: tangents")
     for i, x in enumerate(found):
         if not isinstance(x, Tensor):
             raise RuntimeError(
                 f"{name}: Expected tangents to only contain Tensors, got {type(x).__name__}: {x!r} "
-                f"for {places.paths()[i]}.\n  fix: use zeros for what does not move"
+                f"for {selected.paths()[i]}.\n  fix: use zeros for what does not move"
             )
     return found
 
@@ -89,13 +89,13 @@ def jvp(
     >>> ad.func.jvp(lambda x: x * x, (x,), (ad.tensor([1.0, 0.0]),))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
-    places = _places(primals, _JVP)
-    return pushed(func, places, _directions(places, tangents, _JVP), strict, has_aux, _JVP)
+    selected = _primal_tensors(primals, _JVP)
+    return pushed(func, selected, _directions(selected, tangents, _JVP), strict, has_aux, _JVP)
 
 
 def pushed(
     func: Callable[..., Any],
-    places: Places,
+    selected: TensorLeaves,
     directions: list[Tensor],
     strict: bool,
     has_aux: bool,
@@ -110,11 +110,11 @@ def pushed(
 
         duals = [
             forward_ad.make_dual(x, t, level=level)
-            for x, t in zip(places.tensors, directions, strict=True)
+            for x, t in zip(selected.tensors, directions, strict=True)
         ]
         with differentiating():
-            output, aux = split_aux(func(*places.filled(duals)), has_aux, name)
-        results = places_of_outputs(output, name)
+            output, aux = split_aux(func(*selected.filled(duals)), has_aux, name)
+        results = tensor_outputs(output, name)
         pairs = [unpacked(y) for y in results.tensors]
         if strict and any(t is None for _, t in pairs):
             raise RuntimeError(
@@ -155,12 +155,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     tensor([1., 2.])
     """
     name = "linearize(f, *primals)"
-    places = places_of_primals(tuple(primals), name)
-    variables = Variables(places)
+    selected = tensor_primals(tuple(primals), name)
+    variables = Variables(selected)
     with enable_grad():
         with differentiating():
             output = func(*variables.tree)
-        results = places_of_outputs(output, name)
+        results = tensor_outputs(output, name)
         outputs: list[Tensor] = results.tensors
         record = variables.must_record(outputs)
         # Integers do not move: their place is never reached, and zeros stand there.
@@ -173,7 +173,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def jvp_fn(*tangents: Any) -> Any:
         from adjoint.autograd import grad
 
-        directions = _directions(places, tangents, name)
+        directions = _directions(selected, tangents, name)
         used = [(g, t) for g, t in zip(pulled, directions, strict=True) if g.requires_grad]
         moved: Any = (None,) * len(outputs)
         if used:
@@ -217,10 +217,10 @@ def hvp(
     (tensor(9.), (tensor([6., 0.]),))
     """
     name = "hvp(f, primals, tangents)"
-    places = _places(primals, name)
+    selected = _primal_tensors(primals, name)
     both = gradient_of(func, tuple(range(len(primals))), False, name)
-    directions = _directions(places, tangents, name)
-    _, product, value = pushed(both, places, directions, False, True, name)
+    directions = _directions(selected, tangents, name)
+    _, product, value = pushed(both, selected, directions, False, True, name)
     return value, product
 
 
@@ -239,7 +239,7 @@ def vhp(
     (tensor(9.), (tensor([6., 0.]),))
     """
     name = "vhp(f, primals, cotangents)"
-    places = _places(primals, name)
+    selected = _primal_tensors(primals, name)
     both = gradient_of(func, tuple(range(len(primals))), False, name)
-    _, pull, value = pulled_back(both, tuple(primals), True, name, places)
+    _, pull, value = pulled_back(both, tuple(primals), True, name, selected)
     return value, pull(cotangents)

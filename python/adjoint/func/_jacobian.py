@@ -1,4 +1,8 @@
-"""Whole Jacobians and Hessians: ``jacrev``, ``jacfwd``, ``hessian``."""
+"""Whole Jacobians and Hessians: ``jacrev``, ``jacfwd``, ``hessian``.
+
+A Jacobian is a pass of `_reverse` or `_forward` along each unit vector, all of them as one batch of
+`_vmap`. A Hessian is `columns_by` (forward) of `rows_by` (reverse).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 
-from ._arguments import Argnums, lent_by_name, named, places_of_args, replaced, split_aux
+from ._arguments import Argnums, lent_by_name, named, replaced, split_aux, tensor_args
 from ._forward import pushed
-from ._places import Places, differentiable_outputs, places_of_inputs, places_of_outputs
 from ._reverse import pulled_back
+from ._tensor_leaves import TensorLeaves, differentiable_outputs, tensor_inputs, tensor_outputs
 from ._vmap import check_randomness, mapped, vmap
 
 
@@ -34,14 +38,14 @@ def _split(t: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [p.reshape((*x.shape, *t.shape[1:])) for p, x in zip(parts, tensors, strict=True)]
 
 
-def _check_real(name: str, what: str, places: Places) -> None:
+def _check_real(name: str, what: str, selected: TensorLeaves) -> None:
     """Refuse complex tensors: what one number per pair of elements would mean is not settled."""
-    for i, x in enumerate(places.tensors):
+    for i, x in enumerate(selected.tensors):
         if x.is_complex():
             do = "differentiate by" if what == "input" else "return"
             raise RuntimeError(
                 f"{name}: Expected all {what}s to be real but received complex tensor at "
-                f"flattened {what} idx: {i} ({places.paths()[i]}).\n"
+                f"flattened {what} idx: {i} ({selected.paths()[i]}).\n"
                 f"  fix: {do} its view_as_real()"
             )
 
@@ -97,7 +101,7 @@ def rows_by(
     by_vjp = f"{name}(f)(*args), by vjp(f, *primals)"
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        inputs = places_of_args(args, argnums, f"{name}(f)(*args)")
+        inputs = tensor_args(args, argnums, f"{name}(f)(*args)")
         _check_real(name, "input", inputs)
 
         def of_picked(*tensors: Tensor) -> Any:
@@ -169,11 +173,11 @@ def columns_by(
     by_jvp = f"{name}(f)(*args), by jvp(f, primals, tangents)"
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        inputs = places_of_args(args, argnums, name)
+        inputs = tensor_args(args, argnums, name)
         _check_real(name, "input", inputs)
         at: list[Tensor] = inputs.tensors
-        primals = places_of_inputs(tuple(at), name, [""] * len(at), several=True)
-        kept: list[Places] = []
+        primals = tensor_inputs(tuple(at), name, [""] * len(at), several=True)
+        kept: list[TensorLeaves] = []
 
         def of_picked(*tensors: Tensor) -> Any:
             result = func(*replaced(args, argnums, inputs.filled(tensors)), **lent_by_name(kwargs))
@@ -181,10 +185,10 @@ def columns_by(
 
         def along(*directions: Tensor) -> Any:
             output, moved, aux = pushed(of_picked, primals, list(directions), False, True, by_jvp)
-            outputs = places_of_outputs(output, by_jvp)
+            outputs = tensor_outputs(output, by_jvp)
             _check_real(name, "output", outputs)
             kept[:] = [outputs]
-            return tuple(places_of_outputs(moved, by_jvp).tensors), aux
+            return tuple(tensor_outputs(moved, by_jvp).tensors), aux
 
         columns, aux = mapped(along, 0, (-1, None), randomness, None, directions=True)(*_basis(at))
         counts = [x.numel() for x in at]

@@ -15,13 +15,13 @@ from ._arguments import (
     Variables,
     lent_by_name,
     named,
-    places_of_args,
-    places_of_primals,
     released,
     replaced,
     split_aux,
+    tensor_args,
+    tensor_primals,
 )
-from ._places import Places, differentiable_outputs
+from ._tensor_leaves import TensorLeaves, differentiable_outputs
 
 _BOTH = "grad_and_value(f)(*args)"
 _VJP = "vjp(f, *primals)"
@@ -77,7 +77,7 @@ def gradient_of(
     aux_name = name if name == _BOTH else f"{name}, by {_BOTH}"
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        variables = Variables(places_of_args(args, argnums, name))
+        variables = Variables(tensor_args(args, argnums, name))
         with enable_grad():
             with differentiating():
                 result = func(*replaced(args, argnums, variables.tree), **lent_by_name(kwargs))
@@ -85,7 +85,7 @@ def gradient_of(
             _check_scalar(output, name)
             record = variables.must_record((output,))
             grads = variables.gradients((output,), None, record, record)
-        gradient = variables.places.gradient(grads)
+        gradient = variables.selected.gradient(grads)
         if has_aux:
             return gradient, (released(output, record), released(aux, record))
         return gradient, released(output, record)
@@ -147,18 +147,18 @@ def grad(
     return named(wrapper, func)
 
 
-def _cotangents_like(places: Places, given: Any, name: str) -> list[Tensor]:
+def _cotangents_like(selected: TensorLeaves, given: Any, name: str) -> list[Tensor]:
     leaves, structure = _tree.flatten(given)
-    if structure != places.spec:
+    if structure != selected.spec:
         raise RuntimeError(
             "Expected pytree structure of cotangents to be the same as pytree structure of "
-            f"outputs to the function. cotangents: {structure}, primal output: {places.spec}"
+            f"outputs to the function. cotangents: {structure}, primal output: {selected.spec}"
         )
-    found: list[Tensor] = places.like(leaves, f"{name}: cotangents")
-    for i, (y, c) in enumerate(zip(places.tensors, found, strict=True)):
+    found: list[Tensor] = selected.like(leaves, f"{name}: cotangents")
+    for i, (y, c) in enumerate(zip(selected.tensors, found, strict=True)):
         if isinstance(c, Tensor) and c.shape == y.shape:
             continue
-        path = places.paths("cotangents")[i]
+        path = selected.paths("cotangents")[i]
         got = list(c.shape) if isinstance(c, Tensor) else _tree.kind_of(c)
         message = f"{name}: {path}: expected shape {list(y.shape)}, got {got}"
         raise (RuntimeError if c is None or isinstance(c, Tensor) else TypeError)(message)
@@ -199,10 +199,10 @@ def pulled_back(
     primals: tuple[Any, ...],
     has_aux: bool,
     name: str,
-    places: Places | None = None,
+    selected: TensorLeaves | None = None,
 ) -> tuple[Any, ...]:
-    """`vjp`, with ``name`` for what messages call it, and ``places`` if they are known."""
-    variables = Variables(places_of_primals(primals, name) if places is None else places)
+    """`vjp`, with ``name`` for what messages call it, and ``selected`` if they are known."""
+    variables = Variables(tensor_primals(primals, name) if selected is None else selected)
     with enable_grad(), differentiating():
         output, aux = split_aux(func(*variables.tree), has_aux, name)
     results = differentiable_outputs(output, name)
@@ -217,7 +217,7 @@ def pulled_back(
             follows = any(c.requires_grad for c in given)
             create_graph = _core.is_grad_enabled() and (further or follows)
         grads = variables.gradients(outputs, given, retain_graph, create_graph)
-        return tuple(variables.places.gradient(grads))
+        return tuple(variables.selected.gradient(grads))
 
     record = variables.outer and further
     value = released(output, record)

@@ -1,4 +1,4 @@
-"""Rows of dependencies, and what can be done with them: `Step`, `taken`, `put`, `grouped`.
+"""Rows of dependencies, and what can be done with them: `NodeContext`, `taken`, `put`, `grouped`.
 
 One row per element of a tensor says which elements of the inputs it depends on: a sparse boolean
 matrix. Read next: ``_dependencies.py``, whose rules work on them.
@@ -20,8 +20,8 @@ Rows = Any  # a scipy.sparse.csr_array of bools: elements of a tensor by element
 _MOST = 200_000_000  # entries; a pattern beyond this is no sparse one
 
 __all__ = [
+    "NodeContext",
     "Rows",
-    "Step",
     "broadcast",
     "broadcasts",
     "empty",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Step:
+class NodeContext:
     """One node, with what its rule needs to know."""
 
     def __init__(self, node: Node, inputs: list[Rows | None], shapes: list[Any], n: int) -> None:
@@ -77,20 +77,20 @@ def empty(size: int, n: int) -> Rows:
     return sparse().csr_array((size, n), dtype=bool)
 
 
-def _refuse_dense(entries: int, step: Step) -> None:
+def _refuse_dense(entries: int, context: NodeContext) -> None:
     if entries > _MOST:
         raise RuntimeError(
-            f"sparsity='detect': after {step} there are {entries:.3g} dependencies, which is not "
-            "sparse. fix: give the pattern if it is known to be sparse, or use jacrev or jacfwd"
+            f"sparsity='detect': after {context} there are {entries:.3g} dependencies, which is "
+            "not sparse. fix: give the pattern if it is known to be sparse, or use jacrev or jacfwd"
         )
 
 
-def taken(rows: Rows, places: Any, step: Step) -> Rows:
+def taken(rows: Rows, places: Any, context: NodeContext) -> Rows:
     """Row ``places[i]`` as row i; nothing where it is -1."""
     if len(places) == rows.shape[0] and np.array_equal(places, np.arange(len(places))):
         return rows
     there = places >= 0
-    _refuse_dense(int(np.diff(rows.indptr)[places[there]].sum()), step)
+    _refuse_dense(int(np.diff(rows.indptr)[places[there]].sum()), context)
     if there.all():
         return rows[places]
     start = np.concatenate([[0], np.cumsum(there)])
@@ -107,10 +107,10 @@ def put(rows: Rows, places: Any, size: int) -> Rows:
     return matrix @ rows
 
 
-def everything(rows: Rows, size: int, step: Step) -> Rows:
+def everything(rows: Rows, size: int, context: NodeContext) -> Rows:
     """All of it in each of ``size`` rows."""
     together = put(rows, np.zeros(rows.shape[0], dtype=np.int64), 1)
-    return taken(together, np.zeros(size, dtype=np.int64), step)
+    return taken(together, np.zeros(size, dtype=np.int64), context)
 
 
 def joined(parts: Sequence[Rows | None], size: int, n: int) -> Rows:
@@ -122,13 +122,13 @@ def joined(parts: Sequence[Rows | None], size: int, n: int) -> Rows:
     return total
 
 
-def unknown(step: Step) -> list[Rows]:
+def unknown(context: NodeContext) -> list[Rows]:
     """The rule for what nobody described: every element of a result has everything."""
     found = []
-    for shape in step.outputs:
+    for shape in context.outputs:
         size = int(np.prod(shape, dtype=np.int64))
-        parts = [None if r is None else everything(r, size, step) for r in step.inputs]
-        found.append(joined(parts, size, step.n))
+        parts = [None if r is None else everything(r, size, context) for r in context.inputs]
+        found.append(joined(parts, size, context.n))
     return found
 
 
@@ -146,7 +146,7 @@ def broadcast(shape: Any, to: Any) -> Any:
     return np.broadcast_to(places, to).reshape(-1)
 
 
-def grouped(rows: Rows, given: Any, shape: Any, dims: Any, step: Step) -> Rows | None:
+def grouped(rows: Rows, given: Any, shape: Any, dims: Any, context: NodeContext) -> Rows | None:
     """What an operand of shape ``given`` has along ``dims``, in each place of a result.
 
     None if the result is not what remains of the operand, with these axes or without them.
@@ -166,4 +166,4 @@ def grouped(rows: Rows, given: Any, shape: Any, dims: Any, step: Step) -> Rows |
     else:
         return None
     together = put(rows, np.broadcast_to(numbers, given).reshape(-1), count)
-    return taken(together, results.reshape(-1), step)
+    return taken(together, results.reshape(-1), context)

@@ -26,14 +26,14 @@ from ._arguments import (
     Variables,
     lent_by_name,
     named,
-    places_of_args,
-    places_of_primals,
     replaced,
+    tensor_args,
+    tensor_primals,
 )
 from ._dependencies import dependencies
 from ._forward import jvp
-from ._places import places_of_outputs
 from ._reverse import gradient_of, vjp
+from ._tensor_leaves import tensor_outputs
 from ._vmap import mapped
 
 __all__ = ["SparseDerivative", "jacobian", "sparse_hessian", "sparsity"]
@@ -61,15 +61,15 @@ class _Call:
     ) -> None:
         self.func, self.argnums, self.args, self.kwargs = func, argnums, args, kwargs
         self.name = name
-        self.places = places_of_args(args, argnums, f"{name}(f)(*args)", "input")
-        self.input_paths = self.places.paths()
-        for x, path in zip(self.places.tensors, self.input_paths, strict=True):
+        self.selected = tensor_args(args, argnums, f"{name}(f)(*args)", "input")
+        self.input_paths = self.selected.paths()
+        for x, path in zip(self.selected.tensors, self.input_paths, strict=True):
             if not x.is_floating_point():
                 raise TypeError(
                     f"{name}: {path} has dtype {x.dtype}; it must be a real float.\n"
                     "  fix: convert it first, or differentiate by its view_as_real()"
                 )
-        self.inputs: list[Tensor] = [x.detach() for x in self.places.tensors]
+        self.inputs: list[Tensor] = [x.detach() for x in self.selected.tensors]
         self.sizes = [x.numel() for x in self.inputs]
         self.n = sum(self.sizes)
         dtypes = {x.dtype for x in self.inputs}
@@ -79,11 +79,11 @@ class _Call:
         self.m = -1  # known once the function ran
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        picked = self.places.filled(inputs)
+        picked = self.selected.filled(inputs)
         output = self.func(*replaced(self.args, self.argnums, picked), **lent_by_name(self.kwargs))
-        places = places_of_outputs(output, f"{self.name}(f)(*args)")
-        tensors: list[Tensor] = places.tensors
-        self.output_paths = places.paths()
+        selected = tensor_outputs(output, f"{self.name}(f)(*args)")
+        tensors: list[Tensor] = selected.tensors
+        self.output_paths = selected.paths()
         self.output_shapes = [tuple(y.shape) for y in tensors]
         self.m = sum(y.numel() for y in tensors)
         for y, path in zip(tensors, self.output_paths, strict=True):
@@ -93,7 +93,7 @@ class _Call:
 
     def detect(self) -> Pattern:
         """The pattern, from the graph of the function at this point."""
-        variables = Variables(places_of_primals(tuple(self.inputs), self.name))
+        variables = Variables(tensor_primals(tuple(self.inputs), self.name))
         with enable_grad():
             with differentiating():
                 outputs = self(*variables.tensors)

@@ -1,6 +1,6 @@
 """``explain_grad``: why a gradient is what it is, or why there is none.
 
-Read next: `_breaks` (where histories end) and `_probe` (what happens to a gradient on its way).
+Read next: `_breaks` (where histories end) and `_observed_pass` (what happens to a gradient).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adjoint._tensor.interop import READ_AS_ARRAYS
 
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search
-from ._probe import Probe, at, helped_by_strong_zeros, probe, why_zero
+from ._observed_pass import Probe, at, helped_by_strong_zeros, probe, why_zero
 from ._view import Graph, GraphNode, build, no_collection
 
 _MOST = 5  # breaks and nodes that are listed

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._tensor.arguments import require_tensor
+from adjoint._core import Generator
+from adjoint._tensor.arguments import require_tensor, write_out
 
 
 def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:
-    # In place, backward needs the values of before the change: a copy of them.
-    return input.copy_(function(input.clone(), *args)) if inplace else function(input, *args)
+    if not inplace:
+        return function(input, *args)
+    require_tensor(function.__name__, "input", 1, input)
+    # Backward needs the values of before the change: a copy of them.
+    return input.copy_(function(input.clone(), *args))
 
 
 def _require_float(input: Tensor, name: str) -> None:
@@ -94,13 +99,14 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return ad.hardshrink(input, lambd, out=out)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """The input brought nearer to 0 by lambd, and not beyond it."""
     if not lambd >= 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     _require_float(input, "softshrink")
     inner = ad.where(input < -lambd, input + lambd, input * 0)
-    return ad.where(input > lambd, input - lambd, inner)
+    result = ad.where(input > lambd, input - lambd, inner)
+    return result if out is None else write_out(out, result)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -137,9 +143,9 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _run(ad.hardswish, input, inplace=inplace)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """Input * Φ(input); `approximate="tanh"` uses the tanh form of Φ."""
-    return _core.gelu(input, approximate=approximate)
+    return _core.gelu(input, approximate=approximate, out=out)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -157,9 +163,9 @@ def sigmoid(input: Tensor) -> Tensor:
     return ad.sigmoid(input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(input)), without overflow."""
-    return ad.logsigmoid(input)
+    return ad.logsigmoid(input, out=out)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -167,9 +173,11 @@ def softsign(input: Tensor) -> Tensor:
     return input / (ad.abs(input) + 1)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """log(1 + exp(beta * input)) / beta, linear where beta * input exceeds the threshold."""
-    return _core.softplus(input, beta, threshold)
+    return _core.softplus(input, beta, threshold, out=out)
 
 
 def softmax(
@@ -206,3 +214,78 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
         stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Leaky ReLU whose slope is drawn from [lower, upper) for each element, or is their mean.
+
+    The slopes are drawn while training; they are those PyTorch draws from the same seed.
+    """
+    return _rrelu(input, lower, upper, training, inplace)
+
+
+def _rrelu(
+    input: Tensor,
+    lower: float,
+    upper: float,
+    training: bool,
+    inplace: bool,
+    generator: Generator | None = None,
+) -> Tensor:
+    _require_float(input, "rrelu")
+    if lower > upper:
+        raise RuntimeError(
+            f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
+        )
+    if not math.isfinite(lower) or not math.isfinite(upper):
+        raise RuntimeError("Lower and upper bounds must be finite numbers")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    with ad.no_grad():
+        slopes = _core._rrelu_slopes(input, lower, upper, generator=generator)
+    return input.mul_(slopes) if inplace else input * slopes
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution: softmax((logits + noise) / tau).
+
+    With `hard` it is a row of zeros with a one, whose gradient is that of the soft sample.
+    """
+    require_tensor("gumbel_softmax", "logits", 1, logits)
+    fresh = ad.contiguous_format
+    noise = -ad.empty_like(logits, memory_format=fresh).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    picked = ad.zeros_like(logits, memory_format=fresh)
+    return picked.scatter_(dim, index, 1.0) - soft.detach() + soft
+
+
+def rrelu_(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """`rrelu` in place."""
+    return _rrelu(input, lower, upper, training, True, generator)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`celu` in place."""
+    return celu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """`selu` in place."""
+    return selu(input, inplace=True)

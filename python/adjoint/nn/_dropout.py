@@ -89,6 +89,11 @@ def feature_alpha_dropout(
     return _alpha_dropped(input, p, training, inplace, features=True)
 
 
+def _feature_dropout(input: Tensor, p: float, train: bool, inplace: bool = False) -> Tensor:
+    require_tensor("feature_dropout", "input", 1, input)
+    return _dropped(input, p, train, inplace, features=True)
+
+
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -101,7 +106,8 @@ def dropout1d(
         )
     if input.ndim == 3:
         return _dropped(input, p, training, inplace, features=True)
-    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    dropped = _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    return input if inplace else dropped
 
 
 def _warn_of_axes(name: str, ndim: int) -> None:
@@ -143,4 +149,5 @@ def dropout3d(
         _warn_of_axes("dropout3d", input.ndim)
     if input.ndim == 5:
         return _dropped(input, p, training, inplace, features=True)
-    return _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    dropped = _dropped(input.unsqueeze(0), p, training, inplace, features=True).squeeze(0)
+    return input if inplace else dropped

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
-from adjoint._tensor.arguments import require_tensor, write_out
+from adjoint._tensor.arguments import require_tensor
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """``input @ weight.T + bias``."""
-    return _core.linear(input, weight, bias)
+    return (
+        _core.linear(input, weight, bias)
+        if out is None
+        else _core.linear(input, weight, bias, out=out)
+    )
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -127,69 +133,25 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """The input divided by its p-norm over `dim`, or by `eps` where that is larger."""
-    result = input / ad.norm(input, p, dim, keepdim=True).clamp(min=eps)
-    return result if out is None else write_out(out, result)
+    return ad.div(input, ad.norm(input, p, dim, keepdim=True).clamp(min=eps), out=out)
 
 
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between x1 and x2 along `dim`."""
-    x1, x2 = ad.broadcast_tensors(x1, x2)
-    norm1 = ad.norm(x1, 2, dim, keepdim=True).clamp(min=eps)
-    norm2 = ad.norm(x2, 2, dim, keepdim=True).clamp(min=eps)
-    return ((x1 / norm1) * (x2 / norm2)).sum(dim)
-
-
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Add elements before and after, pairs from the last axis on; negative numbers take away.
-
-    Parameters
-    ----------
-    pad : sequence of int
-        (before, after) of the last axis, then of the one before it, …
-    mode : {"constant"}
-        Only constant padding is there.
-    value : float, default 0
-        The value of the new elements.
-    """
-    require_tensor("pad", "input", 1, input)
-    if not isinstance(pad, tuple | list) or not all(isinstance(p, int) for p in pad):
-        raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {pad!r}")
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode {mode!r} is not in adjoint; only 'constant' is")
-    if len(pad) % 2 != 0:
-        raise ValueError(f"Padding length must be divisible by 2, got {len(pad)}: {tuple(pad)}")
-    if len(pad) // 2 > input.dim():
+    """Input / (k + alpha * m)^beta, with m the mean square over `size` neighbouring channels."""
+    require_tensor("local_response_norm", "input", 1, input)
+    if input.dim() < 3:
         raise ValueError(
-            f"Padding length too large: {len(pad)} numbers for an input of {input.dim()} dimensions"
+            f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
         )
-    result = input
-    for pair in range(len(pad) // 2):
-        axis = input.dim() - 1 - pair
-        before, after = pad[2 * pair], pad[2 * pair + 1]
-        result = _pad_axis(result, axis, before, after, 0 if value is None else value)
-    return result.clone() if result is input else result
-
-
-def _pad_axis(input: Tensor, axis: int, before: int, after: int, value: float) -> Tensor:
-    size = input.size(axis)
-    if size + before + after < 0:
-        raise RuntimeError(
-            f"The input size {size}, plus negative padding {before} and {after}, resulted in a "
-            f"negative output size, which is invalid. Check dimension {axis} of your input."
-        )
-    start, stop = max(0, -before), size - max(0, -after)
-    if (start, stop) != (0, size):
-        input = input.narrow(axis, start, stop - start)
-
-    def block(length: int) -> Tensor:
-        shape = list(input.shape)
-        shape[axis] = length
-        return ad.full(shape, value, dtype=input.dtype)
-
-    parts = [block(before)] if before > 0 else []
-    parts.append(input)
-    if after > 0:
-        parts.append(block(after))
-    return ad.cat(parts, axis) if len(parts) > 1 else input
+    if input.dtype == ad.bool:
+        raise NotImplementedError(f'"local_response_norm" not implemented for {input.dtype}')
+    if input.numel() == 0:
+        return input
+    if size < 1:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {size}")
+    around = [0, 0] * (input.dim() - 2) + [size // 2, (size - 1) // 2]
+    squares = ad.constant_pad_nd(input * input, around)
+    mean = squares.unfold(1, size, 1).sum(-1) / size
+    return input / (mean * alpha + k) ** beta

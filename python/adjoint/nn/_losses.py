@@ -29,6 +29,14 @@ def _require_pair(function: str, input: Tensor, target: Tensor) -> None:
     require_tensor(function, "target", 2, target)
 
 
+_REDUCTIONS = ("none", "mean", "sum")  # PyTorch numbers them
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return loss.mean()

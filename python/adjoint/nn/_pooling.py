@@ -6,7 +6,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint.nn._layers import pad
+from adjoint.nn._padding import pad
 from adjoint.nn._windows import Sizes, batched_input, check_positive, per_axis, sliding
 
 

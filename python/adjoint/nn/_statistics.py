@@ -47,6 +47,14 @@ def _scaled(normal: Tensor, input: Tensor, weight: Tensor | None, bias: Tensor |
     return normal if bias is None else normal + _along_channels(bias, input)
 
 
+def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """What batch_norm makes of no elements: nothing, on which the parameters have no effect."""
+    normal = input.clone()
+    if weight is not None and weight.numel():
+        normal = normal * weight[0]
+    return normal if bias is None or not bias.numel() else normal + bias[0]
+
+
 def _follow(running: Tensor, seen: Tensor, momentum: float) -> None:
     running.mul_(1 - momentum).add_(seen.to(running.dtype), alpha=momentum)
 
@@ -66,6 +74,9 @@ def batch_norm(
     In training the statistics are those of the batch, which also move ``running_mean`` and
     ``running_var`` by ``momentum``; otherwise the running ones are used.
     """
+    require_tensor("batch_norm", "input", 1, input)
+    if input.numel() == 0:
+        return _of_nothing(input, weight, bias)
     _check_channels(
         "batch_norm",
         input,

@@ -7,11 +7,34 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
+from adjoint._core import channel_shuffle as channel_shuffle
+from adjoint._core import conv1d as conv1d
+from adjoint._core import conv2d as conv2d
+from adjoint._core import conv3d as conv3d
+from adjoint._core import conv_tbc as conv_tbc
+from adjoint._core import conv_transpose1d as conv_transpose1d
+from adjoint._core import conv_transpose2d as conv_transpose2d
+from adjoint._core import conv_transpose3d as conv_transpose3d
+from adjoint._core import cosine_similarity as cosine_similarity
+from adjoint._core import elu_ as elu_
+from adjoint._core import hardtanh_ as hardtanh_
+from adjoint._core import leaky_relu_ as leaky_relu_
+from adjoint._core import native_channel_shuffle as native_channel_shuffle
+from adjoint._core import pairwise_distance as pairwise_distance
+from adjoint._core import pdist as pdist
+from adjoint._core import pixel_shuffle as pixel_shuffle
+from adjoint._core import pixel_unshuffle as pixel_unshuffle
+from adjoint._core import relu_ as relu_
+from adjoint._core import scaled_dot_product_attention as scaled_dot_product_attention
+from adjoint._core import threshold_ as threshold_
 from adjoint._missing import missing as _missing
+from adjoint.nn._activations import _rrelu as _rrelu
 from adjoint.nn._activations import celu as celu
+from adjoint.nn._activations import celu_ as celu_
 from adjoint.nn._activations import elu as elu
 from adjoint.nn._activations import gelu as gelu
 from adjoint.nn._activations import glu as glu
+from adjoint.nn._activations import gumbel_softmax as gumbel_softmax
 from adjoint.nn._activations import hardshrink as hardshrink
 from adjoint.nn._activations import hardsigmoid as hardsigmoid
 from adjoint.nn._activations import hardswish as hardswish
@@ -23,7 +46,10 @@ from adjoint.nn._activations import mish as mish
 from adjoint.nn._activations import prelu as prelu
 from adjoint.nn._activations import relu as relu
 from adjoint.nn._activations import relu6 as relu6
+from adjoint.nn._activations import rrelu as rrelu
+from adjoint.nn._activations import rrelu_ as rrelu_
 from adjoint.nn._activations import selu as selu
+from adjoint.nn._activations import selu_ as selu_
 from adjoint.nn._activations import sigmoid as sigmoid
 from adjoint.nn._activations import silu as silu
 from adjoint.nn._activations import softmax as softmax
@@ -34,9 +60,12 @@ from adjoint.nn._activations import softsign as softsign
 from adjoint.nn._activations import tanh as tanh
 from adjoint.nn._activations import tanhshrink as tanhshrink
 from adjoint.nn._activations import threshold as threshold
-from adjoint.nn._convolution import conv1d as conv1d
-from adjoint.nn._convolution import conv2d as conv2d
-from adjoint.nn._convolution import conv3d as conv3d
+from adjoint.nn._attention import _canonical_mask as _canonical_mask
+from adjoint.nn._attention import _in_projection as _in_projection
+from adjoint.nn._attention import _in_projection_packed as _in_projection_packed
+from adjoint.nn._attention import _mha_shape_check as _mha_shape_check
+from adjoint.nn._attention import multi_head_attention_forward as multi_head_attention_forward
+from adjoint.nn._dropout import _feature_dropout as _feature_dropout
 from adjoint.nn._dropout import alpha_dropout as alpha_dropout
 from adjoint.nn._dropout import dropout as dropout
 from adjoint.nn._dropout import dropout1d as dropout1d
@@ -44,14 +73,16 @@ from adjoint.nn._dropout import dropout2d as dropout2d
 from adjoint.nn._dropout import dropout3d as dropout3d
 from adjoint.nn._dropout import feature_alpha_dropout as feature_alpha_dropout
 from adjoint.nn._layers import bilinear as bilinear
-from adjoint.nn._layers import cosine_similarity as cosine_similarity
 from adjoint.nn._layers import embedding as embedding
 from adjoint.nn._layers import layer_norm as layer_norm
 from adjoint.nn._layers import linear as linear
+from adjoint.nn._layers import local_response_norm as local_response_norm
 from adjoint.nn._layers import normalize as normalize
 from adjoint.nn._layers import one_hot as one_hot
-from adjoint.nn._layers import pad as pad
 from adjoint.nn._layers import rms_norm as rms_norm
+from adjoint.nn._likelihoods import gaussian_nll_loss as gaussian_nll_loss
+from adjoint.nn._likelihoods import poisson_nll_loss as poisson_nll_loss
+from adjoint.nn._losses import _REDUCTIONS as _REDUCTIONS
 from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
 from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
 from adjoint.nn._losses import (
@@ -64,6 +95,18 @@ from adjoint.nn._losses import l1_loss as l1_loss
 from adjoint.nn._losses import mse_loss as mse_loss
 from adjoint.nn._losses import nll_loss as nll_loss
 from adjoint.nn._losses import smooth_l1_loss as smooth_l1_loss
+from adjoint.nn._margin_losses import cosine_embedding_loss as cosine_embedding_loss
+from adjoint.nn._margin_losses import hinge_embedding_loss as hinge_embedding_loss
+from adjoint.nn._margin_losses import margin_ranking_loss as margin_ranking_loss
+from adjoint.nn._margin_losses import multi_margin_loss as multi_margin_loss
+from adjoint.nn._margin_losses import multilabel_margin_loss as multilabel_margin_loss
+from adjoint.nn._margin_losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from adjoint.nn._margin_losses import soft_margin_loss as soft_margin_loss
+from adjoint.nn._margin_losses import triplet_margin_loss as triplet_margin_loss
+from adjoint.nn._margin_losses import (
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from adjoint.nn._padding import pad as pad
 from adjoint.nn._pooling import max_pool1d as max_pool1d
 from adjoint.nn._pooling import max_pool2d as max_pool2d
 from adjoint.nn._pooling import max_pool3d as max_pool3d
@@ -78,9 +121,16 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
@@ -88,41 +138,65 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "feature_alpha_dropout",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -131,6 +205,9 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 

@@ -6,9 +6,9 @@ each: forward, central, complex_step, richardson, spsa). What people use of this
 `adjoint.differences`. Read in this order:
 
 - ``_method``, ``_central``: what a method is
-- ``_steps``, ``_probe``, ``_tiny``: how far to step
-- ``_along``, ``_elementwise``, ``_quick``, ``_colouring``: one direction; coordinates that move
-  together
+- ``_steps``, ``_step_choice``, ``_tiny_elements``: how far to step
+- ``_directional``: along one direction
+- ``_elementwise``, ``_elementwise_array``, ``_sparse_jacobian``: coordinates that move together
 - ``_plan``: all of it for one function, with what was learnt of it
-- ``_linear``: the Jacobians that come out
+- ``_jacobians``: the Jacobians that come out
 """

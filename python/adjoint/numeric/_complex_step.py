@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._along import directional
+from ._directional import directional
 from ._errors import EvaluationError, ExternalError
-from ._linear import Dense
+from ._jacobians import Dense
 from ._method import Method
 from ._point import Move, Point
 from ._steps import Steps

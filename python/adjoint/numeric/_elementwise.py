@@ -1,7 +1,7 @@
 """Functions that act on every element alone: one set of evaluations for the whole array.
 
 That the function really is elementwise is verified at the first call: elements that were not
-perturbed must not change. Read next: _quick.py, the same for large arrays.
+perturbed must not change. Read next: _elementwise_array.py, the same for large arrays.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._along import CENTRAL
+from ._directional import CENTRAL
 from ._errors import ExternalError
-from ._linear import Diagonal
+from ._jacobians import Diagonal
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny import agreement, attempts, lost, warn, widened
+from ._tiny_elements import agreement, attempts, lost, warn, widened
 
 if TYPE_CHECKING:
     from ._method import Stencil
@@ -56,7 +56,7 @@ def elementwise(stencil: Stencil, point: Point, steps: Steps) -> Diagonal:
 
 
 def _recover(point: Point, steps: Steps, blocks: list[list[Any]], width: Any) -> None:
-    """Put right tiny elements whose differences are lost in rounding (_tiny.py)."""
+    """Put right tiny elements whose differences are lost in rounding (_tiny_elements.py)."""
     wide = widened(steps)
     if wide is None:
         return

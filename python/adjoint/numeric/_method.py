@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._linear import Dense, Jacobian
+from ._jacobians import Dense, Jacobian
 from ._point import Matrix, Move, Point, Values, Vector
 from ._steps import Steps
-from ._tiny import recover
+from ._tiny_elements import recover
 
 if TYPE_CHECKING:
     from ._plan import Plan
@@ -53,7 +53,7 @@ class Method(abc.ABC):
     repeatable
         Whether derivatives at neighbouring inputs can be compared, for second derivatives.
     recovers
-        Whether elements that are tiny in their array are stepped again (_tiny.py).
+        Whether elements that are tiny in their array are stepped again (_tiny_elements.py).
     """
 
     name: ClassVar[str] = ""

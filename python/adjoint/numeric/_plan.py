@@ -1,8 +1,8 @@
 """How one function is differenced: the method, what its user said of it, what was learnt so far.
 
 `Plan.jacobian` is the whole of a numerical derivative: is the function repeatable, which steps suit
-it, which coordinates move together; then the method does its work. Read next: _probe.py, _steps.py
-and the file of each method; docs/guides/externals.md explains when to choose which.
+it, which coordinates move together; then the method does its work. Read next: _step_choice.py,
+_steps.py and the file of each method; docs/guides/externals.md explains when to choose which.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._along import directional
-from ._colouring import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
+from ._directional import directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
-from ._linear import Jacobian
+from ._jacobians import Jacobian
 from ._method import Method, Stencil
 from ._point import Point
-from ._probe import PAIRS, ROUGH, probe
-from ._repeats import looks_at_repeats, verify_repeats
+from ._repeatability import looks_at_repeats, verify_repeats
+from ._sparse_jacobian import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
+from ._step_choice import PAIRS, ROUGH, probe
 from ._steps import Steps
 
-__all__ = ["Plan", "Price", "watched"]
+__all__ = ["Plan", "Price", "difference_tally"]
 
 
 class Price(NamedTuple):
@@ -60,7 +60,7 @@ class Plan:
         self.bounds, self.noise = bounds, noise
         # What was learnt.
         self.verified: set[str] = set()  # what was found to hold at the first derivative
-        self.steps_found: dict[str, tuple[float, float, float]] = {}  # by _probe.py
+        self.steps_found: dict[str, tuple[float, float, float]] = {}  # by _step_choice.py
         self.rng = self.generator()  # of methods that draw anew for each Jacobian
         self.error: Any = None  # of the entries of the last Jacobian, if the method tells
         self.reuses = False  # whether the function returns the same memory in each call
@@ -78,8 +78,8 @@ class Plan:
 
     def jacobian(self, point: Point, steps: Steps, batch: tuple[int, ...] = ()) -> Jacobian:
         """The Jacobian at a point; ``batch`` are its leading axes of independent samples."""
-        for watch in _watches:
-            watch.see(self, steps.noise, point.evaluator)
+        for tally in _tallies:
+            tally.see(self, steps.noise, point.evaluator)
         method = self.method
         stencil = method if isinstance(method, Stencil) else None
         settled = not method.probe or not np.isnan(steps.given).any()
@@ -142,7 +142,7 @@ class Plan:
 
     @property
     def quick(self) -> bool:
-        """Whether _quick.py can do it: an elementwise function with no settings of steps."""
+        """Whether _elementwise_array.py can do it: elementwise, no settings of steps."""
         method = self.method
         plain = method.step is None and method.scale is None and self.bounds is None
         near = isinstance(method, Stencil) and method.offsets in ((1,), (1, -1))
@@ -209,7 +209,7 @@ def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:
 # --- for `check`: what derivatives by differences went into its values ----------------------------
 
 
-class Watch:
+class DifferenceTally:
     """What became known of the Jacobians by differences that were computed meanwhile."""
 
     def __init__(self) -> None:
@@ -227,15 +227,15 @@ class Watch:
         return sum(e.count - before for e, before in self._before.items())
 
 
-_watches: list[Watch] = []
+_tallies: list[DifferenceTally] = []
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Watch]:
-    """Watches all functions that are differenced."""
-    watch = Watch()
-    _watches.append(watch)
+def difference_tally() -> Iterator[DifferenceTally]:
+    """Counts what is differenced meanwhile."""
+    tally = DifferenceTally()
+    _tallies.append(tally)
     try:
-        yield watch
+        yield tally
     finally:
-        _watches.remove(watch)
+        _tallies.remove(tally)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._along import CENTRAL
+from ._directional import CENTRAL
 from ._errors import EvaluationError
-from ._linear import Dense
+from ._jacobians import Dense
 from ._method import Method
 from ._point import Point
 from ._steps import Steps
-from ._tiny import choose, lost, sizes_of_rows, tiny_in_tiny, warn, widened
+from ._tiny_elements import choose, lost, sizes_of_rows, tiny_in_tiny, warn, widened
 
 if TYPE_CHECKING:
     from ._plan import Plan

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._linear import LowRank
+from ._jacobians import LowRank
 from ._method import Method
 from ._point import Move, Point
 from ._steps import Steps
-from ._tiny import widened
+from ._tiny_elements import widened
 
 if TYPE_CHECKING:
     from ._plan import Plan

@@ -3,8 +3,8 @@
 A difference has a truncation error, which grows with the step, and a rounding error, which
 shrinks with it. For an output known to a relative error ``e`` the sum is smallest near a relative
 step of ``e**(1/2)`` (forward) and ``e**(1/3)`` (central), relative to the distance over which the
-function changes. That distance is not known; the magnitude of x stands for it until _probe.py has
-looked. Read next: _method.py.
+function changes. That distance is not known; the magnitude of x stands for it until _step_choice.py
+has looked. Read next: _method.py.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Steps:
             raise ValueError(f"step= must be positive, got {step!r}")
         self.low, self.high = self._bounds(bounds)
         self.noise = max(noise or 0.0, point.epsilon())
-        # Of what differences are made: more than the noise, if _probe.py has seen more.
+        # Of what differences are made: more than the noise, if _step_choice.py has seen more.
         self.rounding = self.noise
         self.scale = self._scale(scale)
-        # Relative to the magnitude; what _probe.py finds takes the place of the rule (NaN).
+        # Relative to the magnitude; what _step_choice.py finds takes the place of the rule (NaN).
         self.relative: Any = None
 
     def _bounds(self, bounds: Any) -> tuple[Any, Any]:

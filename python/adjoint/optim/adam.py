@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-import adjoint as ad
-from adjoint import Tensor, _core
-from adjoint.optim.optimizer import _as_float, _ByGroup, _refuse_unsupported
+from adjoint import Tensor
+from adjoint.optim._elementwise import (
+    Elementwise,
+    counted,
+    counter,
+    each,
+    scalar,
+    unscaled,
+    update,
+    zeros,
+)
+from adjoint.optim._options import (
+    check_betas,
+    check_fused,
+    check_rate,
+    check_sign,
+    refuse_capturable,
+)
+from adjoint.optim.optimizer import ParamsT
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
+
+_LARGEST = 2
 
 
-class Adam(_ByGroup):
+class Adam(Elementwise):
     """Steps by the mean gradient over the root of the mean squared gradient (Kingma and Ba, 2015).
 
     Parameters
     ----------
     params : iterable
         What to optimise: tensors, (name, tensor) pairs or groups.
-    lr : float, default 1e-3
+    lr : float or Tensor, default 1e-3
         The learning rate.
     betas : pair of float, default (0.9, 0.999)
         How much of the running means is kept at each step.
@@ -31,17 +48,21 @@ class Adam(_ByGroup):
         Use the largest mean square so far (Reddi, Kale and Kumar, 2018).
     maximize : bool, default False
         Go up instead of down.
-    decoupled_weight_decay : bool, default False
-        Decay parameters directly, as AdamW does.
     foreach, fused : bool, optional
         Accepted; all parameters are always updated in one native pass.
+    capturable : bool, default False
+        For CUDA graphs; True is refused.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    decoupled_weight_decay : bool, default False
+        Decay parameters directly, as AdamW does.
     """
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: ParamsT,
         lr: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -53,19 +74,20 @@ class Adam(_ByGroup):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        if not _as_float(lr) >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        check_rate(lr)
         if not eps >= 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        for index, beta in enumerate(betas):
-            if not 0.0 <= _as_float(beta) < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        _refuse_unsupported(differentiable, capturable)
+        check_betas(betas)
+        check_sign("weight_decay", weight_decay)
+        _check_kinds(betas, foreach, capturable)
+        refuse_capturable(capturable)
         defaults = {
             "lr": lr,
-            "betas": betas,
+            "betas": tuple(scalar(beta) for beta in betas),
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
@@ -77,48 +99,114 @@ class Adam(_ByGroup):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
 
-    def _step_group(self, group: dict[str, Any]) -> None:
-        params = [parameter for parameter in group["params"] if parameter.grad is not None]
-        if not params:
-            return
-        amsgrad = group["amsgrad"]
-        states = [self._state_of(parameter, amsgrad) for parameter in params]
-        lists = (
-            params,
-            [parameter.grad for parameter in params],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [state["max_exp_avg_sq"] for state in states] if amsgrad else None,
-            [state["step"] for state in states],
-        )
-        beta1, beta2 = group["betas"]
-        options = (
-            _as_float(group["lr"]),
-            _as_float(beta1),
-            _as_float(beta2),
-            group["eps"],
-            group["weight_decay"],
-            group["maximize"],
-            group["decoupled_weight_decay"],
-        )
-        _core._adam_step(*lists, *options)
-
-    def _state_of(self, parameter: Tensor, amsgrad: bool) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[parameter]
-        if not state:
-            state["step"] = ad.tensor(0.0, dtype=ad.float32)
-            state["exp_avg"] = ad.zeros_like(parameter, requires_grad=False)
-            state["exp_avg_sq"] = ad.zeros_like(parameter, requires_grad=False)
-        if amsgrad and "max_exp_avg_sq" not in state:
-            state["max_exp_avg_sq"] = ad.zeros_like(parameter, requires_grad=False)
+    def _new_state(self, group: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+        state = {
+            "step": counter(group),
+            "exp_avg": zeros(parameter),
+            "exp_avg_sq": zeros(parameter),
+        }
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros(parameter)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name in ("amsgrad", "maximize", "decoupled_weight_decay"):
-                group.setdefault(name, self.defaults.get(name, False))
-        for entry in self.state.values():
-            if "step" in entry and not isinstance(entry["step"], Tensor):
-                entry["step"] = ad.tensor(float(entry["step"]), dtype=ad.float32)
+    def _refuse_sparse(self, parameter: Tensor) -> None:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            raise RuntimeError(
+                "Adam does not support sparse gradients, please consider SparseAdam instead"
+            )
+
+    def _step_group(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        amsgrad = group["amsgrad"]
+        states = self._states(group, params)
+        steps = [state["step"] for state in states]
+        if group["differentiable"] and any(step.requires_grad for step in steps):
+            raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
+        if group["foreach"] and isinstance(group["lr"], Tensor):
+            raise RuntimeError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        beta1, beta2 = group["betas"]
+        adam(
+            params,
+            grads,
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [state["max_exp_avg_sq"] for state in states] if amsgrad else [],
+            steps,
+            amsgrad=amsgrad,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+        )
+
+
+def _check_kinds(betas: tuple[Any, Any], foreach: bool | None, capturable: bool) -> None:
+    """Tensors among the betas: both or neither."""
+    kinds = [isinstance(beta, Tensor) for beta in betas]
+    if kinds[0] != kinds[1] or not all(isinstance(beta, float | Tensor) for beta in betas):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for index, beta in enumerate(betas):
+        if isinstance(beta, Tensor) and foreach and not capturable:
+            raise ValueError(
+                f"betas[{index}] as a Tensor is not supported for capturable=False and foreach=True"
+            )
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of `Adam` on lists; counts, means and parameters change in place."""
+    refuse_capturable(capturable)
+    ready = unscaled(grads, grad_scale, found_inf)
+    if ready is None:
+        return
+    lr, beta1, beta2 = scalar(lr), scalar(beta1), scalar(beta2)
+    shrinking = decoupled_weight_decay and weight_decay != 0
+    columns = (params, ready, exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else None)
+    for count, chosen in each(counted(state_steps), columns):
+        numbers = (
+            1 - lr * weight_decay if shrinking else 1.0,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            (1 - beta2**count) ** 0.5,
+            eps,
+            -(lr / (1 - beta1**count)),
+        )
+        update(
+            "adam",
+            chosen,
+            numbers,
+            _LARGEST if amsgrad else 0,
+            weight_decay=0 if decoupled_weight_decay else weight_decay,
+            maximize=maximize,
+        )

@@ -1,32 +1,135 @@
-"""`Optimizer`: parameter groups, per-parameter state, and saving both.
+"""`Optimizer`: parameter groups, per-parameter state, hooks, and saving.
 
-Read next: `sgd.py` and `adam.py`, which add the update.
+Read next: `_elementwise.py` for what most optimizers share, then `sgd.py` and `adam.py`.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint.optim._options import (
+    _capturable_doc as _capturable_doc,
+)
+from adjoint.optim._options import (
+    _default_to_fused_or_foreach as _default_to_fused_or_foreach,
+)
+from adjoint.optim._options import (
+    _device_dtype_check_for_fused as _device_dtype_check_for_fused,
+)
+from adjoint.optim._options import (
+    _differentiable_doc as _differentiable_doc,
+)
+from adjoint.optim._options import (
+    _disable_dynamo_if_unsupported as _disable_dynamo_if_unsupported,
+)
+from adjoint.optim._options import (
+    _foreach_doc as _foreach_doc,
+)
+from adjoint.optim._options import (
+    _fused_doc as _fused_doc,
+)
+from adjoint.optim._options import (
+    _get_scalar_dtype as _get_scalar_dtype,
+)
+from adjoint.optim._options import (
+    _get_value as _get_value,
+)
+from adjoint.optim._options import (
+    _maximize_doc as _maximize_doc,
+)
+from adjoint.optim._options import (
+    _params_doc as _params_doc,
+)
+from adjoint.optim._options import (
+    _stack_if_compiling as _stack_if_compiling,
+)
+from adjoint.optim._options import (
+    _to_scalar as _to_scalar,
+)
+from adjoint.optim._options import (
+    _view_as_real as _view_as_real,
+)
+from adjoint.optim._recorded_steps import parameters, record_step, recorded_parameters
+from adjoint.optim._saved_state import cast_to_policy, packed, unpacked
 from adjoint.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+_Hook: TypeAlias = Callable[..., Any]
+_Table: TypeAlias = "OrderedDict[int, _Hook]"
+
+_global_optimizer_pre_hooks: _Table = OrderedDict()
+_global_optimizer_post_hooks: _Table = OrderedDict()
 
 
-class _Required:
+class _RequiredParameter:
     """Stands in `defaults` for an option that every group must give."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
 
 
-required = _Required()
+required = _RequiredParameter()
+
+
+def register_optimizer_step_pre_hook(hook: _Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer.
+
+    Returns
+    -------
+    RemovableHandle
+        Its `remove()` takes the hook out again.
+    """
+    return _registered(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: _Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer.
+
+    Returns
+    -------
+    RemovableHandle
+        Its `remove()` takes the hook out again.
+    """
+    return _registered(_global_optimizer_post_hooks, hook)
+
+
+def _registered(table: _Table, hook: _Hook, prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Run `step` with gradients recorded if the optimizer is differentiable, else without."""
+
+    @functools.wraps(step)
+    def with_mode(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        before = ad.is_grad_enabled()
+        _core._set_grad_enabled(self.defaults["differentiable"])
+        try:
+            return step(self, *args, **kwargs)
+        finally:
+            _core._set_grad_enabled(before)
+
+    return with_mode
+
+
+def _span(name: str) -> AbstractContextManager[Any]:
+    """A span of that name for the profiler, if there is one to see it."""
+    profiler = sys.modules.get("adjoint.autograd.profiler")
+    return nullcontext() if profiler is None else profiler.record_function(name)
 
 
 class Optimizer:
@@ -40,21 +143,32 @@ class Optimizer:
         Options for groups that do not set them.
     """
 
+    OptimizerPreHook: TypeAlias = Callable[..., Any]
+    OptimizerPostHook: TypeAlias = Callable[..., Any]
+
     param_groups: list[dict[str, Any]]
     state: defaultdict[Tensor, Any]
     defaults: dict[str, Any]
+    _opt_called: bool
+    _optimizer_step_pre_hooks: _Table
+    _optimizer_step_post_hooks: _Table
+    _optimizer_state_dict_pre_hooks: _Table
+    _optimizer_state_dict_post_hooks: _Table
+    _optimizer_load_state_dict_pre_hooks: _Table
+    _optimizer_load_state_dict_post_hooks: _Table
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._make_hook_tables()
+        self._patch_step_function()
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
                 f"but got {params.type()}"
             )
-        self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
-        self._make_hook_tables()
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -63,13 +177,11 @@ class Optimizer:
             self.add_param_group(group)
 
     def _make_hook_tables(self) -> None:
-        self._optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+        for moment in ("step", "state_dict", "load_state_dict"):
+            for order in ("pre", "post"):
+                name = f"_optimizer_{moment}_{order}_hooks"
+                if name not in self.__dict__:
+                    setattr(self, name, OrderedDict())
 
     # -- stepping --------------------------------------------------------------------------------
 
@@ -83,27 +195,96 @@ class Optimizer:
         with ad.enable_grad():
             return closure()
 
+    def _patch_step_function(self) -> None:
+        """Let the step of this class run hooks, be it written here or by a user."""
+        cls = type(self)
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{cls.__name__}.zero_grad"
+        if not getattr(cls.step, "hooked", None):
+            cls.step = self.profile_hook_step(cls.step)  # type: ignore[method-assign]
+            cls.step.hooked = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """`func` with the hooks around it, as a span of the profiler."""
+
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self: Optimizer = args[0]
+            if _core._is_recording() and not self.defaults.get("differentiable"):
+                return record_step(self, wrapper, args[1:], kwargs)
+            if "_opt_called" in self.__dict__:  # a schedule wants to know (lr_scheduler)
+                self._opt_called = True
+            with _span(f"Optimizer.step#{type(self).__name__}.step"):
+                for hook in (
+                    *_global_optimizer_pre_hooks.values(),
+                    *self._optimizer_step_pre_hooks.values(),
+                ):
+                    replaced = hook(self, args, kwargs)
+                    if replaced is not None:
+                        if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                            raise RuntimeError(
+                                f"{func} must return None or a tuple of (new_args, new_kwargs), "
+                                f"but got {replaced}."
+                            )
+                        args, kwargs = replaced
+                result = func(*args, **kwargs)
+                self._optimizer_step_code()
+                for hook in (
+                    *self._optimizer_step_post_hooks.values(),
+                    *_global_optimizer_post_hooks.values(),
+                ):
+                    hook(self, args, kwargs)
+                return result
+
+        wrapper._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+        return wrapper
+
+    def _optimizer_step_code(self) -> None:
+        """Called after every step, for tools that watch it."""
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients: to None, or to zeros."""
-        for parameter in _recorded_parameters(self) if _core._is_recording() else _parameters(self):
-            if parameter.grad is None:
-                continue
-            if set_to_none:
-                parameter.grad = None
-            else:
-                parameter.grad = parameter.grad.detach().zero_()
+        if not hasattr(self, "_zero_grad_profile_name"):
+            self._patch_step_function()
+        with _span(self._zero_grad_profile_name):
+            recording = _core._is_recording()
+            for parameter in recorded_parameters(self) if recording else parameters(self):
+                if parameter.grad is None:
+                    continue
+                if set_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad = parameter.grad.detach().zero_()
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    # -- hooks -----------------------------------------------------------------------------------
+
+    def register_step_pre_hook(self, hook: _Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before every step; it may return new arguments."""
-        handle = RemovableHandle(self._optimizer_step_pre_hooks)
-        self._optimizer_step_pre_hooks[handle.id] = hook
-        return handle
+        return _registered(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_post_hook(self, hook: _Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after every step."""
-        handle = RemovableHandle(self._optimizer_step_post_hooks)
-        self._optimizer_step_post_hooks[handle.id] = hook
-        return handle
+        return _registered(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: _Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return _registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: _Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one."""
+        return _registered(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: _Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before `load_state_dict`; it may return another."""
+        return _registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: _Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after `load_state_dict`."""
+        return _registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # -- groups ----------------------------------------------------------------------------------
 
@@ -137,73 +318,70 @@ class Optimizer:
                     f"{name}"
                 )
             param_group.setdefault(name, default)
+        self._check_other_groups(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_other_groups(self, param_group: dict[str, Any]) -> None:
         own = {id(parameter) for parameter in param_group["params"]}
         if len(own) != len(param_group["params"]):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; "
-                "each occurrence is updated",
-                stacklevel=3,
+                "in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=4,
             )
+        named = "param_names" in param_group
+        for group in self.param_groups:
+            if named != ("param_names" in group):
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {'with' if named else 'without'} names to the optimizer"
+                )
         if any(id(p) in own for group in self.param_groups for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
-        self.param_groups.append(param_group)
 
     # -- saving ----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state and the groups' options, with parameters replaced by their numbers."""
-        numbers: dict[int, int] = {}
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                numbers.setdefault(id(parameter), len(numbers))
-        groups = [
-            {
-                **{key: value for key, value in group.items() if key != "params"},
-                "params": [numbers[id(parameter)] for parameter in group["params"]],
-            }
-            for group in self.param_groups
-        ]
-        state: dict[Hashable, Any] = {
-            (numbers[id(key)] if isinstance(key, Tensor) else key): value
-            for key, value in self.state.items()
-        }
-        return {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        result = packed(self.param_groups, self.state)
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            replaced = hook(self, result)
+            if replaced is not None:
+                result = replaced
+        return result
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned, for the same parameters in the same order."""
-        saved = copy.copy(dict(state_dict))
-        groups, saved_groups = self.param_groups, copy.deepcopy(saved["param_groups"])
-        if len(groups) != len(saved_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(
-            len(group["params"]) != len(other["params"])
-            for group, other in zip(groups, saved_groups, strict=True)
-        ):
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of "
-                "optimizer's group"
-            )
-        by_number: dict[Any, Tensor] = {}
-        for group, other in zip(groups, saved_groups, strict=True):
-            by_number.update(zip(other["params"], group["params"], strict=True))
-            other["params"] = group["params"]
-            if "param_names" in group and "param_names" not in other:
-                other["param_names"] = group["param_names"]
-        state: defaultdict[Any, Any] = defaultdict(dict)
-        for key, value in saved["state"].items():
-            if key in by_number:
-                state[by_number[key]] = _cast_state(by_number[key], value)
-            else:
-                state[key] = value
-        self.__setstate__({"state": state, "param_groups": saved_groups})
+        saved: Mapping[str, Any] = dict(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            replaced = hook(self, saved)
+            if replaced is not None:
+                saved = replaced
+        self.__setstate__(unpacked(self.param_groups, saved))
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    @staticmethod
+    def _process_value_according_to_param_policy(
+        param: Tensor,
+        value: Tensor,
+        param_id: int,
+        param_groups: list[dict[str, Any]],
+        key: str | None = None,
+    ) -> Tensor:
+        return cast_to_policy(param, value, param_id, param_groups, key)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "_optimizer_step_pre_hooks" not in self.__dict__:
-            self._make_hook_tables()
+        self._make_hook_tables()
+        self._patch_step_function()
+        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
@@ -242,105 +420,3 @@ def _typename(value: object) -> str:
     return (
         cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
     )
-
-
-def _cast_state(parameter: Tensor, value: Any, key: str | None = None) -> Any:
-    """Loaded moments take the parameter's dtype; step counters keep theirs."""
-    if isinstance(value, Tensor):
-        if key == "step":
-            return value.clone() if value.dtype == ad.float32 else value.to(ad.float32)
-        # Copied, so that two optimizers that load one state do not share moments.
-        return value.to(parameter.dtype, copy=True) if parameter.is_floating_point() else value
-    if isinstance(value, dict):
-        return {name: _cast_state(parameter, entry, name) for name, entry in value.items()}
-    return value
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _recorded_parameters(optimizer: Optimizer) -> list[Tensor]:
-    """The parameters, for a program: with others it is recorded anew."""
-    from adjoint.compiler._walk import guard
-
-    def read() -> list[Tensor]:
-        guard(optimizer, _which_parameters)
-        return _parameters(optimizer)
-
-    return _core._unrecorded(read)
-
-
-def _which_parameters(optimizer: Optimizer) -> tuple[int, ...]:
-    return tuple(map(id, _parameters(optimizer)))
-
-
-def _record_step(
-    optimizer: Optimizer, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """A step inside a program (`adjoint.compile`): the program takes it as it runs."""
-    if args or kwargs:
-        _core._refuse_recording("the step of an optimizer gets a closure")
-        return step(optimizer, *args, **kwargs)
-    params = _recorded_parameters(optimizer)
-    grads = [p.grad for p in params if p.grad is not None]
-
-    def run(_: Any) -> tuple[()]:
-        step(optimizer)
-        return ()
-
-    _core._host_change(run, [*params, *grads])
-    return None
-
-
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(step)
-    def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if _core._is_recording():
-            return _record_step(self, wrapper, args, kwargs)
-        # The common case: no hooks, one test each.
-        for hook in list(self._optimizer_step_pre_hooks.values()):
-            replaced = hook(self, args, kwargs)
-            if replaced is not None:
-                if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                    raise RuntimeError(
-                        f"{step} must return None or a tuple of (new_args, new_kwargs), "
-                        f"but got {replaced}."
-                    )
-                args, kwargs = replaced
-        with ad.no_grad():
-            result = step(self, *args, **kwargs)
-        for hook in list(self._optimizer_step_post_hooks.values()):
-            hook(self, args, kwargs)
-        return result
-
-    return wrapper
-
-
-def _refuse_unsupported(differentiable: bool, capturable: bool = False) -> None:
-    """`foreach` and `fused` choose between loops that give one result; these two do not."""
-    if differentiable:
-        raise NotImplementedError(
-            "differentiable=True is not in adjoint: write the update with tensor operations to "
-            "differentiate through it"
-        )
-    if capturable:
-        raise NotImplementedError("capturable=True is for CUDA graphs; adjoint computes on the CPU")
-
-
-def _as_float(value: float | Tensor) -> float:
-    return float(value.item()) if isinstance(value, Tensor) else float(value)
-
-
-class _ByGroup(Optimizer):
-    """An optimizer whose step goes through its groups, one after the other."""
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's value."""
-        loss = self._run_closure(closure)
-        for group in self.param_groups:
-            self._step_group(group)
-        return loss
-
-    def _step_group(self, group: dict[str, Any]) -> None:
-        raise NotImplementedError

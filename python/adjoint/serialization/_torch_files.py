@@ -2,7 +2,7 @@
 
 Such a file is a zip archive: a pickle ``data.pkl`` and one raw record per storage, all of them
 stored as they are. `_pickle_machine` runs the pickle, with the names of `_torch_names`; here is the
-archive, whose records must lie apart from each other inside of the file.
+archive, whose records must lie apart from each other inside the file.
 """
 
 from __future__ import annotations

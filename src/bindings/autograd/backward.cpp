@@ -218,7 +218,7 @@ PyMethodDef functions[] = {
      "(node, slot) where the gradient of a tensor goes."},
     {"_run_backward", run, METH_VARARGS, "Runs the engine; see adjoint.autograd."},
     {"_current_graph_task_id", run_id, METH_NOARGS,
-     "A number for the backward pass under way in this thread; -1 outside of one."},
+     "A number for the backward pass under way in this thread; -1 outside one."},
     {"_current_autograd_node", current_node_, METH_NOARGS,
      "The node whose derivative is being computed in this thread, or None."},
     {"_current_pass_has_inputs", run_restricted, METH_NOARGS,

@@ -30,7 +30,7 @@ class Numbers {
   Py_buffer view_;
 };
 
-// Entries that lie outside of the matrix would be read from anywhere.
+// Entries that lie outside the matrix would be read from anywhere.
 Lines lines_of(const Numbers& start, const Numbers& index, int64_t across) {
   if (start.size() < 1) value_error("colouring: no starts");
   Lines lines{start.size() - 1, start.data(), index.data()};
@@ -38,7 +38,7 @@ Lines lines_of(const Numbers& start, const Numbers& index, int64_t across) {
   for (int64_t i = 0; i < lines.count; ++i) fine &= lines.start[i] <= lines.start[i + 1];
   for (int64_t k = 0; k < index.size(); ++k)
     fine &= index.data()[k] >= 0 && index.data()[k] < across;
-  if (!fine) value_error("colouring: entries outside of a matrix with ", across, " columns");
+  if (!fine) value_error("colouring: entries outside a matrix with ", across, " columns");
   return lines;
 }
 

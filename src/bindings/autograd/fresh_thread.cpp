@@ -47,7 +47,7 @@ PyObject* do_nothing = nullptr;  // a function of Python
 
 // Lets an interrupt arrive that was sent to this thread, as the error that is set, if any is still
 // on its way. It is not cancelled: CPython 3.11 would go on to look for it, and functions that are
-// traced (by debuggers, or for programs) would wait for it for ever.
+// traced (by debuggers, or for programs) would wait for it forever.
 void receive_interrupt() { Py_XDECREF(PyObject_CallNoArgs(do_nothing)); }
 
 void* work(void* p) {
@@ -170,7 +170,7 @@ void prepare_fresh_threads() {
 }
 
 void run_on_fresh_thread(void (*body)(void*), void* argument) {
-  refuse_recording("backward passes started inside of one another go on in another thread");
+  refuse_recording("backward passes started inside one another go on in another thread");
   Object context = checked(PyContext_CopyCurrent());
   Job job{body, argument, t_modes, t_birth, context.get()};
   for (Carried& c : carried_state()) job.carried.push_back(c.capture());

@@ -3,13 +3,13 @@
 // A leaf keeps its hooks itself. Those of other tensors are kept by the node that made the tensor,
 // so that a tensor changed in place afterwards leaves them where they were: on the value they were
 // registered on. What retain_grad() asked for moves along instead (move_retained in
-// graph/retained.h), since it belongs to the tensor. Handles are made in
+// graph/retained_grad.h), since it belongs to the tensor. Handles are made in
 // python/adjoint/utils/hooks.py.
 #include "bindings/autograd/autograd.h"
 #include "bindings/program/program.h"
 #include "dispatch/program_recorder.h"
 #include "graph/back_links.h"
-#include "graph/retained.h"
+#include "graph/retained_grad.h"
 #include "python/weak.h"
 
 namespace adjoint {

@@ -6,7 +6,7 @@
 #include "dispatch/program_recorder.h"
 #include "dispatch/saved.h"
 #include "engine/shape_gradient.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 
 namespace adjoint {
 namespace {

@@ -220,7 +220,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
       PyObject* g = PyTuple_GET_ITEM(args, k);
       if (g == Py_None) continue;
       if (!is_tensor(g)) type_error("gradients are Tensors or None, got ", Py_TYPE(g)->tp_name);
-      grads[k] = fitted(Tensor::borrow(as_tensor(g)), {n, k}, nullptr);
+      grads[k] = match_edge(Tensor::borrow(as_tensor(g)), {n, k}, nullptr);
       any = true;
     }
     if (any && n->backward) {
@@ -230,7 +230,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
       accumulate_grad(n->variable, grads[0]);
     }
     for (int i = 0; i < n->edge_count; ++i) {
-      if (results[i] && n->edges[i].node) results[i] = fitted(results[i], n->edges[i], n);
+      if (results[i] && n->edges[i].node) results[i] = match_edge(results[i], n->edges[i], n);
     }
     if (n->edge_count == 1) return to_python(results[0]);
     return tuple_of(results.data(), n->edge_count).release();

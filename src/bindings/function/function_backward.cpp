@@ -3,7 +3,7 @@
 #include "bindings/function/function_node.h"
 #include "dispatch/program_recorder.h"
 #include "engine/engine.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 #include "graph/hidden_reads.h"
 #include "graph/intermediate.h"
 
@@ -124,7 +124,7 @@ void take_results(FunctionNode* n, PyObject* given, Tensor* result) {
     uint32_t e = is_input ? n->edge_of(k++) : 0;
     if (g == Py_None) continue;
     if (!is_input) {
-      if (n->in_structure && !is_tensor(g)) continue;  // a field that is no tensor, filled in
+      if (n->in_structure && !is_tensor(g)) continue;  // a field that is not a tensor, filled in
       runtime_error("function ", n->name, " returned a gradient different than None at position ",
                     i + 1, ", but the corresponding forward input was not a Variable: argument ",
                     input_name(n, i), " of ", function_name(n), ".forward");
@@ -168,10 +168,10 @@ void run_accountable(FunctionNode* n, Tensor* grads, Tensor* result) {
   bool any = false;  // without a gradient there is none to lose
   for (int k = 0; k < n->output_count; ++k) any |= static_cast<bool>(grads[k]);
   if (any && n->hidden->released()) fail_freed(n);
-  HiddenWatch watch(n);
+  HiddenGradientCheck hidden(n);
   Object given = call_backward(n, grads);
   take_results(n, given.get(), result);
-  if (any) watch.check();
+  if (any) hidden.check();
   if (current_run_keeps_graph()) return;
   release_hidden(n);
   n->released |= n->hidden->released();  // a second pass could lose gradients without a word

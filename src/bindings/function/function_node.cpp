@@ -1,7 +1,7 @@
 // The life cycle of custom functions' nodes, and what `ctx` offers. Read function_node.h first.
 #include "bindings/function/function_node.h"
 
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "engine/engine.h"
 #include "graph/intermediate.h"
 

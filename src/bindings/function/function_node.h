@@ -1,12 +1,13 @@
 // The node of a custom function: what user code sees as `ctx` is the node of the graph itself, an
 // object of a Python class derived from this type, so that the collector sees every cycle.
 //
-//   function_node.cpp    its life cycle and what `ctx` offers
-//   function_apply.cpp   Function.apply: from a call to outputs with a history
-//   function_saved.cpp   what save_for_backward keeps, and how it comes back
-//   function_tangents.cpp  the same for forward mode
-//   function_backward.cpp  from gradients of outputs to gradients of inputs
-//   function_hidden.cpp    tensors that forward reads although they are no arguments
+//   function_node.cpp          its life cycle and what `ctx` offers
+//   function_apply.cpp         Function.apply: from a call to outputs with a history
+//   function_outputs.cpp       from what forward returned to outputs with a history
+//   function_saved.cpp         what save_for_backward keeps, and how it comes back
+//   function_tangents.cpp      the same for forward mode
+//   function_backward.cpp      from gradients of outputs to gradients of inputs
+//   function_hidden_reads.cpp  tensors that forward reads although they are not arguments
 #pragma once
 #include "bindings/python.h"
 #include "graph/foreign_node.h"
@@ -69,7 +70,7 @@ inline PyObject* as_object(FunctionNode* n) { return reinterpret_cast<PyObject*>
 
 extern PyTypeObject* function_node_type;
 
-// For names that are looked up again and again: kept for ever.
+// For names that are looked up again and again: kept forever.
 inline PyObject* interned(const char* text) {
   return checked(PyUnicode_InternFromString(text)).release();
 }
@@ -112,11 +113,11 @@ void release_hidden(FunctionNode* n) noexcept;
 std::string lost_text(const Node* n, const char* what, const ForwardReads& all,
                       const HiddenRead& r);
 // While backward runs: sees which of the hidden tensors get a gradient from it, by whatever way.
-class HiddenWatch {
+class HiddenGradientCheck {
  public:
-  explicit HiddenWatch(FunctionNode* n);
-  ~HiddenWatch();
-  HiddenWatch(const HiddenWatch&) = delete;
+  explicit HiddenGradientCheck(FunctionNode* n);
+  ~HiddenGradientCheck();
+  HiddenGradientCheck(const HiddenGradientCheck&) = delete;
   void check();  // raises for one that got none
 
  private:

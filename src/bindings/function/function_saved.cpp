@@ -7,7 +7,7 @@
 #include "bindings/autograd/saved_hooks.h"
 #include "bindings/function/function_node.h"
 #include "dispatch/saved.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 #include "graph/intermediate.h"
 #include "transforms/tangents.h"
 

@@ -10,7 +10,7 @@
 
 #include "bindings/python.h"
 #include "tensor/checked.h"
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 namespace adjoint {
 

@@ -18,7 +18,7 @@
 
 #include "bindings/python.h"
 #include "dispatch/program_recorder.h"
-#include "tensor/given_arrays.h"
+#include "tensor/donated_arrays.h"
 
 namespace adjoint {
 namespace {

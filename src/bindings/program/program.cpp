@@ -18,7 +18,8 @@ Tensors tensors_of(PyObject* o, const char* what, bool optional) {
       ts.push_back(Tensor());
       continue;
     }
-    if (!is_tensor(item)) type_error(what, "[", k, "] is no tensor but ", Py_TYPE(item)->tp_name);
+    if (!is_tensor(item))
+      type_error(what, "[", k, "] is not a tensor but ", Py_TYPE(item)->tp_name);
     ts.push_back(Tensor::borrow(as_tensor(item)));
   }
   return ts;
@@ -122,7 +123,7 @@ PyObject* make_program(PyObject* o, PyObject* args) {
   });
 }
 // outside(outputs): for each tensor whether it is (2), or shares memory with (1), something that
-// exists outside of the recording, or shares memory with an earlier one of the list (1).
+// exists outside the recording, or shares memory with an earlier one of the list (1).
 PyObject* outside(PyObject* o, PyObject* outputs) {
   return guard([&]() -> PyObject* {
     Tensors ts = tensors_of(outputs, "outside()");
@@ -156,7 +157,7 @@ PyMethodDef recording_methods[] = {
     {"refused", refused, METH_NOARGS, "Why nothing can be recorded, and where; or None."},
     {"size", size, METH_NOARGS, "How many instructions there are."},
     {"add_inputs", add_inputs, METH_O, "Tensors that later instructions get from outside."},
-    {"reached", reached, METH_NOARGS, "Tensors that are no arguments and were read."},
+    {"reached", reached, METH_NOARGS, "Tensors that are not arguments and were read."},
     {"outside", outside, METH_O, "Which tensors share memory with what is not the function's."},
     {"history", history, METH_O,
      "The places of results that others of them are computed from, and whether a backward pass "
@@ -200,7 +201,7 @@ PyObject* forget_held(PyObject* o, PyObject*) {
 // by itself: each argument is one of those, or none of them, as it was.
 PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    if (n != 2) type_error("tell_apart() takes the arguments, and tensors that are no arguments");
+    if (n != 2) type_error("tell_apart() takes the arguments, and tensors that are not arguments");
     Program& p = program_of(o);
     Tensors given = tensors_of(args[0], "tell_apart()"),
             there = tensors_of(args[1], "tell_apart()");
@@ -216,15 +217,15 @@ PyObject* tell_apart(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 PyObject* is_pinned(PyObject* o, PyObject*) {
   return PyBool_FromLong(program_of(o).identity.is_pinned());
 }
-PyObject* fits_(PyObject* o, PyObject* list) {
+PyObject* accepts_(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
-    return PyBool_FromLong(fits(program_of(o), tensors_of(list, "fits()"), nullptr));
+    return PyBool_FromLong(accepts(program_of(o), tensors_of(list, "accepts()"), nullptr));
   });
 }
-PyObject* misfit(PyObject* o, PyObject* list) {
+PyObject* mismatch(PyObject* o, PyObject* list) {
   return guard([&]() -> PyObject* {
     std::string why;
-    if (fits(program_of(o), tensors_of(list, "misfit()"), &why)) Py_RETURN_NONE;
+    if (accepts(program_of(o), tensors_of(list, "mismatch()"), &why)) Py_RETURN_NONE;
     return PyUnicode_FromString(why.c_str());
   });
 }
@@ -332,8 +333,8 @@ PyMethodDef program_methods[] = {
     {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
      "tell_apart(given, there): which arguments are tensors that the function finds by itself."},
     {"is_pinned", is_pinned, METH_NOARGS, "Whether it is for certain tensors alone."},
-    {"fits", fits_, METH_O, "Whether the program can run on these tensors."},
-    {"misfit", misfit, METH_O, "Why it cannot, or None."},
+    {"accepts", accepts_, METH_O, "Whether the program can run on these tensors."},
+    {"mismatch", mismatch, METH_O, "Why it cannot, or None."},
     {"run", reinterpret_cast<PyCFunction>(run_), METH_FASTCALL,
      "run(given[, reached]): the outputs."},
     {"calls_python", calls_python, METH_NOARGS, "Whether it calls Python functions (externals)."},
@@ -430,7 +431,7 @@ PyMethodDef functions[] = {
     {"_passes", pass_names, METH_NOARGS, "The passes of programs, in order."},
     {"_is_recording", is_recording, METH_NOARGS, "Whether a program is being recorded."},
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
-     "Whether a host call runs inside of a recording."},
+     "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,

@@ -8,7 +8,7 @@ namespace adjoint {
 
 // The program in a `_Program`; a TypeError for anything else.
 const Program& program_in(PyObject* o);
-// A list or tuple of tensors; None is no tensor where `optional`.
+// A list or tuple of tensors; None is not a tensor where `optional`.
 Tensors tensors_of(PyObject* o, const char* what, bool optional = false);
 PyObject* list_of(const Tensors& ts);
 
@@ -18,7 +18,7 @@ void add_program_node();
 // A program is one node, which has no gradient between its results: an error where that is asked
 // for, of a result that another one is computed from.
 void refuse_inner_result(const Edge& e, const char* what);
-// Compiled functions are the plain functions that they are (beside.cpp).
+// Compiled functions are the plain functions that they are (verify.cpp).
 extern constinit thread_local bool t_plain_functions;
 // hash(t): by identity, which a recording is then tied to.
 Py_hash_t hash_tensor(PyObject* t);

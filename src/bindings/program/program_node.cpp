@@ -7,10 +7,10 @@
 
 #include "bindings/program/program.h"
 #include "dispatch/op_cache.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/saved.h"
 #include "engine/engine.h"
-#include "graph/freed.h"
+#include "graph/second_backward.h"
 #include "program/replay/replay.h"
 
 namespace adjoint {

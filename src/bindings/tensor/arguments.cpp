@@ -1,7 +1,7 @@
 // Fitting Python arguments to op schemas: overloads are tried in the order their blocks stand.
 #include "bindings/python.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "kernels/convert.h"
 #include "transforms/batched.h"
 

@@ -20,7 +20,7 @@ struct OpFunction {
   PyObject* name;
   PyObject* doc;
   PyObject* dict;
-  PyObject* composite_form;  // called where the first argument is no tensor; mostly null
+  PyObject* composite_form;  // called where the first argument is not a tensor; mostly null
 };
 
 PyTypeObject op_function_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -154,7 +154,7 @@ PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
     Object op = Object::steal(PyObject_GetAttr(module, name));
     if (!op) return nullptr;
     if (Py_TYPE(op.get()) != &op_function_type) {
-      PyErr_Format(PyExc_TypeError, "_set_composite_forms(): %U is no op", name);
+      PyErr_Format(PyExc_TypeError, "_set_composite_forms(): %U is not an op", name);
       return nullptr;
     }
     Py_INCREF(form);

@@ -3,7 +3,7 @@
 #include "bindings/python.h"
 #include "bindings/tensor/subclass.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "graph/back_links.h"
 #include "tensor/geometry.h"
@@ -99,7 +99,7 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
     if (!parse_ints(sizes, &shape)) type_error("resize_(): the size must be a tuple of ints");
     if (is_batched(t)) {
       runtime_error(
-          "resize_() is not supported inside vmap: all samples share one memory. (fix: use "
+          "resize_() is not supported inside of vmap: all samples share one memory. (fix: use "
           "reshape(), or nn.functional.pad() for a larger tensor)");
     }
     refuse_recording("resize_() gives a tensor another shape in place; fix: make a new tensor");

@@ -20,7 +20,7 @@ bool has_back_link(const PyTypeObject* type);
 // function(*args, **keywords) by way of __torch_function__.
 PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t positional,
                           PyObject* keywords);
-// The same for what is no op: Tensor's method `name`, or its attribute.
+// The same for what is not an op: Tensor's method `name`, or its attribute.
 PyObject* call_overriding_method(const char* name, PyObject* self, PyObject* const* args,
                                  Py_ssize_t positional, PyObject* keywords);
 PyObject* get_overriding(const char* name, PyObject* self);

@@ -1,7 +1,7 @@
 // Sums, products, fused forms, clamping and selection, elementwise. Integers wrap around; bool adds
 // by `or` and multiplies by `and`. Scalars such as alpha or value arrive as operands.
-// Read next: kernels/loops.h; integer.cpp for division and powers of integers.
-#include "kernels/loops.h"
+// Read next: kernels/elementwise/loops.h; integer.cpp for division and powers of integers.
+#include "kernels/elementwise/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,15 +1,15 @@
 // Elementwise functions of two to five float32 or float64 arguments, and the fused derivatives that
 // backward rules call so that a common backward is one pass over memory. One line each.
-// How the lines expand is in kernels/isa_lines.h, what they call in math_*.h. Beside a line: the largest
+// How the lines expand is in kernels/isa/kernel_lines.h, what they call in math/*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/reference/accuracy.md says how).
-#include "kernels/isa_lines.h"
-#include "kernels/math_basic.h"
-#include "kernels/math_divide.h"
-#include "kernels/math_erf.h"
-#include "kernels/math_inverse.h"
-#include "kernels/math_nn.h"
-#include "kernels/math_pow.h"
-#include "kernels/math_trig.h"
+#include "kernels/isa/kernel_lines.h"
+#include "kernels/isa/math/basic.h"
+#include "kernels/isa/math/divide.h"
+#include "kernels/isa/math/erf.h"
+#include "kernels/isa/math/inverse_trig.h"
+#include "kernels/isa/math/activations.h"
+#include "kernels/isa/math/pow.h"
+#include "kernels/isa/math/trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

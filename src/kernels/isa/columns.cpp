@@ -3,9 +3,9 @@
 // grain. Read rows.cpp first: the arithmetic is the same.
 //
 // The last operand of each loop is {stride between the axis' elements, columns}, two int64.
-#include "kernels/math_exp.h"
-#include "kernels/math_log.h"
-#include "kernels/row_math.h"
+#include "kernels/isa/math/exp.h"
+#include "kernels/isa/math/log.h"
+#include "kernels/isa/row_vectors.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

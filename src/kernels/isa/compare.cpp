@@ -1,7 +1,7 @@
 // Comparisons and logical connectives, elementwise, giving bool. Complex numbers have no order.
-// Read next: kernels/loops.h.
-#include "kernels/loops.h"
-#include "kernels/value.h"
+// Read next: kernels/elementwise/loops.h.
+#include "kernels/elementwise/loops.h"
+#include "kernels/convert_element.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

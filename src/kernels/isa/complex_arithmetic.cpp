@@ -1,8 +1,8 @@
 // Complex arithmetic, elementwise: what is worth building per instruction set.
-// Read next: kernels/pair.h for the formulas, kernels/complex.cpp for functions of a complex variable.
-#include "kernels/pair.h"
+// Read next: kernels/isa/complex_pair.h for the formulas, kernels/elementwise/complex_functions.cpp for functions of a complex variable.
+#include "kernels/isa/complex_pair.h"
 
-#include "kernels/loops.h"
+#include "kernels/elementwise/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

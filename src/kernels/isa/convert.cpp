@@ -1,9 +1,9 @@
 // The contiguous conversion loops between any two dtypes, vectorised where the compiler can and by
 // F16C where the instruction set has it.
-// Read next: kernels/value.h for one element, kernels/convert.cpp for who calls these.
+// Read next: kernels/convert_element.h for one element, kernels/convert.cpp for who calls these.
 #include "kernels/convert.h"
-#include "kernels/loops.h"
-#include "kernels/value.h"
+#include "kernels/elementwise/loops.h"
+#include "kernels/convert_element.h"
 
 #ifdef __F16C__
 #include <immintrin.h>

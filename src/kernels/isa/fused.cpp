@@ -1,9 +1,9 @@
 // Short products and selections that derivatives are made of, fused so that each is one pass over
 // memory. The incoming gradient is the first operand.
-// Read next: kernels/loops.h; ops/elementwise/fused.cpp for the ops they become.
+// Read next: kernels/elementwise/loops.h; ops/elementwise/fused.cpp for the ops they become.
 #include <limits>
 
-#include "kernels/loops.h"
+#include "kernels/elementwise/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,10 +1,10 @@
 // Division, powers, common divisors and bits of integers, elementwise. A division by zero raises
-// the flag of kernels/faults.h and leaves some value; the most negative number divided by -1 wraps.
-// Read next: kernels/loops.h, arithmetic.cpp for sums and products.
+// the flag of kernels/elementwise/faults.h and leaves some value; the most negative number divided by -1 wraps.
+// Read next: kernels/elementwise/loops.h, arithmetic.cpp for sums and products.
 #include <limits>
 
-#include "kernels/faults.h"
-#include "kernels/loops.h"
+#include "kernels/elementwise/faults.h"
+#include "kernels/elementwise/loops.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

@@ -1,12 +1,12 @@
 // The loops of reductions, once per instruction set: one contiguous row to one value, and many rows
 // to one row. The lanes are 256 bytes wide whatever the registers are, so that every instruction
-// set adds in the same order. Read kernels/reduce.h first.
-#include "kernels/reduce.h"
+// set adds in the same order. Read kernels/reduce/reduce.h first.
+#include "kernels/reduce/reduce.h"
 
 #include <limits>
 
-#include "kernels/value.h"
-#include "kernels/vec.h"
+#include "kernels/convert_element.h"
+#include "kernels/isa/vec.h"
 
 namespace adjoint::ADJOINT_ISA_TAG {
 namespace {

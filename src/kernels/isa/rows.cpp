@@ -5,9 +5,9 @@
 // Sums are taken in blocks whose results are added in double precision, so that long rows lose no
 // digits. NaN anywhere in a row makes its sum NaN, and thereby the whole result.
 // Read next: ops/nn/rows.h for who calls them.
-#include "kernels/independent.h"
-#include "kernels/math_exp.h"
-#include "kernels/row_math.h"
+#include "kernels/independent_loop.h"
+#include "kernels/isa/math/exp.h"
+#include "kernels/isa/row_vectors.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

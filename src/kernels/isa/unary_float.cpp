@@ -1,17 +1,17 @@
 // Elementwise functions of one float32 or float64 argument, one line each.
-// How the lines expand is in kernels/isa_lines.h, what they call in math_*.h. Beside a line: the largest
+// How the lines expand is in kernels/isa/kernel_lines.h, what they call in math/*.h. Beside a line: the largest
 // error seen in float32 and float64, in ulp (docs/reference/accuracy.md says how).
-#include "kernels/isa_lines.h"
-#include "kernels/math_basic.h"
-#include "kernels/math_erf.h"
-#include "kernels/math_erfinv.h"
-#include "kernels/math_exp.h"
-#include "kernels/math_gamma.h"
-#include "kernels/math_hyper.h"
-#include "kernels/math_inverse.h"
-#include "kernels/math_log.h"
-#include "kernels/math_nn.h"
-#include "kernels/math_trig.h"
+#include "kernels/isa/kernel_lines.h"
+#include "kernels/isa/math/basic.h"
+#include "kernels/isa/math/erf.h"
+#include "kernels/isa/math/erfinv.h"
+#include "kernels/isa/math/exp.h"
+#include "kernels/isa/math/gamma.h"
+#include "kernels/isa/math/hyperbolic.h"
+#include "kernels/isa/math/inverse_trig.h"
+#include "kernels/isa/math/log.h"
+#include "kernels/isa/math/activations.h"
+#include "kernels/isa/math/trig.h"
 
 namespace adjoint {
 namespace ADJOINT_ISA_TAG {

@@ -139,7 +139,7 @@ Tensor spaced_tensor(Call& c, DType d, int64_t steps, F f) {
     auto at = spaced<double, double>(a, b, steps);
     generate(t, [=](int64_t i) { return f(at(i)); });
   } else if (is_integral(d)) {
-    auto at = spaced<double, float>(a, b, steps);
+    auto at = spaced<double, double>(std::trunc(a), std::trunc(b), steps);
     generate(t, [=](int64_t i) { return f(at(i)); });
   } else {
     auto at = spaced<float, float>(static_cast<float>(a), static_cast<float>(b), steps);

@@ -152,13 +152,42 @@ static const Op& heaviside_ =
         .flat()
         .out_dtype(OutDType::Exact);
 
+namespace {
+
+// The neighbour of x among 16-bit floats, whose bits are a sign and a number that grows with |x|.
+uint16_t neighbour(uint16_t bits, float x, float y, uint16_t toward) {
+  constexpr uint16_t kSign = 0x8000;
+  if (x == y) return toward;
+  if (std::isnan(x)) return bits;
+  if (std::isnan(y)) return toward;
+  if (x == 0) return static_cast<uint16_t>((toward & kSign) | 1);
+  return static_cast<uint16_t>((x < y) == (x > 0) ? bits + 1 : bits - 1);
+}
+
+// A step of float32, in which 16-bit floats compute, would be lost when rounded back.
+Tensor next_after_half(const Tensor& a, const Tensor& b, DType d) {
+  GradMode off(false);
+  Dims shape = broadcast_shapes(a.shape(), b.shape());
+  Tensor x = contiguous(op<"expand">(cast(a, d), shape));
+  Tensor y = contiguous(op<"expand">(cast(b, d), shape));
+  Tensor wide_x = cast(x, DType::Float32), wide_y = cast(y, DType::Float32);
+  Tensor out = empty(shape, d);
+  const auto *from = reinterpret_cast<const uint16_t*>(x->data),
+             *toward = reinterpret_cast<const uint16_t*>(y->data);
+  const float *fx = wide_x.data<float>(), *fy = wide_y.data<float>();
+  auto* to = reinterpret_cast<uint16_t*>(out->data);
+  for (int64_t i = 0; i < out.numel(); ++i) to[i] = neighbour(from[i], fx[i], fy[i], toward[i]);
+  return out;
+}
+
+}  // namespace
+
 static const Op& nextafter_ =
     def("nextafter(input, other)", "The next number after `input` in the direction of `other`.")
         .elementwise("nextafter")
         .forward([](Call& c) -> Value {
-          // A step of float32, in which 16-bit floats compute, is lost when rounded back.
-          if (is_half(promote_types(c.tensor(0).dtype(), c.tensor(1).dtype())))
-            not_implemented("\"nextafter\" not implemented for 16-bit floats; cast to float32");
+          DType d = promote_types(c.tensor(0).dtype(), c.tensor(1).dtype());
+          if (is_half(d)) return next_after_half(c.tensor(0), c.tensor(1), d);
           return elementwise_forward(c);
         })
         .partial(0, input(0) | input(1),

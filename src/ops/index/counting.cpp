@@ -5,7 +5,7 @@
 
 #include "dispatch/op.h"
 #include "kernels/convert.h"
-#include "kernels/sorting.h"
+#include "kernels/index/sorting.h"
 #include "python/interrupt.h"
 #include "transforms/batch_rules.h"
 

@@ -1,6 +1,6 @@
 // Masks: masked_fill, masked_select, masked_scatter, nonzero and their like.
 #include "dispatch/scalar_range.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "ops/index/offsets.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"

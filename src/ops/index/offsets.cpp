@@ -2,9 +2,9 @@
 #include "ops/index/offsets.h"
 
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 
 namespace adjoint {
 namespace {
@@ -233,9 +233,9 @@ Places plan_rows(T t, int dim, T index, const char* name) {
 }
 
 Places plan_gather(T t, int dim, T index, const char* name) {
-  require_int(index, name);
   Places p;
-  if (index.numel() == 0) return p;
+  if (index.numel() == 0) return p;  // of any dtype
+  require_int(index, name);
   if (std::max(t.ndim(), 1) != std::max(index.ndim(), 1)) {
     runtime_error("Index tensor must have the same number of dimensions as input tensor (in ", name,
                   ": index ", index.shape(), ", input ", t.shape(), ")");

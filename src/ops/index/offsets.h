@@ -1,8 +1,8 @@
-// From index tensors to lists of offsets, all bounds checked: what kernels/indexing.h runs on.
+// From index tensors to lists of offsets, all bounds checked: what kernels/index/indexing.h runs on.
 #pragma once
 #include "dispatch/op.h"
 #include "dispatch/overlap.h"
-#include "kernels/indexing.h"
+#include "kernels/index/indexing.h"
 
 namespace adjoint {
 

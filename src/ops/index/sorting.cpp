@@ -1,5 +1,5 @@
 // sort, argsort, topk, kthvalue, and searching in what is sorted.
-#include "kernels/sorting.h"
+#include "kernels/index/sorting.h"
 
 #include "dispatch/op.h"
 #include "python/gil.h"

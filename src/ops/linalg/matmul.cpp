@@ -1,7 +1,7 @@
 // Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their
 // own; matmul, linear and outer are made of them.
 #include "dispatch/op.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
@@ -149,6 +149,20 @@ Value tangent_of_sum(C c, const Tensor* t) {
   if (t[1]) add(op<Product>(t[1], c.in(2)));
   if (t[2]) add(op<Product>(c.in(1), t[2]));
   return sum;
+}
+
+bool all_bool(const Call& c) {
+  for (int i = 0; i < 3; ++i) {
+    if (c.tensor(i).dtype() != DType::Bool) return false;
+  }
+  return true;
+}
+
+// The sum of truth values: beta and alpha say which of the two count.
+Tensor add_truth(T input, T product, const Call& c) {
+  Tensor none = zeros(product.shape(), DType::Bool);
+  const bool beta = c[3].complex() != 0.0, alpha = c[4].complex() != 0.0;
+  return op<"logical_or">(beta ? input : none, alpha ? product : none);
 }
 
 // All axes but the last as one. The length is stated: -1 could not be inferred from no elements.
@@ -419,6 +433,7 @@ static const Op& addr_ =
           }
           GradMode off(false);
           Tensor column = op<"unsqueeze">(x, 1), row = op<"unsqueeze">(y, 0);
+          if (all_bool(c)) return add_truth(c.tensor(0), op<"logical_and">(column, row), c);
           return op<"addmm">(c[0], column, row, c[3], c[4]);
         })
         .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
@@ -452,9 +467,9 @@ static const Op& addbmm_ =
         .grad(2, input(1),
               [](T g, C c) { return times(op<"matmul">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp([](C c, const Tensor* t) -> Value {
-          Tensor sum = t[0] ? times(t[0], c.in(3)) : Tensor();
+          Tensor sum = t[0] ? t[0] * c.in(3) : Tensor();
           auto add = [&](const Value& products) {
-            Tensor part = times(op<"sum">(products, Dims{0}), c.in(4));
+            Tensor part = op<"sum">(products, Dims{0}).tensor() * c.in(4);
             sum = sum ? sum + part : part;
           };
           if (t[1]) add(op<"bmm">(t[1], c.in(2)));
@@ -598,7 +613,6 @@ static const Op& linear_ =
           return c[2].is_none() ? op<"_linear">(x, w) : op<"_linear_bias">(x, w, c[2]);
         })
         .function_only()
-        .no_out()
         .product(Product::Transposed, 0, 2);
 
 }  // namespace adjoint

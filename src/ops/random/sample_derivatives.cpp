@@ -1,12 +1,12 @@
 // How gamma and Dirichlet samples move with their parameters, as ops: what the derivatives of
 // `_standard_gamma` and `_sample_dirichlet` in random.cpp are made of. They draw nothing, so vmap
-// treats them like any elementwise op. Read random/implicit.h first.
+// treats them like any elementwise op. Read random/sample_derivatives.h first.
 #include <array>
 
 #include "dispatch/op.h"
 #include "python/gil.h"
 #include "random/errors.h"
-#include "random/implicit.h"
+#include "random/sample_derivatives.h"
 
 namespace adjoint {
 namespace {

@@ -1,6 +1,6 @@
 #include "ops/reduce/reduce_forward.h"
 
-#include "dispatch/kernel_watch.h"
+#include "dispatch/kernel_observer.h"
 #include "dispatch/view.h"
 #include "kernels/convert.h"
 #include "ops/reduce/interruptible.h"
@@ -77,7 +77,7 @@ void fill_identity(const Reduction& r, const Tensor& out) {
 Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool keepdim) {
   const int64_t n = t.numel();
   // Everything, from contiguous memory the loop can read: no plan is needed, unless it is watched.
-  if (!t_kernel_watch && mask == all_axes(t.ndim()) && t.contiguous() &&
+  if (!t_kernel_observer && mask == all_axes(t.ndim()) && t.contiguous() &&
       t.dtype() == r.accumulator && r.result == r.accumulator && n > 0 && n <= 65536 && !keepdim &&
       !r.centre) {
     Tensor out = empty({}, r.result);
@@ -113,8 +113,8 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
   p.out_dtype = r.result;
   p.divisor = r.mean ? static_cast<double>(reduced_count(t.shape(), mask)) : r.divisor;
   p.centre = r.centre;
-  if (t_kernel_watch) [[unlikely]]
-    t_kernel_watch->note(p, t);
+  if (t_kernel_observer) [[unlikely]]
+    t_kernel_observer->note(p, t);
   {
     Interruptible release(n >= kReleaseGil, t->storage, out->storage);
     reduce::run(p);

@@ -1,8 +1,8 @@
 // What the forwards of reductions share: which axes, which dtypes, the result's shape. The loops
-// are in kernels/reduce.h.
+// are in kernels/reduce/reduce.h.
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/reduce.h"
+#include "kernels/reduce/reduce.h"
 
 namespace adjoint {
 

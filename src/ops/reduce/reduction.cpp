@@ -61,7 +61,7 @@ static const Op& sum_ =
         .node("SumBackward1")
         .batch(batch::along)
         .sums()
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Decides);
 
 static const Op& mean_all_ =
     def("mean.all(input)", "The mean of all elements.")
@@ -98,8 +98,8 @@ static const Op& sum_to_size_ =
               runtime_error("size ", size, " is not expandable to size ", t.shape());
             if (want == 1 && t.size(i) != 1) mask |= uint64_t{1} << i;
           }
-          if (!mask) return c[0];
           DType result = is_integral(t.dtype()) ? DType::Int64 : t.dtype();
+          if (!mask) return size.size() ? t : cast(t, result);  // PyTorch sums to a number
           Tensor r = reduce_tensor({reduce::Sum, sum_dtype(result), result}, t, mask, true);
           if (!lead) return r;
           return on_storage(r->storage, size, Span{r->strides + lead, size.size()}, 0, r.dtype());

@@ -1,6 +1,6 @@
 // Running sums, products, maxima along an axis; and the product over axes, whose derivative is made
-// of running products. The loops are in kernels/scan.h.
-#include "kernels/scan.h"
+// of running products. The loops are in kernels/reduce/scan.h.
+#include "kernels/reduce/scan.h"
 
 #include "dispatch/program_recorder.h"
 #include "ops/reduce/reduce_forward.h"
@@ -210,7 +210,8 @@ static const Op& cumsum_ =
         .linear()
         .inplace()
         .batch(batch::along)
-        .depends(Depends::Along);
+        .depends(Depends::Along)
+        .out_dtype(OutDType::Decides);
 
 static const Op& cumprod_ =
     def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")
@@ -224,7 +225,7 @@ static const Op& cumprod_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Decides);
 
 static const Op& logcumsumexp_ =
     def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
@@ -294,7 +295,7 @@ static const Op& prod_ =
         .batch([](Call& c, const int*) -> Value {
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Decides);
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -312,7 +313,7 @@ static const Op& prod_dim_ =
         .node("ProdBackward1")
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Decides);
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",

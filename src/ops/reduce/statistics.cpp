@@ -345,7 +345,7 @@ static const Op& nansum_ =
         })
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Decides);
 
 static const Op& nanmean_ =
     def("nanmean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",

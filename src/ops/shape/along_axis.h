@@ -1,7 +1,7 @@
 // A tensor seen as outer x n x inner around one axis.
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/scan.h"
+#include "kernels/reduce/scan.h"
 
 namespace adjoint {
 

@@ -3,7 +3,7 @@
 #include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "ops/creation/memory_format.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
@@ -147,7 +147,8 @@ static const Op& with_strides_ =
         .batch([](Call& c, const int*) -> Value {
           Tensor t = c.tensor(0);
           Dims strides = c.ints(1);
-          strides.insert(0, batch::reach({t->shape + 1, t.ndim() - 1}, strides));
+          int64_t sample = t.numel() ? batch::reach({t->shape + 1, t.ndim() - 1}, strides) : 1;
+          strides.insert(0, sample);
           return op<"_with_strides">(t, strides);
         })
         .copies();

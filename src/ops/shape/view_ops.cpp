@@ -2,7 +2,7 @@
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "tensor/checked.h"
-#include "tensor/repeats.h"
+#include "tensor/self_overlap.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -64,7 +64,7 @@ bool view_strides(T t, const Dims& shape, Dims* out) {
   return true;
 }
 
-// Whether they reach outside of the memory is found out where a view is made.
+// Whether they reach outside the memory is found out where a view is made.
 void check_strided(const Dims& shape, const Dims& strides) {
   if (shape.size() != strides.size()) runtime_error("mismatch in length of strides and shape");
   for (int64_t s : strides) {
@@ -129,7 +129,7 @@ static const Op& view_ = def("view(input, shape|size: int[*])",
                              .method_only()
                              .batch(view_rule);
 
-// The copy that reshape makes where no view fits: nobody else can see it, so it is no view.
+// The copy that reshape makes where no view fits: nobody else can see it, so it is not a view.
 static const Op& unsafe_view_ =
     def("_unsafe_view(input, shape: int[])", "Another shape for memory that nobody else sees.")
         .forward([](Call& c) -> Value { return unseen(c.tensor(0), c.ints(1)); })
@@ -191,7 +191,7 @@ static const Op& view_dtype_ =
             for (int i = 0; i < last; ++i) strides[i] = scale(strides[i]);
             offset = scale(offset);
           }
-          Tensor v = make_view(t, Dims{}, Dims{}, 0);
+          Tensor v = make_view(t, Dims{0}, Dims{1}, 0);  // for its base: t may be empty
           Tensor seen = on_storage(t->storage, shape, strides, offset, d);
           std::swap(seen->base, v->base);
           seen->flags |= t->flags & kData;

@@ -3,7 +3,7 @@
 #include "dispatch/saved.h"
 #include "program/capture/capture.h"
 #include "program/capture/sharing.h"
-#include "program/passes/passes.h"
+#include "program/passes/simplify.h"
 #include "program/passes/pipeline.h"
 
 namespace adjoint {

@@ -1,15 +1,15 @@
 // Read capture.h first.
 #include "program/capture/capture.h"
 
-#include "dispatch/kernel_watch.h"
+#include "dispatch/kernel_observer.h"
 #include "dispatch/operands.h"
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
 #include "program/capture/copying_ops.h"
 #include "program/passes/sources.h"
 #include "program/replay/replay.h"
-#include "tensor/handmade.h"
+#include "tensor/handmade_tensors.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -103,38 +103,38 @@ void recorded_alias(const Tensor& from, const Tensor& made) {
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
 // else.
-const KernelStep* kernel_of(const KernelWatch& watch, const Call& c, const Value& out,
+const KernelCall* kernel_of(const KernelObserver& seen, const Call& c, const Value& out,
                             const Instruction& i, Descriptions& descriptions) {
-  bool only = watch.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
-              out.is_tensor() && out.object() == watch.result;
+  bool only = seen.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
+              out.is_tensor() && out.object() == seen.result;
   if (!only) return nullptr;
   int reads[kMaxOperands];
-  for (int k = 0; k < watch.count; ++k) {
+  for (int k = 0; k < seen.count; ++k) {
     reads[k] = -1;
-    for (size_t n = 0; watch.tensors[k] && n < i.reads.size(); ++n) {
+    for (size_t n = 0; seen.tensors[k] && n < i.reads.size(); ++n) {
       const Read& r = i.reads[n];
-      if (r.item < 0 && c[r.argument].object() == watch.tensors[k]) reads[k] = static_cast<int>(n);
+      if (r.item < 0 && c[r.argument].object() == seen.tensors[k]) reads[k] = static_cast<int>(n);
     }
-    if (watch.tensors[k] && reads[k] < 0) return nullptr;
+    if (seen.tensors[k] && reads[k] < 0) return nullptr;
   }
-  return descriptions.kernel(watch.kernel, watch.common, {reads, static_cast<size_t>(watch.count)},
-                             watch.numbers);
+  return descriptions.kernel(seen.kernel, seen.common, {reads, static_cast<size_t>(seen.count)},
+                             seen.numbers);
 }
 
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
-std::shared_ptr<const reduce::Problem> sum_of(const KernelWatch& watch, const Call& c,
+std::shared_ptr<const reduce::Problem> sum_of(const KernelObserver& seen, const Call& c,
                                               const Value& out) {
-  if (!c.op.facts.sums || watch.reductions != 1 || watch.calls != 0 || watch.problem.centre ||
-      c.kept || !c[0].is_tensor() || c[0].object() != watch.reduced || !out.is_tensor() ||
-      out.object()->data != watch.reduced_to)
+  if (!c.op.facts.sums || seen.reductions != 1 || seen.calls != 0 || seen.problem.centre ||
+      c.kept || !c[0].is_tensor() || c[0].object() != seen.reduced || !out.is_tensor() ||
+      out.object()->data != seen.reduced_to)
     return nullptr;
-  return std::make_shared<reduce::Problem>(watch.problem);
+  return std::make_shared<reduce::Problem>(seen.problem);
 }
 
 }  // namespace
 
 Capture::Capture(const Tensors& arguments) : arguments_(arguments), generation_(next_generation()) {
-  tensor_watch = {recorded_zeros, recorded_alias};
+  handmade_observer = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
 
@@ -398,9 +398,9 @@ Value Capture::forward(Call& c) {
     return forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
-  KernelWatch watch;
+  KernelObserver seen;
   Versions before = versions_of(op, c.args);
-  // An op may also fail where it is caught, and not fail with other values. What is no error (a
+  // An op may also fail where it is caught, and not fail with other values. What is not an error (a
   // checkpoint has all it wants) does not depend on values.
   auto computed = [&] {
     try {
@@ -412,7 +412,7 @@ Value Capture::forward(Call& c) {
     }
   };
   auto take = [&](const Value* args, Few<Read, 3>&& reads, const Value& out) {
-    if (!holds_tensors(out)) return refuse(text("`", op.name, "` gives a value that is no tensor"));
+    if (!holds_tensors(out)) return refuse(text("`", op.name, "` gives a value that is not a tensor"));
     Instruction& i = code_.emplace_back();
     i.op = &op;
     i.args = args;
@@ -426,8 +426,8 @@ Value Capture::forward(Call& c) {
     }
     i.may_fail = !until_inputs_ && has_integers(op, c.args);
     if (!i.changes) {
-      i.kernel = kernel_of(watch, c, out, i, *descriptions_);
-      if (auto sum = sum_of(watch, c, out)) i.with_more().sum = std::move(sum);
+      i.kernel = kernel_of(seen, c, out, i, *descriptions_);
+      if (auto sum = sum_of(seen, c, out)) i.with_more().sum = std::move(sum);
       if (op.facts.part) {
         Unrecorded quiet;
         if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
@@ -465,7 +465,7 @@ void Capture::check_draws(const Op& op) {
   if (draws_allowed_ || op.facts.draws == Draws::Nothing) return;
   refuse(text("`", op.name,
               "` draws random numbers in a checkpoint, which its recomputation would have to draw "
-              "again; fix: draw them outside of the checkpoint"));
+              "again; fix: draw them outside the checkpoint"));
 }
 
 // A pass on placeholders is none of the program's: what it would leave behind must not happen.
@@ -490,7 +490,7 @@ void Capture::change(Call& c, const Tensor& self) {
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
       wants_recording(op, c.args)) {
     refuse(text("`", op.name,
-                "_` changes a tensor from outside of the function, with a gradient; fix: return "
+                "_` changes a tensor from outside the function, with a gradient; fix: return "
                 "the new value instead"));
   }
   try {
@@ -594,7 +594,7 @@ bool Capture::pass(Node* node, bool executed) {
     hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
   if (before && hooks)
     refuse(
-        "a tensor from outside of the function has hooks, or keeps its gradient by retain_grad()");
+        "a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
   return true;
 }
 
@@ -611,7 +611,7 @@ bool Capture::is_outside(TensorObject* t) const {
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
   if (register_of(t) >= 0 ? is_input(t) : !made_here(t))
-    refuse(text(what, ", on a tensor from outside of the function"));
+    refuse(text(what, ", on a tensor from outside the function"));
 }
 
 bool Capture::known_outside(TensorObject* t) {

@@ -5,7 +5,7 @@
 // an alias. A tensor that is not known existed before: the function reached it by a closure or a
 // module, and it becomes an input. One whose memory was made *during* the recording, but by no op,
 // is something that a program could not repeat: the recording is refused, and so it is for values
-// that leave (item(), numpy()), memory that is changed by other means, results that are no tensors.
+// that leave (item(), numpy()), memory that is changed by other means, results that are not tensors.
 // Refusing costs speed; a wrong program would be silent.
 #pragma once
 #include <optional>

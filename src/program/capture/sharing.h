@@ -1,5 +1,5 @@
 // Which inputs of a program lie on the same memory. Read next: assemble.cpp, which notes it, and
-// `fits` in program/replay/replay.cpp, which compares.
+// `accepts` in program/replay/replay.cpp, which compares.
 #pragma once
 #include <unordered_map>
 #include <vector>

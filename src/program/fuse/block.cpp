@@ -5,7 +5,7 @@
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
-#include "kernels/faults.h"
+#include "kernels/elementwise/faults.h"
 
 namespace adjoint {
 namespace {
@@ -50,13 +50,13 @@ class Block final : public FusedLoops {
     for (const Patch& p : patches_)
       pointers_[p.at] =
           registers[p.written ? i.writes[p.index] : i.reads[p.index].reg]->data + p.offset;
-    for (const Step& s : steps_) s.loop(s.arguments, s.n);
+    for (const BoundLoop& s : loops_) s.loop(s.arguments, s.n);
     if (may_fault_) check_division(!take_integer_fault());
   }
 
  private:
   friend class BlockBuilder;
-  struct Step {
+  struct BoundLoop {
     Loop loop;
     char** arguments;
     int64_t n;
@@ -68,7 +68,7 @@ class Block final : public FusedLoops {
     int64_t offset;
   };
 
-  std::vector<Step> steps_;
+  std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
   std::vector<std::unique_ptr<Moving>> movings_;
@@ -129,7 +129,7 @@ class BlockBuilder {
     int64_t count;  // elements
     size_t offset = 0;
   };
-  struct Step {
+  struct PlannedLoop {
     Loop loop;
     size_t at;
     int64_t n;
@@ -214,7 +214,7 @@ class BlockBuilder {
     fixed(part.what.get());
     point_to(part.to, 0);
     for (const Part::From& source : part.from) point_to(source.reg, source.offset);
-    steps_.push_back({part.loop, at, 1});
+    loops_.push_back({part.loop, at, 1});
   }
 
   void add_moving(Loop loop, const Part& part, uint32_t place) {
@@ -224,7 +224,7 @@ class BlockBuilder {
     fixed(block_->movings_.back().get());
     scratch(*part.tiles, p.tile);
     point_to(p.reg, p.offset);
-    steps_.push_back({loop, at, part.tiles->numel});
+    loops_.push_back({loop, at, part.tiles->numel});
   }
 
   void add_tile(const Part& part) {
@@ -233,19 +233,19 @@ class BlockBuilder {
     for (uint32_t k = 0; k < f.places.size(); ++k) {
       if (f.places[k].way == Way::Repeated) add_moving(repeat_loop, part, k);
     }
-    for (size_t s = 0; s < f.steps.size(); ++s) {
-      if (!f.steps[s].loop) {
-        add_moving(move_loop, part, f.steps[s].at);
+    for (size_t s = 0; s < f.actions.size(); ++s) {
+      if (!f.actions[s].loop) {
+        add_moving(move_loop, part, f.actions[s].at);
         continue;
       }
       size_t end = f.arguments.size();
-      for (size_t next = s + 1; next < f.steps.size(); ++next) {
-        if (!f.steps[next].loop) continue;
-        end = f.steps[next].at;
+      for (size_t next = s + 1; next < f.actions.size(); ++next) {
+        if (!f.actions[next].loop) continue;
+        end = f.actions[next].at;
         break;
       }
       size_t at = pointers_.size();
-      for (size_t k = f.steps[s].at; k < end; ++k) {
+      for (size_t k = f.actions[s].at; k < end; ++k) {
         const Argument& a = f.arguments[k];
         if (a.kind == Argument::Tile) {
           scratch(f, a.index);
@@ -255,7 +255,7 @@ class BlockBuilder {
           number(f.numbers[a.index], f.numel);
         }
       }
-      steps_.push_back({f.steps[s].loop, at, f.numel});
+      loops_.push_back({f.actions[s].loop, at, f.numel});
     }
   }
 
@@ -268,7 +268,7 @@ class BlockBuilder {
     size_t at = pointers_.size();
     fixed(tiling.get());
     for (const Place& p : f.places) point_to(p.reg, p.offset);
-    steps_.push_back({tiles_loop, at, f.numel});
+    loops_.push_back({tiles_loop, at, f.numel});
     block_->tilings_.push_back(std::move(tiling));
   }
 
@@ -292,9 +292,9 @@ class BlockBuilder {
                                   : p.kind == Pointer::Scratch ? memory + numbers + p.offset
                                                                : memory + tiles_end + p.offset);
     }
-    block_->steps_.reserve(steps_.size());
-    for (const Step& s : steps_)
-      block_->steps_.push_back({s.loop, block_->pointers_.data() + s.at, s.n});
+    block_->loops_.reserve(loops_.size());
+    for (const PlannedLoop& s : loops_)
+      block_->loops_.push_back({s.loop, block_->pointers_.data() + s.at, s.n});
     for (int reg : i_.writes) {
       const Geometry& g = registers_[reg].geometry();
       block_->results.push_back(g);
@@ -313,7 +313,7 @@ class BlockBuilder {
   std::vector<Constant> numbers_;
   Lookup number_at_;
   std::vector<Pointer> pointers_;
-  std::vector<Step> steps_;
+  std::vector<PlannedLoop> loops_;
   int64_t local_bytes_ = 0;
   size_t scratch_bytes_ = 0;
 };

@@ -1,8 +1,8 @@
 // Read calls.h first.
 #include "program/fuse/calls.h"
 
-#include "kernels/gemm.h"
-#include "kernels/reduce.h"
+#include "kernels/products/gemm.h"
+#include "kernels/reduce/reduce.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -63,7 +63,7 @@ Product form_of(Product form, int a, int b) {
   return Product::None;
 }
 
-// Sets what is multiplied; false for what is no product, or one whose rows have to be copied first.
+// Sets what is multiplied; false for what is not a product, or one whose rows have to be copied first.
 bool set_product(Factors& q, SmallCall& call, Product form, const Geometry& a, const Geometry& b) {
   switch (form_of(form, a.shape.size(), b.shape.size())) {
     case Product::Matrices:

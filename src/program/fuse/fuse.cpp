@@ -3,7 +3,7 @@
 // Note [Levels]
 // Every instruction has a level: above those of what it depends on, except that an elementwise op
 // stays on the level of elementwise ops of its own shape. The ops of one shape on one level are a
-// group. A dependency leads to a higher level, or stays inside of a group; so groups can be put in
+// group. A dependency leads to a higher level, or stays inside a group; so groups can be put in
 // an order, and no search for cycles is needed.
 #include "program/fuse/fuse.h"
 

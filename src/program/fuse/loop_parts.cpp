@@ -35,37 +35,37 @@ int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const 
 
 int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& sources,
                  const Values& value_of) {
-  const KernelStep& step = *i.kernel;
-  DType compute = compute_dtype(step.common);
+  const KernelCall& call = *i.kernel;
+  DType compute = compute_dtype(call.common);
   int operands[kMaxOperands];
-  size_t count = step.operands.size();
+  size_t count = call.operands.size();
   for (size_t n = 0; n < count; ++n) {
-    const KernelStep::Operand& o = step.operands[n];
+    const KernelCall::Operand& o = call.operands[n];
     if (o.read < 0) {
       operands[n] = tiles.number(o.number, compute);
       continue;
     }
     int reg = i.reads[o.read].reg;
     bool condition =
-        step.kernel->has(kCondition) && n == 0 && sources.geometry(reg).dtype == DType::Bool;
+        call.kernel->has(kCondition) && n == 0 && sources.geometry(reg).dtype == DType::Bool;
     operands[n] = operand(tiles, reg, condition ? DType::Bool : compute,
                           sources.geometry(i.writes[0]).shape, sources, value_of);
   }
-  if (divides_integers(step)) tiles.may_fault();
+  if (divides_integers(call)) tiles.may_fault();
   // A gradient of ones times a factor is the factor.
-  if (step.kernel->has(kProduct) && compute == step.common && compute != DType::Bool) {
+  if (call.kernel->has(kProduct) && compute == call.common && compute != DType::Bool) {
     for (int n : {0, 1}) {
       if (tiles.is_one(operands[n])) return operands[1 - n];
     }
   }
-  int value = tiles.loop(step.kernel->loop[static_cast<int>(compute)], {operands, count},
-                         result_dtype(*step.kernel, compute));
-  return tiles.converted(value, result_dtype(*step.kernel, step.common));
+  int value = tiles.loop(call.kernel->loop[static_cast<int>(compute)], {operands, count},
+                         result_dtype(*call.kernel, compute));
+  return tiles.converted(value, result_dtype(*call.kernel, call.common));
 }
 
 }  // namespace
 
-bool divides_integers(const KernelStep& s) {
+bool divides_integers(const KernelCall& s) {
   return is_integral(s.common) && s.kernel->has(kDividesIntegers);
 }
 

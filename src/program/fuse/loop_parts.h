@@ -8,7 +8,7 @@
 namespace adjoint {
 
 // Integers that may be divided by zero, which is an error.
-bool divides_integers(const KernelStep& s);
+bool divides_integers(const KernelCall& s);
 // The product of a column and a row, whose elements have one dtype.
 bool is_outer(const Instruction& i, const Sources& sources);
 

@@ -34,7 +34,7 @@ TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
   values_.reserve(calls + 4);
   calls_.reserve(calls);
   call_values_.reserve(3 * calls);
-  made_->steps.reserve(calls);
+  made_->actions.reserve(calls);
   made_->arguments.reserve(3 * calls);
 }
 
@@ -228,7 +228,7 @@ void TileBuilder::place_operand(int value) {
   } else if (p.way == TileLoops::Way::Moved) {
     m.tile = take_tile();
     p.tile = static_cast<uint32_t>(m.tile);
-    made_->steps.push_back({nullptr, static_cast<uint32_t>(m.place)});
+    made_->actions.push_back({nullptr, static_cast<uint32_t>(m.place)});
   }
 }
 
@@ -259,10 +259,10 @@ void TileBuilder::emit(int step) {
   bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
   if (!in_memory) out.tile = take_tile_for(values[0], operands, step);
   f.arguments[first] = argument(values[0]);
-  f.steps.push_back({calls_[step].loop, static_cast<uint32_t>(first)});
+  f.actions.push_back({calls_[step].loop, static_cast<uint32_t>(first)});
   if (out.place >= 0 && !in_memory) {
     f.places[out.place].tile = static_cast<uint32_t>(out.tile);
-    f.steps.push_back({nullptr, static_cast<uint32_t>(out.place)});
+    f.actions.push_back({nullptr, static_cast<uint32_t>(out.place)});
   }
   for (int value : values) {
     Made& m = values_[value];

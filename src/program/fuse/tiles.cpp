@@ -6,7 +6,7 @@
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
-#include "kernels/faults.h"
+#include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
 
@@ -80,8 +80,8 @@ class LargeLoops final : public FusedLoops {
     numbers_.resize(f.numbers.size() * f.tile_bytes() + 64);
     fill_numbers(f, aligned(numbers_.data()));
     // Pieces of about as much work as one op on 16384 elements, in whole tiles.
-    auto steps = static_cast<int64_t>(f.steps.size());
-    grain_ = std::max<int64_t>(4096, 16384 / (1 + steps / 4)) / f.tile * f.tile;
+    auto actions = static_cast<int64_t>(f.actions.size());
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / f.tile * f.tile;
     std::unordered_map<int, int> reads, writes;
     for (const Read& r : i.reads) reads.emplace(r.reg, static_cast<int>(reads.size()));
     for (int w : i.writes) writes.emplace(w, static_cast<int>(writes.size()));
@@ -215,7 +215,7 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
                                       : row_at(f, p, data[k], at);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
-    for (const TileLoops::Step& s : f.steps) {
+    for (const TileLoops::Action& s : f.actions) {
       if (s.loop) [[likely]] {
         s.loop(arguments + s.at, n);
       } else {

@@ -32,7 +32,7 @@ struct TileLoops {
     uint32_t tile = 0;                                      // the buffer, if one is used
     uint32_t first = 0, last = 0;                           // pointers to it: a range of `pointed`
   };
-  struct Step {
+  struct Action {
     Loop loop;  // null: place `at` is moved
     uint32_t at;
   };
@@ -57,7 +57,7 @@ struct TileLoops {
   size_t item = 1;     // bytes of the widest element
   uint32_t tiles = 0;  // buffers
   std::vector<Place> places;
-  std::vector<Step> steps;
+  std::vector<Action> actions;
   std::vector<Argument> arguments;  // of the loops, one after another
   std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
   std::vector<Number> numbers;

@@ -2,7 +2,7 @@
 #include "program/passes/pipeline.h"
 
 #include "program/fuse/fuse.h"
-#include "program/passes/passes.h"
+#include "program/passes/simplify.h"
 #include "program/passes/recompute.h"
 
 namespace adjoint {

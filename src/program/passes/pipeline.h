@@ -2,7 +2,7 @@
 //
 // A pass takes a program and leaves it with the same meaning. A new one is a function in a file of
 // its own and a line in the list of pipeline.cpp; `adjoint.compiler.show_passes` prints what each
-// leaves. Read next: passes.h, recompute.h, program/fuse/fuse.h.
+// leaves. Read next: simplify.h, recompute.h, program/fuse/fuse.h.
 #pragma once
 #include <functional>
 #include <span>

@@ -1,7 +1,7 @@
 // Read recompute.h first.
 #include "program/passes/recompute.h"
 
-#include "program/passes/passes.h"
+#include "program/passes/simplify.h"
 
 namespace adjoint {
 namespace {

@@ -1,7 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
-#include "dispatch/record.h"
+#include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
@@ -228,7 +228,7 @@ static bool has_hooks(const TensorObject* t) {
   return !x.tensor_hooks.empty() || x.pre_hooks;
 }
 
-bool fits(const Program& p, const Tensors& given, std::string* why) {
+bool accepts(const Program& p, const Tensors& given, std::string* why) {
   auto fail = [&](std::string text) {
     if (why) *why = std::move(text);
     return false;

@@ -1,4 +1,4 @@
-"""Passes inside of passes: any depth, errors and modes on the way, callbacks at the end."""
+"""Passes inside passes: any depth, errors and modes on the way, callbacks at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import adjoint as ad
 
 
 def nested(depth: int, innermost: Callable[[], None]) -> Any:
-    """A scalar whose backward runs `depth` passes inside of one another."""
+    """A scalar whose backward runs `depth` passes inside one another."""
     level = [0]
     x = ad.tensor(1.0, requires_grad=True)
 

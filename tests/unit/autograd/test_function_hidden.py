@@ -1,4 +1,4 @@
-"""Tensors that a custom forward computes with although they are no arguments of ``apply``.
+"""Tensors that a custom forward computes with although they are not arguments of ``apply``.
 
 Their gradient is lost unless backward sees to it: an error says so, and functions that do (such as
 reentrant checkpoints) work.
@@ -743,8 +743,8 @@ def test_a_hidden_tangent_is_refused_at_the_call(recorded):
             text = str(e.value)
             assert text.startswith(
                 "the tangent of w (a variable of run, float32 [1]) is lost: Forward.forward "
-                "computes with it although it is no argument of apply, and Forward.jvp is told of "
-                "its arguments alone"
+                "computes with it although it is not an argument of apply, and Forward.jvp is told "
+                "of its arguments alone"
             )
             assert text.count("test_function_hidden.py") == 2
             assert "use its tangent in jvp" in text

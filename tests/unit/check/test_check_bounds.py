@@ -1,4 +1,4 @@
-"""adjoint.check never evaluates outside of bounds, and does not call wrong what it cannot see.
+"""adjoint.check never evaluates outside bounds, and does not call wrong what it cannot see.
 
 Read next: test_check.py.
 """

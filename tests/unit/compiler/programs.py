@@ -60,7 +60,7 @@ class Recorded:
 
     def run(self, inputs: Sequence[ad.Tensor], weights: Sequence[ad.Tensor]) -> list[Any]:
         """The results and gradients that the programs compute."""
-        assert self.forward.misfit(list(inputs)) is None
+        assert self.forward.mismatch(list(inputs)) is None
         results = self.forward.run(list(inputs))
         rest = results[self.count :]
         gradients = self.backward.run(list(weights), rest) if weights else []

@@ -499,7 +499,7 @@ def test_an_error_in_the_function_is_the_users() -> None:
 
 
 def test_too_many_recordings_end_in_eager_execution() -> None:
-    from adjoint.compiler._kinds import LIMIT
+    from adjoint.compiler._call_kinds import LIMIT
 
     g = ad.compile(lambda x: x + 1)
     for n in range(LIMIT):

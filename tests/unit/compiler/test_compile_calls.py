@@ -15,7 +15,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import CompileError, CompileWarning
-from adjoint.compiler._kinds import LIMIT, OBJECTS
+from adjoint.compiler._call_kinds import LIMIT, OBJECTS
 from adjoint.compiler._listing import _registers, listing
 
 

@@ -132,7 +132,7 @@ def test_the_state_of_an_optimiser_is_read_after_its_step() -> None:
     same(program, programs=None)
 
 
-# --- inside of another call
+# --- inside another call
 
 
 def test_an_external_may_call_a_compiled_function() -> None:

@@ -220,15 +220,15 @@ def test_an_attribute_that_changes_is_seen(later: Any) -> None:
     p.scale = 2
     f(p)
     (recorded,) = f.programs
-    assert recorded.fits([p])
+    assert recorded.accepts([p])
     p.scale = later
-    assert not recorded.fits([p])
+    assert not recorded.accepts([p])
     del p.scale
-    assert not recorded.fits([p])
+    assert not recorded.accepts([p])
     p.scale, p.shift = 2, 0
-    assert not recorded.fits([p])
+    assert not recorded.accepts([p])
     del p.shift
-    assert recorded.fits([p])
+    assert recorded.accepts([p])
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_why_a_recording_is_not_used(calls: Any, why: str) -> None:
     f = ad.compile(lambda p, q: p * q * w, fullgraph=True)
     first, second = calls(a, b, w)
     f(*first)
-    assert f.programs[0].misfit(list(second)).startswith(why)
-    assert f.programs[0].misfit(list(first)) is None
+    assert f.programs[0].mismatch(list(second)).startswith(why)
+    assert f.programs[0].mismatch(list(first)) is None
 
 
 def test_why_a_recording_of_a_hash_is_not_used() -> None:
@@ -255,7 +255,7 @@ def test_why_a_recording_of_a_hash_is_not_used() -> None:
     rates = {a: 2.0, b: 3.0}
     f = ad.compile(lambda p: p * rates[p], fullgraph=True)
     f(a)
-    why = f.programs[0].misfit([b])
+    why = f.programs[0].mismatch([b])
     assert why.startswith(("the hash or id of an argument was used", "an argument was a tensor"))
 
 
@@ -271,7 +271,7 @@ def test_asking_for_an_address_ties_a_recording_to_the_tensor() -> None:
         assert f(p).equal(p * 2)
     assert len(f.programs) == 2
     assert f.programs[0].program.is_pinned()
-    assert "the hash or id of an argument was used" in f.programs[0].misfit([b])
+    assert "the hash or id of an argument was used" in f.programs[0].mismatch([b])
 
 
 def test_recordings_of_certain_tensors_can_be_collected() -> None:

@@ -1,4 +1,4 @@
-"""What a recording run changes outside of itself is refused, with its place and its reason."""
+"""What a recording run changes outside itself is refused, with its place and its reason."""
 
 from __future__ import annotations
 

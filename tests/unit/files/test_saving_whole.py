@@ -266,7 +266,7 @@ def as_user(path: Path, groups: list[int]) -> str:
 
 @pytest.fixture
 def public(tmp_path_factory: Any) -> Any:
-    """A folder for everybody, outside of the one that is pytest's own."""
+    """A folder for everybody, outside the one that is pytest's own."""
     if os.geteuid() != 0:
         pytest.skip("only root changes owners")
     with tempfile.TemporaryDirectory() as folder:

@@ -463,7 +463,7 @@ def test_numbers_that_differ_between_samples_are_not_read(read: Any) -> None:
 
 
 def test_samples_are_not_resized() -> None:
-    with pytest.raises(RuntimeError, match=r"resize_\(\) is not supported inside vmap.*reshape"):
+    with pytest.raises(RuntimeError, match=r"resize_\(\) is not supported inside of vmap.*reshape"):
         ad.func.vmap(lambda x: x.clone().resize_(7))(ad.ones(2, 3))
 
 

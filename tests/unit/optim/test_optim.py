@@ -22,40 +22,56 @@ OPTIMIZERS = [
     "AdamW(w, 0.1, amsgrad=True)",
     "AdamW(w, 0.01, maximize=True)",
     "AdamW([{'params': w[:1], 'lr': 0.3}, {'params': w[1:]}], betas=(0.5, 0.9))",
+    "Adadelta(w)",
+    "Adadelta(w, 0.5, rho=0.7, weight_decay=0.1, maximize=True)",
+    "Adagrad(w)",
+    "Adagrad(w, 0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.1)",
+    "Adamax(w, 0.1)",
+    "Adamax(w, weight_decay=0.1, maximize=True)",
+    "ASGD(w)",
+    "ASGD(w, 0.1, lambd=0.01, t0=20, weight_decay=0.1)",
+    "NAdam(w, 0.1, weight_decay=0.1)",
+    "NAdam(w, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.1)",
+    "RAdam(w, 0.1, weight_decay=0.1)",
+    "RAdam(w, betas=(0.8, 0.9), weight_decay=0.1, decoupled_weight_decay=True)",
+    "RMSprop(w)",
+    "RMSprop(w, 0.1, momentum=0.5, weight_decay=0.1)",
+    "RMSprop(w, centered=True, maximize=True)",
+    "RMSprop(w, centered=True, momentum=0.5)",
+    "Rprop(w)",
+    "Rprop(w, 0.1, etas=(0.3, 1.9), step_sizes=(1e-3, 0.5))",
+    "Adafactor(w[::2])",
+    "Adafactor(w, 0.1, weight_decay=0.1, eps=(1e-5, 1e-2))",
+    "Muon(w[2:], 0.1)",
+    "Muon(w[2:], nesterov=False, adjust_lr_fn='match_rms_adamw', weight_decay=0)",
 ]
 
 # Sizes below and above the vector widths, and one that is not contiguous.
 START = [[0.5, -1.5, 2.0], [0.1 * i - 1.7 for i in range(37)]]
 
 
-def _train(lib, code: str, steps: int = 50, schedule: str | None = None):
+def _train(lib, code: str, steps: int = 50):
     w = [
         lib.tensor(START[0], requires_grad=True),
         lib.tensor(START[1], dtype=lib.float64, requires_grad=True),
         lib.tensor([START[0], START[0]]).t().requires_grad_(),
     ]
     optimizer = eval("o." + code, {"o": lib.optim, "w": w})
-    scheduler = schedule and eval("s." + schedule, {"s": lib.optim.lr_scheduler, "o": optimizer})
-    losses, rates = [], []
+    losses = []
     for _ in range(steps):
         optimizer.zero_grad()
         loss = (w[0].sin() * w[0]).sum() + (w[1] ** 2).sum().float() + (w[2] * w[2].exp()).sum()
         loss.backward()
         optimizer.step()
-        if scheduler and "Plateau" in schedule:
-            scheduler.step(loss.item())
-        elif scheduler:
-            scheduler.step()
         losses.append(loss.item())
-        rates.append(optimizer.param_groups[0]["lr"])
-    return losses, rates, optimizer
+    return losses, optimizer
 
 
 @pytest.mark.parametrize("code", OPTIMIZERS)
 def test_fifty_steps_give_pytorchs_losses_and_state(code: str) -> None:
     torch = pytest.importorskip("torch")
-    ours, _, mine = _train(ad, code)
-    theirs, _, other = _train(torch, code)
+    ours, mine = _train(ad, code)
+    theirs, other = _train(torch, code)
     assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
     assert repr(mine) == repr(other)
     a, b = mine.state_dict(), other.state_dict()
@@ -63,59 +79,6 @@ def test_fifty_steps_give_pytorchs_losses_and_state(code: str) -> None:
     assert {k: list(v) for k, v in a["state"].items()} == {
         k: list(v) for k, v in b["state"].items()
     }
-
-
-SCHEDULES = [
-    "StepLR(o, 5, 0.5)",
-    "MultiStepLR(o, [3, 8])",
-    "ExponentialLR(o, 0.9)",
-    "CosineAnnealingLR(o, 7, 0.01)",
-    "LambdaLR(o, lambda e: 1 / (1 + e))",
-    "ReduceLROnPlateau(o, patience=2, threshold=0.05)",
-]
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules_give_pytorchs_learning_rates(schedule: str) -> None:
-    torch = pytest.importorskip("torch")
-    _, ours, _ = _train(ad, "SGD(w, 0.05)", 30, schedule)
-    _, theirs, _ = _train(torch, "SGD(w, 0.05)", 30, schedule)
-    assert ours == pytest.approx(theirs, rel=1e-12)
-
-
-MESSAGES = [
-    "SGD([w], -1)",
-    "SGD([w], 0.1, momentum=-1)",
-    "SGD([w], 0.1, weight_decay=-1)",
-    "SGD([w], 0.1, nesterov=True)",
-    "SGD(w)",
-    "SGD([])",
-    "SGD([3])",
-    "SGD([w * 2])",
-    "SGD([{'params': [w]}, {'params': [w]}])",
-    "SGD([{'params': {w}}])",
-    "SGD([('a', w), w])",
-    "Adam([w], -1)",
-    "Adam([w], eps=-1)",
-    "Adam([w], betas=(2, 0))",
-    "Adam([w], weight_decay=-1)",
-    "SGD([w]).load_state_dict({'state': {}, 'param_groups': []})",
-    "SGD([w]).load_state_dict({'state': {}, 'param_groups': [{'params': [0, 1]}]})",
-    "SGD([w]).add_param_group(3)",
-    "lr_scheduler.StepLR(3, 1)",
-    "lr_scheduler.LambdaLR(o.SGD([w]), [])",
-]
-
-
-@pytest.mark.parametrize("code", MESSAGES)
-def test_bad_options_raise_pytorchs_class_and_text(code: str) -> None:
-    torch = pytest.importorskip("torch")
-    raised = []
-    for lib in (ad, torch):
-        with pytest.raises((ValueError, TypeError)) as caught:
-            eval("o." + code, {"o": lib.optim, "w": lib.zeros(2, requires_grad=True)})
-        raised.append((caught.type, str(caught.value)))
-    assert raised[0] == raised[1]
 
 
 @pytest.mark.parametrize("code", ["SGD([w], 0.1, momentum=0.9)", "Adam([w], 0.1, amsgrad=True)"])
@@ -152,37 +115,55 @@ def test_sixteen_bit_parameters_are_optimised_too(code: str, dtype: str) -> None
     assert w.abs().max().item() < 1.0
 
 
-ONE_FORMULA = [
-    "SGD([w], 0.1)",
-    "SGD([w], 0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, maximize=True)",
-    "SGD([w], 0.1, momentum=0.9, nesterov=True)",
-    "Adam([w], 0.1)",
-    "Adam([w], 0.1, weight_decay=0.1, amsgrad=True, maximize=True)",
-    "AdamW([w], 0.1, weight_decay=0.1)",
-]
+# Those with a loop, and any parameters at all.
+ELEMENTWISE = [c for c in OPTIMIZERS if "w[" not in c and "Adafactor" not in c]
 
 
-@pytest.mark.parametrize("code", ONE_FORMULA)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("code", ELEMENTWISE)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 def test_loops_and_ops_compute_the_same(code: str, dtype: str) -> None:
-    """Strided parameters have no native loop; ops may round a product and a sum at once."""
+    """Memory with gaps has no native loop; rounded alike, ops and loops give the same bits."""
     found = []
-    for strided in (False, True):
+    for gaps in (False, True):
         ad.manual_seed(0)
-        values = ad.randn(5, 7, dtype=getattr(ad, dtype))
-        w = values.t().contiguous().t() if strided else values
-        w.requires_grad_()
-        assert w.is_contiguous() is not strided
-        optimizer = eval("o." + code, {"o": optim, "w": w})
+        values = ad.randn(5, 14, dtype=getattr(ad, dtype))[:, ::2]
+        w = values.requires_grad_() if gaps else values.contiguous().requires_grad_()
+        optimizer = eval("o." + code, {"o": optim, "w": [w]})
         for _ in range(4):
             w.grad = ad.randn(5, 7, dtype=getattr(ad, dtype))
             version = w._version
             optimizer.step()
             assert w._version > version
         found.append([w.detach(), *optimizer.state[w].values()])
-    few_ulps = 8 * ad.finfo(getattr(ad, dtype)).eps
     for a, b in zip(*found, strict=True):
-        ad.testing.assert_close(a, b, rtol=few_ulps, atol=few_ulps)
+        assert ad.equal(a, b)
+
+
+@pytest.mark.parametrize("code", ["Adam(w)", "RMSprop(w, centered=True, momentum=0.5)"])
+def test_dense_memory_in_any_order_has_a_loop(code: str) -> None:
+    ad.manual_seed(0)
+    start, grad = ad.randn(5, 7), ad.randn(5, 7)
+    found = []
+    for w in (start.clone(), start.t().contiguous().t()):
+        w.requires_grad_()
+        w.grad = grad.t().contiguous().t() if not w.is_contiguous() else grad.clone()
+        eval("o." + code, {"o": optim, "w": [w]}).step()
+        found.append(w.detach())
+    assert ad.equal(*found)
+
+
+@pytest.mark.parametrize("code", ELEMENTWISE)
+def test_complex_numbers_are_pairs(code: str) -> None:
+    ad.manual_seed(0)
+    z = ad.randn(5, dtype=ad.complex64, requires_grad=True)
+    pair = ad.view_as_real(z.detach()).clone().requires_grad_()
+    optimizers = [eval("o." + code, {"o": optim, "w": [w]}) for w in (z, pair)]
+    for _ in range(3):
+        z.grad = ad.randn(5, dtype=ad.complex64)
+        pair.grad = ad.view_as_real(z.grad)
+        for optimizer in optimizers:
+            optimizer.step()
+    assert ad.equal(ad.view_as_real(z.detach()), pair.detach())
 
 
 def test_complex_parameters_keep_infinities_apart() -> None:
@@ -191,10 +172,35 @@ def test_complex_parameters_keep_infinities_apart() -> None:
     w.grad = ad.tensor([complex(math.inf, 1), 1j])
     optimizer.step()
     assert w.real.tolist() == [math.inf, 2.0]
-    w = ad.tensor([1 + 1j], requires_grad=True)
-    w.grad = ad.tensor([1j])
-    with pytest.raises(NotImplementedError, match="optimise the real and imaginary parts"):
-        optim.Adam([w]).step()
+
+
+def test_a_loop_is_exact_to_the_rounding_of_pytorchs() -> None:
+    """Hundred steps with given gradients; PyTorch's own square root may be off in the last bit."""
+    torch = pytest.importorskip("torch")
+    exact = ["SGD(w, 0.01, momentum=0.9, weight_decay=0.1)", "ASGD(w, t0=20)", "Adamax(w)"]
+    for code in (*exact, "Rprop(w)", "Adam(w)", "RAdam(w)", "NAdam(w, weight_decay=0.1)"):
+        ad.manual_seed(0)
+        grads = [ad.randn(1003) for _ in range(100)]
+        ends = []
+        for lib in (ad, torch):
+            w = lib.tensor(grads[-1].tolist(), requires_grad=True)
+            optimizer = eval("o." + code, {"o": lib.optim, "w": [w]})
+            for grad in grads:
+                w.grad = grad if lib is ad else torch.from_numpy(grad.numpy())
+                optimizer.step()
+            ends.append(ad.from_numpy(w.detach().numpy()))
+        if code in exact and _has_fused_products(torch):
+            assert ad.equal(*ends), code
+        ad.testing.assert_close(*ends, rtol=3e-7, atol=3e-7)
+
+
+def _has_fused_products(torch) -> bool:
+    """Whether PyTorch rounds a product and a sum at once here, as adjoint's loops then do."""
+    x, y = (torch.linspace(0.1, 1, 64) ** k for k in (1, 2))
+    once = (x.double() + 0.3 * y.double()).float()
+    return "AVX" in torch.backends.cpu.get_cpu_capability() and bool(
+        (x.add(y, alpha=0.3) - once).abs().max() < 1e-7
+    )
 
 
 def test_tangents_go_through_a_step() -> None:

@@ -47,7 +47,7 @@ def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def modules(path: Path, statement: ast.Import | ast.ImportFrom) -> list[str]:
-    """Absolute names of what is imported, perhaps with the name inside of the module."""
+    """Absolute names of what is imported, perhaps with the name inside the module."""
     if isinstance(statement, ast.Import):
         return [alias.name for alias in statement.names]
     package = ["adjoint", *path.relative_to(PYTHON).parts[:-1]]

@@ -29,7 +29,7 @@ OTHER_MEANINGS = {
         "an argument of to(), attributes of Tensor",
     ),
     "src/bindings/tensor/convert_values.cpp": ("complex", "the Python type"),
-    "src/bindings/function/function_apply.cpp": ("view_as", "a method of Tensor that is called"),
+    "src/bindings/function/function_outputs.cpp": ("view_as", "a method of Tensor that is called"),
     "src/bindings/tensor/indexing.cpp": ("index", "part of a message"),
     "src/bindings/tensor/number_slots.cpp": (
         "add sub mul div floor_divide remainder pow matmul bitwise_and bitwise_or bitwise_xor "
@@ -39,7 +39,7 @@ OTHER_MEANINGS = {
     "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
-    "src/bindings/tensor/vector_methods.cpp": ("add sub mul neg", "methods of composites"),
+    "src/bindings/tensor/composite_arithmetic.cpp": ("add sub mul neg", "methods of composites"),
     "src/dispatch/anomaly.cpp": ("min zero", "parts of a message"),
     "src/ops/index/offsets.cpp": ("index", "part of a message"),
     "src/dispatch/schema.cpp": ("any", "a type of arguments"),
@@ -120,12 +120,24 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
-    "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),
+    "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
+    "nn/init.py": (
+        "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d leaky_relu linear "
+        "relu selu sigmoid tanh",
+        "values of `nonlinearity`",
+    ),
+    "nn/modules/rnn.py": (
+        "dropout mode relu tanh",
+        "attributes of recurrent layers, and values of `nonlinearity`",
+    ),
     "nn/modules/conv.py": ("zeros", "a value of `padding_mode`"),
-    "optim/lr_scheduler.py": (
+    "optim/adagrad.py": ("sum", "the name of its state"),
+    "optim/lr_scheduler/_one_cycle.py": ("cos linear", "values of `anneal_strategy`"),
+    "optim/lr_scheduler/_plateau.py": (
         "abs max min mode threshold",
         "values of `mode`, and its name in a message",
     ),
+    "optim/swa_utils.py": ("cos linear", "values of `anneal_strategy`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
     "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
@@ -270,9 +282,9 @@ def test_other_words_in_python_are_no_facts() -> None:
 
 # --- what blocks say ------------------------------------------------------------------------------
 def test_every_kind_of_dependence_has_a_rule() -> None:
-    from adjoint.func._dependencies import OWN_RULES, RULES
+    from adjoint.func._dependencies import DEPENDENCE_RULES, RULES
 
-    assert {op["depends"] for op in op_table()} == RULES.keys() | OWN_RULES.keys()
+    assert {op["depends"] for op in op_table()} == RULES.keys() | DEPENDENCE_RULES.keys()
     kinds = {op["full_name"]: op["depends"] for op in op_table()}
     assert (kinds["sum"], kinds["sin"], kinds["mm"]) == ("moved", "pointwise", "product")
     assert (kinds["max"], kinds["max.dim"]) == ("everything", "along")
@@ -291,7 +303,9 @@ LOOPED = {
     "_cross_entropy_backward",
     "_cumprod_grad",
     "_embedding_backward",
+    "_gru_sequence_backward",
     "_layer_norm_backward",
+    "_lstm_sequence_backward",
     "_nll_loss_backward",
     "_prod_grad",
     "addbmm",
@@ -330,6 +344,10 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_attention",  # of a query on all keys and values of its head: most of them
+    "_gru_sequence",
+    "_lstm_sequence",
+    "_rnn_sequence",
     "addbmm",
     "addr",
     "bincount",
@@ -342,6 +360,30 @@ DENSE = {
     "prod",
     "unique",
     "unique_consecutive",
+    # Factorisations and solves: of a whole matrix each.
+    "_cofactors",
+    "_eigvalsh",
+    "_linalg_eigvals",
+    "_linalg_solve",
+    "_linalg_solve_ex",
+    "_linalg_svd",
+    "_over_gaps",
+    "_solve_factored",
+    "_svdvals",
+    "cholesky",
+    "cholesky_inverse",
+    "linalg_cholesky",
+    "linalg_cholesky_ex",
+    "linalg_det",
+    "linalg_eig",
+    "linalg_eigh",
+    "linalg_inv",
+    "linalg_inv_ex",
+    "linalg_lu_factor",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_slogdet",
+    "linalg_solve_triangular",
 }
 
 

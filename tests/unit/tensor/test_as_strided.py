@@ -1,4 +1,4 @@
-"""The gradient of as_strided in every geometry: overlapping, outside of the input, expanded."""
+"""The gradient of as_strided in every geometry: overlapping, outside the input, expanded."""
 
 from __future__ import annotations
 

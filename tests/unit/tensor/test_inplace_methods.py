@@ -1,4 +1,4 @@
-"""resize_, resize_as_, fill_diagonal_, renorm_: in-place methods that are no ops of their own."""
+"""resize_, resize_as_, fill_diagonal_, renorm_: in-place methods that are not ops of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No tensor shows memory outside of its storage, and no size wraps round.
+"""No tensor shows memory outside its storage, and no size wraps around.
 
 Writes are looked for with guard bytes: tensors lie in the middle of an array whose other elements
 must keep their values. The calls that are refused stand in tables; every op of the library is tried

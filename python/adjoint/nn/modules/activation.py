@@ -8,6 +8,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import Tensor
 from adjoint.nn import functional as F
+from adjoint.nn.modules._attention import MultiheadAttention
 from adjoint.nn.modules.module import Module
 from adjoint.nn.parameter import Parameter
 
@@ -25,12 +26,16 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softmax2d",
+    "Softmin",
     "Softplus",
     "Softshrink",
     "Softsign",
@@ -113,6 +118,25 @@ class LeakyReLU(Module):
     def extra_repr(self) -> str:
         inplace = ", inplace=True" if self.inplace else ""
         return f"negative_slope={self.negative_slope}{inplace}"
+
+
+class RReLU(Module):
+    """Leaky ReLU whose slope is drawn from [lower, upper) while training, else their mean."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        inplace = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{inplace}"
 
 
 class PReLU(Module):
@@ -237,6 +261,31 @@ class Softmax(Module):
         return f"dim={self.dim}"
 
 
+class Softmin(Module):
+    """softmax(-x) over the axis `dim`."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax2d(Module):
+    """softmax over the channels of (N, C, H, W) or (C, H, W), at each place."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return F.softmax(input, -3, _stacklevel=5)
+
+
 class LogSoftmax(Module):
     """log(softmax(x)) over the axis `dim`, without overflow."""
 
@@ -341,7 +390,7 @@ class Threshold(Module):
 
 
 class Hardshrink(Module):
-    """x outside of [-lambd, lambd], 0 inside."""
+    """x outside [-lambd, lambd], 0 inside."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()

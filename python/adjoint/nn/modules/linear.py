@@ -12,7 +12,7 @@ from adjoint.nn import init
 from adjoint.nn.modules.module import Module
 from adjoint.nn.parameter import Parameter
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -82,6 +82,10 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """`Linear` under the name that PyTorch has for it in `MultiheadAttention`."""
 
 
 class Bilinear(Module):

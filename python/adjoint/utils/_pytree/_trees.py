@@ -107,8 +107,8 @@ def _matcher(wanted: Any) -> Callable[[Any], bool]:
 
 def map_only(wanted: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """A decorator: the function is called on leaves of that type, others are handed on."""
-    fits = _matcher(wanted)
-    return lambda func: lambda leaf: func(leaf) if fits(leaf) else leaf
+    is_wanted = _matcher(wanted)
+    return lambda func: lambda leaf: func(leaf) if is_wanted(leaf) else leaf
 
 
 def tree_map_only(
@@ -139,16 +139,16 @@ def tree_all_only(
     wanted: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether ``pred`` holds for every leaf of a type."""
-    fits = _matcher(wanted)
-    return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if fits(leaf))
+    is_wanted = _matcher(wanted)
+    return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if is_wanted(leaf))
 
 
 def tree_any_only(
     wanted: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether ``pred`` holds for a leaf of a type."""
-    fits = _matcher(wanted)
-    return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if fits(leaf))
+    is_wanted = _matcher(wanted)
+    return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if is_wanted(leaf))
 
 
 def _broadcast_to_and_flatten(

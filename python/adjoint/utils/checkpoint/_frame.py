@@ -28,7 +28,7 @@ from adjoint.autograd.graph import saved_tensors_hooks
 from . import _rng
 
 _FOLDER = __file__.rpartition("utils")[0]
-_outside = itertools.count(-2, -1)  # numbers for values asked for outside of a backward pass
+_outside = itertools.count(-2, -1)  # numbers for values asked for outside a backward pass
 
 
 class CheckpointError(RuntimeError):

@@ -15,7 +15,7 @@ from . import _rng
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same tensors as leaves; what is no tensor as it is."""
+    """The same tensors as leaves; what is not a tensor as it is."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "Only tuple of tensors is supported. Got Unsupported input type: ",

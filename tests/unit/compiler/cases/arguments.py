@@ -1,4 +1,4 @@
-"""Arguments that are no tensors: values, containers, objects, functions, and their changes."""
+"""Arguments that are not tensors: values, containers, objects, functions, and their changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which object something is that is no tensor: lists and dicts that are one or two."""
+"""Which object something is that is not a tensor: lists and dicts that are one or two."""
 
 from __future__ import annotations
 

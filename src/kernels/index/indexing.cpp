@@ -1,0 +1,275 @@
+// Loops over places. Read indexing.h first. Moves know only the size of an element; reductions know
+// its type.
+#include "kernels/index/indexing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/stored_bool.h"
+#include "kernels/convert_element.h"
+#include "parallel/pool.h"
+
+namespace adjoint {
+namespace {
+
+using namespace ADJOINT_ISA_TAG;
+
+constexpr int64_t kGrain = 32768;  // elements per chunk
+
+struct Bytes16 {
+  uint64_t a, b;
+};
+
+template <class F>
+void by_size(size_t size, F&& f) {
+  switch (size) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return f(Bytes16{});
+  }
+}
+
+template <class Item>
+void gather_rows(Item* out, const Item* base, const Places& p, int64_t begin, int64_t end) {
+  const int64_t keys = static_cast<int64_t>(p.index.size());
+  const int64_t width = static_cast<int64_t>(p.inner.size());
+  int64_t b = begin / keys, k = begin % keys;
+  for (int64_t row = begin; row < end; ++row) {
+    const Item* from = base + p.outer[b] + p.index[k];
+    Item* to = out + row * width;
+    if (width == 1) {
+      *to = *from;
+    } else if (p.inner_dense) {
+      std::memcpy(to, from, width * sizeof(Item));
+    } else {
+      for (int64_t a = 0; a < width; ++a) to[a] = from[p.inner[a]];
+    }
+    if (++k == keys) k = 0, ++b;
+  }
+}
+
+// --- reductions ---------------------------------------------------------------------------------
+template <class T>
+struct Arithmetic {
+  using Wide = T;
+  static Wide load(T x) { return x; }
+  static T store(Wide x) { return x; }
+};
+template <>
+struct Arithmetic<truth_t> {
+  using Wide = bool;
+  static bool load(truth_t x) { return static_cast<bool>(x); }
+  static truth_t store(bool x) { return {x}; }
+};
+template <>
+struct Arithmetic<half_t> {
+  using Wide = float;
+  static float load(half_t x) { return half_to_float(x); }
+  static half_t store(float x) { return float_to_half(x); }
+};
+template <>
+struct Arithmetic<bfloat16_t> {
+  using Wide = float;
+  static float load(bfloat16_t x) { return bfloat16_to_float(x); }
+  static bfloat16_t store(float x) { return float_to_bfloat16(x); }
+};
+
+// Signed overflow wraps, as PyTorch's does.
+template <class T>
+T add(T x, T y) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return x || y;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  } else {
+    return x + y;
+  }
+}
+template <class T>
+T multiply(T x, T y) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return x && y;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+  } else {
+    return x * y;
+  }
+}
+
+template <Reduce How, class T>
+T combine(T x, T y) {
+  if constexpr (How == Reduce::Replace) {
+    return y;
+  } else if constexpr (How == Reduce::Add) {
+    return add(x, y);
+  } else if constexpr (How == Reduce::Multiply) {
+    return multiply(x, y);
+  } else if constexpr (std::is_same_v<T, complex64_t> || std::is_same_v<T, complex128_t>) {
+    return y;  // refused by the callers: complex numbers have no order
+  } else if constexpr (How == Reduce::Max) {
+    return (y > x || y != y) ? y : x;  // NaN wins
+  } else {
+    return (y < x || y != y) ? y : x;
+  }
+}
+
+// Blocks [b0, b1) of the outer list and columns [a0, a1) of the inner one, for every key in order.
+struct Piece {
+  int64_t b0, b1, a0, a1;
+};
+
+template <Reduce How, class T>
+void scatter_piece(T* base, const T* src, bool one, const Places& p, Piece piece) {
+  using A = Arithmetic<T>;
+  const int64_t keys = static_cast<int64_t>(p.index.size());
+  const int64_t width = static_cast<int64_t>(p.inner.size());
+  for (int64_t b = piece.b0; b < piece.b1; ++b) {
+    for (int64_t k = 0; k < keys; ++k) {
+      T* to = base + p.outer[b] + p.index[k];
+      const T* from = one ? src : src + (b * keys + k) * width;
+      for (int64_t a = piece.a0; a < piece.a1; ++a) {
+        T& place = to[p.inner_dense ? a : p.inner[a]];
+        const T value = one ? *from : from[a];
+        if constexpr (How == Reduce::Replace) {
+          place = value;
+        } else {
+          place = A::store(combine<How>(A::load(place), A::load(value)));
+        }
+      }
+    }
+  }
+}
+
+// Two pieces never share a place, since only the keys can name one twice: so the order of values at
+// a place does not depend on the threads. Where others can, there is one piece.
+template <class F>
+void each_piece(const Places& p, bool shared, F&& f) {
+  const int64_t blocks = static_cast<int64_t>(p.outer.size());
+  const int64_t keys = static_cast<int64_t>(p.index.size());
+  const int64_t width = static_cast<int64_t>(p.inner.size());
+  if (shared || p.numel() <= kGrain || (blocks == 1 && width == 1)) {
+    f(Piece{0, blocks, 0, width});
+  } else if (blocks > 1) {
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, keys * width));
+    parallel::parallel_ranges(blocks, grain,
+                              [&](int64_t b0, int64_t b1) { f(Piece{b0, b1, 0, width}); });
+  } else {
+    const int64_t grain = std::max<int64_t>(16, kGrain / std::max<int64_t>(1, keys));
+    parallel::parallel_ranges(width, grain,
+                              [&](int64_t a0, int64_t a1) { f(Piece{0, 1, a0, a1}); });
+  }
+}
+
+template <class T>
+void scatter_typed(char* base, const char* src, bool one, const Places& p, Reduce how,
+                   bool shared) {
+  T* to = reinterpret_cast<T*>(base);
+  const T* from = reinterpret_cast<const T*>(src);
+  each_piece(p, shared, [&](Piece piece) {
+    switch (how) {
+      case Reduce::Replace:
+        return scatter_piece<Reduce::Replace>(to, from, one, p, piece);
+      case Reduce::Add:
+        return scatter_piece<Reduce::Add>(to, from, one, p, piece);
+      case Reduce::Multiply:
+        return scatter_piece<Reduce::Multiply>(to, from, one, p, piece);
+      case Reduce::Max:
+        return scatter_piece<Reduce::Max>(to, from, one, p, piece);
+      case Reduce::Min:
+        return scatter_piece<Reduce::Min>(to, from, one, p, piece);
+    }
+  });
+}
+
+template <class Item>
+void choose(char* const* p, int64_t n) {
+  Item* out = reinterpret_cast<Item*>(p[0]);
+  const Item *in = reinterpret_cast<const Item*>(p[1]),
+             *value = reinterpret_cast<const Item*>(p[3]);
+  const uint8_t* mask = reinterpret_cast<const uint8_t*>(p[2]);
+  for (int64_t i = 0; i < n; ++i) out[i] = mask[i] ? value[i] : in[i];
+}
+
+}  // namespace
+
+void gather_places(char* out, const char* base, DType dtype, const Places& p) {
+  if (p.numel() == 0) return;
+  const int64_t rows = static_cast<int64_t>(p.outer.size() * p.index.size());
+  const int64_t width = static_cast<int64_t>(p.inner.size());
+  const int64_t grain = std::max<int64_t>(1, kGrain / width);
+  by_size(item_size(dtype), [&](auto item) {
+    using Item = decltype(item);
+    parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
+      gather_rows(reinterpret_cast<Item*>(out), reinterpret_cast<const Item*>(base), p, begin, end);
+    });
+  });
+}
+
+void scatter_places(char* base, const char* src, bool one, DType dtype, const Places& p, Reduce how,
+                    bool shared) {
+  if (p.numel() == 0) return;
+  switch (dtype) {
+    case DType::Bool:
+      return scatter_typed<truth_t>(base, src, one, p, how, shared);
+    case DType::UInt8:
+      return scatter_typed<uint8_t>(base, src, one, p, how, shared);
+    case DType::Int8:
+      return scatter_typed<int8_t>(base, src, one, p, how, shared);
+    case DType::Int16:
+      return scatter_typed<int16_t>(base, src, one, p, how, shared);
+    case DType::Int32:
+      return scatter_typed<int32_t>(base, src, one, p, how, shared);
+    case DType::Int64:
+      return scatter_typed<int64_t>(base, src, one, p, how, shared);
+    case DType::Float16:
+      return scatter_typed<half_t>(base, src, one, p, how, shared);
+    case DType::BFloat16:
+      return scatter_typed<bfloat16_t>(base, src, one, p, how, shared);
+    case DType::Float32:
+      return scatter_typed<float>(base, src, one, p, how, shared);
+    case DType::Float64:
+      return scatter_typed<double>(base, src, one, p, how, shared);
+    case DType::Complex64:
+      return scatter_typed<complex64_t>(base, src, one, p, how, shared);
+    case DType::Complex128:
+      return scatter_typed<complex128_t>(base, src, one, p, how, shared);
+  }
+}
+
+Offsets true_positions(const uint8_t* mask, int64_t n) {
+  const int64_t chunks = (n + kGrain - 1) / kGrain;
+  Offsets start(chunks + 1, 0);
+  parallel::parallel_for(chunks, [&](int64_t c) {
+    const int64_t end = std::min(n, (c + 1) * kGrain);
+    int64_t count = 0;
+    for (int64_t i = c * kGrain; i < end; ++i) count += mask[i] != 0;
+    start[c + 1] = count;
+  });
+  for (int64_t c = 0; c < chunks; ++c) start[c + 1] += start[c];
+  Offsets out(start[chunks]);
+  parallel::parallel_for(chunks, [&](int64_t c) {
+    const int64_t end = std::min(n, (c + 1) * kGrain);
+    int64_t* to = out.data() + start[c];
+    for (int64_t i = c * kGrain; i < end; ++i) {
+      if (mask[i]) *to++ = i;
+    }
+  });
+  return out;
+}
+
+MaskLoop mask_loop(DType dtype) {
+  MaskLoop loop = nullptr;
+  by_size(item_size(dtype), [&](auto item) { loop = choose<decltype(item)>; });
+  return loop;
+}
+
+}  // namespace adjoint

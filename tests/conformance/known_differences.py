@@ -1,0 +1,141 @@
+"""Where we differ from torch on its own samples, each with its reason. What is not listed agrees.
+
+`test_torchs_samples.py` and `python -m tools.opinfo_report` read these lists; the report names the
+lines that nothing needs any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tests.conformance.replay import Difference
+
+
+@dataclass(frozen=True)
+class Known:
+    """A difference and its reason. Patterns are those of file names; `part` is of the message."""
+
+    entry: str
+    reason: str
+    dtype: str = "*"
+    aspect: str = "*"
+    part: str = ""
+
+    def covers(self, found: Difference) -> bool:
+        return (
+            any(fnmatchcase(found.entry, name) for name in self.entry.split())
+            and any(fnmatchcase(found.dtype, name) for name in self.dtype.split())
+            and fnmatchcase(found.aspect, self.aspect)
+            and self.part in found.message
+        )
+
+
+KNOWN: list[Known] = [
+    # --- wrong in torch ---
+    Known(
+        "as_strided_scatter",
+        "torch keeps the gradient of what was overwritten",
+        aspect="*gradient",
+    ),
+    Known(
+        "logcumsumexp cov corrcoef",
+        "torch's forward mode is off by 1e-6: it adds an epsilon, or goes through float32",
+        aspect="forward mode",
+    ),
+    Known("fmax", "torch's forward mode takes the other tangent at ties", aspect="forward mode"),
+    Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
+    Known(
+        "masked.logaddexp",
+        "torch has NaN where an element is masked on one side",
+        aspect="second gradient",
+    ),
+    Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    # --- out= ---
+    Known(
+        "*",
+        "torch drops the imaginary part of a sum into a real out=; that is refused here",
+        dtype="complex128",
+        aspect="out",
+        part="can't be cast to the desired output type float64",
+    ),
+    Known(
+        "cumsum cumprod diff",
+        "torch's out= must have the exact dtype for some shapes, and any for the others",
+        aspect="out",
+        part="where torch has RuntimeError",
+    ),
+    Known("std var", "torch has no such kernel, and says so by a RuntimeError", "bfloat16", "out"),
+    Known(
+        "normal normal.number_mean",
+        "torch draws in another order into a strided out=, and does not resize an empty one",
+        aspect="out",
+    ),
+    # --- which of equal elements ---
+    Known(
+        "sort argsort msort topk kthvalue mode",
+        "equal elements keep their order here; in torch it is not promised",
+        dtype="int64 bool bfloat16",
+    ),
+    # --- neural functions ---
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "torch rounds scores and weights to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+    ),
+    Known(
+        "nn.functional.scaled_dot_product_attention",
+        "a gradient that is the rounding of equal numbers: one weight is 1, the others are 0",
+        dtype="float32",
+        aspect="gradient",
+    ),
+    # --- wrong in torch, continued: linear algebra, powers ---
+    Known(
+        "cholesky_inverse cholesky_solve",
+        "torch gives a gradient to the triangle that is not read",
+        aspect="*gradient",
+    ),
+    Known(
+        "cholesky_inverse cholesky_solve triangular_solve",
+        "torch's tangent takes part of the triangle that is not read",
+        aspect="forward mode",
+    ),
+    Known(
+        "pow float_power",
+        "torch has NaN for 0 times an overflow to infinity in 16 bits",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known(
+        "index_reduce.prod",
+        "torch rounds each factor to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known("fft.ihfft2 fft.ihfftn", "torch does not write some out= at all", aspect="out"),
+    Known(
+        "bernoulli cholesky cholesky_inverse cholesky_solve inner triangular_solve",
+        "torch converts into an out= of another dtype; here it must have that of the result",
+        aspect="out",
+        part="out",
+    ),
+    Known(
+        "nn.functional.softplus",
+        "torch refuses an out= of a wider dtype, which other functions take",
+        aspect="out",
+    ),
+    # --- not there ---
+    Known(
+        "logaddexp logcumsumexp sinc nn.functional.silu.complex nn.functional.rms_norm",
+        "there are no kernels for complex numbers",
+        dtype="complex128",
+        part="not implemented",
+    ),
+    Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
+    Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
+]
+
+
+def known(found: Difference) -> Known | None:
+    """Return the reason for a difference, if there is one."""
+    return next((k for k in KNOWN if k.covers(found)), None)

@@ -1,0 +1,63 @@
+"""What torch's own tests say must be refused (`error_inputs` of `op_db`), asked of us."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tests.conformance.opinfo import Unsupported, call_of, entries, ours
+from tests.conformance.replay import Difference, Result, same_class, shown
+
+# Parts of torch's messages of what we do not refuse, or otherwise, by op; and why.
+LEFT = {
+    # Where both sides overlap, the right one is read as it was before (docs/guides/in-place.md).
+    "some elements of the input tensor and the written-to tensor refer to a single memory": "*",
+    # A TypeError here: numbers are wanted, of which a tensor without axes is one.
+    "only supports 0-dimensional start and end tensors": "linspace logspace",
+}
+
+
+def error_of(call: Callable[[], Any]) -> Any:
+    """Return the exception of a call, or its result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except Exception as error:
+            return error
+
+
+def is_left(name: str, theirs: Exception) -> bool:
+    return any(
+        part in str(theirs) and (names == "*" or name in names.split())
+        for part, names in LEFT.items()
+    )
+
+
+def replay_refusals(entry: str, strict: bool = False) -> Result:
+    """Ask for everything that torch refuses; `strict` asks for what we list as left, too."""
+    result = Result()
+    op = entries()[entry]
+    function = ours(op)
+    if function is None or op.error_inputs_func is None:
+        return result
+    for number, wrong in enumerate(op.error_inputs("cpu")):
+        sample = wrong.sample_input
+        theirs = error_of(lambda s=sample: op.op(s.input, *s.args, **s.kwargs))
+        if not isinstance(theirs, Exception) or (is_left(op.name, theirs) and not strict):
+            result.skipped += 1
+            continue
+        try:
+            args, kwargs = call_of(sample)
+        except Unsupported:
+            result.skipped += 1
+            continue
+        except (RuntimeError, ValueError):
+            continue  # more axes than 64, or memory that torch took away: refused already
+        result.samples += 1
+        found = error_of(lambda a=args, k=kwargs: function(*a, **k))
+        if not same_class(found, theirs):
+            message = f"{shown(found)} where torch has {shown(theirs)}"
+            result.differences.append(Difference(entry, "-", number, "refusal", message))
+    return result
