@@ -110,6 +110,7 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
     from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
+    from ._compat.layer_names import ctc_loss as ctc_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
@@ -316,6 +317,7 @@ _LAZY_NAMES = {
             "alpha_dropout_",
             "batch_norm",
             "cosine_embedding_loss",
+            "ctc_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
             "feature_dropout",

@@ -37,7 +37,6 @@ OTHER_MEANINGS = {
         "bitwise_left_shift bitwise_right_shift neg abs bitwise_not lt le eq ne gt ge positive",
         "which op each operator of Python is: the language's own table",
     ),
-    "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
     "src/bindings/tensor/composite_arithmetic.cpp": ("add sub mul neg", "methods of composites"),
