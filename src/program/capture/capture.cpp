@@ -377,6 +377,42 @@ void Capture::let_go() {
 }
 
 // --- ops -----------------------------------------------------------------------------------------
+// What was seen of a call while it ran.
+struct Capture::Seen {
+  const Value* args;
+  Few<Read, 3> reads;
+  const KernelObserver& kernel;
+  const Versions& before;
+};
+
+void Capture::take_call(Call& c, Seen seen, const Value& out) {
+  const Op& op = c.op;
+  if (!holds_tensors(out))
+    return refuse(text("`", op.name, "` gives a value that is not a tensor"));
+  Instruction& i = code_.emplace_back();
+  i.op = &op;
+  i.args = seen.args;
+  i.reads = std::move(seen.reads);
+  SourceLine::capture(&i.line);
+  take_results(i, out, c.kept);
+  for (const Version& v : seen.before) {
+    if (v.of->storage->version == v.version) continue;
+    i.changes = true;
+    roots_[registers_[register_of(v.of)].root].changed = true;
+  }
+  i.may_fail = !until_inputs_ && has_integers(op, c.args);
+  if (!i.changes) {
+    i.kernel = kernel_of(seen.kernel, c, out, i, *descriptions_);
+    if (auto sum = sum_of(seen.kernel, c, out)) i.with_more().sum = std::move(sum);
+    if (op.facts.part) {
+      Unrecorded quiet;
+      if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
+    }
+    if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
+      i.with_more().element = descriptions_->element(out.object());
+  }
+}
+
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
   if (!running_) {  // a pass on placeholders, after a refusal
@@ -411,31 +447,6 @@ Value Capture::forward(Call& c) {
       throw;
     }
   };
-  auto take = [&](const Value* args, Few<Read, 3>&& reads, const Value& out) {
-    if (!holds_tensors(out)) return refuse(text("`", op.name, "` gives a value that is not a tensor"));
-    Instruction& i = code_.emplace_back();
-    i.op = &op;
-    i.args = args;
-    i.reads = std::move(reads);
-    SourceLine::capture(&i.line);
-    take_results(i, out, c.kept);
-    for (const Version& v : before) {
-      if (v.of->storage->version == v.version) continue;
-      i.changes = true;
-      roots_[registers_[register_of(v.of)].root].changed = true;
-    }
-    i.may_fail = !until_inputs_ && has_integers(op, c.args);
-    if (!i.changes) {
-      i.kernel = kernel_of(seen, c, out, i, *descriptions_);
-      if (auto sum = sum_of(seen, c, out)) i.with_more().sum = std::move(sum);
-      if (op.facts.part) {
-        Unrecorded quiet;
-        if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
-      }
-      if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
-        i.with_more().element = descriptions_->element(out.object());
-    }
-  };
   Few<Read, 3> reads;
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
@@ -447,7 +458,7 @@ Value Capture::forward(Call& c) {
     if (any || !running_) return out;
     roll_back(instructions, registers);
     const Value* args = take_reads(reads, op, c.args);
-    if (running_) take(args, std::move(reads), out);
+    if (running_) take_call(c, {args, std::move(reads), seen, before}, out);
     return out;
   }
   const Value* args = take_reads(reads, op, c.args);
@@ -457,7 +468,7 @@ Value Capture::forward(Call& c) {
     Unrecorded quiet;
     out = computed();
   }
-  take(args, std::move(reads), out);
+  take_call(c, {args, std::move(reads), seen, before}, out);
   return out;
 }
 
@@ -593,8 +604,7 @@ bool Capture::pass(Node* node, bool executed) {
   if (NodeExtra* x = node->extra)
     hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
   if (before && hooks)
-    refuse(
-        "a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
+    refuse("a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
   return true;
 }
 

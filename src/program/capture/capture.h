@@ -108,6 +108,8 @@ class Capture final : public Recorder {
   bool made_here(const TensorObject* t) const {
     return t->storage->born >> 8 == generation_ || t->recording == generation_;
   }
+  struct Seen;
+  void take_call(Call& c, Seen seen, const Value& out);
   void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
