@@ -57,7 +57,10 @@ const char* to_string(Depends d) {
                                                    "class rows backward",
                                                    "pair split",
                                                    "pair joined",
-                                                   "distances"};
+                                                   "distances",
+                                                   "window products",
+                                                   "window products, input",
+                                                   "window products, weight"};
   return kNames[static_cast<int>(d)];
 }
 

@@ -32,8 +32,11 @@ enum class Depends : uint8_t {
   PairSplit,  // a complex number as two real ones
   PairJoined,
   Distances,
+  Convolution,  // on the elements of a window and of the weight that meet there
+  ConvolutionInput,
+  ConvolutionWeight,
 };
-inline constexpr int kDepends = 16;
+inline constexpr int kDepends = 19;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.

@@ -1,8 +1,9 @@
 """Sample inputs of every op: the table that the generated tests in this folder run over.
 
-To add an op, add its line here and its reference in `references.py`. `spec.py` says what the words
-mean; every sample is also run strided. `pointwise` and `reduced` spell out the broadcast, 0-d,
-empty and dim/keepdim variants once, for all. `samples_shape.py` continues the table.
+To add an op, add its line here and its reference in `references.py`, or both to a chapter: any file
+`samples_<topic>.py` beside this one is one, with lists `OPS` and `REFERENCES`. `spec.py` says what
+the words mean; every sample is also run strided. `pointwise` and `reduced` spell out the broadcast,
+0-d, empty and dim/keepdim variants once, for all.
 """
 
 from __future__ import annotations
@@ -13,16 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.samples_activation import ACTIVATIONS
-from tests.ops.samples_arranging import ARRANGING
-from tests.ops.samples_attention import ATTENTION
-from tests.ops.samples_margins import MARGINS
-from tests.ops.samples_fft import TRANSFORMS
-from tests.ops.samples_order import ORDER
-from tests.ops.samples_planes import PLANES
-from tests.ops.samples_scatter import PLACES
-from tests.ops.samples_shape import SHAPE_OPS
-from tests.ops.samples_statistics import STATISTICS
+from tests.ops.chapters import CHAPTERS
 from tests.ops.spec import Arr, Op, Sample
 
 Domain = Callable[..., Arr]
@@ -340,16 +332,7 @@ OPS_LIST: list[Op] = [
         "count_nonzero", [s for s in reduced() if "keepdim" not in s.kwargs], "bifhc", "long",
         diff=False,
     ),
-    *SHAPE_OPS,
-    *ARRANGING,
-    *ACTIVATIONS,
-    *ORDER,
-    *PLACES,
-    *STATISTICS,
-    *MARGINS,
-    *ATTENTION,
-    *PLANES,
-    *TRANSFORMS,
+    *(op for chapter in CHAPTERS for op in chapter.OPS),
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

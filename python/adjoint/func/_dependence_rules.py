@@ -25,6 +25,7 @@ from ._rows import (
     taken,
     unknown,
 )
+from ._window_rules import WINDOW_RULES
 
 __all__ = ["DEPENDENCE_RULES", "external_rows"]
 
@@ -218,4 +219,5 @@ DEPENDENCE_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
     "pair split": _view_as_real,
     "pair joined": _view_as_complex,
     "distances": _cdist,
+    **WINDOW_RULES,
 }

@@ -15,6 +15,10 @@ from adjoint._missing import missing as _missing
 cholesky = _core.linalg_cholesky
 cholesky_ex = _core.linalg_cholesky_ex
 det = _core.linalg_det
+eig = _core.linalg_eig
+eigh = _core.linalg_eigh
+eigvals = _core.linalg_eigvals
+eigvalsh = _core.linalg_eigvalsh
 inv = _core.linalg_inv
 inv_ex = _core.linalg_inv_ex
 lu = _core.linalg_lu
@@ -25,12 +29,18 @@ slogdet = _core.linalg_slogdet
 solve = _core.linalg_solve
 solve_ex = _core.linalg_solve_ex
 solve_triangular = _core.linalg_solve_triangular
+svd = _core.linalg_svd
+svdvals = _core.linalg_svdvals
 
 __all__ = [
     "LinAlgError",
     "cholesky",
     "cholesky_ex",
     "det",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
     "inv",
     "inv_ex",
     "lu",
@@ -41,6 +51,8 @@ __all__ = [
     "solve",
     "solve_ex",
     "solve_triangular",
+    "svd",
+    "svdvals",
 ]
 
 

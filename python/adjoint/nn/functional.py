@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from adjoint._core import channel_shuffle as channel_shuffle
+from adjoint._core import conv1d as conv1d
+from adjoint._core import conv2d as conv2d
+from adjoint._core import conv3d as conv3d
+from adjoint._core import conv_tbc as conv_tbc
+from adjoint._core import conv_transpose1d as conv_transpose1d
+from adjoint._core import conv_transpose2d as conv_transpose2d
+from adjoint._core import conv_transpose3d as conv_transpose3d
 from adjoint._core import cosine_similarity as cosine_similarity
 from adjoint._core import elu_ as elu_
 from adjoint._core import hardtanh_ as hardtanh_
@@ -58,9 +65,6 @@ from adjoint.nn._attention import _in_projection as _in_projection
 from adjoint.nn._attention import _in_projection_packed as _in_projection_packed
 from adjoint.nn._attention import _mha_shape_check as _mha_shape_check
 from adjoint.nn._attention import multi_head_attention_forward as multi_head_attention_forward
-from adjoint.nn._convolution import conv1d as conv1d
-from adjoint.nn._convolution import conv2d as conv2d
-from adjoint.nn._convolution import conv3d as conv3d
 from adjoint.nn._dropout import _feature_dropout as _feature_dropout
 from adjoint.nn._dropout import alpha_dropout as alpha_dropout
 from adjoint.nn._dropout import dropout as dropout
@@ -122,6 +126,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",

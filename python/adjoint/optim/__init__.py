@@ -6,12 +6,15 @@ Read next: `optimizer.py` for what they share; the formulas are in `src/kernels/
 from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import NoReturn as _NoReturn
+from typing import Any as _Any
 
 from adjoint._missing import missing as _missing
 from adjoint.optim import lr_scheduler as lr_scheduler
 from adjoint.optim._adafactor import Adafactor as Adafactor
 from adjoint.optim._muon import Muon as Muon
+from adjoint.optim._stateless import (
+    swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state,
+)
 from adjoint.optim.adadelta import Adadelta as Adadelta
 from adjoint.optim.adagrad import Adagrad as Adagrad
 from adjoint.optim.adam import Adam as Adam
@@ -45,10 +48,18 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 
-if not _TYPE_CHECKING:  # a type checker would take every name to be there
+if _TYPE_CHECKING:
+    from adjoint.optim import swa_utils as swa_utils
+else:  # a type checker would take every name to be there
 
-    def __getattr__(name: str) -> _NoReturn:
+    def __getattr__(name: str) -> _Any:
+        if name == "swa_utils":  # with all of nn: loaded at first use
+            from importlib import import_module
+
+            return import_module("adjoint.optim.swa_utils")
         raise _missing(__name__, name)

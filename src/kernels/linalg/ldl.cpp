@@ -16,9 +16,9 @@ void ldl_factor(DType dtype, int64_t count, int64_t n, bool hermitian, void* a, 
     factor(static_cast<T*>(a), pivots, &answer, -1);
     const int lwork = asked(answer);
     share(count, cube(n) / 3, [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* work = memory.get(lwork);
-      if (!work) return false;
+      Piece<T> memory(lwork);
+      if (!allocate(memory)) return false;
+      T* work = memory.data;
       for (int64_t k = begin; k < end; ++k)
         info[k] = factor(static_cast<T*>(a) + k * n * n, pivots + k * n, work, lwork);
       return true;

@@ -45,19 +45,16 @@ void least_squares(DType dtype, Driver driver, int64_t count, int64_t m, int64_t
     const int64_t reals = std::max<int64_t>(asked(real_answer), 5 * k + 2 * n);
     const int64_t ints = std::max<int64_t>(int_answer, n);
     share(count, 4 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      static thread_local Memory<R> real_memory;
-      static thread_local Memory<int> int_memory;
-      T* work = memory.get(lwork);
-      R* rwork = real_memory.get(reals + k);
-      int* iwork = int_memory.get(ints);
-      if (!work || !rwork || !iwork) return false;
+      Piece<T> work(lwork);
+      Piece<R> rwork(reals), values(k);
+      Piece<int> iwork(ints);
+      if (!allocate(work, rwork, values, iwork)) return false;
       for (int64_t i = begin; i < end; ++i) {
-        if (driver == Driver::Gelsy) std::fill(iwork, iwork + n, 0);
+        if (driver == Driver::Gelsy) std::fill(iwork.data, iwork.data + n, 0);
         int found = 0;
-        R* values = s ? static_cast<R*>(s) + i * k : rwork + reals;
+        R* to = s ? static_cast<R*>(s) + i * k : values.data;
         info[i] = p.call(static_cast<T*>(a) + i * m * n, static_cast<T*>(b) + i * height * columns,
-                         &found, values, work, lwork, rwork, iwork);
+                         &found, to, work.data, lwork, rwork.data, iwork.data);
         if (rank) rank[i] = found;
       }
       return true;

@@ -82,9 +82,9 @@ void invert(DType dtype, int64_t count, int64_t n, void* a, const int* pivots, c
     lapack::getri(size_n, static_cast<T*>(a), size_n, pivots, &answer, -1);
     const int lwork = asked(answer);
     share(count, 2 * cube(n), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* work = memory.get(lwork);
-      if (!work) return false;
+      Piece<T> memory(lwork);
+      if (!allocate(memory)) return false;
+      T* work = memory.data;
       for (int64_t k = begin; k < end; ++k) {
         if (info[k] == 0)
           lapack::getri(size_n, static_cast<T*>(a) + k * n * n, size_n, pivots + k * n, work,

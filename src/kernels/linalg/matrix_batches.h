@@ -42,19 +42,28 @@ inline int leading(int64_t rows) { return size(std::max<int64_t>(rows, 1)); }
 
 inline bool is_small(DType d, int64_t n) { return n <= small::kLargest && !is_complex(d); }
 
-// Working memory of a thread. Null if there is none left.
+// Working memory of a thread: arrays one after the other in one piece, which the next call may use
+// again; allocate() is false if there is none. (One piece for all: thread-locals of this library live
+// where few fit.)
 template <class T>
-class Memory {
- public:
-  T* get(int64_t n) noexcept {
-    return reinterpret_cast<T*>(
-        scratch_.get(static_cast<size_t>(std::max<int64_t>(n, 1)) * sizeof(T)));
-  }
-  ~Memory() = default;
-
- private:
-  Scratch scratch_;
+struct Piece {
+  int64_t count;
+  T* data = nullptr;
+  explicit Piece(int64_t n) : count(std::max<int64_t>(n, 1)) {}
+  size_t bytes() const { return (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64; }
 };
+char* scratch_memory(size_t bytes) noexcept;  // matrix_copies.cpp
+template <class... P>
+bool allocate(P&... pieces) {
+  char* at = scratch_memory((pieces.bytes() + ...));
+  if (!at) return false;
+  auto take = [&](auto& piece) {
+    piece.data = reinterpret_cast<decltype(piece.data)>(at);
+    at += piece.bytes();
+  };
+  (take(pieces), ...);
+  return true;
+}
 
 // f(begin, end) on pieces of the batch, each worth a thread's while: `work` is what one matrix
 // costs, in operations. f returns false if there is no memory.

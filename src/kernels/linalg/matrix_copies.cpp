@@ -2,13 +2,18 @@
 #include "kernels/linalg/matrix_batches.h"
 
 namespace adjoint::linalg {
+
+char* scratch_memory(size_t bytes) noexcept {
+  static thread_local Scratch scratch;
+  return scratch.get(bytes);
+}
 void gather(DType dtype, int64_t count, int64_t m, int64_t n, ConstPlace from, void* columns) {
   if (m * n == 0) return;
   with_element(dtype, [&]<class T>(T) {
     share(count, static_cast<double>(m) * static_cast<double>(n), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k)
         copy_columns(m, n, static_cast<const T*>(from.data) + k * from.step, from.row, from.col,
-                   static_cast<T*>(columns) + k * m * n);
+                     static_cast<T*>(columns) + k * m * n);
       return true;
     });
   });

@@ -12,9 +12,9 @@ void qr_factor(DType dtype, int64_t count, int64_t m, int64_t n, void* a, void* 
     lapack::geqrf(rows, cols, static_cast<T*>(a), rows, static_cast<T*>(tau), &answer, -1);
     const int lwork = asked(answer);
     share(count, 2 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* work = memory.get(lwork);
-      if (!work) return false;
+      Piece<T> memory(lwork);
+      if (!allocate(memory)) return false;
+      T* work = memory.data;
       for (int64_t i = begin; i < end; ++i)
         lapack::geqrf(rows, cols, static_cast<T*>(a) + i * m * n, rows,
                       static_cast<T*>(tau) + i * k, work, lwork);
@@ -33,9 +33,9 @@ void reflectors_product(DType dtype, int64_t count, int64_t m, int64_t n, int64_
                   &answer, -1);
     const int lwork = asked(answer);
     share(count, 2 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* work = memory.get(lwork);
-      if (!work) return false;
+      Piece<T> memory(lwork);
+      if (!allocate(memory)) return false;
+      T* work = memory.data;
       for (int64_t i = begin; i < end; ++i)
         lapack::orgqr(rows, cols, reflectors, static_cast<T*>(a) + i * m * n, rows,
                       static_cast<const T*>(tau) + i * k, work, lwork);
@@ -56,14 +56,13 @@ void apply_reflectors(DType dtype, int64_t count, bool left, bool adjoint, int64
                   static_cast<const T*>(tau), static_cast<T*>(c), rows, &answer, -1);
     const int lwork = asked(answer);
     share(count, 4 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* work = memory.get(lwork);
-      if (!work) return false;
+      Piece<T> memory(lwork);
+      if (!allocate(memory)) return false;
+      T* work = memory.data;
       for (int64_t i = begin; i < end; ++i)
-        lapack::ormqr(side, trans, rows, cols, reflectors,
-                      static_cast<const T*>(a) + i * order * k, size(order),
-                      static_cast<const T*>(tau) + i * k, static_cast<T*>(c) + i * m * n, rows,
-                      work, lwork);
+        lapack::ormqr(side, trans, rows, cols, reflectors, static_cast<const T*>(a) + i * order * k,
+                      size(order), static_cast<const T*>(tau) + i * k,
+                      static_cast<T*>(c) + i * m * n, rows, work, lwork);
       return true;
     });
   });

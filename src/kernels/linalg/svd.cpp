@@ -26,25 +26,21 @@ void svd(DType dtype, int64_t count, int64_t m, int64_t n, bool full, void* a, v
     T answer{};
     R none{};
     int iwork_answer = 0;
-    lapack::gesdd(job, rows, cols, static_cast<T*>(a), rows, static_cast<R*>(s),
-                  static_cast<T*>(u), ldu, static_cast<T*>(vh), ldv, &answer, -1, &none,
-                  &iwork_answer);
+    lapack::gesdd(job, rows, cols, static_cast<T*>(a), rows, static_cast<R*>(s), static_cast<T*>(u),
+                  ldu, static_cast<T*>(vh), ldv, &answer, -1, &none, &iwork_answer);
     const int lwork = asked(answer);
     const int64_t lrwork = lapack::kComplex<T> ? real_memory(u, m, n) : 1;
     share(count, 10 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      static thread_local Memory<R> reals;
-      static thread_local Memory<int> ints;
-      T* work = memory.get(lwork);
-      R* rwork = reals.get(lrwork);
-      int* iwork = ints.get(8 * k);
-      if (!work || !rwork || !iwork) return false;
+      Piece<T> work(lwork);
+      Piece<R> reals(lrwork);
+      Piece<int> ints(8 * k);
+      if (!allocate(work, reals, ints)) return false;
       for (int64_t i = begin; i < end; ++i)
         info[i] = lapack::gesdd(job, rows, cols, static_cast<T*>(a) + i * m * n, rows,
                                 static_cast<R*>(s) + i * k,
                                 u ? static_cast<T*>(u) + i * m * u_cols : nullptr, ldu,
-                                u ? static_cast<T*>(vh) + i * v_rows * n : nullptr, ldv, work,
-                                lwork, rwork, iwork);
+                                u ? static_cast<T*>(vh) + i * v_rows * n : nullptr, ldv, work.data,
+                                lwork, reals.data, ints.data);
       return true;
     });
   });

@@ -49,9 +49,9 @@ void solve_triangular(DType dtype, int64_t count, int64_t m, int64_t n, Triangle
     BlasTriangle<T> t{};
     const bool direct = as_it_lies(order, a, t);
     share(count, work, [&](int64_t begin, int64_t end) {
-      static thread_local Memory<T> memory;
-      T* copy = direct ? nullptr : memory.get(order * order);
-      if (!direct && !copy) return false;
+      Piece<T> memory(order * order);
+      if (!direct && !allocate(memory)) return false;
+      T* copy = memory.data;
       for (int64_t k = begin; k < end; ++k) {
         BlasTriangle<T> one{t.data + k * a.step, t.ld, t.transposed};
         if (!direct) {

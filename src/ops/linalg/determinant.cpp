@@ -112,7 +112,7 @@ Tensor mean_over_shifts(T a, T direction, F f) {
   Tensor r;
   {
     GradMode off(false);
-    Tensor size = op<"linalg_vector_norm">(op<"detach">(a), 2, Dims{-2, -1}, true);
+    Tensor size = op<"linalg_vector_norm">(a, 2, Dims{-2, -1}, true);
     r = op<"where">(op<"eq">(size, 0), 1.0, size / std::sqrt(double(n)));
   }
   Tensor sum;

@@ -149,11 +149,7 @@ Tensor quantile_levels(const Value& given, T t, const char* name) {
   return q;
 }
 
-// Written from ops, so that input and levels get their gradients from those.
-Value quantile(Call& c, bool skip_nan) {
-  Tensor t = c.tensor(0);
-  const char* name = c.op.name.c_str();
-  const std::string& how = c[4].str();
+void check_quantile(T t, const std::string& how, const char* name) {
   if (t.dtype() != DType::Float32 && t.dtype() != DType::Float64) {
     runtime_error(name, "() input tensor must be either float or double dtype, got ", t.dtype());
   }
@@ -164,6 +160,50 @@ Value quantile(Call& c, bool skip_nan) {
                   "got ",
                   how);
   }
+}
+
+// Where the levels lie among the sorted elements of each run, between 0 and n - 1.
+Tensor quantile_ranks(T levels, T runs, bool skip_nan) {
+  int last = runs.ndim() - 1;
+  Tensor numbers = numbers_along(runs, last);
+  if (skip_nan) {
+    Tensor top = op<"clamp">(numbers - 1.0, 0);
+    return levels * op<"_to_copy">(top, runs.dtype()).tensor();
+  }
+  // Where a run has a NaN, its last element is one.
+  auto n = static_cast<double>(runs.size(last));
+  Tensor flat = levels * (n - 1);
+  return op<"where">(op<"lt">(numbers, runs.size(last)), n - 1, flat);
+}
+
+// The elements at these ranks, which may lie between two.
+Tensor interpolated(T sorted, Tensor rank, const std::string& how) {
+  auto at = [&](T where) -> Tensor {
+    return op<"gather">(sorted, sorted.ndim() - 1, op<"_to_copy">(where, DType::Int64));
+  };
+  auto whole = [&](bool up) -> Tensor {
+    GradMode off(false);
+    return up ? op<"ceil">(rank) : op<"floor">(rank);
+  };
+  if (how == "lower" || how == "higher") return at(whole(how == "higher"));
+  if (how == "nearest") {
+    {
+      GradMode off(false);
+      rank = op<"round">(rank);
+    }
+    return at(rank);
+  }
+  Tensor below = whole(false);
+  Value weight = how == "linear" ? Value(rank - below) : Value(0.5);
+  return op<"lerp">(at(below), at(whole(true)), weight);
+}
+
+// Written from ops, so that input and levels get their gradients from those.
+Value quantile(Call& c, bool skip_nan) {
+  Tensor t = c.tensor(0);
+  const char* name = c.op.name.c_str();
+  const std::string& how = c[4].str();
+  check_quantile(t, how, name);
   Tensor q = quantile_levels(c[1], t, name);
   int axis = c[2].is_none() ? 0 : wrap_dim(c.integer(2), t.ndim());
   if (t.numel() == 0) runtime_error(name, "() input tensor must be non-empty");
@@ -171,41 +211,9 @@ Value quantile(Call& c, bool skip_nan) {
   bool all = c[2].is_none() || t.ndim() == 0;
   Tensor runs =
       all ? op<"reshape">(t, Dims{-1}).tensor() : op<"movedim">(t, Dims{axis}, Dims{-1}).tensor();
-  int last = runs.ndim() - 1;
-  int64_t n = runs.size(last);
-  Tensor line = op<"sort">(runs, last).tensors()[0];
-  Tensor numbers = numbers_along(runs, last);
+  Tensor sorted = op<"sort">(runs, runs.ndim() - 1).tensors()[0];
   Tensor levels = op<"reshape">(q, Dims{-1});
-  Tensor rank;
-  if (skip_nan) {
-    Tensor top = op<"clamp">(numbers - 1.0, 0);
-    rank = levels * op<"_to_copy">(top, t.dtype()).tensor();
-  } else {
-    // Where a run has a NaN, its last element is one.
-    Tensor flat = levels * static_cast<double>(n - 1);
-    rank = op<"where">(op<"lt">(numbers, n), static_cast<double>(n - 1), flat);
-  }
-  auto at = [&](T where) -> Tensor {
-    return op<"gather">(line, last, op<"_to_copy">(where, DType::Int64));
-  };
-  Tensor out;
-  if (how == "lower" || how == "higher" || how == "nearest") {
-    GradMode off(false);
-    rank = how == "lower"    ? op<"floor">(rank)
-           : how == "higher" ? op<"ceil">(rank)
-                             : op<"round">(rank);
-  }
-  if (how == "linear" || how == "midpoint") {
-    auto whole = [&](bool up) -> Tensor {
-      GradMode off(false);
-      return up ? op<"ceil">(rank) : op<"floor">(rank);
-    };
-    Tensor below = whole(false);
-    Value weight = how == "linear" ? Value(rank - below) : Value(0.5);
-    out = op<"lerp">(at(below), at(whole(true)), weight);
-  } else {
-    out = at(rank);
-  }
+  Tensor out = interpolated(sorted, quantile_ranks(levels, runs, skip_nan), how);
   // The levels go in front, the axis comes back, or both go.
   out = op<"movedim">(out, Dims{-1}, Dims{0});
   if (c.flag(3)) {

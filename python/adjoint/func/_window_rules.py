@@ -1,0 +1,88 @@
+"""Rules of dependence of convolutions, by what their blocks say (`Depends`).
+
+A convolution is a sum of products of an element of the input, one of the weight and one of the
+result; the three ops differ in which of these they give. Read first: ``_rows.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._rows import NodeContext, Rows, joined, sparse
+
+__all__ = ["WINDOW_RULES"]
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+
+def _meeting(
+    x: Sequence[int], w: Sequence[int], y: Sequence[int], stride: Any, padding: Any, dilation: Any
+) -> tuple[Array, Array, Array]:
+    """Flat places (in x, w, y) of all products of one channel, given their spatial sizes."""
+    grid = np.indices((*y, *w)).reshape(2 * len(y), -1)
+    out, tap = grid[: len(y)], grid[len(y) :]
+    place = [
+        q * s - p + t * d for q, t, s, p, d in zip(out, tap, stride, padding, dilation, strict=True)
+    ]
+    inside = np.logical_and.reduce([(i >= 0) & (i < n) for i, n in zip(place, x, strict=True)])
+    at = [np.ravel_multi_index([a[inside] for a in p], n) for p, n in ((place, x), (tap, w))]
+    return at[0], at[1], np.ravel_multi_index([q[inside] for q in out], y)
+
+
+def _products(x: Shape, w: Shape, y: Shape, context: NodeContext) -> dict[str, Array]:
+    """The same over samples, groups and channels: flat places in the whole tensors."""
+    groups = context.saved("groups")
+    spacing = [context.saved(name) for name in ("stride", "padding", "dilation")]
+    places = _meeting(x[2:], w[2:], y[2:], *spacing)
+    n, g, o, i = np.indices((x[0], groups, w[0] // groups, w[1])).reshape(4, -1, 1)
+    size = [int(np.prod(s[2:], dtype=np.int64)) for s in (x, w, y)]
+    return {
+        "x": (((n * groups + g) * w[1] + i) * size[0] + places[0]).reshape(-1),
+        "w": (((g * (w[0] // groups) + o) * w[1] + i) * size[1] + places[1]).reshape(-1),
+        "y": (((n * groups + g) * (w[0] // groups) + o) * size[2] + places[2]).reshape(-1),
+    }
+
+
+def _shape_of(context: NodeContext, edge: int, name: str) -> Shape | None:
+    if context.inputs[edge] is not None:
+        return tuple(context.shapes[edge])
+    saved = context.saved(name)
+    return None if saved is None else tuple(saved.shape)
+
+
+def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
+    """``names``: what the two operands and the result are, such as "xwy"."""
+
+    def rule(context: NodeContext) -> list[Rows] | None:
+        arguments = {"xwy": ("input", "weight"), "ywx": ("g", "weight"), "yxw": ("g", "input")}
+        shapes: dict[str, Any] = {names[2]: tuple(context.outputs[0])}
+        for edge in (0, 1):
+            shapes[names[edge]] = _shape_of(context, edge, arguments[names][edge])
+        if None in shapes.values() or not context.size:
+            return None
+        found = _products(shapes["x"], shapes["w"], shapes["y"], context)
+        parts = []
+        for edge in (0, 1):
+            rows = context.inputs[edge]
+            if rows is not None:
+                pairs = np.ones(found["x"].size, bool), (found[names[2]], found[names[edge]])
+                matrix = sparse().csr_array(pairs, shape=(context.size, rows.shape[0]))
+                parts.append(matrix @ rows)
+        if len(context.inputs) > 2 and context.inputs[2] is not None:  # the bias, one for a channel
+            channels = context.outputs[0][1]
+            each = int(np.prod(context.outputs[0][2:], dtype=np.int64))
+            parts.append(context.inputs[2][np.arange(context.size) // each % channels])
+        return [joined(parts, context.size, context.n)]
+
+    return rule
+
+
+WINDOW_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
+    "window products": _convolution("xwy"),
+    "window products, input": _convolution("ywx"),
+    "window products, weight": _convolution("yxw"),
+}

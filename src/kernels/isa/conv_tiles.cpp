@@ -1,0 +1,130 @@
+// The register tiles of convolutions: M channels times V vectors of positions. See kernels/windows/conv_tiles.h for
+// what they are handed.
+//
+// The compiler keeps an array of vectors in registers only if every index is a constant after
+// unrolling: one rolled loop, or a lane by a variable anywhere in the function, and the whole tile
+// lives in memory at a third of the speed. Hence sums leave through memory.
+#include "kernels/windows/conv_tiles.h"
+#include "kernels/isa/mask_lanes.h"
+
+#define UNROLL _Pragma("GCC unroll 32")
+
+namespace adjoint {
+namespace ADJOINT_ISA_TAG {
+namespace {
+
+#if ADJOINT_SIMD == 512
+constexpr int kRows = 8;
+#else
+constexpr int kRows = 4;
+#endif
+// More vectors than three make the loads of x the bound, but for one channel, which has few sums.
+constexpr int most_vectors(int rows) { return rows == 1 ? 8 : 3; }
+
+template <class T>
+__attribute__((noinline)) void finish(int rows, int vectors, const T* sums, const Place* places,
+                                      T* out, int64_t out_plane, int64_t out_step, int64_t stored) {
+  using V = VecOf<T>;
+  for (int m = 0; m < rows && m < stored; ++m, out += out_plane)
+    for (int v = 0; v < vectors; ++v) {
+      const T* from = sums + (m * vectors + v) * kLanes<V>;
+      T* to = out + places[v].out;
+      const uint32_t mask = places[v].mask;
+      if (out_step != 1)
+        for (int l = 0; l < __builtin_popcount(mask); ++l) to[l * out_step] = from[l];
+      else if (mask == kAllLanes<V>)
+        store<T, V>(to, load<T, V>(from));
+      else
+        store_lanes<T>(to, from, mask);
+    }
+}
+
+// A sum runs over k in order, whatever the tile: the result depends neither on how positions are
+// shared out nor, where there is a fused product, on the width of vectors.
+template <class T, int M, int N>
+void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, T* out,
+          int64_t stored) {
+  using V = VecOf<T>;
+  const T* base[N];
+  for (int v = 0; v < N; ++v) base[v] = reinterpret_cast<const T*>(s.x) + places[v].in;
+  V sum[M][N];
+  UNROLL for (int m = 0; m < M; ++m) {
+    const V start = splat<V>(bias && m < stored ? bias[m] : T(0));
+    UNROLL for (int v = 0; v < N; ++v) sum[m][v] = start;
+  }
+  for (int64_t k = 0; k < s.length; ++k, w += M) {
+    const int64_t at = s.offset[k];
+    if constexpr (M < N) {
+      V a[M];
+      UNROLL for (int m = 0; m < M; ++m) a[m] = splat<V>(w[m]);
+      UNROLL for (int v = 0; v < N; ++v) {
+        const V b = load<T, V>(base[v] + at);
+        UNROLL for (int m = 0; m < M; ++m) sum[m][v] += a[m] * b;
+      }
+    } else {
+      V b[N];
+      UNROLL for (int v = 0; v < N; ++v) b[v] = load<T, V>(base[v] + at);
+      UNROLL for (int m = 0; m < M; ++m) {
+        const V a = splat<V>(w[m]);
+        UNROLL for (int v = 0; v < N; ++v) sum[m][v] += a * b[v];
+      }
+    }
+  }
+  alignas(64) T sums[M * N * kLanes<V>];
+  UNROLL for (int m = 0; m < M; ++m) UNROLL for (int v = 0; v < N; ++v)
+      store<T, V>(sums + (m * N + v) * kLanes<V>, sum[m][v]);
+  finish(M, N, sums, places, out, s.out_plane, s.out_step, stored);
+}
+
+template <class T>
+using Tile = void (*)(const ConvSums&, const T*, const T*, const Place*, T*, int64_t);
+template <class T>
+using TilesOfRows = std::array<Tile<T>, 8>;
+
+template <class T, int M, int... N>
+constexpr TilesOfRows<T> tiles_of(std::integer_sequence<int, N...>) {
+  return {tile<T, M, N + 1>...};
+}
+template <class T, int M>
+constexpr TilesOfRows<T> tiles_of() {
+  return tiles_of<T, M>(std::make_integer_sequence<int, most_vectors(M)>{});
+}
+
+// By rows and vectors. No tile has 5 or 7 rows: see tile_rows.
+template <class T>
+constexpr std::array<TilesOfRows<T>, kRows> kTiles = {
+    tiles_of<T, 1>(), tiles_of<T, 2>(), tiles_of<T, 3>(),
+    tiles_of<T, 4>(),
+#if ADJOINT_SIMD == 512
+    TilesOfRows<T>{}, tiles_of<T, 6>(), TilesOfRows<T>{},
+    tiles_of<T, 8>()
+#endif
+};
+
+template <class T>
+void conv_sums(char* const* p, int64_t) {
+  const ConvSums& s = *reinterpret_cast<const ConvSums*>(p[0]);
+  const T* w = reinterpret_cast<const T*>(s.w);
+  const T* bias = reinterpret_cast<const T*>(s.bias);
+  T* out = reinterpret_cast<T*>(s.out);
+  for (int64_t o = 0; o < s.channels; o += kRows) {
+    const int64_t left = s.channels - o;
+    const int rows = tile_rows(left, kRows);
+    const int64_t most = most_vectors(rows), tiles = (s.count - 1) / most + 1;
+    int64_t begin = 0;
+    for (int64_t t = 1; t <= tiles; ++t) {
+      const int64_t end = s.count * t / tiles;
+      kTiles<T>[rows - 1][end - begin - 1](s, w, bias, s.places + begin, out, left);
+      begin = end;
+    }
+    w += rows * s.length;
+    out += kRows * s.out_plane;
+    if (bias) bias += kRows;
+  }
+}
+
+ROW_KERNEL(conv_sums, 1)
+
+}  // namespace
+}  // namespace ADJOINT_ISA_TAG
+}  // namespace adjoint

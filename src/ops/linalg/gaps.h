@@ -1,0 +1,35 @@
+// Derivatives of eigenvectors and singular vectors divide by gaps between values: see gaps.cpp.
+#pragma once
+#include "ops/linalg/matrices.h"
+
+namespace adjoint::matrices {
+
+enum Gap : int {
+  kDifference,  // element (i, j) by v_j - v_i, nothing on the diagonal
+  kSum,         // by v_j + v_i
+  kColumn,      // by v_j
+};
+
+// n / gap(values). Where a gap is zero (to rounding) the quotient is zero if `used` is, and an error
+// otherwise. `of` names the function in it.
+inline Tensor over_gaps(T n, T values, T used, Gap gap, const char* of) {
+  return op<"_over_gaps">(n, values, used, static_cast<int>(gap), of);
+}
+// Whether anything depends on an element, or on a pair of them: a constant.
+inline Tensor size_of(T m) {
+  GradMode off(false);
+  return op<"abs">(m);
+}
+inline Tensor pair_size(T m) {
+  GradMode off(false);
+  Tensor size = op<"abs">(m);
+  return size + transposed(size);
+}
+// Raises unless the imaginary parts are (nearly) zero: a loss that depends on the phase of complex
+// vectors, which is nobody's. PyTorch's tolerances.
+Tensor checked_phases(T diagonal, const char* message);
+
+// Whether derivatives may be asked for, so that vectors are worth computing along with values.
+bool may_be_differentiated(T a);
+
+}  // namespace adjoint::matrices
