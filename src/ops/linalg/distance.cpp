@@ -4,7 +4,7 @@
 
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
-#include "kernels/kernel.h"
+#include "dispatch/elementwise_forward.h"
 #include "ops/reduce/reduce_forward.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
