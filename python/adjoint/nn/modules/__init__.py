@@ -1,5 +1,6 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
+from adjoint.nn.modules import utils as utils
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -43,6 +44,7 @@ from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
 )
 from adjoint.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -166,6 +168,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
