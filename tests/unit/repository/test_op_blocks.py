@@ -106,6 +106,7 @@ def test_no_name_of_an_op_is_compared_in_cpp() -> None:
 
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
+    "__init__.py": ("repeat", "a name of the array API"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
@@ -304,6 +305,7 @@ def test_what_takes_a_generator_draws() -> None:
 # Ops that vmap calls once per sample: what there is to write down. An op that forgot its rule would
 # be one more.
 LOOPED = {
+    "_euclid_grads",  # never of a batch
     "_cross_entropy_backward",
     "_ctc_loss",
     "_cumprod_grad",
