@@ -345,6 +345,7 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
     "_attention",  # of a query on all keys and values of its head: most of them
+    "_fractional_max_pool",  # the samples place its windows anywhere
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",
