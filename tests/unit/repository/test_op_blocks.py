@@ -356,6 +356,7 @@ DENSE = {
     "_embedding_bag",
     "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
+    "_fractional_max_pool",  # the samples place its windows anywhere
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",
