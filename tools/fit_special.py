@@ -219,8 +219,9 @@ def tables() -> list[tuple[str, str, Function, list[Piece]]]:
         ("kK0Far", "sqrt(x) exp(x) K0, in 1/x", k_far(0), inverse),
         ("kK1Far", "sqrt(x) exp(x) K1, in 1/x", k_far(1), inverse),
         ("kAi", "Ai", ai, [
-            Piece(-4.5, -3.6, zero(ai, -4.09)), Piece(-3.6, -2.8), Piece(-2.8, -1.8, zero(ai, -2.3)),
-            Piece(-1.8, -0.6), Piece(-0.6, 0.6), Piece(0.6, 2.1)]),
+            Piece(-4.5, -3.6, zero(ai, -4.09)), Piece(-3.6, -2.8),
+            Piece(-2.8, -1.8, zero(ai, -2.3)), Piece(-1.8, -0.6), Piece(-0.6, 0.6),
+            Piece(0.6, 2.1)]),
         ("kAiPrime", "Ai'", ai_prime, [
             Piece(-4.5, -3.7), Piece(-3.7, -2.7, zero(ai_prime, -3.25)), Piece(-2.7, -1.6),
             Piece(-1.6, -0.5, zero(ai_prime, -1.02)), Piece(-0.5, 0.6), Piece(0.6, 2.1)]),
@@ -299,9 +300,7 @@ def table_text(name: str, meaning: str, f: Function, pieces: list[Piece]) -> str
             f"{len(numbers)}, {len(powers)}}},"
         )
         numbers += [repr(float(c)) for c in powers]
-    wrapped = []
-    for i in range(0, len(numbers), 4):
-        wrapped.append("    " + ", ".join(numbers[i : i + 4]) + ",")
+    wrapped = ["    " + ", ".join(numbers[i : i + 4]) + "," for i in range(0, len(numbers), 4)]
     return (
         f"// {meaning}\n"
         f"inline constexpr double {name}Numbers[] = {{\n" + "\n".join(wrapped) + "\n};\n"

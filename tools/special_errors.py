@@ -1,4 +1,4 @@
-"""Measure the errors of the special functions against mpmath: a table of docs/reference/accuracy.md.
+"""Measure errors of the special functions against mpmath: a table of docs/reference/accuracy.md.
 
     $ python -m tools.special_errors                 # prints the table
     $ python -m tools.special_errors bessel_j0 --points 3000
@@ -169,8 +169,10 @@ def cases() -> list[Case]:
         Case("i1", spread(-80, 80), lambda x: i(1, x), "-80 to 80"),
         Case("modified_bessel_k0", spread(0, 700), lambda x: k(0, x), "0 to 700"),
         Case("modified_bessel_k1", spread(0, 700), lambda x: k(1, x), "0 to 700"),
-        Case("scaled_modified_bessel_k0", spread(0, 1e4), lambda x: k(0, x) * mp.exp(x), "0 to 1e4"),
-        Case("scaled_modified_bessel_k1", spread(0, 1e4), lambda x: k(1, x) * mp.exp(x), "0 to 1e4"),
+        Case("scaled_modified_bessel_k0", spread(0, 1e4), lambda x: k(0, x) * mp.exp(x),
+             "0 to 1e4"),
+        Case("scaled_modified_bessel_k1", spread(0, 1e4), lambda x: k(1, x) * mp.exp(x),
+             "0 to 1e4"),
         Case("spherical_bessel_j0", spread(-100, 100), lambda x: mp.sin(x) / x, "-100 to 100"),
         Case("digamma", spread(-19.9, 50), mp.digamma, "-19.9 to 50"),
         Case("entr", spread(0, 10), lambda x: -x * mp.log(x), "0 to 10"),
@@ -243,7 +245,8 @@ def table(names: list[str], points: int, places: bool) -> list[str]:
         if names and case.name not in names:
             continue
         single, double = (measure(case, d, points) for d in (ad.float32, ad.float64))
-        row = f"| `{case.name}` | {case.arguments} | {single[0]:.2f} | {double[0]:.2f} | {case.unit} |"
+        errors = f"{single[0]:.2f} | {double[0]:.2f}"
+        row = f"| `{case.name}` | {case.arguments} | {errors} | {case.unit} |"
         rows.append(row)
         if places:
             print(row, "at", single[1], double[1], flush=True)

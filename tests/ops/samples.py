@@ -15,15 +15,15 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
-from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_attention import ATTENTION
-from tests.ops.samples_margins import MARGINS
+from tests.ops.samples_convolution import CONVOLUTIONS
 from tests.ops.samples_fft import TRANSFORMS
 from tests.ops.samples_margins import MARGINS
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_planes import PLANES
 from tests.ops.samples_scatter import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
+from tests.ops.samples_special import SPECIAL
 from tests.ops.samples_statistics import STATISTICS
 from tests.ops.spec import Arr, Op, Sample
 
@@ -348,6 +348,7 @@ OPS_LIST: list[Op] = [
     *ORDER,
     *PLACES,
     *CONVOLUTIONS,
+    *SPECIAL,
     *STATISTICS,
     *TRANSFORMS,
     *MARGINS,

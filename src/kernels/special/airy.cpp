@@ -14,6 +14,7 @@ using namespace special;  // NOLINT: the tables
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLeft = -4.5, kRight = 2.1;
+constexpr double kPhaseLost = 1e18;  // zeta in two numbers has no digits behind the point there
 
 // zeta = 2/3 y^(3/2) in two numbers: its sine and its exponential need more digits than one has.
 TwoNumbers zeta(double y) {
@@ -39,10 +40,11 @@ double airy(double x) {
   }
   if (x >= kLeft) return (Derivative ? kAiPrime : kAi)(x);
   const double y = -x;
-  if (y == kInf) return Derivative ? std::numeric_limits<double>::quiet_NaN() : 0;
+  if (y > kPhaseLost) return std::numeric_limits<double>::quiet_NaN();
   const TwoNumbers z = zeta(y);
   const double s0 = std::sin(z.high), c0 = std::cos(z.high);
-  const double s = s0 + c0 * z.low, c = c0 - s0 * z.low;
+  const double s1 = std::sin(z.low), c1 = std::cos(z.low);
+  const double s = s0 * c1 + c0 * s1, c = c0 * c1 - s0 * s1;
   const double w = 1 / (z.high * z.high), fourth = std::sqrt(std::sqrt(y));
   const double cosine = (c + s) / std::numbers::sqrt2, sine = (s - c) / std::numbers::sqrt2;
   if (Derivative)

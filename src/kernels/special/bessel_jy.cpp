@@ -2,7 +2,8 @@
 // there on J = (P cos - Q sin) / sqrt(x), where P and Q are polynomials in 1/x^2.
 //
 // Errors are a few ulp, counted at the size of the waves: next to the roots beyond 8 the relative
-// error is larger, as that of any formula with a sine of x is.
+// error is larger, as that of any formula with a sine of x is. At infinity they are NaN, as sines are
+// and as PyTorch has it.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -37,8 +38,7 @@ double j0(double x) {
   const double a = std::abs(x);
   if (a <= 1.5) return kJ0Near(a * a);
   if (a <= 8) return kJ0(a);
-  if (a == kInf) return 0;
-  if (a != a) return a;
+  if (!(a < kInf)) return kNaN;
   const Wave w(kP0, kQ0, a);
   return (w.p * w.sum - w.q * w.difference) / w.scale;
 }
@@ -49,10 +49,8 @@ double j1(double x) {
   if (a <= 2) return x * kJ1Near(x * x);
   if (a <= 8) {
     value = kJ1(a);
-  } else if (a == kInf) {
-    return 0;
-  } else if (a != a) {
-    return a;
+  } else if (!(a < kInf)) {
+    return kNaN;
   } else {
     const Wave w(kP1, kQ1, a);
     value = (w.p * w.difference + w.q * w.sum) / w.scale;
@@ -64,7 +62,7 @@ double y0(double x) {
   if (!(x > 0)) return x == 0 ? -kInf : kNaN;
   if (x <= 0.5) return kTwoOverPi * std::log(x) * kJ0Near(x * x) + kY0Near(x * x);
   if (x <= 8) return kY0(x);
-  if (x == kInf) return 0;
+  if (x == kInf) return kNaN;
   const Wave w(kP0, kQ0, x);
   return (w.p * w.difference + w.q * w.sum) / w.scale;
 }
@@ -76,7 +74,7 @@ double y1(double x) {
     return smooth - kTwoOverPi / x;
   }
   if (x <= 8) return kY1(x);
-  if (x == kInf) return 0;
+  if (x == kInf) return kNaN;
   const Wave w(kP1, kQ1, x);
   return (w.q * w.difference - w.p * w.sum) / w.scale;
 }

@@ -59,6 +59,13 @@ static const Op& igammac_ =
 static const Op& mvlgamma_ =
     def("mvlgamma(input, p: int)", "The logarithm of the gamma function of `p` dimensions.")
         .forward(multivariate)
+        .partial(0, input(0),
+                 [](T g, C c) -> Tensor {
+                   Tensor x = c.tensor(0), sum = op<"digamma">(x);
+                   for (int64_t k = 1; k < c.in(1).integer(); ++k)
+                     sum = sum + op<"digamma">(x - static_cast<double>(k) / 2).tensor();
+                   return g * sum;
+                 })
         .inplace();
 
 static const Op& zeta_ =
