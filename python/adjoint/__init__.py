@@ -21,6 +21,9 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 
 from . import autograd as autograd  # noqa: E402
 from ._core import _dirichlet_grad as _dirichlet_grad  # noqa: E402
+from ._core import _fft_c2c as _fft_c2c  # noqa: E402
+from ._core import _fft_c2r as _fft_c2r  # noqa: E402
+from ._core import _fft_r2c as _fft_r2c  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
@@ -167,9 +170,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import conv1d as conv1d
-    from .nn.functional import conv2d as conv2d
-    from .nn.functional import conv3d as conv3d
     from .nn.functional import max_pool1d as max_pool1d
     from .nn.functional import max_pool2d as max_pool2d
     from .nn.functional import max_pool3d as max_pool3d
@@ -301,9 +301,6 @@ _LAZY_NAMES = {
         (
             "bilinear",
             "celu_",
-            "conv1d",
-            "conv2d",
-            "conv3d",
             "max_pool1d",
             "max_pool2d",
             "max_pool3d",

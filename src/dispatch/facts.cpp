@@ -58,9 +58,9 @@ const char* to_string(Depends d) {
                                                    "pair split",
                                                    "pair joined",
                                                    "distances",
-                                                   "convolution",
-                                                   "convolution input",
-                                                   "convolution weight"};
+                                                   "window products",
+                                                   "window products, input",
+                                                   "window products, weight"};
   return kNames[static_cast<int>(d)];
 }
 

@@ -89,6 +89,50 @@ KNOWN: list[Known] = [
         dtype="float32",
         aspect="gradient",
     ),
+    # --- wrong in torch, continued: linear algebra, powers ---
+    Known(
+        "cholesky_inverse cholesky_solve",
+        "torch gives a gradient to the triangle that is not read",
+        aspect="*gradient",
+    ),
+    Known(
+        "cholesky_inverse cholesky_solve triangular_solve",
+        "torch's tangent takes part of the triangle that is not read",
+        aspect="forward mode",
+    ),
+    Known(
+        "pow float_power",
+        "torch has NaN for 0 times an overflow to infinity in 16 bits",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known(
+        "index_reduce.prod",
+        "torch rounds each factor to 16 bits; ours are float32 until the end",
+        dtype="bfloat16",
+        aspect="second gradient",
+    ),
+    Known("fft.ihfft2 fft.ihfftn", "torch does not write some out= at all", aspect="out"),
+    Known(
+        "bernoulli cholesky cholesky_inverse cholesky_solve inner triangular_solve",
+        "torch converts into an out= of another dtype; here it must have that of the result",
+        aspect="out",
+        part="out",
+    ),
+    Known(
+        "nn.functional.softplus",
+        "torch refuses an out= of a wider dtype, which other functions take",
+        aspect="out",
+    ),
+    # --- not there ---
+    Known(
+        "logaddexp logcumsumexp sinc nn.functional.silu.complex nn.functional.rms_norm",
+        "there are no kernels for complex numbers",
+        dtype="complex128",
+        part="not implemented",
+    ),
+    Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
+    Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
 ]
 
 

@@ -193,6 +193,7 @@ OTHER_ORDER = {
     ("", "tensor"),
     *(("Tensor", n) for n in ("subtract", "subtract_", "contiguous", "new", "new_ones", "resize_")),
     ("Tensor", "new_tensor"),
+    ("nn.functional", "scaled_dot_product_attention"),
 }
 
 

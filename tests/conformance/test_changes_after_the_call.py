@@ -131,6 +131,11 @@ KEPT = {
     ("cross_entropy", "argument"),
     # A vector times a batch: torch happens to copy the transposed matrices.
     ("matmul", "argument"),
+    # Where padding="same" is uneven, torch pads into a copy.
+    *((f"conv{n}d", "argument") for n in (1, 2, 3)),
+    # By tiles, from the result; torch's CPU does so for four axes only.
+    ("scaled_dot_product_attention", "result"),
+    ("scaled_dot_product_attention", "argument"),
 }
 DIFFERENTIABLE = [n for n, op in OPS.items() if op.diff and op.letters("fc")]
 
@@ -195,10 +200,13 @@ def fails(program: Program) -> bool:
 
 # Products and positions that torch's last step happens to reshape or select.
 VIEWS_IN_TORCH = {"linear", "inner", "einsum", "tensordot", "sum_to_size", "unravel_index"}
-VIEWS_IN_TORCH |= {"nonzero_as_tuple"}
+VIEWS_IN_TORCH |= {"nonzero_as_tuple", "fft_ifft", "fft_ihfft", "fft_ihfftn"}
+# Views of a result, not of an argument, that our last step happens to be; and of nothing.
+VIEWS_HERE = {"scaled_dot_product_attention", "conv_tbc", "stft"}
+VIEWS_HERE |= {"channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"}
 
 
-@pytest.mark.parametrize("name", [n for n in OPS if n not in VIEWS_IN_TORCH])
+@pytest.mark.parametrize("name", [n for n in OPS if n not in VIEWS_IN_TORCH | VIEWS_HERE])
 def test_results_are_views_where_those_of_torch_are(name: str) -> None:
     """What is called a view is refused by detach_, and by changes in place of some kinds."""
     op = OPS[name]

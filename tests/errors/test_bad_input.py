@@ -58,7 +58,7 @@ def test_shapes_that_do_not_broadcast_are_named(name: str, a: Any, b: Any) -> No
 @given(st.sampled_from(WITH_DIM), shapes, st.integers(-9, 9))
 def test_a_dim_out_of_range_is_named(name: str, shape: Any, dim: int) -> None:
     rank = max(len(shape), 1)
-    assume(not -rank <= dim < rank)
+    assume(not -rank <= dim < rank and (shape or name != "diff"))  # it refuses 0-d at once
     sample = next(
         s for s in OPS[name].samples if "dim" in s.kwargs and isinstance(s.kwargs["dim"], int)
     )

@@ -162,5 +162,5 @@ def test_warnings_say_what_to_do_instead() -> None:
         ad.nn.init.kaiming_uniform_(ad.empty(0, 2))
     with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):
         ad.nn.init.kaiming_normal_(ad.empty(0, 2))
-    with pytest.warns(UserWarning, match="each occurrence is updated"):
+    with pytest.warns(UserWarning, match="group with duplicate parameters"):
         ad.optim.SGD([grad, grad], lr=0.1)

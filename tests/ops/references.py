@@ -2,7 +2,8 @@
 
 Each entry takes the op's own arguments with arrays for tensors. Floating-point arrays arrive one
 precision wider (float64 as long double), so a result can be off only by the library's own rounding;
-the functions that NumPy lacks go through SciPy in float64. `reference_network.py` holds the rest.
+the functions that NumPy lacks go through SciPy in float64. `reference_network.py` and the
+chapters (`samples_<topic>.py`) hold the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from tests.ops.chapters import CHAPTERS
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
@@ -300,4 +302,5 @@ REFERENCES: dict[str, Reference] = {
     **MARGINAL,
     **ATTENDED,
     **PLANED,
+    **{name: f for chapter in CHAPTERS for name, f in chapter.REFERENCES.items()},
 }  # fmt: skip

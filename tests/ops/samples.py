@@ -1,8 +1,9 @@
 """Sample inputs of every op: the table that the generated tests in this folder run over.
 
-To add an op, add its line here and its reference in `references.py`. `spec.py` says what the words
-mean; every sample is also run strided. `pointwise` and `reduced` spell out the broadcast, 0-d,
-empty and dim/keepdim variants once, for all. `samples_shape.py` continues the table.
+To add an op, add its line here and its reference in `references.py`, or both to a chapter: any file
+`samples_<topic>.py` beside this one is one, with lists `OPS` and `REFERENCES`. `spec.py` says what
+the words mean; every sample is also run strided. `pointwise` and `reduced` spell out the broadcast,
+0-d, empty and dim/keepdim variants once, for all.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.ops.samples_scatter import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
 from tests.ops.samples_special import SPECIAL
 from tests.ops.samples_statistics import STATISTICS
+from tests.ops.chapters import CHAPTERS
 from tests.ops.spec import Arr, Op, Sample
 
 Domain = Callable[..., Arr]
@@ -354,6 +356,7 @@ OPS_LIST: list[Op] = [
     *MARGINS,
     *ATTENTION,
     *PLANES,
+    *(op for chapter in CHAPTERS for op in chapter.OPS),
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

@@ -1,5 +1,5 @@
 """Samples and references of the activations that `samples_shape.py` leaves out, of embedding, and
-of the shrinking functions. Read `samples.py` first; it takes these in.
+of the shrinking functions. Read `samples.py` first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def activation(name: str, samples: list[Sample], dtypes: str = "fh", **more: Any
 TABLE = Arr((4, 3))
 
 # fmt: off
-ACTIVATIONS = [
+OPS = [
     activation("elu", [*around(0.0), *around(0.0, alpha=0.7)[:2]], inplace=True),
     activation("celu", [*around(0.0), *around(0.0, alpha=0.7)[:2]]),
     activation("selu", around(0.0)),
@@ -108,7 +108,7 @@ def threshold(x: Array, limit: Any, value: Any) -> Any:
 SELU_ALPHA = np.longdouble("1.6732632423543772848170429916717")
 SELU_SCALE = np.longdouble("1.0507009873554804934193349852946")
 
-ACTIVATED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "elu": elu,
     "celu": lambda x, alpha=1.0: elu(x, alpha, 1, 1 / np.longdouble(alpha)),
     "selu": lambda x: elu(x, SELU_ALPHA, SELU_SCALE),

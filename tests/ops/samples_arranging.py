@@ -1,5 +1,5 @@
 """Samples and references of what the first two tables leave out: further joins, views of parts,
-rearrangements and running reductions. Read `samples.py` first; it takes these in.
+rearrangements and running reductions. Read `samples.py` first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OVER = [
 ALONG = [S(R(5), 0), S(R(3, 4), 1), S(R(3, 4), dim=0), S(NANS, 1), S(R(), 0), S(R(0, 3), 1)]
 
 # fmt: off
-ARRANGING = [
+OPS = [
     moved("unflatten", [
         S(R(2, 6), 1, (2, 3)), S(R(6), 0, (-1, 2)), S(R(4, 3), dim=-2, sizes=(2, 2)),
     ]),
@@ -130,7 +130,7 @@ def nan_mean(x: Array, axis: Any, keepdims: bool) -> Any:
     return np.nansum(x, axis=axis, keepdims=keepdims) / count
 
 
-ARRANGED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "unflatten": unflattened, "ravel": np.ravel, "t": np.transpose,
     "adjoint": lambda x: np.conj(np.swapaxes(x, -2, -1)),
     "broadcast_to": np.broadcast_to, "tile": np.tile,

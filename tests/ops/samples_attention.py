@@ -1,4 +1,4 @@
-"""Samples and the reference of attention. Read `samples.py` first; it takes these in."""
+"""Samples and the reference of attention. Read `samples.py` first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEN = np.array(
     [[True, False, True], [False, False, False], [True, True, True], [False] * 2 + [True]]
 )
 
-ATTENTION = [
+OPS = [
     Op(
         "scaled_dot_product_attention",
         [
@@ -71,4 +71,4 @@ def attention(
     return weights / np.where(total == 0, 1, total) @ v
 
 
-ATTENDED: dict[str, Callable[..., Any]] = {"scaled_dot_product_attention": attention}
+REFERENCES: dict[str, Callable[..., Any]] = {"scaled_dot_product_attention": attention}

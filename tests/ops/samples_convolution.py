@@ -26,7 +26,7 @@ def summed(name: str, samples: list[Sample], dtypes: str = "fhc", path: str = F,
 
 
 # fmt: off
-CONVOLUTIONS = [
+OPS = [
     summed("conv1d", [
         S(R(2, 2, 5), R(3, 2, 2)), S(R(2, 5), R(3, 2, 2), R(3)), S(R(0, 2, 5), R(3, 2, 2)),
         S(R(1, 4, 6), R(2, 2, 3), groups=2), S(R(1, 2, 7), R(2, 2, 3), R(2), 2, 1, 2),
@@ -172,7 +172,7 @@ def conv_tbc(x: Array, w: Array, bias: Array, pad: int = 0) -> Any:
     return result.transpose(2, 0, 1)
 
 
-CONVOLVED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     **{f"conv{n}d": conv for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": conv_transpose for n in (1, 2, 3)},
     "convolution": convolution,

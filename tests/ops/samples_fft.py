@@ -1,4 +1,4 @@
-"""Samples and references of Fourier transforms. Read `samples.py` first; it takes these in.
+"""Samples and references of Fourier transforms. Read `samples.py` first.
 
 References are SciPy's transforms in one precision more.
 """
@@ -23,14 +23,14 @@ def S(*args: Any, **kwargs: Any) -> Sample:
 ONE_AXIS = [
     S(Arr((6,))), S(Arr((7,)), norm="ortho"), S(Arr((1, 3))), S(Arr((2, 2)), norm="forward"),
     S(Arr((4, 3)), dim=0), S(Arr((2, 3, 4)), 5, 1), S(Arr((5, 2)), n=3, dim=0, norm="backward"),
-    S(Arr((2, 8))), S(Arr((12, 1)), dim=0), S(Arr((2, 11)), n=22), S(Arr((0, 4))),
+    S(Arr((2, 8))), S(Arr((12, 1)), dim=0), S(Arr((2, 11)), n=22),
     S(Arr((20, 4)), dim=-1), S(Arr((3, 74))), S(Arr((600,))), S(Arr((33, 60))),
 ]  # fmt: skip
 # The result of 2 n - 2 by default, so not of one element.
 HALF = [s for s in ONE_AXIS if s.args[0].shape != (12, 1)]
 TWO_AXES = [
     S(Arr((2, 3))), S(Arr((2, 4, 3)), norm="ortho"), S(Arr((4, 2, 3)), dim=(0, 2)),
-    S(Arr((3, 4)), s=(5, 2)), S(Arr((2, 3, 2)), (4, 3), (2, 0), "forward"), S(Arr((0, 2, 3))),
+    S(Arr((3, 4)), s=(5, 2)), S(Arr((2, 3, 2)), (4, 3), (2, 0), "forward"),
     S(Arr((17, 40))),
 ]  # fmt: skip
 SEVERAL = [
@@ -52,7 +52,7 @@ def shift(name: str) -> Op:
 
 
 def core(name: str, samples: list[Sample], dtypes: str, out: str) -> Op:
-    return Op(name, samples, dtypes, out, path=f"_core.{name}", method=False, ulps=8, terms=32)
+    return Op(name, samples, dtypes, out, method=False, ulps=8, terms=32)
 
 
 WINDOW = np.array([0.25, 0.5, 1.0, 0.75], np.float32)
@@ -71,7 +71,7 @@ BACK_TO_SIGNALS = [
     S(Arr((4, 5)), 4, 2, window=WINDOW, onesided=False),
 ]  # fmt: skip
 
-TRANSFORMS = [
+OPS = [
     *(transform(n, ONE_AXIS, "fc", "complex") for n in ("fft", "ifft")),
     *(transform(n, ONE_AXIS, "f", "complex") for n in ("rfft", "ihfft")),
     *(transform(n, HALF, "fc", "real") for n in ("irfft", "hfft")),
@@ -86,7 +86,7 @@ TRANSFORMS = [
                       S(Arr((3,)), (), 0, True)], "c", "same"),
     core("_fft_r2c", [S(Arr((2, 3)), (0, 1), 0, True), S(Arr((4,)), (0,), 2, False),
                       S(Arr((3, 4, 2)), (2, 1), 1, False)], "f", "complex"),
-    core("_fft_c2r", [S(Arr((2, 3)), (0, 1), 0, 4), S(Arr((4,)), (0,), 1, 5),
+    core("_fft_c2r", [S(Arr((2, 3)), (0, 1), 0, 4), S(Arr((4,)), (0,), 1, 6),
                       S(Arr((4,)), (0,), 1, 7)], "c", "real"),
     Op("istft", BACK_TO_SIGNALS, "c", "real", method=False, constants=("window",), ulps=16,
        terms=16),
@@ -197,7 +197,7 @@ def istft(
 
 
 ALONG = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-TRANSFORMED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     **{f"fft_{n}": one_axis(n) for n in ALONG},
     **{f"fft_{n}2": several_axes(f"{n}2", (-2, -1)) for n in ALONG},
     **{f"fft_{n}n": several_axes(f"{n}n", None) for n in ALONG},

@@ -1,6 +1,6 @@
 """Samples and references of the losses of margins, distances and likelihoods, and of distances.
 
-Read `samples.py` first; it takes these in.
+Read `samples.py` first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COUNTS = Arr((5, 3), 1.2, 6)
 VAR = Arr((5, 3), 0.3, 2)
 
 # fmt: off
-MARGINS = [
+OPS = [
     loss("cosine_embedding_loss", [
         *reductions(X, Y, SIGNS), S(X, Y, SIGNS, margin=0.2), S(Arr((3,)), Arr((3,)), np.array(1)),
     ]),
@@ -217,7 +217,7 @@ def angle(x: Array, y: Array, dim: int = 1) -> Any:
     return cosine(x, y, dim)
 
 
-MARGINAL: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "cosine_embedding_loss": cosine_embedding,
     "hinge_embedding_loss": hinge_embedding,
     "margin_ranking_loss": ranking,

@@ -56,7 +56,7 @@ CUT = [S(wide(n), 2) for n in (3, 5)] + [
     S(wide(2, 3, 4), 2), S(wide(2, 3, 4), 1, 0), S(wide(2, 3, 4), 3, dim=1), S(wide(), 1),
     S(Arr((3, 5), -120, 120, nans=(1, 6, 14)), 2),
 ]
-ORDER = [
+OPS = [
     Op("sort", IN_ORDER, "bifh"), question("argsort", IN_ORDER, "bifh", out="long"),
     Op("msort", [S(R(2, 3, 4)), S(R(5)), S(R(0, 3)), S(R()), S(with_nans(7))], "bifh"),
     Op("topk", [
@@ -244,7 +244,7 @@ def triangle(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda rows, columns, offset=0, dtype=None: np.stack(f(rows, offset, columns))
 
 
-ORDERED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "sort": sort, "argsort": order_of, "msort": lambda x: sort(x, 0)[0], "topk": topk,
     "kthvalue": kthvalue, "searchsorted": searchsorted, "searchsorted_as_int32": searchsorted,
     "bucketize": lambda x, line, right=False: searchsorted(line, x, right),

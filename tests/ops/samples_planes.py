@@ -32,7 +32,7 @@ def padded(mode: str) -> Op:
 
 
 # fmt: off
-PLANES = [
+OPS = [
     moved("constant_pad_nd", [
         S(Arr((3, 4)), (1, 2)), S(Arr((3, 4)), (1, 2, 0, 3), 1), S(Arr((2, 3, 4)), (-1, 2, 1, -2)),
         S(Arr((3,)), (-3, 2), 1), S(Arr((2, 0)), (1, 1), 1), S(Arr((3, 4)), ()), S(Arr(()), ()),
@@ -120,7 +120,7 @@ def local_response(
     return out
 
 
-PLANED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "constant_pad_nd": lambda x, p, value=0: pad(x, p, "constant", value),
     "pad": pad, "pad_reflect": pad, "pad_replicate": pad, "pad_circular": pad,
     "pixel_shuffle": pixel_shuffle, "pixel_unshuffle": pixel_unshuffle,

@@ -36,7 +36,7 @@ def moved(name: str, samples: list[Sample], path: str = "", **more: Any) -> Op:
 NONE = np.zeros(0, np.int64)
 
 # fmt: off
-PLACES = [
+OPS = [
     moved("index_put", [
         S(R(3, 4), (I(0, 2),), R(2, 4)), S(R(3, 4), (I(0, 2), I(1, -1)), R(2)),
         S(R(3, 4), (I(0, 2),), R()), S(R(3, 4), (I([0], [2]), I(1, 3)), R(2, 2)),
@@ -193,7 +193,7 @@ def spread_and_mean(root: bool) -> Callable[..., Any]:
     return reference
 
 
-PLACED: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "index_put": index_put, "index_put_added": index_put, "index_copy": index_copy,
     "index_fill": index_fill, "masked_scatter": masked_scatter, "put": put, "put_added": put,
     "take": lambda x, index: x.reshape(-1)[index], "fill": filled, "positive": np.copy,

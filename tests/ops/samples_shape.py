@@ -175,8 +175,6 @@ SHAPES = [
     Op("conj", [S(R(2, 3)), S(R()), S(R(0, 3))], "bifhc"),
     Op("real", [S(R(2, 3)), S(R()), S(R(0, 3))], "fc", "real", method=False),
     Op("imag", [S(R(2, 3)), S(R()), S(R(0, 3))], "c", "real", method=False),
-    Op("tril", [S(R(3, 3)), S(R(3, 4), 1), S(R(2, 3, 3), -1), S(R(0, 3))], "bifhc"),
-    Op("triu", [S(R(3, 3)), S(R(3, 4), 1), S(R(2, 3, 3), -1), S(R(0, 3))], "bifhc"),
     moved("diag", [S(R(3)), S(R(3), 1), S(R(3, 4)), S(R(3, 4), -1), S(R(0))]),
 ]
 
@@ -334,4 +332,5 @@ CASTS = [
 ]
 
 # fmt: on
-SHAPE_OPS: list[Op] = PRODUCTS + SHAPES + INDEXING + NETWORK + CASTS
+OPS: list[Op] = PRODUCTS + SHAPES + INDEXING + NETWORK + CASTS
+REFERENCES: dict[str, Any] = {}  # in `references.py` and `reference_network.py`

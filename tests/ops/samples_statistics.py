@@ -55,7 +55,7 @@ LEVELS = [
     *(S(R(5), 0.3, interpolation=how) for how in ("lower", "higher", "midpoint", "nearest")),
     S(Arr((3, 4), nans=(1, 8, 9)), 0.3, 1),
 ]
-STATISTICS = [
+OPS = [
     Op("median", MEDIANS, "ifh"), Op("nanmedian", MEDIANS, "ifh"),
     Op("mode", [
         S(wide(5)), S(wide(2, 3, 4), 1, True), S(wide(), 0), S(wide(0, 3), 1), S(wide(3, 4), dim=0),
@@ -264,7 +264,7 @@ def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Any:
     return x[np.array(rows, np.int64).reshape(len(rows), r)]
 
 
-STATISTICAL: dict[str, Callable[..., Any]] = {
+REFERENCES: dict[str, Callable[..., Any]] = {
     "median": median(False), "nanmedian": median(True), "mode": mode,
     "quantile": quantile(np.quantile), "nanquantile": quantile(np.nanquantile), "cov": cov,
     "cov_weighted": cov,

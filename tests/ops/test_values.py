@@ -12,6 +12,7 @@ from tests.ops.compare import assert_close
 from tests.ops.references import REFERENCES, wide
 from tests.ops.samples import OPS
 from tests.ops.spec import Op, Sample, dtype_name, outputs, strided, to_library, to_numpy
+from tests.unit.linalg.cases import CASES
 
 
 def run(op: Op, sample: Sample, dtype: str) -> list[Any]:
@@ -93,6 +94,7 @@ def test_every_op_of_the_registry_has_a_sample() -> None:
     # What makes tensors has no input to differentiate: test_creation.py, test_random.py.
     makers = ("creation", "ranges", "random", "windows")
     names |= {row["name"] for row in ad._core.op_table() if row["family"] in makers}
+    names |= set(CASES)  # linear algebra: tests/unit/linalg
     assert sorted(set(ad._core.op_names()) - names) == []
 
 

@@ -162,7 +162,11 @@ class Memory(Draw):
             f"{rng.choice(('zeros', 'ones', 'rand'))}({texts(self.sizes())}",
             f"sum({name}, {text(self.axis(name))}",
         ))  # fmt: skip
-        same = "" if call.startswith("rand") else f"ad.{call})"
+        same = (
+            ""
+            if call.startswith(("rand", "sum", "prod", "cumsum", "cumprod", "mean"))
+            else f"ad.{call})"
+        )
         return Step(f"ad.{call}, out={out})", (out,), "", same)
 
     # --- copies -----------------------------------------------------------------------------------

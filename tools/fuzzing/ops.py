@@ -42,6 +42,8 @@ _MANY = {"broadcast_tensors", "meshgrid", "chunk", "dsplit", "hsplit", "vsplit",
          "split_with_sizes", "tensor_split", "unbind", "unravel_index", "std_mean",
          "var_mean"}  # fmt: skip
 
+_IN_DTYPE_OF_OUT = {"sum", "prod", "nansum", "cumsum", "cumprod", "mean", "nanmean"}
+
 
 class Ops(Draw):
     """Draws calls of ops; with ``defined`` none whose values may be anything."""
@@ -69,6 +71,8 @@ class Ops(Draw):
                 return Step(call.replace("(", "_(", 1), (first,), "", same)
         elif way == "out":
             out, same = self.small(), f"ad.{name}({', '.join(arguments)})"
+            # Sums and their like compute in the dtype of out=, as PyTorch's do: another result.
+            fixed = fixed and name not in _IN_DTYPE_OF_OUT
             line = f"ad.{name}({', '.join([*arguments, f'out={out}'])})"
             return Step(line, (out,), "", same if fixed else "")
         else:

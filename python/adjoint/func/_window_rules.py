@@ -36,9 +36,8 @@ def _meeting(
 def _products(x: Shape, w: Shape, y: Shape, context: NodeContext) -> dict[str, Array]:
     """The same over samples, groups and channels: flat places in the whole tensors."""
     groups = context.saved("groups")
-    places = _meeting(
-        x[2:], w[2:], y[2:], context.saved("stride"), context.saved("padding"), context.saved("dilation")
-    )
+    spacing = [context.saved(name) for name in ("stride", "padding", "dilation")]
+    places = _meeting(x[2:], w[2:], y[2:], *spacing)
     n, g, o, i = np.indices((x[0], groups, w[0] // groups, w[1])).reshape(4, -1, 1)
     size = [int(np.prod(s[2:], dtype=np.int64)) for s in (x, w, y)]
     return {
@@ -62,7 +61,7 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
         arguments = {"xwy": ("input", "weight"), "ywx": ("g", "weight"), "yxw": ("g", "input")}
         shapes: dict[str, Any] = {names[2]: tuple(context.outputs[0])}
         for edge in (0, 1):
-            shapes[names[edge]] = _shape_of(step, edge, arguments[names][edge])
+            shapes[names[edge]] = _shape_of(context, edge, arguments[names][edge])
         if None in shapes.values() or not context.size:
             return None
         found = _products(shapes["x"], shapes["w"], shapes["y"], context)
@@ -74,7 +73,8 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
                 matrix = sparse().csr_array(pairs, shape=(context.size, rows.shape[0]))
                 parts.append(matrix @ rows)
         if len(context.inputs) > 2 and context.inputs[2] is not None:  # the bias, one for a channel
-            channels, each = context.outputs[0][1], int(np.prod(context.outputs[0][2:], dtype=np.int64))
+            channels = context.outputs[0][1]
+            each = int(np.prod(context.outputs[0][2:], dtype=np.int64))
             parts.append(context.inputs[2][np.arange(context.size) // each % channels])
         return [joined(parts, context.size, context.n)]
 
@@ -82,7 +82,7 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
 
 
 WINDOW_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
-    "convolution": _convolution("xwy"),
-    "convolution input": _convolution("ywx"),
-    "convolution weight": _convolution("yxw"),
+    "window products": _convolution("xwy"),
+    "window products, input": _convolution("ywx"),
+    "window products, weight": _convolution("yxw"),
 }

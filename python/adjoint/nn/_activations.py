@@ -13,8 +13,11 @@ from adjoint._tensor.arguments import require_tensor, write_out
 
 
 def _run(function: Callable[..., Tensor], input: Tensor, *args: float, inplace: bool) -> Tensor:
-    # In place, backward needs the values of before the change: a copy of them.
-    return input.copy_(function(input.clone(), *args)) if inplace else function(input, *args)
+    if not inplace:
+        return function(input, *args)
+    require_tensor(function.__name__, "input", 1, input)
+    # Backward needs the values of before the change: a copy of them.
+    return input.copy_(function(input.clone(), *args))
 
 
 def _require_float(input: Tensor, name: str) -> None:

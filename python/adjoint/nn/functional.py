@@ -7,6 +7,7 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
+from adjoint._core import channel_shuffle as channel_shuffle
 from adjoint._core import conv1d as conv1d
 from adjoint._core import conv2d as conv2d
 from adjoint._core import conv3d as conv3d
@@ -14,7 +15,6 @@ from adjoint._core import conv_tbc as conv_tbc
 from adjoint._core import conv_transpose1d as conv_transpose1d
 from adjoint._core import conv_transpose2d as conv_transpose2d
 from adjoint._core import conv_transpose3d as conv_transpose3d
-from adjoint._core import channel_shuffle as channel_shuffle
 from adjoint._core import cosine_similarity as cosine_similarity
 from adjoint._core import elu_ as elu_
 from adjoint._core import hardtanh_ as hardtanh_

@@ -1,4 +1,4 @@
-// The register tiles of convolutions: M channels times V vectors of positions. See conv_tiles.h for
+// The register tiles of convolutions: M channels times V vectors of positions. See kernels/windows/conv_tiles.h for
 // what they are handed.
 //
 // The compiler keeps an array of vectors in registers only if every index is a constant after

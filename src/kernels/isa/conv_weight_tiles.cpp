@@ -1,5 +1,5 @@
 // The register tiles that add up the gradient of a convolution's weight: M channels of g times N
-// (channel, tap) pairs of x, over the same vectors; lanes are summed at the end. See conv_tiles.h.
+// (channel, tap) pairs of x, over the same vectors; lanes are summed at the end. See kernels/windows/conv_tiles.h.
 #include "kernels/windows/conv_tiles.h"
 #include "kernels/isa/mask_lanes.h"
 

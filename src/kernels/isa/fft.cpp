@@ -219,8 +219,7 @@ void fetch_early(const TileJob<T>& j) {
         __builtin_prefetch(j.out.base + j.out.lane[l] + k, 1, 2);
   if (j.next && j.in.imag == 1 && j.in.step == 2)
     for (int l = 0; l < kLanes<VecOf<T>>; ++l)
-      for (int64_t k = 0; k < reach; k += line)
-        __builtin_prefetch(j.in.base + j.next[l] + k, 0, 2);
+      for (int64_t k = 0; k < reach; k += line) __builtin_prefetch(j.in.base + j.next[l] + k, 0, 2);
 }
 
 // Everything but the last steps for plain elements. What the stages leave is in t.now.

@@ -1,5 +1,5 @@
 // Eigenvalues and eigenvectors of small symmetric matrices by Jacobi's rotations, a matrix per lane.
-// Read small_matrices.h, then small_lanes.h.
+// Read kernels/linalg/small_matrices.h, then small_lanes.h.
 //
 // Rotations have no branches, converge quadratically, and give small eigenvalues at least as many
 // digits as a reduction to tridiagonal form would. (Golub and Van Loan, Matrix Computations, 8.5.)
@@ -64,7 +64,7 @@ ADJOINT_INLINE V scale_of(int n, const V* a) {
   for (int i = 0; i < n; ++i)
     for (int j = 0; j <= i; ++j) all = larger(all, abs(a[i * n + j]));
   V scale = all > high ? splat<V>(sizeof(S) == 4 ? S(0x1p-80) : S(0x1p-700)) : splat<V>(1);
-  return (all < 1 / high) & (all > 0) ? splat<V>(sizeof(S) == 4 ? S(0x1p80) : S(0x1p700)) : scale;
+  return ((all < 1 / high) & (all > 0)) ? splat<V>(sizeof(S) == 4 ? S(0x1p80) : S(0x1p700)) : scale;
 }
 
 template <class T, bool Vectors>

@@ -1,5 +1,5 @@
 // Small matrices side by side in vectors: how they come in and go out. Included by files that are
-// compiled once per instruction set; read small_matrices.h and vec.h first.
+// compiled once per instruction set; read kernels/linalg/small_matrices.h and vec.h first.
 #pragma once
 #include "kernels/linalg/small_matrices.h"
 #include "kernels/isa/vec.h"

@@ -1,4 +1,4 @@
-// Factorizations and solutions of small systems, a matrix per lane. Read small_matrices.h, then
+// Factorizations and solutions of small systems, a matrix per lane. Read kernels/linalg/small_matrices.h, then
 // small_lanes.h.
 //
 // Note [Pivots in lanes]
@@ -79,7 +79,7 @@ ADJOINT_INLINE IntOf<V> eliminate(int n, V* a, IntOf<V>* pivot) {
     }
     const V d = a[k * n + k];
     const I none = d == 0;
-    zero = none & (zero == 0) ? I{} + (k + 1) : zero;
+    zero = (none & (zero == 0)) ? I{} + (k + 1) : zero;
     const Reciprocal<V> scale(none ? V{} + 1 : d);  // below a zero there are zeros
     for (int i = k + 1; i < n; ++i) {
       const V x = scale.of(a[i * n + k]);

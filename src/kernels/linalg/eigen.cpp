@@ -1,5 +1,7 @@
 // Eigenvalues and eigenvectors of batches. See linalg.h.
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/linalg/matrix_batches.h"
 
@@ -11,6 +13,19 @@ bool rotates(DType dtype, int64_t count, int64_t n) {
   return is_small(dtype, n) && (count >= 4 || n <= 6);
 }
 
+// Rotations of what is not finite end in eigenvalues that are not: as LAPACK says it did not
+// converge.
+void note_failures(DType dtype, int64_t n, const void* w, int* info, int64_t begin, int64_t end) {
+  with_element(dtype, [&]<class T>(T) {
+    const auto* values = static_cast<const lapack::Real<T>*>(w);
+    for (int64_t i = begin * n; i < end * n; ++i) {
+      if (!(std::abs(values[i]) <= std::numeric_limits<lapack::Real<T>>::max())) {
+        info[i / n] = static_cast<int>(std::max<int64_t>(n - 1, 1));
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void eigh(DType dtype, int64_t count, int64_t n, bool upper, ConstPlace a, void* w, void* v,
@@ -20,6 +35,7 @@ void eigh(DType dtype, int64_t count, int64_t n, bool upper, ConstPlace a, void*
     const ConstPlace from = upper ? a.transposed() : a;
     share(count, 30 * cube(n), [&](int64_t begin, int64_t end) {
       small::loops(dtype).eigh(static_cast<int>(n), from, w, {v, 1, n, n * n}, info, begin, end);
+      note_failures(dtype, n, w, info, begin, end);
       return true;
     });
     return;

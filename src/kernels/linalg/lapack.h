@@ -1,5 +1,5 @@
 // LAPACK, as OpenBLAS carries it, under names that overload on the element type. Column-major, one
-// thread per call (blas.h). Each function returns LAPACK's info: 0, or which pivot, minor or
+// thread per call (kernels/products/blas.h). Each function returns LAPACK's info: 0, or which pivot, minor or
 // argument it stopped at.
 //
 // Fortran takes everything by address, and the lengths of strings behind the other arguments.

@@ -3,7 +3,7 @@
 // included). Lanes that are left over repeat the last matrix.
 //
 // Results agree with LAPACK's to rounding, pivots and info codes exactly in all but ties.
-// Read next: isa/small_matrices.cpp for the factorizations, isa/small_eigen.cpp for eigenvectors,
+// Read next: kernels/isa/small_matrices.cpp for the factorizations, kernels/isa/small_eigen.cpp for eigenvectors,
 // linalg.h for who calls these.
 #pragma once
 #include <cstdint>

@@ -10,7 +10,7 @@
 // which a tap is an offset (Note [Planes] in conv_geometry.h). Results do not depend on the number
 // of threads. None of this needs the GIL; no memory for scratch throws std::bad_alloc.
 //
-// Read next: conv_geometry.h, conv.cpp, then isa/conv_tiles.cpp for the loops.
+// Read next: conv_geometry.h, conv.cpp, then kernels/isa/conv_tiles.cpp for the loops.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What the driver of convolutions hands to its loops, which are built once per instruction set:
-// isa/conv_tiles.cpp and isa/conv_weight_tiles.cpp, found by name as all kernels are. p[0] of the
+// kernels/isa/conv_tiles.cpp and kernels/isa/conv_weight_tiles.cpp, found by name as all kernels are. p[0] of the
 // loop is the job.
 #pragma once
 #include "kernels/windows/conv_geometry.h"

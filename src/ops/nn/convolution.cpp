@@ -7,7 +7,7 @@
 // They are the three derivatives of one sum, over all products g[y] * x[x] * w[t] of elements that
 // meet; each gives a tensor whose spatial size is an argument. So derivatives of any order are made
 // of the three. Complex numbers are pairs of real channels. Read next: conv_functions.cpp for what
-// people call, kernels/conv.h for the loops.
+// people call, kernels/windows/conv.h for the loops.
 #include "ops/nn/convolution.h"
 
 #include "kernels/windows/conv.h"

@@ -137,7 +137,7 @@ def test_dtype_seed_and_tolerance_are_passed_on(folder: Path) -> None:
         (("boiler:wrong", "--input", "[1, oops]"), "--input [1, oops]: not a number"),
         (("boiler:wrong", "--input", "[1.0, [2.0]]"), "--input [1.0, [2.0]]: "),
         (("boiler:wrong", "--input", "1.0", "--shape", "3"), "use one of them"),
-        (("boiler:wrong", "--shape", "3", "--dtype", "int64"), "no floating-point dtype"),
+        (("boiler:wrong", "--shape", "3", "--dtype", "int64"), "not a floating-point dtype"),
         (("boiler:wrong", "--shape", "3", "--tolerance", "7"), "must be between 0 and 1, got 7"),
     ],
 )

@@ -29,9 +29,12 @@ REFUSED = {
     "cov": "weights",
     "cov_weighted": "weights",
     "equal": "depends on data",
+    "gaussian_nll_loss": "the value of a tensor decides",  # is a variance negative?
     "index_fill": "which indices differ",  # the gradient of a value that is a tensor
     "index_put": "depends on data",  # the gradient of values behind a mask
     "index_put_added": "depends on data",
+    "istft": "windows cover",
+    "istft_complex": "windows cover",
     "masked_fill": "depends on data",  # the gradient of a value that is a tensor
     "masked_scatter": "depends on data",
     "masked_select": "depends on data",
@@ -46,6 +49,7 @@ REFUSED = {
 }
 # Of these, every sample.
 NEVER = {n for n in REFUSED if n not in ("as_strided", "cov", "masked_fill", "masked_scatter")} - {
+    "gaussian_nll_loss",
     "index_fill",
     "index_put",
     "index_put_added",

@@ -121,7 +121,11 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_workers.py": ("t", "a kind of leaf"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
-    "nn/init.py": ("leaky_relu linear relu selu sigmoid tanh", "values of `nonlinearity`"),
+    "nn/init.py": (
+        "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d leaky_relu linear "
+        "relu selu sigmoid tanh",
+        "values of `nonlinearity`",
+    ),
     "nn/modules/rnn.py": (
         "dropout mode relu tanh",
         "attributes of recurrent layers, and values of `nonlinearity`",
@@ -133,6 +137,7 @@ OTHER_MEANINGS_IN_PYTHON = {
         "abs max min mode threshold",
         "values of `mode`, and its name in a message",
     ),
+    "optim/swa_utils.py": ("cos linear", "values of `anneal_strategy`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
     "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
@@ -355,6 +360,30 @@ DENSE = {
     "prod",
     "unique",
     "unique_consecutive",
+    # Factorisations and solves: of a whole matrix each.
+    "_cofactors",
+    "_eigvalsh",
+    "_linalg_eigvals",
+    "_linalg_solve",
+    "_linalg_solve_ex",
+    "_linalg_svd",
+    "_over_gaps",
+    "_solve_factored",
+    "_svdvals",
+    "cholesky",
+    "cholesky_inverse",
+    "linalg_cholesky",
+    "linalg_cholesky_ex",
+    "linalg_det",
+    "linalg_eig",
+    "linalg_eigh",
+    "linalg_inv",
+    "linalg_inv_ex",
+    "linalg_lu_factor",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_slogdet",
+    "linalg_solve_triangular",
 }
 
 

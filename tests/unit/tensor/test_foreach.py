@@ -93,7 +93,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=str)
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row[2])
 def test_what_is_refused(row) -> None:
     call, error, text = row
     with pytest.raises(error, match=text):
