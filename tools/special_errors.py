@@ -255,7 +255,7 @@ def table(names: list[str], points: int, places: bool) -> list[str]:
 
 if __name__ == "__main__":
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    count = 1000
+    count = 300
     if "--points" in sys.argv:
         count = int(arguments.pop(arguments.index(sys.argv[sys.argv.index("--points") + 1])))
     lines = table(arguments, count, "--write" not in sys.argv)

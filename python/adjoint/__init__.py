@@ -119,6 +119,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import instance_norm as instance_norm
     from ._compat.layer_names import kl_div as kl_div
     from ._compat.layer_names import margin_ranking_loss as margin_ranking_loss
+    from ._compat.native_norms import native_batch_norm as native_batch_norm
+    from ._compat.native_norms import native_group_norm as native_group_norm
+    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
     from ._compat.layer_names import rrelu as rrelu
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
@@ -134,6 +137,8 @@ if _TYPE_CHECKING:
     from ._tensor.functions import resize_as_ as resize_as_
     from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
+    from ._tensor.histograms import histogram as histogram
+    from ._tensor.histograms import histogramdd as histogramdd
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -226,6 +231,8 @@ _LAZY_NAMES = {
     "explain_grad": "graph",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
+    "histogram": "_tensor.histograms",
+    "histogramdd": "_tensor.histograms",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
@@ -295,6 +302,9 @@ _LAZY_NAMES = {
     **dict.fromkeys(
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
+    ),
+    **dict.fromkeys(
+        ("native_batch_norm", "native_group_norm", "native_layer_norm"), "_compat.native_norms"
     ),
     **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
     **dict.fromkeys(

@@ -17,17 +17,6 @@ from scipy import special
 
 from tests.ops.chapters import CHAPTERS
 from tests.ops.reference_network import NETWORK
-from tests.ops.samples_activation import ACTIVATED
-from tests.ops.samples_arranging import ARRANGED
-from tests.ops.samples_attention import ATTENDED
-from tests.ops.samples_convolution import CONVOLVED
-from tests.ops.samples_fft import TRANSFORMED
-from tests.ops.samples_margins import MARGINAL
-from tests.ops.samples_order import ORDERED
-from tests.ops.samples_planes import PLANED
-from tests.ops.samples_scatter import PLACED
-from tests.ops.samples_special import SPECIAL_REFERENCES
-from tests.ops.samples_statistics import STATISTICAL
 from tests.ops.spec import Array
 
 Reference = Callable[..., Any]
@@ -291,16 +280,5 @@ REFERENCES: dict[str, Reference] = {
     "all": reduction(np.all), "any": reduction(np.any),
     "count_nonzero": reduction(np.count_nonzero),
     **NETWORK,
-    **ARRANGED,
-    **ACTIVATED,
-    **ORDERED,
-    **PLACED,
-    **CONVOLVED,
-    **SPECIAL_REFERENCES,
-    **STATISTICAL,
-    **TRANSFORMED,
-    **MARGINAL,
-    **ATTENDED,
-    **PLANED,
     **{name: f for chapter in CHAPTERS for name, f in chapter.REFERENCES.items()},
 }  # fmt: skip

@@ -14,18 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.samples_activation import ACTIVATIONS
-from tests.ops.samples_arranging import ARRANGING
-from tests.ops.samples_attention import ATTENTION
-from tests.ops.samples_convolution import CONVOLUTIONS
-from tests.ops.samples_fft import TRANSFORMS
-from tests.ops.samples_margins import MARGINS
-from tests.ops.samples_order import ORDER
-from tests.ops.samples_planes import PLANES
-from tests.ops.samples_scatter import PLACES
-from tests.ops.samples_shape import SHAPE_OPS
-from tests.ops.samples_special import SPECIAL
-from tests.ops.samples_statistics import STATISTICS
 from tests.ops.chapters import CHAPTERS
 from tests.ops.spec import Arr, Op, Sample
 
@@ -344,18 +332,6 @@ OPS_LIST: list[Op] = [
         "count_nonzero", [s for s in reduced() if "keepdim" not in s.kwargs], "bifhc", "long",
         diff=False,
     ),
-    *SHAPE_OPS,
-    *ARRANGING,
-    *ACTIVATIONS,
-    *ORDER,
-    *PLACES,
-    *CONVOLUTIONS,
-    *SPECIAL,
-    *STATISTICS,
-    *TRANSFORMS,
-    *MARGINS,
-    *ATTENTION,
-    *PLANES,
     *(op for chapter in CHAPTERS for op in chapter.OPS),
 ]
 # fmt: on

@@ -136,6 +136,7 @@ def _unsafe(name: str) -> Callable[..., Any]:
 
 METHODS: dict[str, Any] = {
     "__rdiv__": __rdiv__,
+    "histogram": _later("histogram", "histograms", "See `adjoint.histogram`."),
     "narrow_copy": _later("narrow_copy", "view_copies", "`narrow` as a copy instead of a view."),
     "nonzero_static": _later(
         "nonzero_static", "functions", "The first `size` positions that are not zero, as rows."

@@ -12,8 +12,7 @@ namespace {
 
 using namespace special;  // NOLINT: the tables
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLeft = -4.5, kRight = 2.1;
+constexpr double kLeft = -4.5, kRight = 2.1, kUnderflow = 110;
 constexpr double kPhaseLost = 1e18;  // zeta in two numbers has no digits behind the point there
 
 // zeta = 2/3 y^(3/2) in two numbers: its sine and its exponential need more digits than one has.
@@ -31,7 +30,7 @@ template <bool Derivative>
 double airy(double x) {
   if (x != x) return x;
   if (x > kRight) {
-    if (x == kInf) return 0;
+    if (x > kUnderflow) return Derivative ? -0.0 : 0.0;
     const TwoNumbers z = zeta(x);
     const double fourth = std::sqrt(std::sqrt(x));
     const double half = std::exp(-z.high / 2);

@@ -64,6 +64,10 @@ from adjoint.nn.modules.dropout import (
 )
 from adjoint.nn.modules.flatten import Flatten, Unflatten
 from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -197,6 +201,8 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
