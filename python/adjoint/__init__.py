@@ -119,12 +119,12 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import instance_norm as instance_norm
     from ._compat.layer_names import kl_div as kl_div
     from ._compat.layer_names import margin_ranking_loss as margin_ranking_loss
-    from ._compat.native_norms import native_batch_norm as native_batch_norm
-    from ._compat.native_norms import native_group_norm as native_group_norm
-    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
     from ._compat.layer_names import rrelu as rrelu
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
+    from ._compat.native_norms import native_batch_norm as native_batch_norm
+    from ._compat.native_norms import native_group_norm as native_group_norm
+    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_

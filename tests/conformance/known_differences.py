@@ -55,7 +55,7 @@ KNOWN: list[Known] = [
         "torch has six to nine digits of them in float64; ours are mpmath's",
         dtype="float64",
     ),
-    Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    Known("renorm frexp", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
     # --- out= ---
     Known(
         "*",
@@ -130,12 +130,6 @@ KNOWN: list[Known] = [
         aspect="out",
     ),
     # --- not there ---
-    Known(
-        "logaddexp logcumsumexp sinc nn.functional.silu.complex nn.functional.rms_norm",
-        "there are no kernels for complex numbers",
-        dtype="complex128",
-        part="not implemented",
-    ),
     Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
     Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
 ]

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import adjoint as ad
-from adjoint._core import Tensor, no_grad
+from adjoint._core import Tensor
 from adjoint._tensor.arguments import require_tensor
 from adjoint.nn import functional as _functional
 
 
 def _moments(x: Tensor, axes: list[int], keepdim: bool, eps: float) -> tuple[Tensor, Tensor]:
     """The mean and one over the standard deviation, without a history."""
-    with no_grad():
+    with ad.no_grad():
         if x.dtype in (ad.float16, ad.bfloat16):
             x = x.float()
         var, mean = ad.var_mean(x, axes, correction=0, keepdim=keepdim)

@@ -117,7 +117,7 @@ def histogramdd(
     axes = input.size(-1)
     _check_points("histogramdd", input, weight, tuple(input.shape[:-1]))
     points = input.detach().reshape(-1, axes)
-    given = [bins] * axes if isinstance(bins, int) else list(bins)
+    given: list[Any] = [bins] * axes if isinstance(bins, int) else list(bins)
     if given and all(isinstance(b, Tensor) for b in given):
         edges = _given_edges("histogramdd", given, axes, input.dtype)
     else:

@@ -10,8 +10,8 @@ from adjoint.nn import functional as F
 from adjoint.nn._linear_cross_entropy import (
     LinearCrossEntropyOptions as LinearCrossEntropyOptions,
 )
+from adjoint.nn.modules._loss_base import _WeightedLoss
 from adjoint.nn.modules.linear import Linear
-from adjoint.nn.modules.loss import _WeightedLoss
 
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
