@@ -92,6 +92,24 @@ if _TYPE_CHECKING:
     from . import special as special
     from . import testing as testing
     from . import utils as utils
+    from ._array_api import __array_namespace_info__ as __array_namespace_info__
+    from ._array_api import astype as astype
+    from ._array_api import bitwise_invert as bitwise_invert
+    from ._array_api import broadcast_arrays as broadcast_arrays
+    from ._array_api import cumulative_prod as cumulative_prod
+    from ._array_api import cumulative_sum as cumulative_sum
+    from ._array_api import expand_dims as expand_dims
+    from ._array_api import isdtype as isdtype
+    from ._array_api import matrix_transpose as matrix_transpose
+    from ._array_api import permute_dims as permute_dims
+    from ._array_api import repeat as repeat
+    from ._array_api import take_along_axis as take_along_axis
+    from ._array_api import unique_all as unique_all
+    from ._array_api import unique_counts as unique_counts
+    from ._array_api import unique_inverse as unique_inverse
+    from ._array_api import unique_values as unique_values
+    from ._array_api import unstack as unstack
+    from ._array_api import vecdot as vecdot
     from ._compat.alias import install_as_torch as install_as_torch
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -110,6 +128,7 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
     from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
+    from ._compat.layer_names import ctc_loss as ctc_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
@@ -185,6 +204,7 @@ if _TYPE_CHECKING:
     from .serialization import save as save
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
 _core._set_composite_forms(_composite_forms.FORMS)
@@ -300,6 +320,29 @@ _LAZY_NAMES = {
         "_tensor.view_copies",
     ),
     **dict.fromkeys(
+        (
+            "__array_namespace_info__",
+            "astype",
+            "bitwise_invert",
+            "broadcast_arrays",
+            "cumulative_prod",
+            "cumulative_sum",
+            "expand_dims",
+            "isdtype",
+            "matrix_transpose",
+            "permute_dims",
+            "repeat",
+            "take_along_axis",
+            "unique_all",
+            "unique_counts",
+            "unique_inverse",
+            "unique_values",
+            "unstack",
+            "vecdot",
+        ),
+        "_array_api",
+    ),
+    **dict.fromkeys(
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
     ),
@@ -326,6 +369,7 @@ _LAZY_NAMES = {
             "alpha_dropout_",
             "batch_norm",
             "cosine_embedding_loss",
+            "ctc_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
             "feature_dropout",

@@ -6,7 +6,7 @@ places and come from there unchanged; those below are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adjoint._core import Generator, Tensor
 from adjoint.nn import functional as _functional
@@ -94,6 +94,21 @@ def _reduction(function: str, given: int) -> str:
             f"  fix: nn.functional.{function} takes the names"
         )
     return _functional._REDUCTIONS[given]
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
+    """``nn.functional.ctc_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("ctc_loss", reduction)
+    lengths = (input_lengths, target_lengths)
+    return _functional.ctc_loss(log_probs, targets, *lengths, blank, how, zero_infinity)
 
 
 def cosine_embedding_loss(

@@ -1,6 +1,6 @@
 """``native_batch_norm`` and its like: normalisations that return the statistics they used.
 
-Gradients flow through the first result only, as in PyTorch.
+As in PyTorch, the statistics have a history in ``native_group_norm`` only.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._tensor.arguments import require_tensor
+from adjoint._tensor.arguments import require_tensor, write_out
 from adjoint.nn import functional as _functional
 
 
 def _moments(x: Tensor, axes: list[int], keepdim: bool, eps: float) -> tuple[Tensor, Tensor]:
-    """The mean and one over the standard deviation, without a history."""
-    with ad.no_grad():
-        if x.dtype in (ad.float16, ad.bfloat16):
-            x = x.float()
-        var, mean = ad.var_mean(x, axes, correction=0, keepdim=keepdim)
-        return mean, ad.rsqrt(var + eps)
+    """The mean and one over the standard deviation."""
+    wide = x.float() if x.dtype in (ad.float16, ad.bfloat16) else x
+    var, mean = ad.var_mean(wide, axes, correction=0, keepdim=keepdim)
+    return mean, ad.rsqrt(var + eps)
 
 
 def native_layer_norm(
@@ -32,7 +30,7 @@ def native_layer_norm(
     """``nn.functional.layer_norm``, the means and one over the standard deviations."""
     out = _functional.layer_norm(input, normalized_shape, weight, bias, eps)
     axes = list(range(input.dim() - len(normalized_shape), input.dim()))
-    mean, scale = _moments(input, axes, True, eps)
+    mean, scale = _moments(input.detach(), axes, True, eps)
     if weight is None or weight.dtype == input.dtype:
         mean, scale = mean.to(input.dtype), scale.to(input.dtype)
     return out, mean, scale
@@ -84,14 +82,33 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``nn.functional.batch_norm``, the means and inverse deviations of the batch in training."""
-    out = _functional.batch_norm(
+    results = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    if out is None:
+        return results
+    first, second, third = (write_out(o, r) for o, r in zip(out, results, strict=True))
+    return first, second, third
+
+
+def _batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    result = _functional.batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
     if not training:
-        return out, input.new_empty(0), input.new_empty(0)
-    mean, scale = _moments(input, [0, *range(2, input.dim())], False, eps)
+        return result, input.new_empty(0), input.new_empty(0)
+    mean, scale = _moments(input.detach(), [0, *range(2, input.dim())], False, eps)
     if weight is None or weight.dtype == input.dtype:
         mean, scale = mean.to(input.dtype), scale.to(input.dtype)
-    return out, mean, scale
+    return result, mean, scale

@@ -200,8 +200,9 @@ namespace {
 // Tensors of no axes are numbers, which the other forms take.
 Value refuse_axes(Call& c) {
   auto axes = [&](int i) { return c[i].is_tensor() ? c.tensor(i).ndim() : 0; };
-  runtime_error(c.op.called_name(), " only supports 0-dimensional start and end tensors, but got start with ",
-                axes(0), " dimension(s) and end with ", axes(1), " dimension(s).");
+  runtime_error(c.op.name,
+                " only supports 0-dimensional start and end tensors, but got start with ", axes(0),
+                " dimension(s) and end with ", axes(1), " dimension(s).");
 }
 
 }  // namespace
@@ -212,11 +213,11 @@ static const Op& linspace_tensors_ =
         .forward(refuse_axes)
         .function_only();
 
-static const Op& logspace_tensors_ =
-    def("logspace.tensors(start: Operand, end: Operand, steps: int, base: float = 10.0, " ADJOINT_OPTIONS,
-        "Ends with axes are refused.")
-        .forward(refuse_axes)
-        .function_only();
+static const Op& logspace_tensors_ = def("logspace.tensors(start: Operand, end: Operand, steps: "
+                                         "int, base: float = 10.0, " ADJOINT_OPTIONS,
+                                         "Ends with axes are refused.")
+                                         .forward(refuse_axes)
+                                         .function_only();
 
 namespace {
 

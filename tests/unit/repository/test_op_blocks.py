@@ -23,6 +23,7 @@ NAMES = {n for op in op_table() for n in (op["name"], op["full_name"])} - {"adjo
 
 # Words that are names of ops and mean something else: by file, with what they mean there.
 OTHER_MEANINGS = {
+    "src/ops/nn/resampling.cpp": ("linear", "a mode of resizing"),
     # --- C++
     "src/bindings/tensor/casts.cpp": (
         "copy real imag",
@@ -36,7 +37,6 @@ OTHER_MEANINGS = {
         "bitwise_left_shift bitwise_right_shift neg abs bitwise_not lt le eq ne gt ge positive",
         "which op each operator of Python is: the language's own table",
     ),
-    "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
     "src/bindings/tensor/composite_arithmetic.cpp": ("add sub mul neg", "methods of composites"),
@@ -106,6 +106,7 @@ def test_no_name_of_an_op_is_compared_in_cpp() -> None:
 
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
+    "__init__.py": ("repeat", "a name of the array API"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
@@ -119,6 +120,10 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_ctypes.py": ("complex", "a type of C"),
     "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
+    "nn/_embedding.py": ("max mean sum", "values of `mode`"),
+    "nn/_grids.py": ("zeros", "a value of `padding_mode`"),
+    "nn/_likelihoods.py": ("mean", "a value of `reduction`"),
+    "nn/_resizing.py": ("linear", "a value of `mode`"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
     "nn/init.py": (
@@ -300,9 +305,12 @@ def test_what_takes_a_generator_draws() -> None:
 # Ops that vmap calls once per sample: what there is to write down. An op that forgot its rule would
 # be one more.
 LOOPED = {
+    "_euclid_grads",  # never of a batch
     "_cross_entropy_backward",
+    "_ctc_loss",
     "_cumprod_grad",
     "_embedding_backward",
+    "_embedding_bag",
     "_gru_sequence_backward",
     "_layer_norm_backward",
     "_lstm_sequence_backward",
@@ -344,6 +352,9 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_ctc_loss",
+    "_embedding_bag",
+    "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
     "_gru_sequence",
     "_lstm_sequence",

@@ -1,5 +1,6 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
+from adjoint.nn.modules import utils as utils
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -43,6 +44,7 @@ from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
 )
 from adjoint.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -73,6 +75,7 @@ from adjoint.nn.modules.loss import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -131,7 +134,7 @@ from adjoint.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from adjoint.nn.modules.sparse import Embedding
+from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
 from adjoint.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -161,6 +164,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -168,6 +172,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -180,6 +185,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "GRUCell",
