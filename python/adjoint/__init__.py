@@ -133,6 +133,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
     from ._compat.layer_names import feature_dropout_ as feature_dropout_
+    from ._compat.layer_names import grid_sampler as grid_sampler
+    from ._compat.layer_names import grid_sampler_2d as grid_sampler_2d
+    from ._compat.layer_names import grid_sampler_3d as grid_sampler_3d
     from ._compat.layer_names import group_norm as group_norm
     from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
@@ -374,6 +377,9 @@ _LAZY_NAMES = {
             "feature_alpha_dropout_",
             "feature_dropout",
             "feature_dropout_",
+            "grid_sampler",
+            "grid_sampler_2d",
+            "grid_sampler_3d",
             "group_norm",
             "hinge_embedding_loss",
             "instance_norm",

@@ -2,28 +2,20 @@
 
 ABSENT = set(
     """
-    chalf frexp geqrf grid_sampler_2d grid_sampler_3d hash_tensor histogram histogramdd
-    linalg.cond linalg.cross linalg.diagonal linalg.householder_product linalg.ldl_factor
-    linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented
-    linalg.matrix_norm linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian
-    linalg.multi_dot linalg.norm linalg.norm.subgradients_at_zero linalg.pinv
-    linalg.pinv.hermitian linalg.pinv.singular linalg.qr linalg.tensorinv linalg.tensorsolve
-    linalg.vander linalg.vecdot linalg.vector_norm lu matrix_exp
-    max_pool2d_with_indices_backward native_batch_norm native_group_norm native_layer_norm
+    chalf geqrf hash_tensor linalg.cond linalg.cross
+    linalg.diagonal linalg.householder_product linalg.ldl_factor linalg.ldl_factor_ex
+    linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.matrix_norm
+    linalg.matrix_power linalg.matrix_rank linalg.matrix_rank.hermitian linalg.multi_dot
+    linalg.norm linalg.norm.subgradients_at_zero linalg.pinv linalg.pinv.hermitian
+    linalg.pinv.singular linalg.qr linalg.tensorinv linalg.tensorsolve linalg.vander
+    linalg.vecdot linalg.vector_norm lu matrix_exp max_pool2d_with_indices_backward
     nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
     nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d
     nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d nn.functional.avg_pool1d
-    nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.ctc_loss
-    nn.functional.embedding_bag nn.functional.fractional_max_pool2d
-    nn.functional.fractional_max_pool3d nn.functional.grid_sample nn.functional.interpolate.area
-    nn.functional.interpolate.bicubic nn.functional.interpolate.bilinear
-    nn.functional.interpolate.linear nn.functional.interpolate.nearest
-    nn.functional.interpolate.nearest-exact nn.functional.interpolate.trilinear
-    nn.functional.linear_cross_entropy nn.functional.linear_cross_entropy.chunked
-    nn.functional.linear_cross_entropy.chunked_none nn.functional.max_unpool1d
+    nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.fractional_max_pool2d
+    nn.functional.fractional_max_pool3d nn.functional.max_unpool1d
     nn.functional.max_unpool1d.grad nn.functional.max_unpool2d nn.functional.max_unpool2d.grad
-    nn.functional.max_unpool3d nn.functional.max_unpool3d.grad nn.functional.unfold
-    nn.functional.upsample_bilinear nn.functional.upsample_nearest ormqr pca_lowrank pinverse qr
-    sparse.mm.reduce sparse.sampled_addmm svd_lowrank to_sparse
+    nn.functional.max_unpool3d nn.functional.max_unpool3d.grad nn.functional.unfold ormqr
+    pca_lowrank pinverse qr sparse.mm.reduce sparse.sampled_addmm svd_lowrank to_sparse
     """.split()  # noqa: SIM905
 )

@@ -1,5 +1,5 @@
 // Modified Bessel functions of the second kind, of order 0 and 1, and the same times exp(x). Those of
-// the first kind are in kernels/bessel.cpp.
+// the first kind are in kernels/elementwise/bessel.cpp.
 #include <cmath>
 #include <limits>
 
