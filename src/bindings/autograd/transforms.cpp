@@ -42,7 +42,7 @@ PyObject* variable(PyObject*, PyObject* args) {
     }
     t = batched_everywhere(t);
     return to_python(map_innermost(t, [&](const Tensor& inside) -> Tensor {
-      if (keep && needs_grad(inside.get())) return op<"_alias">(inside);
+      if (keep && needs_grad(inside.get())) return op<"alias">(inside);
       Tensor leaf = detached(inside);
       leaf.set(kRequiresGrad);
       note_own_leaf(leaf.get());
