@@ -92,6 +92,24 @@ if _TYPE_CHECKING:
     from . import special as special
     from . import testing as testing
     from . import utils as utils
+    from ._array_api import __array_namespace_info__ as __array_namespace_info__
+    from ._array_api import astype as astype
+    from ._array_api import bitwise_invert as bitwise_invert
+    from ._array_api import broadcast_arrays as broadcast_arrays
+    from ._array_api import cumulative_prod as cumulative_prod
+    from ._array_api import cumulative_sum as cumulative_sum
+    from ._array_api import expand_dims as expand_dims
+    from ._array_api import isdtype as isdtype
+    from ._array_api import matrix_transpose as matrix_transpose
+    from ._array_api import permute_dims as permute_dims
+    from ._array_api import repeat as repeat
+    from ._array_api import take_along_axis as take_along_axis
+    from ._array_api import unique_all as unique_all
+    from ._array_api import unique_counts as unique_counts
+    from ._array_api import unique_inverse as unique_inverse
+    from ._array_api import unique_values as unique_values
+    from ._array_api import unstack as unstack
+    from ._array_api import vecdot as vecdot
     from ._compat.alias import install_as_torch as install_as_torch
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -171,9 +189,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import max_pool1d as max_pool1d
-    from .nn.functional import max_pool2d as max_pool2d
-    from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
@@ -181,6 +196,7 @@ if _TYPE_CHECKING:
     from .serialization import save as save
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 _core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
 _core._set_composite_forms(_composite_forms.FORMS)
@@ -294,6 +310,29 @@ _LAZY_NAMES = {
         "_tensor.view_copies",
     ),
     **dict.fromkeys(
+        (
+            "__array_namespace_info__",
+            "astype",
+            "bitwise_invert",
+            "broadcast_arrays",
+            "cumulative_prod",
+            "cumulative_sum",
+            "expand_dims",
+            "isdtype",
+            "matrix_transpose",
+            "permute_dims",
+            "repeat",
+            "take_along_axis",
+            "unique_all",
+            "unique_counts",
+            "unique_inverse",
+            "unique_values",
+            "unstack",
+            "vecdot",
+        ),
+        "_array_api",
+    ),
+    **dict.fromkeys(
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
     ),
@@ -302,9 +341,6 @@ _LAZY_NAMES = {
         (
             "bilinear",
             "celu_",
-            "max_pool1d",
-            "max_pool2d",
-            "max_pool3d",
             "prelu",
             "rrelu_",
             "selu_",

@@ -44,6 +44,15 @@ KNOWN: list[Known] = [
         aspect="forward mode",
     ),
     Known("fmax", "torch's forward mode takes the other tangent at ties", aspect="forward mode"),
+    Known(
+        "clamp", "at a limit torch's forward mode and its gradient differ", aspect="forward mode"
+    ),
+    Known(
+        "pow float_power",
+        "torch has NaN where the base is 0",
+        aspect="second gradient",
+        part="where torch has np.float32(nan)",
+    ),
     Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
     Known(
         "masked.logaddexp",
@@ -51,7 +60,20 @@ KNOWN: list[Known] = [
         aspect="second gradient",
     ),
     Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    # --- rounding ---
+    Known(
+        "cov corrcoef nn.functional.normalize nn.functional.layer_norm nn.functional.batch_norm "
+        "nn.functional.group_norm nn.functional.instance_norm",
+        "numbers that cancel: of one element, or of equal ones, only the rounding is left",
+        dtype="float32 bfloat16",
+    ),
     # --- out= ---
+    Known(
+        "nonzero",
+        "a tuple is taken for the tuple of as_tuple=True, which torch refuses",
+        aspect="out",
+        part="argument 'out' must be Tensor, not tuple",
+    ),
     Known(
         "*",
         "torch drops the imaginary part of a sum into a real out=; that is refused here",

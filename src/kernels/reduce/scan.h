@@ -11,7 +11,7 @@ struct Shape {
   int64_t outer, n, inner;
 };
 
-enum Kind : uint8_t { Sum, Prod, LogSumExp };
+enum Kind : uint8_t { Sum, SumFromEnd, Prod, LogSumExp };
 
 // Floats run in double precision and round once per element. LogSumExp: Float32 and Float64 only;
 // the others also Int64 and complex.

@@ -42,11 +42,7 @@ void check_inplace_dtype(const Call& c) {
                 " should match; fix: leave dtype out of ", c.op.name, "_()");
 }
 
-Tensor reversed_cumsum(T g, const Value& dim) {
-  if (g.ndim() == 0) return g;
-  Dims axis{dim.integer()};
-  return op<"flip">(op<"cumsum">(op<"flip">(g, axis), dim), axis);
-}
+Tensor reversed_cumsum(T g, const Value& dim) { return op<"_cumsum_from_end">(g, dim); }
 
 bool has_zero(T x) {
   refuse_recording("the second derivative of a product looks for zeros");
@@ -212,6 +208,18 @@ static const Op& cumsum_ =
         .batch(batch::along)
         .depends(Depends::Along)
         .out_dtype(OutDType::Decides);
+
+static const Op& cumsum_from_end_ =
+    def("_cumsum_from_end(input, dim: int)", "The running sum along an axis, from its end.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return scanned(scan::SumFromEnd, t, c.integer(1), t.dtype());
+        })
+        .grad(0, nothing, [](T g, C c) -> Tensor { return op<"cumsum">(g, c.in(1)); })
+        .linear()
+        .internal()
+        .batch(batch::along)
+        .depends(Depends::Along);
 
 static const Op& cumprod_ =
     def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")

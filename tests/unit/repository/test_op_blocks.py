@@ -124,6 +124,7 @@ def test_no_node_is_known_by_name_in_cpp() -> None:
 
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
+    "__init__.py": ("repeat", "a name of the array API"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
@@ -343,6 +344,7 @@ def test_what_takes_a_generator_draws() -> None:
 # Ops that vmap calls once per sample: what there is to write down. An op that forgot its rule would
 # be one more.
 LOOPED = {
+    "_euclid_grads",  # never of a batch
     "_cross_entropy_backward",
     "_ctc_loss",
     "_cumprod_grad",
@@ -393,6 +395,7 @@ DENSE = {
     "_embedding_bag",
     "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
+    "_fractional_max_pool",  # the samples place its windows anywhere
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",
