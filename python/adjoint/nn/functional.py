@@ -141,16 +141,13 @@ from adjoint.nn._pooling import lp_pool3d as lp_pool3d
 from adjoint.nn._pooling import max_pool1d as max_pool1d
 from adjoint.nn._pooling import max_pool2d as max_pool2d
 from adjoint.nn._pooling import max_pool3d as max_pool3d
-<<<<<<< HEAD
+from adjoint.nn._pooling import max_unpool1d as max_unpool1d
+from adjoint.nn._pooling import max_unpool2d as max_unpool2d
+from adjoint.nn._pooling import max_unpool3d as max_unpool3d
 from adjoint.nn._resizing import interpolate as interpolate
 from adjoint.nn._resizing import upsample as upsample
 from adjoint.nn._resizing import upsample_bilinear as upsample_bilinear
 from adjoint.nn._resizing import upsample_nearest as upsample_nearest
-=======
-from adjoint.nn._pooling import max_unpool1d as max_unpool1d
-from adjoint.nn._pooling import max_unpool2d as max_unpool2d
-from adjoint.nn._pooling import max_unpool3d as max_unpool3d
->>>>>>> conv
 from adjoint.nn._statistics import batch_norm as batch_norm
 from adjoint.nn._statistics import group_norm as group_norm
 from adjoint.nn._statistics import instance_norm as instance_norm
