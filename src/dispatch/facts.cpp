@@ -57,7 +57,8 @@ const char* to_string(Depends d) {
                                                    "class rows backward",
                                                    "pair split",
                                                    "pair joined",
-                                                   "distances"};
+                                                   "distances",
+                                                   "matrices"};
   return kNames[static_cast<int>(d)];
 }
 

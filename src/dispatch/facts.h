@@ -32,8 +32,9 @@ enum class Depends : uint8_t {
   PairSplit,  // a complex number as two real ones
   PairJoined,
   Distances,
+  Matrices,  // on whole matrices (the last two axes), or vectors that go with them
 };
-inline constexpr int kDepends = 16;
+inline constexpr int kDepends = 17;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.

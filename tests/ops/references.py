@@ -17,6 +17,7 @@ from scipy import special
 from tests.ops.reference_network import NETWORK
 from tests.ops.samples_activation import ACTIVATED
 from tests.ops.samples_arranging import ARRANGED
+from tests.ops.samples_linalg import LINEAR
 from tests.ops.samples_order import ORDERED
 from tests.ops.samples_scatter import PLACED
 from tests.ops.samples_statistics import STATISTICAL
@@ -288,4 +289,5 @@ REFERENCES: dict[str, Reference] = {
     **ORDERED,
     **PLACED,
     **STATISTICAL,
+    **LINEAR,
 }  # fmt: skip

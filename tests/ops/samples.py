@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.ops.samples_activation import ACTIVATIONS
 from tests.ops.samples_arranging import ARRANGING
+from tests.ops.samples_linalg import LINALG
 from tests.ops.samples_order import ORDER
 from tests.ops.samples_scatter import PLACES
 from tests.ops.samples_shape import SHAPE_OPS
@@ -342,6 +343,7 @@ OPS_LIST: list[Op] = [
     *ORDER,
     *PLACES,
     *STATISTICS,
+    *LINALG,
 ]
 # fmt: on
 OPS: dict[str, Op] = {op.name: op for op in OPS_LIST}

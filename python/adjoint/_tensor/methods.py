@@ -124,6 +124,13 @@ def _unsafe(name: str) -> Callable[..., tuple[Tensor, ...]]:
     return method
 
 
+def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """Return LU factors in one matrix and pivots; see `adjoint.lu`."""
+    from adjoint.linalg._old_names import lu as factor
+
+    return factor(self, pivot, get_infos)
+
+
 METHODS: dict[str, Any] = {
     "unsafe_chunk": _unsafe("unsafe_chunk"),
     "unsafe_split": _unsafe("unsafe_split"),
@@ -132,6 +139,7 @@ METHODS: dict[str, Any] = {
     "is_neg": is_neg,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
+    "lu": lu,
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
