@@ -168,6 +168,10 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_relu_cell as rnn_relu_cell
     from .nn._recurrent import rnn_tanh as rnn_tanh
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
+    from .linalg._lobpcg import lobpcg as lobpcg
+    from .linalg._lowrank import pca_lowrank as pca_lowrank
+    from .linalg._lowrank import svd_lowrank as svd_lowrank
+    from .linalg._old_names import lu as lu
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
     from .nn.functional import max_pool1d as max_pool1d
@@ -230,10 +234,14 @@ _LAZY_NAMES = {
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
     "is_storage": "_tensor.storage",
+    "lobpcg": "linalg._lobpcg",
+    "lu": "linalg._old_names",
+    "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
+    "svd_lowrank": "linalg._lowrank",
     "tensordot": "_tensor.contraction",
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",

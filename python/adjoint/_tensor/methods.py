@@ -134,6 +134,13 @@ def _unsafe(name: str) -> Callable[..., Any]:
     return _later(name, "view_copies", doc)
 
 
+def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """Return LU factors in one matrix and pivots; see `adjoint.lu`."""
+    from adjoint.linalg._old_names import lu as factor
+
+    return factor(self, pivot, get_infos)
+
+
 METHODS: dict[str, Any] = {
     "__rdiv__": __rdiv__,
     "narrow_copy": _later("narrow_copy", "view_copies", "`narrow` as a copy instead of a view."),
@@ -147,6 +154,7 @@ METHODS: dict[str, Any] = {
     "is_neg": is_neg,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
+    "lu": lu,
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
