@@ -98,12 +98,12 @@ SYSTEMS = [
 FROM_RIGHT = [S(M(3, 3), R(2, 3), left=False), S(M(2, 2), R(3, 2, 2), left=False)]
 
 
-def op(name: str, samples: list[Sample], dtypes: str = "fc", **more: Any) -> Op:
+def op(name: str, samples: list[Sample], dtypes: str = "fc", out: str = "same", **more: Any) -> Op:
     """A function of `linalg`, to a hundred roundings of numbers of size 10."""
     more.setdefault("ulps", 100)
     more.setdefault("terms", 10)
     path = more.pop("path", L + name.removeprefix("linalg_"))
-    return Op(name, samples, dtypes, path=path, method=False, **more)
+    return Op(name, samples, dtypes, out, path=path, method=False, **more)
 
 
 def old(name: str, samples: list[Sample], dtypes: str = "fc", **more: Any) -> Op:
