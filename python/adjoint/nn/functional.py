@@ -72,14 +72,19 @@ from adjoint.nn._dropout import dropout1d as dropout1d
 from adjoint.nn._dropout import dropout2d as dropout2d
 from adjoint.nn._dropout import dropout3d as dropout3d
 from adjoint.nn._dropout import feature_alpha_dropout as feature_alpha_dropout
+from adjoint.nn._embedding import _no_grad_embedding_renorm_ as _no_grad_embedding_renorm_
+from adjoint.nn._embedding import embedding as embedding
+from adjoint.nn._embedding import embedding_bag as embedding_bag
+from adjoint.nn._grids import affine_grid as affine_grid
+from adjoint.nn._grids import grid_sample as grid_sample
 from adjoint.nn._layers import bilinear as bilinear
-from adjoint.nn._layers import embedding as embedding
 from adjoint.nn._layers import layer_norm as layer_norm
 from adjoint.nn._layers import linear as linear
 from adjoint.nn._layers import local_response_norm as local_response_norm
 from adjoint.nn._layers import normalize as normalize
 from adjoint.nn._layers import one_hot as one_hot
 from adjoint.nn._layers import rms_norm as rms_norm
+from adjoint.nn._likelihoods import ctc_loss as ctc_loss
 from adjoint.nn._likelihoods import gaussian_nll_loss as gaussian_nll_loss
 from adjoint.nn._likelihoods import poisson_nll_loss as poisson_nll_loss
 from adjoint.nn._losses import _REDUCTIONS as _REDUCTIONS
@@ -110,11 +115,16 @@ from adjoint.nn._padding import pad as pad
 from adjoint.nn._pooling import max_pool1d as max_pool1d
 from adjoint.nn._pooling import max_pool2d as max_pool2d
 from adjoint.nn._pooling import max_pool3d as max_pool3d
+from adjoint.nn._resizing import interpolate as interpolate
+from adjoint.nn._resizing import upsample as upsample
+from adjoint.nn._resizing import upsample_bilinear as upsample_bilinear
+from adjoint.nn._resizing import upsample_nearest as upsample_nearest
 from adjoint.nn._statistics import batch_norm as batch_norm
 from adjoint.nn._statistics import group_norm as group_norm
 from adjoint.nn._statistics import instance_norm as instance_norm
 
 __all__ = [
+    "affine_grid",
     "alpha_dropout",
     "batch_norm",
     "bilinear",
@@ -133,6 +143,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -140,10 +151,12 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -154,6 +167,7 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -208,6 +222,9 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 

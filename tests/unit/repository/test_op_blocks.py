@@ -23,6 +23,7 @@ NAMES = {n for op in op_table() for n in (op["name"], op["full_name"])} - {"adjo
 
 # Words that are names of ops and mean something else: by file, with what they mean there.
 OTHER_MEANINGS = {
+    "src/ops/nn/resampling.cpp": ("linear", "a mode of resizing"),
     # --- C++
     "src/bindings/tensor/casts.cpp": (
         "copy real imag",
@@ -119,6 +120,10 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_ctypes.py": ("complex", "a type of C"),
     "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
+    "nn/_embedding.py": ("max mean sum", "values of `mode`"),
+    "nn/_grids.py": ("zeros", "a value of `padding_mode`"),
+    "nn/_likelihoods.py": ("mean", "a value of `reduction`"),
+    "nn/_resizing.py": ("linear", "a value of `mode`"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
     "nn/init.py": (
@@ -301,8 +306,10 @@ def test_what_takes_a_generator_draws() -> None:
 # be one more.
 LOOPED = {
     "_cross_entropy_backward",
+    "_ctc_loss",
     "_cumprod_grad",
     "_embedding_backward",
+    "_embedding_bag",
     "_gru_sequence_backward",
     "_layer_norm_backward",
     "_lstm_sequence_backward",
@@ -344,6 +351,9 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_ctc_loss",
+    "_embedding_bag",
+    "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
     "_gru_sequence",
     "_lstm_sequence",

@@ -69,6 +69,7 @@ from adjoint.nn.modules.loss import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -127,7 +128,7 @@ from adjoint.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from adjoint.nn.modules.sparse import Embedding
+from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
 from adjoint.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -157,6 +158,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -176,6 +178,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "GRUCell",

@@ -1,5 +1,5 @@
 // Read copying_ops.h first.
-#include "program/passes/copying_ops.h"
+#include "program/capture/copying_ops.h"
 
 namespace adjoint {
 namespace {
@@ -12,21 +12,20 @@ Piece piece(int read, const Tensor& whole, const Tensor& part) {
 
 }  // namespace
 
-std::optional<Pieces> pieces_of(const Instruction& i, const Tensors& headers) {
-  if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.reads.empty())
-    return {};
+std::shared_ptr<const Pieces> pieces_of(const Instruction& i, const Tensors& headers) {
+  if (!i.op->facts.part || i.writes.size() != 1 || i.writes[0] < 0 || i.reads.empty()) return {};
   const Tensor& whole = headers[i.writes[0]];
-  if (!i.op->facts.part || whole.numel() == 0) return {};
+  if (whole.numel() == 0 || whole.numel() >= kBlockNumel) return {};
   GradMode off(false);
-  Pieces all;
-  all.zeros = i.op->facts.zero_elsewhere;
+  auto all = std::make_shared<Pieces>();
+  all->zeros = i.op->facts.zero_elsewhere;
   int64_t at = 0;
   for (size_t k = 0; k < i.reads.size(); ++k) {
     const Tensor& t = headers[i.reads[k].reg];
     if (t.numel() == 0) continue;
-    Tensor part = i.op->facts.part({whole, i.args.data(), t, i.reads[k].item, at});
+    Tensor part = i.op->facts.part({whole, i.args, t, i.reads[k].item, at});
     if (!(part.shape() == t.shape())) return {};
-    all.pieces.push_back(piece(static_cast<int>(k), whole, part));
+    all->pieces.push_back(piece(static_cast<int>(k), whole, part));
   }
   return all;
 }

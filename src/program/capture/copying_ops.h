@@ -1,8 +1,6 @@
 // Ops that do nothing but copy: concatenation, the transposes of slices. As pieces of a result they
 // are loops like any other.
 #pragma once
-#include <optional>
-
 #include "program/program.h"
 
 namespace adjoint {
@@ -18,7 +16,8 @@ struct Pieces {
   std::vector<Piece> pieces;
 };
 
-// What a copying op does; nothing for others. `headers` are the tensors of the registers.
-std::optional<Pieces> pieces_of(const Instruction& i, const Tensors& headers);
+// What a copying op does, if its result is small; nothing for others. `headers` are the tensors of
+// the registers.
+std::shared_ptr<const Pieces> pieces_of(const Instruction& i, const Tensors& headers);
 
 }  // namespace adjoint
