@@ -160,6 +160,10 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .linalg._lobpcg import lobpcg as lobpcg
+    from .linalg._lowrank import pca_lowrank as pca_lowrank
+    from .linalg._lowrank import svd_lowrank as svd_lowrank
+    from .linalg._old_names import lu as lu
     from .nn._recurrent import gru as gru
     from .nn._recurrent import gru_cell as gru_cell
     from .nn._recurrent import lstm as lstm
@@ -168,10 +172,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_relu_cell as rnn_relu_cell
     from .nn._recurrent import rnn_tanh as rnn_tanh
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
-    from .linalg._lobpcg import lobpcg as lobpcg
-    from .linalg._lowrank import pca_lowrank as pca_lowrank
-    from .linalg._lowrank import svd_lowrank as svd_lowrank
-    from .linalg._old_names import lu as lu
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
     from .nn.functional import max_pool1d as max_pool1d

@@ -46,7 +46,9 @@ class Arr:
     def draw(self, dtype: str, rng: np.random.Generator) -> Array:
         values = self._values(self.dtype or dtype, rng)
         if self.diagonal:
-            values = values + (self.diagonal * np.eye(*self.shape[-2:])).astype(values.dtype)
+            values = values + (self.diagonal * np.eye(self.shape[-2], self.shape[-1])).astype(
+                values.dtype
+            )
         if self.nans and values.dtype.kind in "fc":
             values.reshape(-1)[list(self.nans)] = np.nan
         return np.sort(values, axis=-1) if self.ordered else values

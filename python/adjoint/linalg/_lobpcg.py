@@ -1,8 +1,8 @@
 """A few of the largest or smallest eigenvalues of symmetric matrices: `lobpcg`.
 
-Knyazev, Toward the optimal preconditioned eigensolver, SIAM J. Sci. Comput. 23 (2001). Each step looks
-for the best vectors in the span of the present ones, their (preconditioned) residuals and the last
-step.
+Knyazev, Toward the optimal preconditioned eigensolver, SIAM J. Sci. Comput. 23 (2001). Each step
+looks for the best vectors in the span of the present ones, their (preconditioned) residuals and the
+last step.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def _search(
     return step, state
 
 
-def _dense(
-    a: Tensor, b: Tensor | None, k: int, largest: bool
-) -> tuple[Tensor, Tensor]:
+def _dense(a: Tensor, b: Tensor | None, k: int, largest: bool) -> tuple[Tensor, Tensor]:
     """The same eigenpairs from all of them, with derivatives."""
     a = (a + a.mT) / 2
     if b is None:
@@ -116,7 +114,8 @@ def lobpcg(
     largest : bool, optional
         The largest eigenvalues (default), or the smallest.
     method, tracker, ortho_iparams, ortho_fparams, ortho_bparams
-        ``tracker`` is called with the state after each step; the others are accepted and do nothing.
+        ``tracker`` is called with the state after each step; the others are accepted and do
+        nothing.
 
     Returns
     -------
@@ -146,8 +145,14 @@ def lobpcg(
                 k,
                 None if B is None else B.expand(A.shape).reshape(-1, m, m)[i],
                 None if X is None else X.reshape(-1, m, X.shape[-1])[i],
-                n, iK, niter, tol, largest, method, tracker,
-            )  # fmt: skip
+                n,
+                iK,
+                niter,
+                tol,
+                largest,
+                method,
+                tracker,
+            )
             for i in range(flat.shape[0])
         ]
         e, x = (_core.stack(parts) for parts in zip(*found, strict=True))

@@ -1,7 +1,8 @@
 """Singular values and vectors of matrices of low rank, from a random sample of their columns.
 
-Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011): algorithms 4.4
-and 5.1. Written with ops, so results have derivatives wherever the singular values are distinct.
+Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011): algorithms
+4.4 and 5.1. Written with ops, so results have derivatives wherever the singular values are
+distinct.
 """
 
 from __future__ import annotations

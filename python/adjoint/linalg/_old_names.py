@@ -18,8 +18,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
     pivot : bool
         Whether rows are exchanged; only True is implemented on CPUs.
     get_infos : bool
-        Whether info codes are returned as well: 0, or which pivot is zero. Without them a zero pivot
-        is an error.
+        Whether info codes are returned as well: 0, or which pivot is zero. Without them a zero
+        pivot is an error.
 
     Returns
     -------
