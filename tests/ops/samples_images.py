@@ -30,7 +30,7 @@ BOTH = [
     S(IMAGE, scale_factor=1.7),
     S(IMAGE, size=(4, 7), align_corners=True),
 ]
-SMOOTH = [S(IMAGE, size=(2, 5), antialias=True), S(IMAGE, scale_factor=0.6, antialias=True)]
+SMOOTH = [S(IMAGE, size=(2, 5), antialias=True), S(IMAGE, scale_factor=0.7, antialias=True)]
 # Places away from the edges of elements, where derivatives jump.
 GRID = Arr((1, 2, 3, 2), -0.93, 0.87)
 FAR = Arr((1, 2, 2, 2), -2.3, 2.1)

@@ -19,9 +19,9 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
+from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._controls import compiled
 from ._first_call import FirstCall
-from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._names import code_of, place_of
 from ._recorded import Recorded, Refused
 from ._verify import verified

@@ -106,7 +106,10 @@ class Recorded:
     def _finish_and_accept(self, tensors: list[Tensor]) -> bool:
         first = None if self.first is None else self.first()
         return (
-            first is not None and first.looks_like(tensors) and self.finish() and self.accepts(tensors)
+            first is not None
+            and first.looks_like(tensors)
+            and self.finish()
+            and self.accepts(tensors)
         )
 
     def guard_by(self, guards: Guards, tensors: list[Tensor], containers: list[Any]) -> None:

@@ -119,6 +119,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(
             f"Expected theta to have floating point type, but got {theta.dtype}: use .float()"
         )
+    if not isinstance(align_corners, bool):
+        kind = type(align_corners).__name__
+        raise TypeError(f"affine_grid(): argument 'align_corners' must be bool, not {kind}")
     axes = len(size) - 2
     if axes not in (2, 3):
         raise NotImplementedError(

@@ -56,7 +56,9 @@ static bool is_plain(const Node* n) {
   const NodeExtra* x = n->extra;
   if (x && (!x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks))
     return false;
-  bool packed = is_packed(n->output) || n->kept.kind() >= Value::List;
+  // The version of an output that is not kept is that of the node's earlier life.
+  bool packed = !n->output.value.is_none() && is_packed(n->output);
+  packed |= n->kept.kind() >= Value::List;
   for (int k = 0; k < n->saved_count; ++k) packed |= is_packed(n->saved[k]);
   return !packed;
 }

@@ -108,12 +108,15 @@ class Capture final : public Recorder {
   bool made_here(const TensorObject* t) const {
     return t->storage->born >> 8 == generation_ || t->recording == generation_;
   }
+  struct Seen;
+  void take_call(Call& c, Seen seen, const Value& out);
   void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
   void fail_if_placeholders(const std::string& what);
   Tensors take_host(PyObject* run, const Tensors& operands, const Tensors* like, bool changes);
   Tensors call_host(PyObject* run, const Tensors& operands);
+  void refuse_changed_aside();
 
   std::vector<Register> registers_;
   Tensors headers_;  // of the registers, kept alive while somebody else has them (let_go)
