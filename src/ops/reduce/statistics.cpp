@@ -268,9 +268,9 @@ static const Op& std_mean_all_ =
         .no_out();
 
 static const Op& vector_norm_ =
-    def("linalg_vector_norm(input, ord: Scalar = 2, dim: int[]? = None, keepdim: bool = False, "
-        "dtype: dtype? = None)",
-        "The ord-norm of the elements over axes.")
+    def("linalg_vector_norm(input|x, ord: Scalar = 2, dim: int[]? = None, keepdim: bool = False, "
+        "*, dtype: dtype? = None)",
+        "The ord-norm of the elements over axes, or over all: ord may be any number, inf or -inf.")
         .forward([](Call& c) -> Value {
           return norm_forward(c.tensor(0), c.real(1), c[2], c.flag(3), c[4]);
         })
@@ -278,7 +278,7 @@ static const Op& vector_norm_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, norm_grad, c.in(2), c.in(3).boolean());
         })
-        .internal()
+        .function_only()
         .batch(batch::along)
         .depends(Depends::Along);
 
@@ -293,10 +293,17 @@ static const Op& norm_ =
 static const Op& norm_named_ =
     def("norm.named(input, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
         "None)",
-        "The Frobenius norm.")
+        "The Frobenius norm, or the nuclear norm (p='nuc').")
         .forward([](Call& c) -> Value {
-          if (c[1].str() == "nuc")
-            not_implemented("norm(p='nuc'): the nuclear norm needs singular values");
+          if (c[1].str() == "nuc") {
+            Dims both{0, 1};
+            if (c[2].is_none() && c.tensor(0).ndim() != 2) {
+              both = Dims();
+              for (int d = 0; d < c.tensor(0).ndim(); ++d) both.push_back(d);
+            }
+            return op<"linalg_matrix_norm.named">(c[0], "nuc", c[2].is_none() ? Value(both) : c[2],
+                                                  c[3], c[4]);
+          }
           if (c[1].str() != "fro")
             runtime_error("linalg.matrix_norm: Order ", c[1].str(), " not supported.");
           return op<"linalg_vector_norm">(c[0], 2.0, c[2], c[3], c[4]);
