@@ -1,6 +1,18 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
 from adjoint.nn.modules import utils as utils
+from adjoint.nn.modules._lazy_norms import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+)
+from adjoint.nn.modules._linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -32,6 +44,7 @@ from adjoint.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from adjoint.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from adjoint.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -39,6 +52,7 @@ from adjoint.nn.modules.batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    SyncBatchNorm,
 )
 from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
@@ -65,7 +79,7 @@ from adjoint.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from adjoint.nn.modules.flatten import Flatten, Unflatten
-from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.linear import Bilinear, Identity, LazyLinear, Linear
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -152,6 +166,7 @@ __all__ = [
     "LSTM",
     "RNN",
     "SELU",
+    "AdaptiveLogSoftmaxWithLoss",
     "AlphaDropout",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -198,8 +213,17 @@ __all__ = [
     "L1Loss",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -249,6 +273,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
