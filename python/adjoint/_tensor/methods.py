@@ -157,7 +157,7 @@ def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
     """A method that is a function of a module loaded at its first use."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        function = getattr(importlib.import_module(f"adjoint._tensor.{module}"), name)
+        function = getattr(importlib.import_module(f"adjoint.{module}"), name)
         return function(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -167,14 +167,22 @@ def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
 
 def _unsafe(name: str) -> Callable[..., Any]:
     doc = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
-    return _later(name, "view_copies", doc)
+    return _later(name, "_tensor.view_copies", doc)
 
 
 METHODS: dict[str, Any] = {
+    "__array_namespace__": _later(
+        "array_namespace", "_array_api", "The module whose functions take this tensor: adjoint."
+    ),
     "__rdiv__": __rdiv__,
-    "narrow_copy": _later("narrow_copy", "view_copies", "`narrow` as a copy instead of a view."),
+    "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
+    "narrow_copy": _later(
+        "narrow_copy", "_tensor.view_copies", "`narrow` as a copy instead of a view."
+    ),
     "nonzero_static": _later(
-        "nonzero_static", "functions", "The first `size` positions that are not zero, as rows."
+        "nonzero_static",
+        "_tensor.functions",
+        "The first `size` positions that are not zero, as rows.",
     ),
     "unsafe_chunk": _unsafe("unsafe_chunk"),
     "unsafe_split": _unsafe("unsafe_split"),
@@ -187,5 +195,6 @@ METHODS: dict[str, Any] = {
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "to_device": _later("to_device", "_array_api", "The tensor on a device; there is the CPU."),
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),
 }

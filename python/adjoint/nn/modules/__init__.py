@@ -9,10 +9,6 @@ from adjoint.nn.modules._lazy_norms import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
 )
-from adjoint.nn.modules._linear_cross_entropy import (
-    LinearCrossEntropyLoss,
-    LinearCrossEntropyOptions,
-)
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -65,7 +61,20 @@ from adjoint.nn.modules.container import (
     ParameterList,
     Sequential,
 )
-from adjoint.nn.modules.conv import Conv1d, Conv2d, Conv3d
+from adjoint.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
 from adjoint.nn.modules.distance import (
     CosineSimilarity,
     PairwiseDistance,
@@ -79,12 +88,18 @@ from adjoint.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from adjoint.nn.modules.flatten import Flatten, Unflatten
+from adjoint.nn.modules.fold import Fold, Unfold
 from adjoint.nn.modules.linear import Bilinear, Identity, LazyLinear, Linear
+from adjoint.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -132,7 +147,28 @@ from adjoint.nn.modules.pixelshuffle import (
     PixelShuffle,
     PixelUnshuffle,
 )
-from adjoint.nn.modules.pooling import MaxPool1d, MaxPool2d, MaxPool3d
+from adjoint.nn.modules.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 from adjoint.nn.modules.rnn import (
     GRU,
     LSTM,
@@ -143,7 +179,7 @@ from adjoint.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from adjoint.nn.modules.sparse import Embedding
+from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
 from adjoint.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -166,14 +202,24 @@ __all__ = [
     "LSTM",
     "RNN",
     "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveLogSoftmaxWithLoss",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AlphaDropout",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -185,6 +231,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -194,8 +243,12 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -211,11 +264,20 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTMCell",
     "LayerNorm",
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
     "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "LazyInstanceNorm1d",
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
@@ -232,6 +294,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -285,6 +350,7 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

@@ -179,7 +179,8 @@ class Module(Registration, Traversal, StateDict, Conversion, BackwardHooks):
         >>> import adjoint as ad
         >>> net = ad.nn.Sequential(ad.nn.Linear(2, 3), ad.nn.ReLU())
         >>> net.compile()
-        >>> list(net(ad.ones(4, 2)).shape), len(net.forward.programs)
+        >>> y = net(ad.ones(4, 2))
+        >>> list(y.shape), len(net.forward.programs)
         ([4, 3], 1)
         """
         from adjoint.compiler import Compiled, compile
