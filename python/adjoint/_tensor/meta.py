@@ -79,6 +79,8 @@ class MetaTensor(Tensor):
             raise NotImplementedError(_NO_DATA)
         if name == "to":
             return moved(*args, **kwargs)
+        if name == "module_load":
+            return args[1].detach() if kwargs.get("assign") else blank(args[0])
         if name.endswith("_like") or name.startswith("new_"):
             if device(kwargs.get("device") or META) != META:
                 return _plain(func, args, kwargs)
