@@ -20,6 +20,7 @@ from benchmarks.workloads import (
     recurrence,
     transforms,
     unary,
+    windows,
 )
 
 SUBJECTS = (
@@ -32,6 +33,7 @@ SUBJECTS = (
     matmul,
     unary,
     layers,
+    windows,
     mlp,
     transforms,
     compiled,
