@@ -23,16 +23,6 @@ struct ThreadScratch {
 };
 thread_local ThreadScratch scratch;
 
-bool multiplies_pairs() {
-#if defined(__x86_64__)
-  static const bool there =
-      active_isa() == Isa::V4 && (__builtin_cpu_init(), __builtin_cpu_supports("avx512bf16"));
-  return there;
-#else
-  return false;
-#endif
-}
-
 void call(Loop loop, void* job) {
   char* const p[] = {static_cast<char*>(job)};
   loop(p, 1);
@@ -223,6 +213,16 @@ bool is_vector(const Product& p) {
 }
 
 }  // namespace
+
+bool multiplies_pairs() {
+#if defined(__x86_64__)
+  static const bool there =
+      active_isa() == Isa::V4 && (__builtin_cpu_init(), __builtin_cpu_supports("avx512bf16"));
+  return there;
+#else
+  return false;
+#endif
+}
 
 bool half_product(DType dtype, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
                   char* c, int64_t ldc, float alpha, float beta, bool share) {

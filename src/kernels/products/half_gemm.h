@@ -9,6 +9,9 @@
 
 namespace adjoint {
 
+// Whether this processor multiplies pairs of bfloat16.
+bool multiplies_pairs();
+
 // c = alpha * a @ b + beta * c, as gemm() in gemm.h, for float16 and bfloat16 and k > 0. With `share`
 // the pool takes part. False if there is no memory.
 bool half_product(DType dtype, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
