@@ -24,6 +24,7 @@ from benchmarks.workloads import (
     transformer,
     transforms,
     unary,
+    windows,
 )
 
 SUBJECTS = (
@@ -40,6 +41,7 @@ SUBJECTS = (
     linear_algebra,
     signals,
     transformer,
+    windows,
     mlp,
     transforms,
     compiled,
