@@ -197,9 +197,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import max_pool1d as max_pool1d
-    from .nn.functional import max_pool2d as max_pool2d
-    from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
@@ -357,9 +354,6 @@ _LAZY_NAMES = {
         (
             "bilinear",
             "celu_",
-            "max_pool1d",
-            "max_pool2d",
-            "max_pool3d",
             "prelu",
             "rrelu_",
             "selu_",

@@ -1,3 +1,4 @@
+// Read elementwise_forward.h first.
 #include "dispatch/elementwise_forward.h"
 
 #include "dispatch/kernel_observer.h"

@@ -1,7 +1,7 @@
 // Recordings and programs as Python objects. Read program/program.h first;
 // python/adjoint/compiler is who uses them.
 #include "bindings/program/program.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "program/capture/capture.h"
 #include "program/passes/pipeline.h"
 #include "program/replay/replay.h"
@@ -284,8 +284,9 @@ PyObject* changes(PyObject* o, PyObject*) {
 
 PyObject* calls_python(PyObject* o, PyObject*) {
   const auto& code = program_of(o).code;
-  return PyBool_FromLong(std::any_of(code.begin(), code.end(),
-                                     [](const Instruction& i) { return i.kind == Kind::Host && !i.changes; }));
+  return PyBool_FromLong(std::any_of(code.begin(), code.end(), [](const Instruction& i) {
+    return i.kind == Kind::Host && !i.changes;
+  }));
 }
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
@@ -357,7 +358,7 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
 // values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache ||
+  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_checkpoint_cache ||
                          t_plain_functions);
 }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }

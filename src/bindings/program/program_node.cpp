@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "bindings/program/program.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "dispatch/record_node.h"
 #include "dispatch/saved.h"
 #include "engine/engine.h"
@@ -83,7 +83,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released) fail_freed(n);
   UnpackScope scope;
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
-  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
+  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_checkpoint_cache;
   if (!usual) return eager_backward(n, grads, result);
   PyObject* recorded = n->saved[kRecorded_].value.python();
   // What hooks and custom functions read, eager execution would read now.

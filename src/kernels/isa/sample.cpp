@@ -1,8 +1,8 @@
 // Values between the elements of a plane, at any places: sums of a few elements times weights, for a
 // tile of places at a time. Places are computed as PyTorch computes them. An element below zero is
 // outside of the plane and counts nothing.
-// Read kernels/grid_taps.h first, ops/nn/grid_sample.cpp for who calls them.
-#include "kernels/grid_taps.h"
+// Read kernels/sampling/grid_taps.h first, ops/nn/grid_sample.cpp for who calls them.
+#include "kernels/sampling/grid_taps.h"
 
 #include "kernels/isa/row_vectors.h"
 

@@ -1,6 +1,6 @@
 // grid_sample: images and volumes looked up between their elements, at the places of a grid.
 //
-// Places are taken in tiles: their elements and weights are found once (kernels/grid_taps.h) and serve all
+// Places are taken in tiles: their elements and weights are found once (kernels/sampling/grid_taps.h) and serve all
 // channels. Where the derivative is differentiated again, and in forward mode, the rules of
 // grid_sample_rules.h are used, which are written with ops.
 #include "ops/nn/grid_sample_rules.h"

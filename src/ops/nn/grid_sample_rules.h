@@ -1,7 +1,7 @@
 // The derivatives of grid_sample written with ops, so that they can be differentiated again.
 #pragma once
 #include "dispatch/op.h"
-#include "kernels/grid_taps.h"
+#include "kernels/sampling/grid_taps.h"
 
 namespace adjoint {
 

@@ -48,10 +48,6 @@ bool holds_tensors(const Value& out) {
   return out.is_tensor() || out.is_tensors() || out.kind() == Value::List;
 }
 
-constexpr const char* kChangedAside =
-    "Python code that is called with values (an external, an optimiser) changes a tensor that the "
-    "function uses; fix: return the new value from it";
-
 // Whether the shape of a result, or the result itself, depends on values.
 bool depends_on_values(const Op& op, const Value* args) {
   return op.facts.by_values && op.facts.by_values(args);
@@ -284,7 +280,7 @@ int Capture::read(TensorObject* t) {
     return -1;
   }
   if (changed_aside_.count(t->storage)) {
-    refuse(kChangedAside);
+    refuse_changed_aside();
     return -1;
   }
   int reg = define(t);
@@ -523,91 +519,7 @@ void Capture::change(Call& c, const Tensor& self) {
   code_.push_back(std::move(i));
 }
 
-Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* like) {
-  return take_host(run, operands, like, false);
-}
-
-void Capture::host_change(PyObject* run, const Tensors& operands) {
-  take_host(run, operands, nullptr, true);
-}
-
-Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors* like,
-                           bool changes) {
-  Instruction i;
-  i.kind = Kind::Host;
-  i.with_more().host = Value::object(run);
-  i.line = SourceLine::here();
-  for (size_t n = 0; n < operands.size() && running_; ++n)
-    i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
-  Tensors results;
-  {
-    Unrecorded quiet;
-    if (like) {
-      for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
-    } else {
-      results = call_host(run, operands);
-    }
-  }
-  if (!running_) return results;
-  if (changes) {
-    i.changes = true;
-    for (const Read& r : i.reads) roots_[registers_[r.reg].root].changed = true;
-    for (const Tensor& t : operands) changed_aside_.erase(t->storage);
-  }
-  // Instructions are put in order by what they are known to change.
-  for (Storage* s : changed_aside_) {
-    if (first_on(s) < 0) continue;
-    refuse(kChangedAside);
-    return results;
-  }
-  for (const Tensor& t : results) {
-    if (register_of(t.get()) >= 0 || first_on(t->storage) >= 0) {
-      refuse("a host call gives back memory of its operands");
-      return results;
-    }
-    i.writes.push_back(define(t.get()));
-  }
-  code_.push_back(std::move(i));
-  return results;
-}
-
-Tensors Capture::call_host(PyObject* run, const Tensors& operands) {
-  in_host_ = true;
-  try {
-    Tensors results = host_call(run, operands);
-    in_host_ = false;
-    return results;
-  } catch (...) {
-    in_host_ = false;
-    refuse("Python code that is called with values (an external) raises an error");
-    throw;
-  }
-}
-
-void Capture::changed_aside(const Tensor& t) {
-  if (in_host_) changed_aside_.insert(t->storage);
-}
-
-// --- gradients of leaves -------------------------------------------------------------------------
-bool Capture::pass(Node* node, bool executed) {
-  TensorObject* leaf = node->variable;
-  bool before = leaf ? register_of(leaf) < 0 || is_input(leaf) : node->sequence <= newest_before_;
-  if (before && until_inputs_) return false;
-  passed_ |= !until_inputs_;
-  if (before && executed && node->backward) {
-    refuse(text("a backward pass goes on into `", node->name,
-                "`, which was recorded before the function was called (", node->line.describe(),
-                "); fix: detach() what comes from outside"));
-    return true;
-  }
-  bool hooks = leaf && leaf->extra && (leaf->extra->hooks || leaf->extra->post_accumulate);
-  if (NodeExtra* x = node->extra)
-    hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
-  if (before && hooks)
-    refuse("a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
-  return true;
-}
-
+// --- tensors from outside ------------------------------------------------------------------------
 void Capture::look_at(TensorObject* t) {
   if (!made_here(t) && !batch_of(t) && register_of(t) < 0) read(t);
 }
@@ -622,83 +534,6 @@ void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
   if (register_of(t) >= 0 ? is_input(t) : !made_here(t))
     refuse(text(what, ", on a tensor from outside the function"));
-}
-
-bool Capture::known_outside(TensorObject* t) {
-  if (t->extra && t->extra->post_accumulate) {
-    refuse("a leaf has a hook that runs after its gradient was added");
-    return false;
-  }
-  return read(t) >= 0 && is_input(t);
-}
-
-void Capture::watch_grad(TensorObject* leaf) {
-  std::optional<Geometry> found;
-  if (leaf->grad) {
-    found.emplace(leaf->grad);
-    if (!is_plain_gradient(leaf->grad))
-      refuse("a gradient has a history, hooks, attributes or a class of its own");
-    // The same memory under two names, of which one is the caller's choice in each call.
-    if (int on = first_on(leaf->grad->storage); on >= 0 && is_input(headers_[on].get()))
-      refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
-  }
-  grad_states_.emplace(register_of(leaf), std::pair(std::move(found), Tensor::borrow(leaf->grad)));
-}
-
-bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
-  if (!known_outside(leaf)) return false;
-  if (grad_enabled()) {
-    refuse("a gradient with a history of its own is added to a leaf");
-    return false;
-  }
-  fail_if_placeholders("a backward pass runs another one, which adds to the gradient of a leaf");
-  watch_grad(leaf);
-  if (leaf->grad) read_grad(leaf);
-  Instruction i;
-  i.kind = Kind::Accumulate;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of(leaf), 0});
-  i.reads.push_back({read(grad.get()), 1});
-  if (!running_) return false;
-  {
-    Unrecorded quiet;
-    accumulate_grad(leaf, grad);
-  }
-  if (int held = register_of(leaf->grad); held >= 0) roots_[registers_[held].root].changed = true;
-  code_.push_back(std::move(i));
-  read_grad(leaf);
-  return true;
-}
-
-void Capture::read_grad(TensorObject* t) {
-  if (!t->grad || register_of(t->grad) >= 0) {
-    if (!t->grad && known_outside(t)) watch_grad(t);
-    return;
-  }
-  if (!known_outside(t)) return;
-  watch_grad(t);
-  Instruction i;
-  i.kind = Kind::GradOf;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of(t), 0});
-  int reg = define(t->grad);
-  roots_[registers_[reg].root].external = true;
-  i.writes.push_back(reg);
-  code_.push_back(std::move(i));
-}
-
-void Capture::set_grad(TensorObject* t) {
-  if (!known_outside(t)) return;
-  Instruction i;
-  i.kind = Kind::SetGrad;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of(t), 0});
-  if (t->grad) {
-    int reg = read(t->grad);
-    i.reads.push_back({reg, 1});
-    if (reg >= 0) roots_[registers_[reg].root].external = true;
-  }
-  if (running_) code_.push_back(std::move(i));
 }
 
 }  // namespace adjoint

@@ -116,6 +116,7 @@ class Capture final : public Recorder {
   void fail_if_placeholders(const std::string& what);
   Tensors take_host(PyObject* run, const Tensors& operands, const Tensors* like, bool changes);
   Tensors call_host(PyObject* run, const Tensors& operands);
+  void refuse_changed_aside();
 
   std::vector<Register> registers_;
   Tensors headers_;  // of the registers, kept alive while somebody else has them (let_go)

@@ -104,6 +104,24 @@ def test_no_name_of_an_op_is_compared_in_cpp() -> None:
     assert not found, f"a fact of the op says more than its name: see src/dispatch/facts.h; {found}"
 
 
+# Nodes are known by their ops, which several may share a name of: a product of batches is a
+# ViewBackward0 to PyTorch.
+NODE_NAME = r"\w+Backward\d+"
+
+
+def node_names(text: str) -> list[str]:
+    return re.findall(f'"({NODE_NAME})"', without_comments(text))
+
+
+def test_no_node_is_known_by_name_in_cpp() -> None:
+    found = {
+        name: names
+        for name, _, text in cpp_sources()
+        if not name.startswith("src/ops/") and (names := node_names(text))
+    }
+    assert not found, f"ask node->op->facts, and state it in the blocks of the ops: {found}"
+
+
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
     "__init__.py": ("repeat", "a name of the array API"),
@@ -223,6 +241,20 @@ def test_no_op_is_known_by_name_in_python() -> None:
     assert not found, f"ask op_table(), and state it in the blocks of the ops: {found}"
 
 
+def nodes_named_in(text: str) -> list[str]:
+    constants = [n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant)]
+    return [c for c in constants if isinstance(c, str) and re.fullmatch(NODE_NAME, c)]
+
+
+def test_no_node_is_known_by_name_in_python() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): names
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (names := nodes_named_in(path.read_text()))
+    }
+    assert not found, f"ask facts_of(node), and state it in the blocks of the ops: {found}"
+
+
 # --- the tests themselves -------------------------------------------------------------------------
 def test_exceptions_are_needed() -> None:
     for name, (words, _) in OTHER_MEANINGS.items():
@@ -255,6 +287,13 @@ def test_tables_in_cpp_are_seen(table: str) -> None:
 )
 def test_comparisons_in_cpp_are_seen(test: str) -> None:
     assert COMPARES.search(f"if ({test})")
+
+
+def test_names_of_nodes_are_seen() -> None:
+    assert node_names('{"CatBackward0", "ViewBackward0"};') == ["CatBackward0", "ViewBackward0"]
+    assert not node_names('// "MulBackward0"\nnew_node("CompiledFunctionBackward")')
+    assert nodes_named_in('if node.name() in ("CatBackward0",): pass')
+    assert not nodes_named_in('"""What PyTorch calls ``MulBackward0``."""')
 
 
 def test_calls_of_ops_in_cpp_are_no_facts() -> None:
@@ -357,6 +396,7 @@ DENSE = {
     "_embedding_bag",
     "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
+    "_fractional_max_pool",  # the samples place its windows anywhere
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",

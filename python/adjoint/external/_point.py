@@ -24,10 +24,10 @@ from ._arguments import Arguments
 from ._evaluate import Evaluator, Job
 from ._outputs import Outputs, plain_leaves
 
-__all__ = ["Problem"]
+__all__ = ["ExternalPoint"]
 
 
-class Problem:
+class ExternalPoint:
     """The function around one input; a `adjoint.numeric._point.Point`."""
 
     def __init__(

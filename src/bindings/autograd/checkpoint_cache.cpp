@@ -1,5 +1,5 @@
-// The cache of selective checkpoints as a Python object. Read dispatch/op_cache.h first.
-#include "dispatch/op_cache.h"
+// The cache of selective checkpoints as a Python object. Read dispatch/checkpoint_cache.h first.
+#include "dispatch/checkpoint_cache.h"
 
 #include "bindings/python.h"
 
@@ -7,16 +7,16 @@ namespace adjoint {
 namespace {
 
 struct CacheObject {
-  PyObject_HEAD OpCache* cache;
+  PyObject_HEAD CheckpointCache* cache;
 };
 PyTypeObject cache_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 PyObject* new_cache(PyTypeObject* type, PyObject* args, PyObject*) {
   int allow = 0;
-  if (!PyArg_ParseTuple(args, "|p:_OpCache", &allow)) return nullptr;
+  if (!PyArg_ParseTuple(args, "|p:_CheckpointCache", &allow)) return nullptr;
   PyObject* o = type->tp_alloc(type, 0);
   if (!o) return nullptr;
-  auto* cache = new OpCache;
+  auto* cache = new CheckpointCache;
   cache->allow_changes = allow;
   reinterpret_cast<CacheObject*>(o)->cache = cache;
   return o;
@@ -30,7 +30,7 @@ void free_cache(PyObject* o) {
 // freed at the end of a thread, when the GIL may be out of reach.
 struct Current {
   Object tuple;
-  OpCacheUse use;
+  CheckpointCacheUse use;
 };
 Current& current() {
   static thread_local auto* c = new Current;
@@ -51,15 +51,15 @@ bool ask_policy(Call& c) {
   return yes;
 }
 
-// _set_op_cache((cache, replay, wants) or None): returns what was set before.
+// _set_checkpoint_cache((cache, replay, wants) or None): returns what was set before.
 PyObject* set_cache(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     Object next;
-    OpCacheUse use{};
+    CheckpointCacheUse use{};
     if (o != Py_None) {
       if (!PyTuple_Check(o) || PyTuple_GET_SIZE(o) != 3 ||
           !PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), &cache_type)) {
-        type_error("_set_op_cache(): expected (cache, replay, wants) or None");
+        type_error("_set_checkpoint_cache(): expected (cache, replay, wants) or None");
       }
       next = Object::borrow(o);
       use = {reinterpret_cast<CacheObject*>(PyTuple_GET_ITEM(o, 0))->cache,
@@ -68,29 +68,29 @@ PyObject* set_cache(PyObject*, PyObject* o) {
     Current& c = current();
     std::swap(next, c.tuple);
     c.use = use;
-    t_op_cache = c.tuple ? &c.use : nullptr;
+    t_checkpoint_cache = c.tuple ? &c.use : nullptr;
     if (!next) Py_RETURN_NONE;
     return next.release();
   });
 }
 
 PyMethodDef functions[] = {
-    {"_set_op_cache", set_cache, METH_O,
+    {"_set_checkpoint_cache", set_cache, METH_O,
      "Lets the ops of this thread go through a cache; returns what was set before."},
     {nullptr}};
 
 }  // namespace
 
-void add_op_cache(PyObject* module) {
+void add_checkpoint_cache(PyObject* module) {
   PyTypeObject& t = cache_type;
-  t.tp_name = "adjoint._core._OpCache";
+  t.tp_name = "adjoint._core._CheckpointCache";
   t.tp_basicsize = sizeof(CacheObject);
   t.tp_flags = Py_TPFLAGS_DEFAULT;
   t.tp_new = new_cache;
   t.tp_dealloc = free_cache;
   t.tp_doc = "Results of ops that a selective checkpoint keeps.";
   checked(PyType_Ready(&t));
-  checked(PyModule_AddObjectRef(module, "_OpCache", reinterpret_cast<PyObject*>(&t)));
+  checked(PyModule_AddObjectRef(module, "_CheckpointCache", reinterpret_cast<PyObject*>(&t)));
   add_functions(module, functions);
 }
 

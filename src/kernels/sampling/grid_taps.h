@@ -1,8 +1,8 @@
 // Which elements of an axis a place between them is made of, and how they are weighed: the part of
 // grid_sample that is the same for images and volumes.
 //
-// The loops `grid_axis` (places along one axis) and `grid_combine` (all axes) are in isa/sample.cpp,
-// with those that use their tables.
+// The loops `grid_axis` (places along one axis) and `grid_combine` (all axes) are in
+// kernels/isa/sample.cpp, with those that use their tables.
 #pragma once
 #include <cstdint>
 

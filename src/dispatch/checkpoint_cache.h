@@ -13,7 +13,7 @@
 
 namespace adjoint {
 
-struct OpCache {
+struct CheckpointCache {
   struct Entry {
     Value out;   // headers without history
     Value kept;  // what forward left for backward
@@ -25,12 +25,12 @@ struct OpCache {
 };
 
 // The cache in use by a thread.
-struct OpCacheUse {
-  OpCache* cache;
+struct CheckpointCacheUse {
+  CheckpointCache* cache;
   bool replay;
   bool (*wants)(Call& c);  // asks the policy
 };
-extern constinit thread_local const OpCacheUse* t_op_cache;
+extern constinit thread_local const CheckpointCacheUse* t_checkpoint_cache;
 
 // The forward of an op by way of the cache.
 Value cached_forward(Call& c);

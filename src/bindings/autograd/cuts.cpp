@@ -1,27 +1,11 @@
-// Grad mode, and where histories were cut off. Running passes is in backward.cpp, hooks are in
-// hooks.cpp.
+// Histories of tensors, where they end: the cuts that explanations tell of, changes made behind
+// autograd's back, leaves that become other ones.
 #include "bindings/autograd/autograd.h"
-
 #include "dispatch/view.h"
 #include "graph/accumulator.h"
 
 namespace adjoint {
 namespace {
-
-// Under inference_mode nothing records, whatever enable_grad says: recording stays off there, and
-// what was asked for is kept to be told. grad_mode.py sets the grad mode after the inference mode.
-thread_local bool t_asked_in_inference = false;
-
-PyObject* is_grad_enabled(PyObject*, PyObject*) {
-  return PyBool_FromLong(mode_on(kInferenceOn) ? t_asked_in_inference : grad_enabled());
-}
-PyObject* set_grad_enabled_(PyObject*, PyObject* on) {
-  int v = PyObject_IsTrue(on);
-  if (v < 0) return nullptr;
-  t_asked_in_inference = v;
-  set_grad_enabled(v && !mode_on(kInferenceOn));
-  Py_RETURN_NONE;
-}
 
 // (reason, op, file, line, source text, weak reference to the node or None)
 PyObject* describe_cut(const Cut& c) {
@@ -70,18 +54,10 @@ PyMethodDef functions[] = {
     {"_increment_version", increment_version, METH_O,
      "Counts a change of a tensor's memory that was made behind autograd's back."},
     {"_cuts", cuts_of, METH_O, "Where operands of a node, or a tensor, lost their history."},
-    {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
-     "Whether operations are recorded in this thread."},
-    {"_set_grad_enabled", set_grad_enabled_, METH_O, "Turns recording on or off in this thread."},
     {nullptr}};
 
 }  // namespace
 
-void add_autograd(PyObject* module) {
-  add_functions(module, functions);
-  add_backward(module);
-  add_hooks(module);
-  prepare_fresh_threads();
-}
+void add_cuts(PyObject* module) { add_functions(module, functions); }
 
 }  // namespace adjoint

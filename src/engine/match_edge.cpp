@@ -1,5 +1,5 @@
-// Read shape_gradient.h first.
-#include "engine/shape_gradient.h"
+// Read match_edge.h first.
+#include "engine/match_edge.h"
 
 #include "dispatch/op.h"
 

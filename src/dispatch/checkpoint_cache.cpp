@@ -1,18 +1,18 @@
-// Keeping and replaying results. Read op_cache.h first.
-#include "dispatch/op_cache.h"
+// Keeping and replaying results. Read checkpoint_cache.h first.
+#include "dispatch/checkpoint_cache.h"
 
 #include "dispatch/program_recorder.h"
 
 namespace adjoint {
 
-constinit thread_local const OpCacheUse* t_op_cache = nullptr;
+constinit thread_local const CheckpointCacheUse* t_checkpoint_cache = nullptr;
 
 namespace {
 
 // The ops that an op or a policy uses are none of the cache's business.
 struct Suspend {
-  const OpCacheUse* before = std::exchange(t_op_cache, nullptr);
-  ~Suspend() { t_op_cache = before; }
+  const CheckpointCacheUse* before = std::exchange(t_checkpoint_cache, nullptr);
+  ~Suspend() { t_checkpoint_cache = before; }
 };
 
 template <class F>
@@ -34,9 +34,9 @@ bool is_argument(const Call& c, const Value& out) {
   return found;
 }
 
-Value keep(const OpCacheUse& use, Call& c) {
+Value keep(const CheckpointCacheUse& use, Call& c) {
   Value out = c.op.forward(c);
-  OpCache::Entry entry;
+  CheckpointCache::Entry entry;
   if (is_argument(c, out)) {
     entry.computed_again = true;
   } else {
@@ -50,7 +50,7 @@ Value keep(const OpCacheUse& use, Call& c) {
   return out;
 }
 
-Value replay(const OpCacheUse& use, Call& c) {
+Value replay(const CheckpointCacheUse& use, Call& c) {
   auto& queue = use.cache->entries[&c.op];
   if (queue.empty()) {
     runtime_error(
@@ -58,7 +58,7 @@ Value replay(const OpCacheUse& use, Call& c) {
         "computed under selective activation checkpoint. (no kept result of `",
         c.op.name, "` is left)");
   }
-  OpCache::Entry entry = std::move(queue.front());
+  CheckpointCache::Entry entry = std::move(queue.front());
   queue.pop_front();
   if (entry.computed_again) return c.op.forward(c);
   size_t k = 0;
@@ -80,7 +80,7 @@ Value replay(const OpCacheUse& use, Call& c) {
 
 Value cached_forward(Call& c) {
   refuse_recording("results are kept by a selective checkpoint");
-  const OpCacheUse& use = *t_op_cache;
+  const CheckpointCacheUse& use = *t_checkpoint_cache;
   // An op without a derivative of its own is written with others, which are asked one by one.
   if (!c.op.differentiable()) return c.op.forward(c);
   Suspend suspend;
