@@ -71,6 +71,12 @@ KNOWN: list[Known] = [
         aspect="forward mode",
         part="not zero",
     ),
+    Known(
+        "nn.functional.linear_cross_entropy.chunked",
+        "torch has no second derivatives of pieces; ours are those of the whole",
+        aspect="second gradient",
+        part="where torch has none",
+    ),
     # --- rounding ---
     Known(
         "cov corrcoef nn.functional.normalize nn.functional.layer_norm nn.functional.batch_norm "
