@@ -133,6 +133,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
     from ._compat.layer_names import feature_dropout_ as feature_dropout_
+    from ._compat.layer_names import grid_sampler as grid_sampler
+    from ._compat.layer_names import grid_sampler_2d as grid_sampler_2d
+    from ._compat.layer_names import grid_sampler_3d as grid_sampler_3d
     from ._compat.layer_names import group_norm as group_norm
     from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
@@ -141,6 +144,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
     from ._compat.layer_names import rrelu as rrelu
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
+    from ._compat.native_norms import native_batch_norm as native_batch_norm
+    from ._compat.native_norms import native_group_norm as native_group_norm
+    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -153,6 +159,8 @@ if _TYPE_CHECKING:
     from ._tensor.functions import resize_as_ as resize_as_
     from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
+    from ._tensor.histograms import histogram as histogram
+    from ._tensor.histograms import histogramdd as histogramdd
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -243,6 +251,8 @@ _LAZY_NAMES = {
     "explain_grad": "graph",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
+    "histogram": "_tensor.histograms",
+    "histogramdd": "_tensor.histograms",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
@@ -336,6 +346,9 @@ _LAZY_NAMES = {
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
     ),
+    **dict.fromkeys(
+        ("native_batch_norm", "native_group_norm", "native_layer_norm"), "_compat.native_norms"
+    ),
     **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
     **dict.fromkeys(
         (
@@ -358,6 +371,9 @@ _LAZY_NAMES = {
             "feature_alpha_dropout_",
             "feature_dropout",
             "feature_dropout_",
+            "grid_sampler",
+            "grid_sampler_2d",
+            "grid_sampler_3d",
             "group_norm",
             "hinge_embedding_loss",
             "instance_norm",

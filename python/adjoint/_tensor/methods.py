@@ -175,6 +175,7 @@ METHODS: dict[str, Any] = {
         "array_namespace", "_array_api", "The module whose functions take this tensor: adjoint."
     ),
     "__rdiv__": __rdiv__,
+    "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
     "narrow_copy": _later(
         "narrow_copy", "_tensor.view_copies", "`narrow` as a copy instead of a view."
     ),

@@ -94,6 +94,7 @@ from adjoint.nn._layers import rms_norm as rms_norm
 from adjoint.nn._likelihoods import ctc_loss as ctc_loss
 from adjoint.nn._likelihoods import gaussian_nll_loss as gaussian_nll_loss
 from adjoint.nn._likelihoods import poisson_nll_loss as poisson_nll_loss
+from adjoint.nn._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from adjoint.nn._losses import _REDUCTIONS as _REDUCTIONS
 from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
 from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
@@ -222,6 +223,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",

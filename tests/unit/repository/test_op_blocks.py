@@ -143,6 +143,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     "nn/_likelihoods.py": ("mean", "a value of `reduction`"),
     "nn/_resizing.py": ("linear", "a value of `mode`"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
+    "nn/_linear_cross_entropy.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
     "nn/init.py": (
         "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d leaky_relu linear "

@@ -80,6 +80,10 @@ from adjoint.nn.modules.dropout import (
 from adjoint.nn.modules.flatten import Flatten, Unflatten
 from adjoint.nn.modules.fold import Fold, Unfold
 from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -262,6 +266,8 @@ __all__ = [
     "LazyConvTranspose3d",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
