@@ -1,4 +1,4 @@
-// Variances, norms, logsumexp, and sums that leave NaN out.
+// Variances, norms and renorm, logsumexp, and sums that leave NaN out.
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
 #include "transforms/batch_rules.h"
@@ -368,5 +368,29 @@ static const Op& nanmean_ =
           return op<"nansum">(t, c[1], c[2], c[3]).tensor() / count;
         })
         .out_dtype(OutDType::Converts);
+
+static const Op& renorm_ =
+    def("renorm(input, p: Scalar, dim: int, maxnorm: Scalar)",
+        "Every slice along `dim` whose p-norm exceeds maxnorm, scaled down to it.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          if (t.ndim() < 2) {
+            runtime_error("renorm: input needs at least 2 dimensions, got ", t.ndim(),
+                          " dimensions");
+          }
+          if (!(c.real(1) > 0))
+            runtime_error("renorm: non-positive-norm not supported, got p=", c.real(1));
+          if (!(c.real(3) >= 0))
+            runtime_error("renorm: expected maxnorm to be >= 0 but got ", c.real(3));
+          int axis = wrap_dim(c.integer(2), t.ndim());
+          Dims rest;
+          for (int d = 0; d < t.ndim(); ++d) {
+            if (d != axis) rest.push_back(d);
+          }
+          Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
+          Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
+          return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
+        })
+        .batch(batch::each_sample);
 
 }  // namespace adjoint
