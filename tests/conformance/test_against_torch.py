@@ -21,6 +21,9 @@ from tests.ops.samples import OPS
 from tests.ops.spec import DTYPES, Op, Sample, dtype_name, outputs, to_library, to_numpy
 
 torch = pytest.importorskip("torch")
+
+# What torch says of itself: deprecations, functions in beta.
+pytestmark = pytest.mark.filterwarnings(r"ignore:(?s:.*)Triggered internally:UserWarning")
 # Where the package opt_einsum is installed, it would raise its own errors for torch.
 torch.backends.opt_einsum.enabled = False
 
