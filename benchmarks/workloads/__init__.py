@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
+    along_axes,
     compiled,
     composites,
     elementwise,
@@ -34,6 +35,7 @@ SUBJECTS = (
     unary,
     layers,
     windows,
+    along_axes,
     mlp,
     transforms,
     compiled,

@@ -1,7 +1,7 @@
 """Rules of dependence of convolutions and pooling, by what their blocks say (`Depends`).
 
 A convolution is a sum of products of an element of the input, one of the weight and one of the
-result; the three ops differ in which of these they give. Read first: ``_rows.py``.
+result; the three ops differ in which of these they give. Read first: ``_dependence_rows.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import NodeContext, Rows, joined, sparse
+from ._dependence_rows import NodeContext, Rows, joined, sparse
 
 __all__ = ["WINDOW_RULES"]
 

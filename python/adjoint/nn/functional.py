@@ -79,16 +79,22 @@ from adjoint.nn._dropout import dropout1d as dropout1d
 from adjoint.nn._dropout import dropout2d as dropout2d
 from adjoint.nn._dropout import dropout3d as dropout3d
 from adjoint.nn._dropout import feature_alpha_dropout as feature_alpha_dropout
+from adjoint.nn._embedding import _no_grad_embedding_renorm_ as _no_grad_embedding_renorm_
+from adjoint.nn._embedding import embedding as embedding
+from adjoint.nn._embedding import embedding_bag as embedding_bag
+from adjoint.nn._grids import affine_grid as affine_grid
+from adjoint.nn._grids import grid_sample as grid_sample
 from adjoint.nn._layers import bilinear as bilinear
-from adjoint.nn._layers import embedding as embedding
 from adjoint.nn._layers import layer_norm as layer_norm
 from adjoint.nn._layers import linear as linear
 from adjoint.nn._layers import local_response_norm as local_response_norm
 from adjoint.nn._layers import normalize as normalize
 from adjoint.nn._layers import one_hot as one_hot
 from adjoint.nn._layers import rms_norm as rms_norm
+from adjoint.nn._likelihoods import ctc_loss as ctc_loss
 from adjoint.nn._likelihoods import gaussian_nll_loss as gaussian_nll_loss
 from adjoint.nn._likelihoods import poisson_nll_loss as poisson_nll_loss
+from adjoint.nn._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from adjoint.nn._losses import _REDUCTIONS as _REDUCTIONS
 from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
 from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
@@ -139,6 +145,10 @@ from adjoint.nn._pooling import max_pool3d as max_pool3d
 from adjoint.nn._pooling import max_unpool1d as max_unpool1d
 from adjoint.nn._pooling import max_unpool2d as max_unpool2d
 from adjoint.nn._pooling import max_unpool3d as max_unpool3d
+from adjoint.nn._resizing import interpolate as interpolate
+from adjoint.nn._resizing import upsample as upsample
+from adjoint.nn._resizing import upsample_bilinear as upsample_bilinear
+from adjoint.nn._resizing import upsample_nearest as upsample_nearest
 from adjoint.nn._statistics import batch_norm as batch_norm
 from adjoint.nn._statistics import group_norm as group_norm
 from adjoint.nn._statistics import instance_norm as instance_norm
@@ -155,6 +165,7 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -176,6 +187,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -183,6 +195,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "fractional_max_pool2d",
@@ -192,6 +205,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -202,12 +216,14 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -266,6 +282,9 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 

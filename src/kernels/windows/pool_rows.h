@@ -1,4 +1,4 @@
-// What the drivers of pooling hand to the loops of isa/pool.cpp: the windows that slide over planes,
+// What the drivers of pooling hand to the loops of kernels/isa/pool.cpp: the windows that slide over planes,
 // worked out per axis. p[0] of a loop is the job.
 #pragma once
 #include "kernels/windows/pool.h"

@@ -3,6 +3,7 @@
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
+#include "python/gil.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -442,6 +443,17 @@ Lookup lookup(T indices, int64_t width) {
   return out;
 }
 
+// A saved index can have been changed since behind autograd's back.
+void require_rows(T flat, int64_t rows) {
+  const int64_t* index = flat.data<int64_t>();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (index[i] < 0 || index[i] >= rows) {
+      index_error("embedding(): index out of range in self: index ", index[i],
+                  " is out of bounds for ", rows, " rows");
+    }
+  }
+}
+
 }  // namespace
 
 static const Op& embedding_ =
@@ -484,7 +496,8 @@ static const Op& embedding_backward_ =
           Tensor g = c.tensor(0);
           int64_t rows = c.integer(2), padding = c.integer(3), width = g.size(-1);
           Lookup l = lookup(c.tensor(1), width);
-          Tensor out = zeros(Dims{rows, width}, g.dtype());
+          require_rows(l.flat, rows);
+          Tensor out = empty(Dims{rows, width}, g.dtype());
           const int64_t* index = l.flat.data<int64_t>();
           g = contiguous(g);
           if (c.flag(4)) {
@@ -498,9 +511,9 @@ static const Op& embedding_backward_ =
             Tensor table = op<"reshape">(g, Dims{l.flat.numel(), width});
             g = contiguous(table * cast(scale, g.dtype()));
           }
-          Places places = plan_rows(out, 0, l.flat, "embedding");
           // The padding row gathers with the rest and is wiped afterwards: no branch per row.
-          if (places.numel()) write_places(out, g, places, Reduce::Add);
+          WithoutGil release(out.numel() >= kReleaseGil);
+          sum_into_rows(out->data, g->data, g.dtype(), index, l.flat.numel(), rows, width);
           if (padding >= 0 && padding < rows) {
             std::memset(out->data + padding * width * out.itemsize(), 0, width * out.itemsize());
           }

@@ -1,5 +1,6 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
+from adjoint.nn.modules import utils as utils
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -43,6 +44,7 @@ from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
 )
 from adjoint.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -78,11 +80,16 @@ from adjoint.nn.modules.dropout import (
 from adjoint.nn.modules.flatten import Flatten, Unflatten
 from adjoint.nn.modules.fold import Fold, Unfold
 from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -162,7 +169,7 @@ from adjoint.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from adjoint.nn.modules.sparse import Embedding
+from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
 from adjoint.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -201,6 +208,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -208,6 +216,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -223,6 +232,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
@@ -256,6 +266,8 @@ __all__ = [
     "LazyConvTranspose3d",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
