@@ -185,6 +185,11 @@ KNOWN: list[Known] = [
         "matrix_exp", "torch has NaN in 16 bits where the exponential is finite", dtype="bfloat16"
     ),
     Known(
+        "linalg.norm.subgradients_at_zero",
+        "torch has NaN for the second derivative of a norm at zero; ours is zero, as the first is",
+        aspect="second gradient",
+    ),
+    Known(
         "svd linalg.svd",
         "torch has zeros for tangents of the further vectors of full matrices; we refuse them",
         aspect="forward mode",
