@@ -57,4 +57,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
+    from adjoint._array_api import LINALG
+
+    if name in LINALG:  # of the array API, beyond torch.linalg
+        return LINALG[name]
     raise _missing(__name__, name)
