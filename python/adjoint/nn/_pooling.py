@@ -116,6 +116,8 @@ def _given_sizes(output_size: Any, input: Tensor, axes: int) -> Any:
         return (output_size,) * axes
     if not isinstance(output_size, tuple | list):
         raise TypeError(f"output_size must be an int or a tuple of them, not {output_size!r}")
+    if len(output_size) != axes and len(input.shape) > len(output_size):
+        raise RuntimeError(f"output_size must be {axes}, got {len(output_size)} sizes")
     if len(input.shape) <= len(output_size):
         raise ValueError(
             f"Input dimension should be at least {len(output_size) + 1}, but got {len(input.shape)}"
