@@ -2,6 +2,7 @@
 
 ABSENT = set(
     """
-    chalf hash_tensor max_pool2d_with_indices_backward sparse.mm.reduce sparse.sampled_addmm to_sparse
+    chalf hash_tensor max_pool2d_with_indices_backward sparse.mm.reduce sparse.sampled_addmm
+    to_sparse
     """.split()  # noqa: SIM905
 )
