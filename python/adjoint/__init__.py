@@ -234,6 +234,7 @@ _LAZY_MODULES = frozenset(
         "functorch",
         "graph",
         "linalg",
+        "jit",
         "masked",
         "multiprocessing",
         "nn",
