@@ -32,6 +32,17 @@ class Known:
 
 
 KNOWN: list[Known] = [
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "at zero we have the second derivative 0 of vectors, and refuse that of matrices",
+        aspect="second gradient",
+    ),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "the tangent of singular vectors that are a choice is refused",
+        aspect="forward mode",
+    ),
+    Known("nn.functional.avg_pool2d nn.functional.avg_pool3d", "no out=", aspect="out"),
     # --- wrong in torch ---
     Known(
         "as_strided_scatter",
@@ -70,6 +81,12 @@ KNOWN: list[Known] = [
         "torch has no tangents of the statistics",
         aspect="forward mode",
         part="not zero",
+    ),
+    Known(
+        "nn.functional.linear_cross_entropy.chunked",
+        "torch has no second derivatives of pieces; ours are those of the whole",
+        aspect="second gradient",
+        part="where torch has none",
     ),
     # --- rounding ---
     Known(
@@ -154,13 +171,36 @@ KNOWN: list[Known] = [
         part="out",
     ),
     Known(
+        "geqrf linalg.*",
+        "torch converts into an out= of another dtype; here it must have that of the result",
+        aspect="out",
+        part="Expected out tensor to have dtype",
+    ),
+    Known(
         "nn.functional.softplus",
         "torch refuses an out= of a wider dtype, which other functions take",
         aspect="out",
     ),
-    # --- not there ---
-    Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
-    Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
+    Known(
+        "matrix_exp", "torch has NaN in 16 bits where the exponential is finite", dtype="bfloat16"
+    ),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "torch has NaN for the second derivative of a norm at zero; ours is zero, as the first is",
+        aspect="second gradient",
+    ),
+    Known(
+        "svd linalg.svd",
+        "torch has zeros for tangents of the further vectors of full matrices; we refuse them",
+        aspect="forward mode",
+        part="full_matrices=False",
+    ),
+    Known(
+        "svd_lowrank pca_lowrank",
+        "singular values are close: the quotients by their gaps keep seven digits in both",
+        dtype="float64 complex128",
+        aspect="second gradient",
+    ),
 ]
 
 
