@@ -316,13 +316,11 @@ static const Op& avg_pool2d_ =
         "padding count as elements, unless `count_include_pad` is false; `divisor_override` "
         "replaces the number of elements.")
         .forward(avg_pool_of<2>)
-        .function_only()
-        .no_out();
+        .function_only();
 static const Op& avg_pool3d_ =
     def("avg_pool3d" AVG_POOL_ARGUMENTS ", divisor_override: int? = None)",
         "The mean of each window of the last three axes; see `avg_pool2d`.")
         .forward(avg_pool_of<3>)
-        .function_only()
-        .no_out();
+        .function_only();
 
 }  // namespace adjoint
