@@ -79,7 +79,8 @@ Tensor numbered_norm(T given, double ord, const Value& dim, bool keepdim, const 
   Tensor a = dtype.is_none() ? given : op<"_to_copy">(given, dtype).tensor();
   if (size == 2 && is_half(a.dtype()))
     runtime_error("linalg.matrix_norm: Low precision dtypes not supported. Got ", a.dtype());
-  if (a.size(axes.rows) == 0 || a.size(axes.columns) == 0) return norm_of_nothing(a, axes, keepdim, ord);
+  if (a.size(axes.rows) == 0 || a.size(axes.columns) == 0)
+    return norm_of_nothing(a, axes, keepdim, ord);
   if (size == 2)
     return of_singular_values(a, axes, keepdim,
                               [&](T s) { return extreme(s, -1, ord > 0, false); });
@@ -220,7 +221,8 @@ static const Op& cond_ =
           Tensor first = op<"select">(s, -1, 0), last = op<"select">(s, -1, -1);
           return p > 0 ? first / last : last / first;
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 static const Op& cond_named_ =
     def("linalg_cond.named(input|A, p: str)",
         "The condition number in the Frobenius ('fro') or nuclear ('nuc') norm.")
@@ -230,6 +232,7 @@ static const Op& cond_named_ =
             runtime_error("linalg.cond got an invalid norm type: ", c[1].str());
           return by_inverse(c.tensor(0), c[1]);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint
