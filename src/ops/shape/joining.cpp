@@ -233,7 +233,8 @@ static const Op& cat_ =
           p.at += size;
           return op<"narrow">(p.whole, axis, p.at - size, size);
         })
-        .out_dtype(OutDType::ConvertsElseTypeError);
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest);
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
@@ -245,7 +246,8 @@ static const Op& stack_ =
         .batch(joined<1>)
         .depends(Depends::Moved)
         .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
-        .out_dtype(OutDType::ConvertsElseTypeError);
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest);
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",
