@@ -19,8 +19,7 @@ namespace matrices {
 
 bool may_be_differentiated(T a) {
   const Tensor inner = innermost(a);
-  return (grad_enabled() && (inner.requires_grad() || inner->grad_fn)) || a.has(kTransformed) ||
-         inner.has(kTransformed);
+  return grad_enabled() && (inner.requires_grad() || inner->grad_fn);
 }
 
 Tensor checked_phases(T diagonal, const char* message) {
