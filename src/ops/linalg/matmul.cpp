@@ -3,6 +3,7 @@
 #include "dispatch/op.h"
 #include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
+#include "ops/sparse/rules.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -262,7 +263,8 @@ static const Op& mm_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mm">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mm_rule)
-        .product(Product::Matrices);
+        .product(Product::Matrices)
+        .sparse(sparse::matmul);
 
 static const Op& bmm_ =
     def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
@@ -288,7 +290,8 @@ static const Op& mv_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mv_rule)
-        .product(Product::MatrixVector);
+        .product(Product::MatrixVector)
+        .sparse(sparse::matmul);
 
 static const Op& dot_ =
     def("dot(input, tensor)",
@@ -367,7 +370,8 @@ static const Op& addmm_ =
         .jvp(tangent_of_sum<"mm">)
         .inplace()
         .batch(add_product_rule<mm_rule>)
-        .product(Product::Matrices, 1, 0);
+        .product(Product::Matrices, 1, 0)
+        .sparse(sparse::addmm);
 
 static const Op& baddbmm_ =
     def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -483,7 +487,8 @@ static const Op& matmul_ =
     def("matmul(input, other)",
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); })
-        .product(Product::ByAxes);
+        .product(Product::ByAxes)
+        .sparse(sparse::matmul);
 
 // --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
 namespace {
@@ -613,6 +618,7 @@ static const Op& linear_ =
           return c[2].is_none() ? op<"_linear">(x, w) : op<"_linear_bias">(x, w, c[2]);
         })
         .function_only()
-        .product(Product::Transposed, 0, 2);
+        .product(Product::Transposed, 0, 2)
+        .sparse(sparse::linear);
 
 }  // namespace adjoint

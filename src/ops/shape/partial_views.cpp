@@ -4,6 +4,7 @@
 // first.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -147,7 +148,8 @@ static const Op& unbind_ =
              })
         .linear()
         .multi_view()
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::unbind);
 
 static const Op& split_ =
     def("split(input|tensor, split_size_or_sections|split_size: int, dim: int = 0)",
