@@ -190,7 +190,9 @@ if _TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS)
+_core._extend_tensor(
+    _tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS
+)
 _core._set_composite_forms(_composite_forms.FORMS)
 
 # Loaded at their first use, so that importing adjoint costs little.

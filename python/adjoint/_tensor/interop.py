@@ -239,7 +239,9 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Use tensor.detach().clone() for a copy of the values."
         )
-    if self._layout_name != "strided" or _core._batch_level((self,)) > 0:  # its memory holds the other samples of a vmap as well
+    if (
+        self._layout_name != "strided" or _core._batch_level((self,)) > 0
+    ):  # its memory holds the other samples of a vmap as well
         plain = self.detach().clone()
     else:
         storage = ("adjoint storage", _core._storage(self)[0])

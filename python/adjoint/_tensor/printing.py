@@ -300,9 +300,7 @@ def _suffixes(t: Tensor) -> list[str]:
     return found
 
 
-def _with_suffixes(
-    text: str, suffixes: list[str], indent: int, *, new_line: bool = False
-) -> str:
+def _with_suffixes(text: str, suffixes: list[str], indent: int, *, new_line: bool = False) -> str:
     """Close the text with its suffixes, each on a new line where it would not fit."""
     parts = [text]
     # One more than the line has, two when it is the only one: where PyTorch breaks depends on it.

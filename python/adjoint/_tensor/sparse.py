@@ -14,7 +14,12 @@ from adjoint._core import Tensor
 from adjoint._tensor import formats
 from adjoint._tensor.device import require_cpu
 
-__all__ = ["sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor"]
+__all__ = [
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+]
 
 _NUMBERS = {formats.sparse_coo: 0, formats.sparse_csr: 1, formats.sparse_csc: 2}
 
@@ -203,9 +208,7 @@ def parts_of(tensor: Tensor) -> tuple[Tensor, ...]:
     return tuple(getattr(tensor, name)() for name in _PARTS[tensor._layout_name])
 
 
-def of_parts(
-    name: str, size: Sequence[int], coalesced: bool, parts: Sequence[Tensor]
-) -> Tensor:
+def of_parts(name: str, size: Sequence[int], coalesced: bool, parts: Sequence[Tensor]) -> Tensor:
     """The sparse tensor of a layout's name with these parts, which are checked."""
     layout: formats.layout = getattr(formats, name)
     if layout is formats.sparse_coo:

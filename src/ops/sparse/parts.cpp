@@ -322,7 +322,8 @@ Tensor entries_at(T x, T pattern) {
     any |= !found;
     if (!found) place = 0;
   }
-  if (n == 0) return zeros(p.values.shape(), x.dtype());
+  if (n == 0)  // zeros, with a history
+    return op<"expand">(op<"sum">(entries(from), Dims{0}), Span(p.values.shape()));
   Tensor values = op<"index_select">(entries(from), 0, at);
   if (!any) return values;
   Dims lined(p.values.ndim(), 1);

@@ -59,7 +59,7 @@ Tensor chosen(T s, const std::vector<int64_t>& keep, T indices, const Dims& shap
 }
 
 Tensor select_in(T given, int dim, int64_t index) {
-  Tensor s = coalesced(to_coo(given));
+  Tensor s = to_coo(given);
   const SparseParts& p = parts_of(s);
   const int axes = p.sparse_axes();
   const int64_t n = p.entries();
@@ -67,7 +67,7 @@ Tensor select_in(T given, int dim, int64_t index) {
   shape.erase(dim);
   if (dim >= axes) {  // a dense axis
     Tensor values = adjoint::op<"select">(entries(s), dim - axes + 1, index);
-    return coo(p.indices, values, shape, true);
+    return coo(p.indices, values, shape, p.coalesced);
   }
   std::vector<int64_t> keep;
   const auto* at = p.indices.data<int64_t>();
@@ -84,7 +84,7 @@ Tensor select_in(T given, int dim, int64_t index) {
       indices.data<int64_t>()[to * count + k] = at[d * n + keep[k]];
     ++to;
   }
-  return chosen(s, keep, indices, shape, true);
+  return chosen(s, keep, indices, shape, p.coalesced);
 }
 
 }  // namespace
