@@ -95,7 +95,7 @@ def sampled_addmm(
 
 # --- softmax --------------------------------------------------------------------------------------
 def softmax(input: Tensor, dim: int, *, dtype: _core.dtype | None = None) -> Tensor:
-    """The softmax along `dim` of the entries there are; elements without one count as minus infinity."""
+    """The softmax along `dim` of the entries; what has none counts as minus infinity."""
     return _normalized("sparse.softmax", input, dim, dtype, False)
 
 
@@ -164,4 +164,5 @@ class check_sparse_tensor_invariants:
         return None
 
     def __call__(self, function: _Any) -> _Any:
+        """The function itself."""
         return function

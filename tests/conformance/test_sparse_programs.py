@@ -1,8 +1,8 @@
 """Random programs on sparse tensors, beside the same programs on PyTorch's dense ones.
 
-Every step has a meaning on dense tensors, and entries are scattered into one at the start: values and
-gradients (of entries, and of dense operands) must be the same. What sparse tensors tell of their
-parts, and how they print, is compared with PyTorch's sparse tensors.
+Every step has a meaning on dense tensors, and entries are scattered into one at the start: values
+and gradients (of entries, and of dense operands) must be the same. What sparse tensors tell of
+their parts, and how they print, is compared with PyTorch's sparse tensors.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def sparse_tensor_beside(matrix: Any, tensor: Tensor) -> Tensor:
         raise TypeError(f"sparse arrays with {matrix.ndim} axes are not taken; use a 2-d one")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise TypeError(
-            f"a SciPy matrix is multiplied with a tensor of {tensor.dtype}. fix: convert the tensor "
-            "to a float dtype"
+            f"a SciPy matrix is multiplied with a tensor of {tensor.dtype}. fix: convert it to a "
+            "float dtype"
         )
     if matrix.dtype.kind == "c" and not tensor.is_complex():
         raise TypeError(

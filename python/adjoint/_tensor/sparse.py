@@ -192,7 +192,7 @@ def sparse_compressed_tensor(
     )  # fmt: skip
 
 
-# --- parts, for copies and files --------------------------------------------------------------------
+# --- parts, for copies and files ------------------------------------------------------------------
 _PARTS = {
     "sparse_coo": ("_indices", "_values"),
     "sparse_csr": ("crow_indices", "col_indices", "_values"),

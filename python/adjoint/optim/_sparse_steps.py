@@ -1,4 +1,4 @@
-"""Steps of SGD and Adagrad for parameters whose gradients are sparse: only rows with entries move."""
+"""Steps of SGD and Adagrad for sparse gradients: only rows with entries move."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 //   sample      values of a b^T at the places of S
 //
 // Each element of a result is summed in the order of the entries, whatever the number of threads.
-// The loops for float32 and float64 are built per instruction set (isa/sparse_rows.cpp), which take
+// The loops for float32 and float64 are built per instruction set (kernels/isa/sparse_rows.cpp), which take
 // p[0], a Rows; other dtypes have plain ones. Read next: ops/sparse/products.cpp, who calls them.
 #pragma once
 #include <cstdint>
