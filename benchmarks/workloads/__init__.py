@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
+    along_axes,
     compiled,
     composites,
     elementwise,
@@ -32,6 +33,7 @@ SUBJECTS = (
     matmul,
     unary,
     layers,
+    along_axes,
     mlp,
     transforms,
     compiled,

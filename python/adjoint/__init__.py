@@ -97,6 +97,24 @@ if _TYPE_CHECKING:
     from . import special as special
     from . import testing as testing
     from . import utils as utils
+    from ._array_api import __array_namespace_info__ as __array_namespace_info__
+    from ._array_api import astype as astype
+    from ._array_api import bitwise_invert as bitwise_invert
+    from ._array_api import broadcast_arrays as broadcast_arrays
+    from ._array_api import cumulative_prod as cumulative_prod
+    from ._array_api import cumulative_sum as cumulative_sum
+    from ._array_api import expand_dims as expand_dims
+    from ._array_api import isdtype as isdtype
+    from ._array_api import matrix_transpose as matrix_transpose
+    from ._array_api import permute_dims as permute_dims
+    from ._array_api import repeat as repeat
+    from ._array_api import take_along_axis as take_along_axis
+    from ._array_api import unique_all as unique_all
+    from ._array_api import unique_counts as unique_counts
+    from ._array_api import unique_inverse as unique_inverse
+    from ._array_api import unique_values as unique_values
+    from ._array_api import unstack as unstack
+    from ._array_api import vecdot as vecdot
     from ._compat.alias import install_as_torch as install_as_torch
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -115,10 +133,14 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
     from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
+    from ._compat.layer_names import ctc_loss as ctc_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
     from ._compat.layer_names import feature_dropout_ as feature_dropout_
+    from ._compat.layer_names import grid_sampler as grid_sampler
+    from ._compat.layer_names import grid_sampler_2d as grid_sampler_2d
+    from ._compat.layer_names import grid_sampler_3d as grid_sampler_3d
     from ._compat.layer_names import group_norm as group_norm
     from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
@@ -127,6 +149,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
     from ._compat.layer_names import rrelu as rrelu
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
+    from ._compat.native_norms import native_batch_norm as native_batch_norm
+    from ._compat.native_norms import native_group_norm as native_group_norm
+    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -139,6 +164,8 @@ if _TYPE_CHECKING:
     from ._tensor.functions import resize_as_ as resize_as_
     from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
+    from ._tensor.histograms import histogram as histogram
+    from ._tensor.histograms import histogramdd as histogramdd
     from ._tensor.sparse import sparse_compressed_tensor as sparse_compressed_tensor
     from ._tensor.sparse import sparse_coo_tensor as sparse_coo_tensor
     from ._tensor.sparse import sparse_csc_tensor as sparse_csc_tensor
@@ -179,9 +206,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import max_pool1d as max_pool1d
-    from .nn.functional import max_pool2d as max_pool2d
-    from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
@@ -189,6 +213,7 @@ if _TYPE_CHECKING:
     from .serialization import save as save
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 _core._extend_tensor(
     _tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS
@@ -238,6 +263,8 @@ _LAZY_NAMES = {
     "explain_grad": "graph",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
+    "histogram": "_tensor.histograms",
+    "histogramdd": "_tensor.histograms",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
@@ -314,17 +341,40 @@ _LAZY_NAMES = {
         "_tensor.sparse",
     ),
     **dict.fromkeys(
+        (
+            "__array_namespace_info__",
+            "astype",
+            "bitwise_invert",
+            "broadcast_arrays",
+            "cumulative_prod",
+            "cumulative_sum",
+            "expand_dims",
+            "isdtype",
+            "matrix_transpose",
+            "permute_dims",
+            "repeat",
+            "take_along_axis",
+            "unique_all",
+            "unique_counts",
+            "unique_inverse",
+            "unique_values",
+            "unstack",
+            "vecdot",
+        ),
+        "_array_api",
+    ),
+    **dict.fromkeys(
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
+    ),
+    **dict.fromkeys(
+        ("native_batch_norm", "native_group_norm", "native_layer_norm"), "_compat.native_norms"
     ),
     **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
     **dict.fromkeys(
         (
             "bilinear",
             "celu_",
-            "max_pool1d",
-            "max_pool2d",
-            "max_pool3d",
             "prelu",
             "rrelu_",
             "selu_",
@@ -337,10 +387,14 @@ _LAZY_NAMES = {
             "alpha_dropout_",
             "batch_norm",
             "cosine_embedding_loss",
+            "ctc_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
             "feature_dropout",
             "feature_dropout_",
+            "grid_sampler",
+            "grid_sampler_2d",
+            "grid_sampler_3d",
             "group_norm",
             "hinge_embedding_loss",
             "instance_norm",

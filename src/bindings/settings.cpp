@@ -2,6 +2,7 @@
 #include "bindings/python.h"
 #include "parallel/pool.h"
 #include "tensor/allocator.h"
+#include "tensor/keeper.h"
 #include "transforms/batch_rules.h"
 
 #include <chrono>
@@ -120,10 +121,11 @@ PyObject* op_names(PyObject*, PyObject*) {
 
 PyObject* memory_stats(PyObject*, PyObject*) {
   memory::Stats s = memory::stats();
-  return Py_BuildValue("{s:n,s:n,s:n,s:n}", "allocated_bytes", static_cast<Py_ssize_t>(s.allocated),
-                       "reserved_bytes", static_cast<Py_ssize_t>(s.reserved), "cached_bytes",
-                       static_cast<Py_ssize_t>(s.cached), "peak_bytes",
-                       static_cast<Py_ssize_t>(s.peak));
+  return Py_BuildValue(
+      "{s:n,s:n,s:n,s:n,s:n}", "allocated_bytes", static_cast<Py_ssize_t>(s.allocated),
+      "object_bytes", static_cast<Py_ssize_t>(memory::Keeper::all_reserved()), "reserved_bytes",
+      static_cast<Py_ssize_t>(s.reserved), "cached_bytes", static_cast<Py_ssize_t>(s.cached),
+      "peak_bytes", static_cast<Py_ssize_t>(s.peak));
 }
 PyObject* memory_release(PyObject*, PyObject*) {
   memory::release_cached();

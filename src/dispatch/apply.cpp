@@ -4,7 +4,7 @@
 #include "dispatch/anomaly.h"
 #include "dispatch/direct.h"
 #include "dispatch/keep_cuts.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
@@ -70,7 +70,7 @@ Value apply(const Op& op, Value* args) {
   if (mode_on(kAnomaly)) [[unlikely]]
     check.emplace(op, args, false);
   Call c{op, args};
-  Value out = t_op_cache ? cached_forward(c) : run_forward(c);
+  Value out = t_checkpoint_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
     record(c, out);

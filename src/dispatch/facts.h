@@ -120,6 +120,7 @@ struct Facts {
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
   bool takes_numbers = false;    // may be called with no tensor at all
+  bool rearranges = false;       // the result holds every element of its tensors, none changed
   const char* called = nullptr;  // by people, where the op's own name means nothing to them
   const char* zero_text = nullptr;  // why it may pass on no gradient but zeros, after its name
 };

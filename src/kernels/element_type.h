@@ -33,6 +33,25 @@ decltype(auto) with_real_type(DType d, F&& f) {
   }
 }
 
+// The same for floats, complex ones among them.
+template <class F>
+decltype(auto) with_float_type(DType d, F&& f) {
+  switch (d) {
+    case DType::Float16:
+      return f(half_t{});
+    case DType::BFloat16:
+      return f(bfloat16_t{});
+    case DType::Float32:
+      return f(float{});
+    case DType::Complex64:
+      return f(complex64_t{});
+    case DType::Complex128:
+      return f(complex128_t{});
+    default:
+      return f(double{});
+  }
+}
+
 // The type that arithmetic on a real type is done in.
 template <class T>
 using ComputeType =

@@ -13,7 +13,7 @@ namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
 HandmadeObserver handmade_observer;
-FreeHeaders free_headers;
+constinit ObjectPool header_pool(sizeof(TensorObject));
 
 namespace {
 
@@ -41,12 +41,6 @@ std::string to_string(Span s) {
   std::string out = "[";
   for (int i = 0; i < s.n; ++i) out += (i ? ", " : "") + std::to_string(s[i]);
   return out + "]";
-}
-
-TensorObject* allocate_header() {
-  TensorObject* t = PyObject_GC_New(TensorObject, tensor_type);
-  if (!t) throw PythonError{};
-  return t;
 }
 
 constinit thread_local uint32_t t_modes = 0;

@@ -6,6 +6,7 @@ dtypes, other devices) is `Unsupported`.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import types
 import warnings
@@ -150,6 +151,8 @@ def convert(value: Any) -> Any:
         return rebound(value)
     if isinstance(value, torch.nn.Module):
         return getattr(ad.nn, type(value).__name__)()
+    if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+        return ad.nn.LinearCrossEntropyOptions(*(convert(v) for v in dataclasses.astuple(value)))
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):

@@ -214,6 +214,7 @@ def test_bad_calls_raise_the_class_that_torch_raises(name: str) -> None:
 
 MORE_DTYPES_HERE = {
     "convolution",  # of complex numbers, which torch splits in conv1d to conv3d only
+    "interpolate_lanczos",  # of 16-bit floats
     "local_response_norm",  # of integers: torch has no means of them
 }
 

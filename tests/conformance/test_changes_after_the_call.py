@@ -200,9 +200,9 @@ def fails(program: Program) -> bool:
 
 # Products and positions that torch's last step happens to reshape or select.
 VIEWS_IN_TORCH = {"linear", "inner", "einsum", "tensordot", "sum_to_size", "unravel_index"}
-VIEWS_IN_TORCH |= {"nonzero_as_tuple", "fft_ifft", "fft_ihfft", "fft_ihfftn"}
+VIEWS_IN_TORCH |= {"nonzero_as_tuple", "interpolate_area", "fft_ifft", "fft_ihfft", "fft_ihfftn"}
 # Views of a result, not of an argument, that our last step happens to be; and of nothing.
-VIEWS_HERE = {"scaled_dot_product_attention", "conv_tbc", "stft"}
+VIEWS_HERE = {"affine_grid", "scaled_dot_product_attention", "conv_tbc", "stft"}
 VIEWS_HERE |= {"channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"}
 
 

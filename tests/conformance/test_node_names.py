@@ -21,7 +21,7 @@ OTHER_STEPS = {
     *("diff", "dist", "einsum", "fill", "glu", "hardshrink", "inner", "kron", "nanquantile"),
     *("nll_loss", "polar", "quantile", "renorm", "renorm_largest", "smooth_l1_loss", "softshrink"),
     *("fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_ihfft2", "fft_ihfftn"),
-    *("stft",),
+    *("affine_grid", "stft"),
     *("channel_shuffle", "conv_tbc", "multi_margin_loss", "multilabel_margin_loss"),
     *("native_channel_shuffle", "pad_circular", "pairwise_distance", "pdist", "pixel_shuffle"),
     *("pixel_unshuffle", "scaled_dot_product_attention", "soft_margin_loss"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from adjoint import _core
 from adjoint._core import Tensor
@@ -117,11 +117,47 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
     return result
 
 
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `Module.load_state_dict` swaps this tensor with, if it is told to swap.
+
+    Parameters
+    ----------
+    other : Tensor
+        The value in the state dict.
+    assign : bool, default False
+        Whether ``other`` itself is to be used (detached), not a copy of its values in this tensor.
+    """
+    asked = [t for t in (other, self) if _asks_its_class(t)]
+    for given in sorted(asked, key=lambda t: -len(type(t).__mro__)):
+        types = tuple(type(t) for t in asked)
+        cls: Any = type(given)
+        result: Any = cls.__torch_function__(
+            Tensor.module_load, types, (self, other), {"assign": assign}
+        )
+        if result is not NotImplemented:
+            return cast(Tensor, result)
+    if assign:
+        return other.detach()
+    return self.copy_(other).detach()
+
+
+def _asks_its_class(tensor: Any) -> bool:
+    """Whether the class of a tensor has a say in what functions do with it."""
+    plain = _core._plain_tensors(True)  # this tells what it was, too
+    _core._plain_tensors(plain)
+    handler = getattr(type(tensor), "__torch_function__", _core._disabled_torch_function_impl)
+    return (
+        not plain
+        and type(tensor) is not Tensor
+        and handler is not _core._disabled_torch_function_impl
+    )
+
+
 def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
     """A method that is a function of a module loaded at its first use."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        function = getattr(importlib.import_module(f"adjoint._tensor.{module}"), name)
+        function = getattr(importlib.import_module(f"adjoint.{module}"), name)
         return function(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
@@ -131,14 +167,22 @@ def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
 
 def _unsafe(name: str) -> Callable[..., Any]:
     doc = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
-    return _later(name, "view_copies", doc)
+    return _later(name, "_tensor.view_copies", doc)
 
 
 METHODS: dict[str, Any] = {
+    "__array_namespace__": _later(
+        "array_namespace", "_array_api", "The module whose functions take this tensor: adjoint."
+    ),
     "__rdiv__": __rdiv__,
-    "narrow_copy": _later("narrow_copy", "view_copies", "`narrow` as a copy instead of a view."),
+    "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
+    "narrow_copy": _later(
+        "narrow_copy", "_tensor.view_copies", "`narrow` as a copy instead of a view."
+    ),
     "nonzero_static": _later(
-        "nonzero_static", "functions", "The first `size` positions that are not zero, as rows."
+        "nonzero_static",
+        "_tensor.functions",
+        "The first `size` positions that are not zero, as rows.",
     ),
     "unsafe_chunk": _unsafe("unsafe_chunk"),
     "unsafe_split": _unsafe("unsafe_split"),
@@ -147,8 +191,10 @@ METHODS: dict[str, Any] = {
     "is_neg": is_neg,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
+    "module_load": module_load,
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "to_device": _later("to_device", "_array_api", "The tensor on a device; there is the CPU."),
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),
 }

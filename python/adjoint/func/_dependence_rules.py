@@ -1,7 +1,7 @@
 """Rules of dependence that few ops share: `DEPENDENCE_RULES`, by what their blocks say (`Depends`).
 
-Each returns the rows of the results, or None where it does not know. Read first: ``_rows.py``;
-``_dependencies.py`` has the common kinds.
+Each returns the rows of the results, or None where it does not know. Read first:
+``_dependence_rows.py``; ``_dependencies.py`` has the common kinds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import (
+from ._dependence_rows import (
     NodeContext,
     Rows,
     broadcast,

@@ -1,7 +1,7 @@
 """Linear algebra under the names of ``torch.linalg``.
 
 Most are ops (src/ops/linalg); leading axes are batch axes, and derivatives of every order
-are there. Read next: docs/guides/linalg.md, what happens at repeated eigenvalues.
+are there. Read next: src/ops/linalg/gaps.h, what happens at repeated eigenvalues.
 """
 
 from __future__ import annotations

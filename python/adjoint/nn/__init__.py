@@ -16,10 +16,14 @@ from adjoint.nn.modules import *  # noqa: F403
 from adjoint.nn.modules import __all__ as _module_names
 from adjoint.nn.parameter import Buffer as Buffer
 from adjoint.nn.parameter import Parameter as Parameter
+from adjoint.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from adjoint.nn.parameter import UninitializedParameter as UninitializedParameter
 
 __all__ = [
     "Buffer",
     "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "functional",
     "init",
     "modules",

@@ -71,6 +71,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"{weight.numel()} and channel size = {channels}."
             )
         weight = weight.reshape((1, -1, *[1] * (input.dim() - 2)))
+    else:
+        weight = weight.reshape(())
     return ad.where(input > 0, input, weight * input)
 
 

@@ -302,7 +302,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
     Reader r(t, false);
     r.read(key);
     if (r.has_tensors()) return to_python(op<"index">(r.view(), Value(std::move(r.indices()))));
-    if (r.view().is(t)) return to_python(op<"_alias">(t));
+    if (r.view().is(t)) return to_python(op<"alias">(t));
     return to_python(r.view());
   });
 }

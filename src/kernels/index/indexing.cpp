@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
-#include "kernels/stored_bool.h"
 #include "kernels/convert_element.h"
+#include "kernels/element_type.h"
+#include "kernels/stored_bool.h"
 #include "parallel/pool.h"
 
 namespace adjoint {
@@ -190,6 +192,25 @@ void scatter_typed(char* base, const char* src, bool one, const Places& p, Reduc
   });
 }
 
+// The keys of each row as a chain, first to last: first[r] is a key or -1, then next[k].
+struct Chains {
+  Offsets first, next;
+  Chains(const int64_t* index, int64_t keys, int64_t rows) : first(rows, -1), next(keys) {
+    for (int64_t k = keys - 1; k >= 0; --k) next[k] = std::exchange(first[index[k]], k);
+  }
+};
+
+template <class T>
+void sum_of_chain(T* to, const T* src, const Chains& chains, int64_t key, int64_t width) {
+  using A = Arithmetic<T>;
+  const T* from = src + key * width;
+  for (int64_t a = 0; a < width; ++a) to[a] = A::store(A::load(from[a]) + typename A::Wide{});
+  while ((key = chains.next[key]) >= 0) {
+    from = src + key * width;
+    for (int64_t a = 0; a < width; ++a) to[a] = A::store(A::load(to[a]) + A::load(from[a]));
+  }
+}
+
 template <class Item>
 void choose(char* const* p, int64_t n) {
   Item* out = reinterpret_cast<Item*>(p[0]);
@@ -243,6 +264,25 @@ void scatter_places(char* base, const char* src, bool one, DType dtype, const Pl
     case DType::Complex128:
       return scatter_typed<complex128_t>(base, src, one, p, how, shared);
   }
+}
+
+void sum_into_rows(char* out, const char* src, DType dtype, const int64_t* index, int64_t keys,
+                   int64_t rows, int64_t width) {
+  const Chains chains(index, keys, rows);
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
+  with_float_type(dtype, [&](auto item) {
+    using Item = decltype(item);
+    parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        Item* to = reinterpret_cast<Item*>(out) + r * width;
+        if (const int64_t key = chains.first[r]; key >= 0) {
+          sum_of_chain(to, reinterpret_cast<const Item*>(src), chains, key, width);
+        } else {
+          std::memset(static_cast<void*>(to), 0, width * sizeof(Item));
+        }
+      }
+    });
+  });
 }
 
 Offsets true_positions(const uint8_t* mask, int64_t n) {

@@ -32,6 +32,12 @@ void gather_places(char* out, const char* base, DType dtype, const Places& place
 void scatter_places(char* base, const char* src, bool one_value, DType dtype, const Places& places,
                     Reduce how, bool shared = false);
 
+// out[r, :] = the sum of src[k, :] over all k with index[k] == r, in the order of k, and zeros where
+// there is none. Each row of `out` is written once: memory need not be cleared before. Elements are
+// floats, everything is dense, and indices name rows of `out`.
+void sum_into_rows(char* out, const char* src, DType dtype, const int64_t* index, int64_t keys,
+                   int64_t rows, int64_t width);
+
 // The flat positions at which `mask` (n bytes) is nonzero, in order.
 Offsets true_positions(const uint8_t* mask, int64_t n);
 

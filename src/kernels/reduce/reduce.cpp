@@ -395,7 +395,8 @@ void Job::run() {
 void coalesce(Axes& a) {
   int n = 0;
   for (int i = 0; i < a.count; ++i) {
-    if (n && a.stride[n - 1] == a.stride[i] * a.size[i]) {
+    int64_t span = 0;  // of an axis of an empty tensor it may not fit
+    if (n && !__builtin_mul_overflow(a.stride[i], a.size[i], &span) && a.stride[n - 1] == span) {
       a.size[n - 1] *= a.size[i];
       a.stride[n - 1] = a.stride[i];
     } else {

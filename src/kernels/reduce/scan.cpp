@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/complex_logarithms.h"
 #include "kernels/element_type.h"
 #include "kernels/reduce/reduce.h"
 #include "parallel/pool.h"
@@ -38,12 +39,47 @@ double log_add(double a, double b) {
   return high + std::log1p(std::exp(low - high));
 }
 
+// The running sum of contiguous elements, each way (Step is 1 or -1). Four floats are added among
+// themselves first, so that one addition in four waits for the one before; in double precision,
+// where that cannot overflow and costs no digit of a float.
+template <int Step, class T, class Acc>
+void sum_row(const T* x, T* y, int64_t n, Acc acc) {
+  if (Step < 0) x += n - 1, y += n - 1;
+  int64_t i = 0;
+  if constexpr (!std::is_same_v<T, Acc> && std::is_floating_point_v<T>) {
+    for (; i + 4 <= n; i += 4) {
+      const T* p = x + Step * i;
+      T* q = y + Step * i;
+      const Acc a = p[0], b = p[Step], c = p[2 * Step], d = p[3 * Step], ab = a + b;
+      q[0] = static_cast<T>(acc + a);
+      q[Step] = static_cast<T>(acc + ab);
+      q[2 * Step] = static_cast<T>(acc + (ab + c));
+      acc += ab + (c + d);
+      q[3 * Step] = static_cast<T>(acc);
+    }
+  }
+  for (; i < n; ++i) {
+    acc += static_cast<Acc>(x[Step * i]);
+    y[Step * i] = static_cast<T>(acc);
+  }
+}
+
+template <int Step, class Acc, class T>
+void sum_rows(const T* in, T* out, Shape s) {
+  parallel::parallel_ranges(s.outer, std::max<int64_t>(1, kGrain / s.n),
+                            [&](int64_t begin, int64_t end) {
+                              for (int64_t o = begin; o < end; ++o)
+                                sum_row<Step>(in + o * s.n, out + o * s.n, s.n, Acc(0));
+                            });
+}
+
 template <class T, class Acc, class Step>
-void scan_with(const T* in, T* out, Shape s, Acc start, Step&& step) {
+void scan_with(const T* in, T* out, Shape s, Acc start, bool from_end, Step&& step) {
   each_strip(s, [&](int64_t o, int64_t first, int64_t lanes) {
     Acc acc[kTile];
     std::fill_n(acc, lanes, start);
-    for (int64_t i = 0; i < s.n; ++i) {
+    for (int64_t k = 0; k < s.n; ++k) {
+      const int64_t i = from_end ? s.n - 1 - k : k;
       const int64_t at = (o * s.n + i) * s.inner + first;
       for (int64_t j = 0; j < lanes; ++j) {
         acc[j] = step(acc[j], static_cast<Acc>(in[at + j]));
@@ -57,10 +93,19 @@ template <class T, class Acc>
 void run_typed(Kind kind, const char* in, char* out, Shape s) {
   const T* x = reinterpret_cast<const T*>(in);
   T* y = reinterpret_cast<T*>(out);
-  if (kind == Sum) return scan_with(x, y, s, Acc(0), [](Acc a, Acc b) { return a + b; });
-  if (kind == Prod) return scan_with(x, y, s, Acc(1), [](Acc a, Acc b) { return a * b; });
-  if constexpr (std::is_floating_point_v<T>)
-    scan_with(x, y, s, -std::numeric_limits<Acc>::infinity(), log_add);
+  const bool from_end = kind == SumFromEnd;
+  if (kind == Sum || from_end) {
+    if (s.inner > 1)
+      return scan_with(x, y, s, Acc(0), from_end, [](Acc a, Acc b) { return a + b; });
+    return from_end ? sum_rows<-1, Acc>(x, y, s) : sum_rows<1, Acc>(x, y, s);
+  }
+  if (kind == Prod) return scan_with(x, y, s, Acc(1), false, [](Acc a, Acc b) { return a * b; });
+  if constexpr (std::is_floating_point_v<T>) {
+    scan_with(x, y, s, -std::numeric_limits<Acc>::infinity(), false, log_add);
+  } else if constexpr (!std::is_integral_v<T>) {
+    scan_with(x, y, s, Acc(-std::numeric_limits<double>::infinity()), false,
+              [](Acc a, Acc b) { return adjoint::log_add(b, a); });
+  }
 }
 
 // Whether b takes the place of a; `Equal`: also where they are equal.

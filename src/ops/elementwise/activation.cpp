@@ -171,7 +171,7 @@ static const Op& softplus_ =
             0, input(0),
             [](T g, C c) -> Tensor { return op<"_softplus_grad">(g, c.in(0), c.in(1), c.in(2)); })
         .function_only()
-        .out_dtype(OutDType::Exact);
+        .out_dtype(OutDType::Input);
 
 static const Op& softplus_grad_ =
     def("_softplus_grad(input, x, beta: Scalar, threshold: Scalar)", "The derivative of softplus.")

@@ -4,6 +4,7 @@
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
 #include "ops/sparse/rules.h"
+#include "python/gil.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -459,6 +460,17 @@ Tensor sparse_embedding_grad(T g, C c) {
   return op<"_sparse_coo">(op<"unsqueeze">(at, 0), rows, c.shape(0));
 }
 
+// A saved index can have been changed since behind autograd's back.
+void require_rows(T flat, int64_t rows) {
+  const int64_t* index = flat.data<int64_t>();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (index[i] < 0 || index[i] >= rows) {
+      index_error("embedding(): index out of range in self: index ", index[i],
+                  " is out of bounds for ", rows, " rows");
+    }
+  }
+}
+
 }  // namespace
 
 static const Op& embedding_ =
@@ -498,7 +510,8 @@ static const Op& embedding_backward_ =
           Tensor g = c.tensor(0);
           int64_t rows = c.integer(2), padding = c.integer(3), width = g.size(-1);
           Lookup l = lookup(c.tensor(1), width);
-          Tensor out = zeros(Dims{rows, width}, g.dtype());
+          require_rows(l.flat, rows);
+          Tensor out = empty(Dims{rows, width}, g.dtype());
           const int64_t* index = l.flat.data<int64_t>();
           g = contiguous(g);
           if (c.flag(4)) {
@@ -512,9 +525,9 @@ static const Op& embedding_backward_ =
             Tensor table = op<"reshape">(g, Dims{l.flat.numel(), width});
             g = contiguous(table * cast(scale, g.dtype()));
           }
-          Places places = plan_rows(out, 0, l.flat, "embedding");
           // The padding row gathers with the rest and is wiped afterwards: no branch per row.
-          if (places.numel()) write_places(out, g, places, Reduce::Add);
+          WithoutGil release(out.numel() >= kReleaseGil);
+          sum_into_rows(out->data, g->data, g.dtype(), index, l.flat.numel(), rows, width);
           if (padding >= 0 && padding < rows) {
             std::memset(out->data + padding * width * out.itemsize(), 0, width * out.itemsize());
           }

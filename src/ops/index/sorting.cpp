@@ -2,6 +2,7 @@
 #include "kernels/index/sorting.h"
 
 #include "dispatch/op.h"
+#include "ops/index/picking.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -59,6 +60,25 @@ Tensors sorted(T t, int64_t dim_given, int64_t keep, bool descending, const char
   copy_into(dense_p, p);
   return {dense_v, dense_p};
 }
+
+}  // namespace
+
+Tensors picked_along(T t, int axis, Pick pick, int64_t k) {
+  Tensor rows = contiguous(moved(t, axis, std::max(t.ndim() - 1, 0)));
+  Dims shape(t.shape());
+  if (t.ndim()) shape[axis] = 1;
+  // An axis of one element may stand anywhere: these lie as the rows do.
+  Tensor values = empty(shape, t.dtype()), positions = empty(shape, DType::Int64);
+  if (values.numel()) {
+    const int64_t n = t.ndim() ? t.size(axis) : 1;
+    int64_t* at = positions.data<int64_t>();
+    WithoutGil release(rows.numel() >= 2048);
+    select_rows(rows->data, values->data, at, t.dtype(), values.numel(), n, pick, k);
+  }
+  return {values, positions};
+}
+
+namespace {
 
 // Values were taken from positions along `dim`: their gradients go back there.
 Tensor back_to_positions(C c, int64_t dim, const Value& positions) {
@@ -133,16 +153,8 @@ static const Op& kthvalue_ =
             runtime_error("kthvalue(): selected number k out of range for dimension ", dim,
                           ": k is ", k, ", the axis has ", n);
           }
-          Tensors r = sorted(t, dim, k, false, "kthvalue");
-          for (Tensor& x : r) {
-            if (t.ndim() == 0) continue;
-            Dims shape(x.shape()), strides(x.strides());
-            int64_t offset = (k - 1) * strides[dim];
-            shape[dim] = 1;
-            Tensor one = on_storage(x->storage, shape, strides, offset, x.dtype());
-            x = empty(shape, x.dtype());
-            copy_into(x, one);
-          }
+          require_order(t, "kthvalue");
+          Tensors r = picked_along(t, dim, Pick::Rank, k - 1);
           if (c.flag(3) || t.ndim() == 0) return r;
           for (Tensor& x : r) {
             Dims shape(x.shape());

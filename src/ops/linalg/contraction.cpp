@@ -175,6 +175,10 @@ static const Op& inner_ =
                 a.shape(), " and ", b.shape());
           }
           return op<"_tensordot">(a, b, Dims{-1}, Dims{-1});
+        })
+        .out_dtype([](const Value* args) {
+          bool product = args[0].object()->ndim == 0 || args[1].object()->ndim == 0;
+          return product ? OutDType::Converts : OutDType::Exact;
         });
 
 static const Op& kron_ =

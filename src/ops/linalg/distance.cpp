@@ -4,7 +4,10 @@
 
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
+#include "dispatch/elementwise_forward.h"
 #include "ops/reduce/reduce_forward.h"
+#include "parallel/pool.h"
+#include "python/gil.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -14,6 +17,7 @@ using T = const Tensor&;
 using C = Context&;
 
 const double kInfinity = __builtin_inf();
+constexpr int64_t kGrain = 16384;  // elements worth handing to a thread
 
 // --- cdist --------------------------------------------------------------------------------------
 void check_points(T x, T y, double p, const Value& mode) {
@@ -48,6 +52,64 @@ Tensor with_leading(T t, Dims lead) {
   return op<"expand">(t, lead);
 }
 
+// Two sets of points for the loops of kernels/isa/distances.cpp: the second coordinate by coordinate.
+struct PointSets {
+  Tensor x, y;
+  int64_t rows, columns, coordinates, batch;
+  PointSets(T x_full, T y_full)
+      : x(contiguous(x_full)),
+        y(contiguous(op<"transpose">(y_full, -2, -1))),
+        rows(x.size(-2)),
+        columns(y.size(-1)),
+        coordinates(x.size(-1)),
+        batch(x.numel() / (rows * coordinates)) {}
+  char* point(int64_t i) const { return x->data + i * coordinates * x.itemsize(); }
+  char* others(int64_t b) const { return y->data + b * coordinates * columns * y.itemsize(); }
+};
+
+void euclidean_distances(const PointSets& s, T out) {
+  static const Kernel& kernel = kernel_named("euclid_row");
+  const Loop loop = kernel.loop[static_cast<int>(out.dtype())];
+  const int64_t cost = s.columns * s.coordinates;
+  WithoutGil release(s.batch * s.rows * cost >= kReleaseGil);
+  parallel::parallel_ranges(
+      s.batch * s.rows, std::max<int64_t>(1, kGrain / cost), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          char* row = out->data + i * s.columns * out.itemsize();
+          int64_t n = s.coordinates;
+          char* p[] = {row, s.point(i), s.others(i / s.rows), reinterpret_cast<char*>(&n)};
+          loop(p, s.columns);
+        }
+      });
+}
+
+// The gradients for both sets of points at once, [..., P, M] and [..., R, M].
+Tensors euclidean_gradients(T g_given, T x_given, T y_given, T dist_given) {
+  GradMode off(false);
+  static const Kernel& kernel = kernel_named("euclid_row_grad");
+  Dims shape = leading(x_given, y_given);
+  Tensor x_full = with_leading(x_given, shape), y_full = with_leading(y_given, shape);
+  PointSets s(x_full, y_full);
+  Tensor g = contiguous(g_given), dist = contiguous(dist_given);
+  Tensor to_x = empty(x_full.shape(), g.dtype()), sums = zeros(s.y.shape(), DType::Float64);
+  Tensor weights = empty(Dims{s.columns}, DType::Float64);
+  const Loop loop = kernel.loop[static_cast<int>(g.dtype())];
+  for (int64_t i = 0; i < s.batch * s.rows; ++i) {
+    const int64_t b = i / s.rows, row = i * s.columns * g.itemsize();
+    int64_t n = s.coordinates;
+    char* p[] = {to_x->data + i * n * to_x.itemsize(),
+                 sums->data + b * n * s.columns * sums.itemsize(),
+                 s.point(i),
+                 s.others(b),
+                 g->data + row,
+                 dist->data + row,
+                 weights->data,
+                 reinterpret_cast<char*>(&n)};
+    loop(p, s.columns);
+  }
+  return {to_x, contiguous(cast(op<"transpose">(sums, -2, -1), g.dtype()))};
+}
+
 // Row by row: the differences of one row with all others stay in the cache, and no product is
 // formed whose digits cancel.
 Tensor distances(T x_given, T y_given, double p) {
@@ -57,6 +119,10 @@ Tensor distances(T x_given, T y_given, double p) {
   int64_t rows = x.size(-2);
   shape.push_back(rows);
   shape.push_back(y.size(-2));
+  if (p == 2 && x.numel() && y.numel()) {
+    Tensor out = empty(shape, x.dtype());
+    return euclidean_distances(PointSets(x, y), out), out;
+  }
   Tensor out = zeros(shape, x.dtype());
   if (out.numel() == 0 || x.size(-1) == 0) return out;
   for (int64_t i = 0; i < rows; ++i) {
@@ -93,6 +159,24 @@ Tensor distance_grad(T g_given, C c, bool other) {
     return x * op<"sum">(w, Dims{-1}, true).tensor() - op<"matmul">(w, y).tensor();
   }
   return op<"sum">(slopes(x, y, dist, p) * op<"unsqueeze">(g, -1).tensor(), Dims{-2});
+}
+
+// Both at once where nothing is recorded and no tensor is a dual or a batch; a matrix product is
+// better for many points.
+constexpr int64_t kMostPairs = 1 << 18;
+
+bool plain(T t) { return !(t->flags & kTransformed); }
+
+void distance_grads(C c, Tensor* grads) {
+  Tensor g = c.grad(), x = c.in(0), y = c.in(1), dist = c.out();
+  if (c.in(2).real() == 2 && dist.numel() && dist.numel() <= kMostPairs && x.numel() &&
+      !grad_enabled() && plain(g) && plain(x) && plain(y)) {
+    Tensors both = op<"_euclid_grads">(g, x, y, dist).tensors();
+    grads[0] = both[0], grads[1] = both[1];
+    return;
+  }
+  if (c.needs(0)) grads[0] = distance_grad(g, c, false);
+  if (c.needs(1)) grads[1] = distance_grad(g, c, true);
 }
 
 Value distance_tangent(C c, const Tensor* t) {
@@ -165,14 +249,21 @@ static const Op& cdist_ =
           check_points(c.tensor(0), c.tensor(1), c.real(2), c[3]);
           return distances(c.tensor(0), c.tensor(1), c.real(2));
         })
-        .grad(0, input(0) | input(1) | output(),
-              [](T g, C c) { return distance_grad(g, c, false); })
-        .grad(1, input(0) | input(1) | output(), [](T g, C c) { return distance_grad(g, c, true); })
+        .vjp(input(0) | input(1) | output(), distance_grads)
         .jvp(distance_tangent)
         .function_only()
         .no_out()
         .batch(batch::pointwise)
         .depends(Depends::Distances);
+
+static const Op& euclid_grads_ =
+    def("_euclid_grads(g, x1, x2, distances)", "The gradients of cdist with p = 2 for both sets.")
+        .forward([](Call& c) -> Value {
+          return euclidean_gradients(c.tensor(0), c.tensor(1), c.tensor(2), c.tensor(3));
+        })
+        .results({"x1", "x2"})
+        .internal()
+        .batch(batch::each_sample);
 
 static const Op& cov_ =
     def("cov(input, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None)",

@@ -198,6 +198,7 @@ static const Op& pivots_to_matrix_ =
         .forward([](Call& c) -> Value {
           Tensor pivots = contiguous(c.tensor(0));
           const int64_t m = c.integer(1), k = pivots.size(-1);
+          if (k > m) runtime_error("expected at most ", m, " pivots of a matrix, got ", k);
           Dims leading = Span{pivots->shape, pivots.ndim() - 1};
           const int64_t count = count_of(leading);
           Tensor order = empty(Dims{count, m}, DType::Int64);
@@ -269,6 +270,15 @@ static const Op& lu_factor_ =
         .node("LinalgLuFactorExBackward0")
         .batch(batch::as_is);
 
+// One pivot for each row or column of the factors, whichever are fewer.
+static void check_one_per_row(T lu, T pivots) {
+  Dims wanted = Span{lu->shape, lu.ndim() - 2};
+  wanted.push_back(std::min(lu.size(-2), lu.size(-1)));
+  if (!(Span(pivots->shape, pivots.ndim()) == Span(wanted)))
+    runtime_error("torch.lu_unpack: expected pivots of shape ", Span(wanted), " for LU of shape ",
+                  lu.shape(), ", got ", pivots.shape());
+}
+
 static const Op& lu_unpack_ =
     def("lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True)",
         "P, L and U from the results of linalg.lu_factor.")
@@ -280,6 +290,7 @@ static const Op& lu_unpack_ =
                 "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
                 "dtype.\nNote: this function is intended to be used with the output produced by "
                 "torch.linalg.lu_factor");
+          if (c.flag(3)) check_one_per_row(lu, pivots);
           Tensors out(3);
           if (c.flag(3)) out[0] = permutation(pivots, lu.size(-2), lu.dtype());
           if (c.flag(2)) {

@@ -323,12 +323,13 @@ static const Op& bernoulli_ =
                "0 or 1 for each element of `input`, which is the probability of 1.")
         .forward([](Call& c) -> Value {
           Tensor p = c.tensor(0);
-          return bernoulli(generator_of(c[1]), empty(p.shape(), p.dtype()), p);
+          DType d = c.out ? c.out.dtype() : p.dtype();
+          return bernoulli(generator_of(c[1]), destination(c, Dims(p.shape()), d), p);
         })
         .grad(0, nothing, zero_gradient)
         .jvp(no_tangent)
         .node("BernoulliBackward0")
-        .out_dtype(OutDType::Converts);
+        .fills_out();
 static const Op& bernoulli_p_ =
     def_random("bernoulli.p(input, p: float, *, generator: any? = None)",
                "0 or 1 with one probability, in a tensor like `input`.")

@@ -1,8 +1,9 @@
-// Values at a rank: median, nanmedian, mode and quantiles. All of them sort and then pick, so that
-// NaN comes last (kernels/index/sorting.h). Read next: ops/index/sorting.cpp.
+// Values at a rank: median, nanmedian, mode and quantiles. They select, or sort and then pick; NaN
+// comes last (kernels/index/sorting.h). Read next: ops/index/sorting.cpp.
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/view.h"
+#include "ops/index/picking.h"
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
 #include "transforms/batch_rules.h"
@@ -22,16 +23,7 @@ Tensor numbers_along(T t, int axis) {
 // The median of each run of a tensor with axes: its value and its place, the axis kept. A NaN is
 // the median of the run it stands in, unless it is skipped.
 Tensors medians(T t, int axis, bool skip_nan) {
-  GradMode off(false);
-  Tensors in_order = op<"sort">(t, axis).tensors();
-  Tensor rank = contiguous(numbers_along(t, axis));
-  int64_t n = t.size(axis), *k = rank.data<int64_t>();
-  for (int64_t i = 0; i < rank.numel(); ++i) {
-    bool whole = k[i] == n || skip_nan;
-    k[i] = whole ? std::max<int64_t>((k[i] - 1) / 2, 0) : k[i];  // the first NaN stands behind
-  }
-  return {op<"gather">(in_order[0], axis, rank).tensor(),
-          op<"gather">(in_order[1], axis, rank).tensor()};
+  return picked_along(t, axis, skip_nan ? Pick::MedianOfNumbers : Pick::Median, 0);
 }
 
 void require_ranks(T t, const char* name) {

@@ -1,4 +1,5 @@
-// Sums, means and products over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp.
+// Sums and means over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp; scan.cpp for
+// products.
 #include "ops/reduce/reduce_forward.h"
 #include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"

@@ -42,11 +42,7 @@ void check_inplace_dtype(const Call& c) {
                 " should match; fix: leave dtype out of ", c.op.name, "_()");
 }
 
-Tensor reversed_cumsum(T g, const Value& dim) {
-  if (g.ndim() == 0) return g;
-  Dims axis{dim.integer()};
-  return op<"flip">(op<"cumsum">(op<"flip">(g, axis), dim), axis);
-}
+Tensor reversed_cumsum(T g, const Value& dim) { return op<"_cumsum_from_end">(g, dim); }
 
 bool has_zero(T x) {
   refuse_recording("the second derivative of a product looks for zeros");
@@ -170,20 +166,23 @@ Tensor logcumsumexp_grad(T g, C c) {
   if (x.ndim() == 0) return g;
   if (x.numel() == 0) return g;
   Dims axis{c.in(1).integer()};
-  auto half = [&](T part) -> Tensor {
-    Tensor size = log_of_positive(part) - out;
-    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size, axis), c.in(1)), axis);
+  auto weighted = [&](T log) -> Tensor {
+    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(log - out, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };
+  if (is_complex(x.dtype())) return op<"conj">(weighted(op<"log">(op<"conj">(g))));
+  auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(g) - half(-g);
 }
 
 Value logcumsumexp_tangent(C c, const Tensor* t) {
   Tensor x = c.tensor(0), out = c.out();
   if (x.ndim() == 0 || x.numel() == 0) return t[0];
-  auto half = [&](T part) -> Tensor {
-    return op<"exp">(op<"logcumsumexp">(log_of_positive(part) + x, c.in(1)).tensor() - out);
+  auto weighted = [&](T log) -> Tensor {
+    return op<"exp">(op<"logcumsumexp">(log + x, c.in(1)).tensor() - out);
   };
+  if (is_complex(x.dtype())) return weighted(op<"log">(t[0]));
+  auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(t[0]) - half(-t[0]);
 }
 
@@ -213,6 +212,18 @@ static const Op& cumsum_ =
         .depends(Depends::Along)
         .out_dtype(OutDType::Decides);
 
+static const Op& cumsum_from_end_ =
+    def("_cumsum_from_end(input, dim: int)", "The running sum along an axis, from its end.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          return scanned(scan::SumFromEnd, t, c.integer(1), t.dtype());
+        })
+        .grad(0, nothing, [](T g, C c) -> Tensor { return op<"cumsum">(g, c.in(1)); })
+        .linear()
+        .internal()
+        .batch(batch::along)
+        .depends(Depends::Along);
+
 static const Op& cumprod_ =
     def("cumprod(input, dim: int, *, dtype: dtype? = None)", "The running product along an axis.")
         .forward([](Call& c) -> Value {
@@ -231,7 +242,7 @@ static const Op& logcumsumexp_ =
     def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
-          if (!is_floating(t.dtype()))
+          if (is_integral(t.dtype()))
             not_implemented("\"logcumsumexp\" not implemented for '", t.dtype(), "'");
           return scanned(scan::LogSumExp, t, c.integer(1), t.dtype());
         })

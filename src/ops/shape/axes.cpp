@@ -1,5 +1,5 @@
-// Views that rename axes: permute, transpose, squeeze, unsqueeze and their like. Read view_ops.cpp
-// first.
+// Views that rename axes: permute, transpose, movedim, squeeze. Read view_ops.cpp first; unsqueeze
+// is in basic_indexing.cpp.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "ops/sparse/rules.h"
@@ -95,6 +95,7 @@ static const Op& permute_ =
               })
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           int ndim = c.tensor(0).ndim() - 1;
           Dims dims = c.ints(1);
@@ -113,6 +114,7 @@ static const Op& transpose_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"transpose">(g, c.in(1), c.in(2)); })
         .linear()
         .view()
+        .rearranges()
         .alias("swapaxes")
         .alias("swapdims")
         .batch(batch::along)
@@ -143,6 +145,7 @@ static const Op& t_ =
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"t">(g); })
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           int ndim = c.tensor(0).ndim() - 1;
           if (ndim > 2)
@@ -178,6 +181,7 @@ static const Op& movedim_ =
         .no_out()
         .alias("moveaxis");
 
+// x[...] and x[:] too.
 static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .forward([](Call& c) -> Value {
                                 Tensor t = c.tensor(0);
@@ -186,6 +190,7 @@ static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .grad(0, nothing, [](T g, C) { return g; })
                               .linear()
                               .view()
+                              .rearranges()
                               .internal()
                               .batch(batch::as_is)
                               .sparse(sparse::linear_on_entries);
@@ -196,6 +201,7 @@ static const Op& squeeze_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           Tensor t = c.tensor(0);
           Dims ones;
@@ -214,6 +220,7 @@ static const Op& squeeze_dim_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .node("SqueezeBackward1")
         .batch(batch::along);
 
@@ -228,6 +235,7 @@ static const Op& squeeze_dims_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .node("SqueezeBackward2")
         .batch(batch::along);
 

@@ -206,22 +206,9 @@ static const Op& unsqueeze_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"select">(g, c.in(1), 0); })
         .linear()
         .view()
+        .rearranges()
         .batch(batch::along_new)
         .sparse(sparse::unsqueeze);
-
-// x[...] and x[:]: a view of everything.
-static const Op& alias_ = def("_alias(input)", "A view of the whole tensor.")
-                              .forward([](Call& c) -> Value {
-                                Tensor t = c.tensor(0);
-                                return make_view(t, t.shape(), t.strides(), t.offset());
-                              })
-                              .grad(0, nothing, [](T g, C) { return g; })
-                              .linear()
-                              .view()
-                              .internal()
-                              .node("AliasBackward0")
-                              .batch(batch::as_is)
-                              .sparse(sparse::linear_on_entries);
 
 static const Op& select_scatter_ =
     def("select_scatter(input, src, dim: int, index: int)",

@@ -106,6 +106,7 @@ static const Op& clone_ =
         .no_out()
         .batch(batch::as_is)
         .copies()
+        .rearranges()
         .sparse(sparse::clone);
 
 static const Op& contiguous_ =
@@ -125,7 +126,8 @@ static const Op& contiguous_ =
         .method_only()
         .node("CloneBackward0")
         .batch(batch::as_is)
-        .copies();
+        .copies()
+        .rearranges();
 
 static const Op& to_copy_ =
     def("_to_copy(input, dtype: dtype)", "A copy in another dtype; the tensor itself if it has it.")
@@ -159,7 +161,8 @@ static const Op& with_strides_ =
           strides.insert(0, sample);
           return op<"_with_strides">(t, strides);
         })
-        .copies();
+        .copies()
+        .rearranges();
 
 static const Op& copy_ =
     def("copy(input, src|other, non_blocking: bool = False)",

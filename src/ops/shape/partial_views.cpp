@@ -1,7 +1,6 @@
 // Views of a part: diagonal, unfold, and those that return several parts (select and slice are in
-// basic_indexing.cpp). The
-// transposes (a zero tensor with the part written into it) stand beside them. Read view_ops.cpp
-// first.
+// basic_indexing.cpp). The transposes (a zero tensor with the part written into it) stand beside
+// them. Read view_ops.cpp first.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "ops/sparse/rules.h"

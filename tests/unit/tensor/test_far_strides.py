@@ -47,3 +47,8 @@ def test_places_of_an_empty_tensor_are_not_multiplied() -> None:
     x[:, [2**61]] = 0
     assert x[:, [2**61, -1]].shape == (0, 2)
     assert x.index_select(1, ad.tensor([2**61])).shape == (0, 1)
+
+
+def test_axes_of_an_empty_tensor_are_not_joined_past_64_bits() -> None:
+    x = ad.arange(6.0).as_strided([0, 2**63 - 1], [3, 3], 5)
+    assert x.sum() == 0 and x.sum(1).shape == (0,)

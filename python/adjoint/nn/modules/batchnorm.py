@@ -24,6 +24,8 @@ __all__ = [
 class _Norm(Module):
     """What the norms share: scale and shift, and running statistics."""
 
+    # 2: state dicts have num_batches_tracked.
+    _version = 2
     dims: tuple[int, ...]  # the numbers of axes an input may have
 
     def __init__(
@@ -84,6 +86,17 @@ class _Norm(Module):
         if self.momentum is None:
             return 1.0 / float(self.num_batches_tracked)
         return self.momentum
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        key = prefix + "num_batches_tracked"
+        before_counting = (local_metadata.get("version") or 1) < 2
+        if before_counting and self.track_running_stats and key not in state_dict:
+            counted = self.num_batches_tracked
+            known = counted is not None and not counted.is_meta
+            state_dict[key] = counted if known else ad.tensor(0)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
 
     def extra_repr(self) -> str:
         return (
