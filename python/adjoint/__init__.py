@@ -196,6 +196,10 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .linalg._lobpcg import lobpcg as lobpcg
+    from .linalg._lowrank import pca_lowrank as pca_lowrank
+    from .linalg._lowrank import svd_lowrank as svd_lowrank
+    from .linalg._old_names import lu as lu
     from .nn._recurrent import gru as gru
     from .nn._recurrent import gru_cell as gru_cell
     from .nn._recurrent import lstm as lstm
@@ -269,10 +273,14 @@ _LAZY_NAMES = {
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
     "is_storage": "_tensor.storage",
+    "lobpcg": "linalg._lobpcg",
+    "lu": "linalg._old_names",
+    "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
+    "svd_lowrank": "linalg._lowrank",
     "tensordot": "_tensor.contraction",
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",

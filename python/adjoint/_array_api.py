@@ -1,7 +1,7 @@
 """Names of the array API standard that PyTorch does not have, and what a namespace says of itself.
 
 Where both have a name (`sum`, `sort`, `nonzero` ...) adjoint follows PyTorch. Libraries that want
-the standard to the letter take `array_api_compat.torch` on adjoint's alias. See docs/interop.md.
+the standard to the letter take `array_api_compat.torch` on adjoint's alias.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Special functions under the names of ``torch.special``.
 
 Many are ops of `adjoint` itself with another name; those that have no short name are here alone
-(src/ops/elementwise/special_*.cpp). docs/reference/accuracy.md has their errors.
+(`special_*.cpp` in src/ops/elementwise). docs/reference/accuracy.md has their errors.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ const char* to_string(Depends d) {
                                                    "distances",
                                                    "window products",
                                                    "window products, input",
-                                                   "window products, weight"};
+                                                   "window products, weight",
+                                                   "matrices"};
   return kNames[static_cast<int>(d)];
 }
 

@@ -35,8 +35,9 @@ enum class Depends : uint8_t {
   Convolution,  // on the elements of a window and of the weight that meet there
   ConvolutionInput,
   ConvolutionWeight,
+  Matrices,  // on whole matrices (the last two axes), or vectors that go with them
 };
-inline constexpr int kDepends = 19;
+inline constexpr int kDepends = 20;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.

@@ -41,8 +41,13 @@ namespace adjoint {
 
 // Gives an emptied header, which has left its ring, back to the pool or to Python.
 inline void recycle_header(TensorObject* t) noexcept {
+  auto* o = reinterpret_cast<PyObject*>(t);
   if (Py_TYPE(t) == tensor_type) [[likely]] {
-    header_pool.put(reinterpret_cast<PyObject*>(t));
+    header_pool.put(o);
+  } else if (header_pool.owns(o)) {  // a Tensor whose `__class__` was changed
+    Py_SET_TYPE(o, tensor_type);
+    gc::forget_finalized(o);
+    header_pool.put(o);
   } else {
     gc::forget_ring(t);
     PyObject_GC_Del(t);

@@ -40,6 +40,9 @@ class ObjectPool final : public memory::Keeper {
     items_[count_++] = o;
   }
 
+  // Whether an object lies in a region, and so must come back whatever its type is by now.
+  bool owns(const PyObject* o) const noexcept { return region_of(o) != nullptr; }
+
   // Gives regions without a living object back to the operating system; returns how many bytes.
   size_t release() noexcept override;
   size_t reserved() const noexcept override { return regions_.size() * kRegion; }

@@ -191,6 +191,7 @@ METHODS: dict[str, Any] = {
     "is_neg": is_neg,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
+    "lu": _later("lu", "linalg._old_names", "See `adjoint.lu`."),
     "module_load": module_load,
     "new": new,
     "register_hook": register_hook,

@@ -51,17 +51,22 @@ def _mha_shape_check(
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {axes}-D query tensor"
         )
-    for name, given, wanted in (
-        ("key", key, (axes,)),
-        ("value", value, (axes,)),
-        ("key_padding_mask", key_padding_mask, (axes - 1,)),
-        ("attn_mask", attn_mask, (2, 3)),
-    ):
-        if given is not None and given.dim() not in wanted:
-            raise AssertionError(
-                f"For a {axes}-D `query`, expected `{name}` to be "
-                f"{' or '.join(f'{n}-D' for n in wanted)} but found {given.dim()}-D"
-            )
+    start = f"For {'batched' if axes == 3 else 'unbatched'} ({axes}-D) `query`, expected "
+    if key.dim() != axes or value.dim() != axes:
+        raise AssertionError(
+            f"{start}`key` and `value` to be {axes}-D but found {key.dim()}-D and {value.dim()}-D "
+            "tensors respectively"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != axes - 1:
+        raise AssertionError(
+            f"{start}`key_padding_mask` to be `None` or {axes - 1}-D but found "
+            f"{key_padding_mask.dim()}-D tensor instead"
+        )
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"{start}`attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor "
+            "instead"
+        )
     if axes == 2 and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:

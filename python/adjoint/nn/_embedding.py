@@ -30,8 +30,10 @@ def embedding(
     return ad.embedding(weight, input, padding, scale_grad_by_freq, sparse)
 
 
-def _row(weight: Tensor, padding_idx: int) -> int:
+def _row(weight: Tensor, padding_idx: int, in_bags: bool = False) -> int:
     if padding_idx != 0 and not -weight.size(0) <= padding_idx < weight.size(0):
+        if in_bags:
+            raise RuntimeError("padding_idx must be within the number of embeddings")
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx + weight.size(0) if padding_idx < 0 else padding_idx
 
@@ -42,6 +44,8 @@ def _no_grad_embedding_renorm_(
     """Shorten the rows that are named and longer than `max_norm`, in the table."""
     with ad.no_grad():
         named = input.unique()
+        # The table without its tangent: shortening is no part of the function.
+        weight = ad.autograd.forward_ad.unpack_dual(weight).primal
         rows = weight.index_select(0, named)
         norms = rows.norm(norm_type, 1, keepdim=True)
         factor = ad.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
@@ -91,11 +95,20 @@ def embedding_bag(
                 f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not "
                 f"None, then it must have the same shape as the input ({list(input.shape)})"
             )
+        if per_sample_weights.dtype != weight.dtype:
+            raise RuntimeError(
+                "embedding_bag: expected per_sample_weights to have the same type as weight, "
+                f"{weight.dtype}, but it is {per_sample_weights.dtype}"
+            )
     if weight.dim() != 2:
         raise ValueError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}"
         )
     input, offsets, per_sample_weights = _as_bags(input, offsets, per_sample_weights)
+    if include_last_offset:
+        if offsets.numel() == 0:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        offsets = offsets[:-1]  # the last bag ends where the indices do, whatever it says
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
@@ -117,8 +130,8 @@ def embedding_bag(
         _MODES.index(mode),
         sparse,
         per_sample_weights,
-        include_last_offset,
-        -1 if padding_idx is None else _row(weight, padding_idx),
+        False,
+        -1 if padding_idx is None else _row(weight, padding_idx, in_bags=True),
     )[0]
 
 

@@ -119,9 +119,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(
             f"Expected theta to have floating point type, but got {theta.dtype}: use .float()"
         )
-    if not isinstance(align_corners, bool):
-        kind = type(align_corners).__name__
-        raise TypeError(f"affine_grid(): argument 'align_corners' must be bool, not {kind}")
+    kind: type = type(align_corners)
+    if kind is not bool:
+        given = kind.__name__
+        raise TypeError(f"affine_grid(): argument 'align_corners' must be bool, not {given}")
     axes = len(size) - 2
     if axes not in (2, 3):
         raise NotImplementedError(

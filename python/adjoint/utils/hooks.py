@@ -52,14 +52,18 @@ class RemovableHandle:
     def __exit__(self, *_: object) -> None:
         self.remove()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copied or unpickled handle points at nothing: its hook is in another module or process.
-        return {"id": self.id}
+    def __getstate__(self) -> tuple[Any, ...]:
+        # With the tables: in a copy of a module, its handles take out the hooks of the copy.
+        tables = tuple(reference() for reference in self.extra_dict_ref)
+        return self.hooks_dict_ref(), self.id, tables
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.id = state["id"]
-        self.hooks_dict_ref = _nowhere
-        self.extra_dict_ref = ()
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.id, extra = state
+        self.hooks_dict_ref = _nowhere if hooks is None else weakref.ref(hooks)
+        self.extra_dict_ref = tuple(weakref.ref(table) for table in extra if table is not None)
+        # Hooks registered from now on must not take the place of this one.
+        global _ids
+        _ids = itertools.count(max(next(_ids), self.id + 1))
 
 
 def _nowhere() -> None:

@@ -38,7 +38,8 @@ R zeta_sum(R s, R q) {
   for (; x < far; x += 1) {
     const R term = std::pow(x, -s);
     sum += term;
-    if (term * x < eps * sum) return sum;  // what is left is less than term * x / (s - 1)
+    // What is left is less than term * x / (s - 1).
+    if (term == 0 || term * x < eps * sum) return sum;
   }
   const R power = std::pow(x, -s);
   sum += x * power / (s - 1) + power / 2;

@@ -13,12 +13,21 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements that are worth a thread
 
-// What a SlidingAxis points at.
+// Without taps that lie inside of no window: a kernel may be far larger than what it slides over.
+Pool with_taps_inside(Pool p) {
+  for (size_t d = 0; d < 3; ++d) {
+    const int64_t last = p.in[d] - 1 + p.padding[d];
+    p.kernel[d] = std::min(p.kernel[d], last < 0 ? 0 : last / p.dilation[d] + 1);
+  }
+  return p;
+}
+
+// What a SlidingAxis points at. `whole` is the kernel with all of its taps.
 struct AxisTables {
   std::vector<int32_t> first_tap, end_tap;
   std::vector<int64_t> first, elements, begin, end;
 
-  AxisTables(const Pool& p, size_t d, bool with_padding) {
+  AxisTables(const Pool& p, size_t d, int64_t whole, bool with_padding) {
     const int64_t in = p.in[d], kernel = p.kernel[d], step = p.stride[d], before = p.padding[d],
                   hole = p.dilation[d];
     for (int64_t q = 0; q < p.out[d]; ++q) {
@@ -28,7 +37,8 @@ struct AxisTables {
       first_tap.push_back(static_cast<int32_t>(std::min(tap, kernel)));
       end_tap.push_back(static_cast<int32_t>(std::max(std::min(tap, kernel), last_tap)));
       first.push_back(last_tap > tap ? start + tap * hole : -1);
-      const int64_t last = std::min(start + kernel, in + (with_padding ? before : 0));
+      const int64_t edge = in + (with_padding ? before : 0);
+      const int64_t last = whole < edge - start ? start + whole : edge;
       elements.push_back(last - (with_padding ? start : std::max<int64_t>(start, 0)));
     }
     for (int64_t t = 0; t < kernel; ++t) {
@@ -43,11 +53,13 @@ struct AxisTables {
   }
 };
 
-void run(const Kernel& kernel, const Pool& p, DType dtype, const Divisor& d, const char* x, char* y,
-         int64_t* index) {
+void run(const Kernel& kernel, const Pool& given, DType dtype, const Divisor& d, const char* x,
+         char* y, int64_t* index) {
+  const Pool p = with_taps_inside(given);
   const Loop loop = kernel.loop[static_cast<int>(dtype)];
-  const AxisTables tables[3] = {
-      {p, 0, d.with_padding}, {p, 1, d.with_padding}, {p, 2, d.with_padding}};
+  const AxisTables tables[3] = {{p, 0, given.kernel[0], d.with_padding},
+                                {p, 1, given.kernel[1], d.with_padding},
+                                {p, 2, given.kernel[2], d.with_padding}};
   const SlidingAxis axes[3] = {tables[0].view(), tables[1].view(), tables[2].view()};
   const int64_t plane = std::max(volume(p.in), volume(p.out) * volume(p.kernel) / 4);
   parallel::parallel_ranges(

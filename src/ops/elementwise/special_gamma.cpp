@@ -21,6 +21,12 @@ Tensor refuse(const char* name) {
                   "' by its first argument is not implemented. fix: detach() it");
 }
 
+// x, x - 1/2, ..., p of them along a last axis.
+Tensor in_steps(T x, int64_t p) {
+  Tensor steps = op<"mul">(op<"arange">(p), -0.5);
+  return op<"add">(op<"unsqueeze">(x, -1), op<"_to_copy">(steps, x.dtype()));
+}
+
 Value multivariate(Call& c) {
   Tensor x = c.tensor(0);
   const int64_t p = c.integer(1);
@@ -29,9 +35,7 @@ Value multivariate(Call& c) {
   if (is_integral(x.dtype())) x = op<"_to_copy">(x, default_dtype());
   const double constant =
       static_cast<double>(p) * static_cast<double>(p - 1) / 4 * std::log(std::numbers::pi);
-  Tensor sum = op<"lgamma">(x).tensor() + constant;
-  for (int64_t k = 1; k < p; ++k) sum = sum + op<"lgamma">(x - static_cast<double>(k) / 2).tensor();
-  return sum;
+  return op<"sum">(op<"lgamma">(in_steps(x, p)), Dims{-1}).tensor() + constant;
 }
 
 }  // namespace
@@ -61,10 +65,8 @@ static const Op& mvlgamma_ =
         .forward(multivariate)
         .partial(0, input(0),
                  [](T g, C c) -> Tensor {
-                   Tensor x = c.tensor(0), sum = op<"digamma">(x);
-                   for (int64_t k = 1; k < c.in(1).integer(); ++k)
-                     sum = sum + op<"digamma">(x - static_cast<double>(k) / 2).tensor();
-                   return g * sum;
+                   Tensor terms = op<"digamma">(in_steps(c.tensor(0), c.in(1).integer()));
+                   return g * op<"sum">(terms, Dims{-1}).tensor();
                  })
         .inplace();
 

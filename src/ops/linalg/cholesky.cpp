@@ -73,7 +73,8 @@ static const Op& linalg_cholesky_ =
         })
         .function_only()
         .node("LinalgCholeskyExBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& linalg_cholesky_ex_ =
     def("linalg_cholesky_ex(input|A, *, upper: bool = False, check_errors: bool = False)",
@@ -93,7 +94,8 @@ static const Op& linalg_cholesky_ex_ =
         })
         .results({"L", "info"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& cholesky_ =
     def("cholesky(input, upper: bool = False)",
@@ -104,7 +106,8 @@ static const Op& cholesky_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return factor_tangent(t[0], c.out(), c.in(1).boolean());
         })
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 // --- solutions from a factor ---------------------------------------------------------------------
 namespace {
@@ -172,6 +175,7 @@ static const Op& cholesky_inverse_ =
           half = mul(mul(inverse, half), inverse);
           return -(half + adjoint_of(half));
         })
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 }  // namespace adjoint

@@ -101,7 +101,8 @@ static const Op& linalg_eig_ =
         .jvp([](C c, const Tensor* t) { return eigen_tangent(t[0], c.out(0), c.out(1)); })
         .results({"eigenvalues", "eigenvectors"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& eigvals_alone_ =
     def("_linalg_eigvals(input|A)", "Eigenvalues without vectors; see linalg.eigvals.")
@@ -121,7 +122,8 @@ static const Op& eigvals_alone_ =
         })
         .internal()
         .called("linalg.eigvals")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& linalg_eigvals_ =
     def("linalg_eigvals(input|A)",

@@ -83,7 +83,8 @@ static const Op& linalg_eigh_ =
         .jvp([](C c, const Tensor* t) { return eigen_tangent(t[0], c.out(0), c.out(1)); })
         .results({"eigenvalues", "eigenvectors"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& eigvalsh_alone_ =
     def("_eigvalsh(input, UPLO: str = 'L')", "Eigenvalues without vectors; see linalg.eigvalsh.")
@@ -99,7 +100,8 @@ static const Op& eigvalsh_alone_ =
         })
         .internal()
         .called("linalg.eigvalsh")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& linalg_eigvalsh_ =
     def("linalg_eigvalsh(input|A, UPLO: str = 'L')",

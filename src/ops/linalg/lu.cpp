@@ -247,7 +247,8 @@ static const Op& lu_factor_ex_ =
         })
         .results({"LU", "pivots", "info"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& lu_factor_ =
     def("linalg_lu_factor(A, *, pivot: bool = True)",
@@ -268,7 +269,8 @@ static const Op& lu_factor_ =
         .results({"LU", "pivots"})
         .function_only()
         .node("LinalgLuFactorExBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 // One pivot for each row or column of the factors, whichever are fewer.
 static void check_one_per_row(T lu, T pivots) {
@@ -403,7 +405,8 @@ static const Op& lu_solve_ =
               c.args[i] = batch::line_up(batch::whole(c, axes, i), ndim - (i == 1));
           }
           return apply(c.op, c.args);
-        });
+        })
+        .depends(Depends::Matrices);
 
 static const Op& old_lu_solve_ =
     def("lu_solve(input|b, LU_data, LU_pivots)",

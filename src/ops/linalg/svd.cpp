@@ -147,7 +147,8 @@ static const Op& svd_vectors_ =
         .internal()
         .called("linalg.svd")
         .node("LinalgSvdBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& svdvals_alone_ =
     def("_svdvals(A)", "Singular values without vectors; see linalg.svdvals.")
@@ -163,7 +164,8 @@ static const Op& svdvals_alone_ =
         })
         .internal()
         .called("linalg.svdvals")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 namespace {
 

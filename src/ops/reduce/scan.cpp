@@ -1,5 +1,5 @@
-// Running sums, products, maxima along an axis; and the product over axes, whose derivative is made
-// of running products. The loops are in kernels/reduce/scan.h.
+// Running sums, products (vander: powers), maxima along an axis; and the product over axes, whose
+// derivative is made of running products. The loops are in kernels/reduce/scan.h.
 #include "kernels/reduce/scan.h"
 
 #include "dispatch/program_recorder.h"
@@ -344,6 +344,29 @@ static const Op& cumprod_grad_ =
           return cumprod_grad_of(c.tensor(0), c.tensor(1), c.tensor(2), axis);
         })
         .internal()
+        .batch(batch::each_sample);
+
+static const Op& vander_ =
+    def("vander(x, N: int? = None, increasing: bool = False)",
+        "The powers of the elements of a vector, as columns: falling, unless `increasing`.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0);
+          if (x.ndim() != 1)
+            runtime_error("x must be a one-dimensional tensor, got shape ", x.shape());
+          int64_t n = c[1].is_none() ? x.size(0) : c.integer(1);
+          if (n < 0) runtime_error("N must be non-negative, got ", n);
+          if (is_integral(x.dtype())) x = cast(x, DType::Int64);
+          if (n == 0) return zeros(Dims{x.size(0), 0}, x.dtype());
+          Tensor column = op<"unsqueeze">(x, 1), one = op<"_ones_like">(column);
+          Tensor powers = one;
+          if (n > 1) {
+            Tensor rest = op<"cumprod">(op<"expand">(column, Dims{x.size(0), n - 1}), 1);
+            powers = op<"cat">(Tensors{one, rest}, 1);
+          }
+          return c.flag(2) ? powers : op<"flip">(powers, Dims{1}).tensor();
+        })
+        .function_only()
+        .no_out()
         .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -118,6 +118,12 @@ def python_words(text: str) -> Iterator[str]:
             yield ast.get_docstring(node, clean=False) or ""
 
 
+# A file, or a folder of ours; not the part before the * of a pattern.
+NAMED = re.compile(
+    r"(?<![\w/<.\"'-])((?:\w+/)*\w+\.(?:h|cpp|py|md)|(?:src|docs|tests|tools)/[\w/]+)\b(?!\*)"
+)
+
+
 def test_files_that_docstrings_name_exist() -> None:
     # Programs of users, in examples.
     others = {"model.py", "script.py", "train.py"}
@@ -125,10 +131,7 @@ def test_files_that_docstrings_name_exist() -> None:
         f"{path.relative_to(PYTHON)}: {name}"
         for path in PYTHON.rglob("*.py")
         for words in python_words(path.read_text(encoding="utf-8"))
-        for name in re.findall(
-            r"(?<![\w/<.\"'-])((?:\w+/)*\w+\.(?:h|cpp|py|md)|(?:src|docs|tests|tools)/[\w/]+)\b",
-            words,
-        )
+        for name in NAMED.findall(words)
         if name not in others
         and not any((folder / name).exists() for folder in (ROOT, SRC, PYTHON, path.parent))
     }

@@ -1,6 +1,14 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
 from adjoint.nn.modules import utils as utils
+from adjoint.nn.modules._lazy_norms import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+)
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -32,6 +40,7 @@ from adjoint.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from adjoint.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from adjoint.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -39,6 +48,7 @@ from adjoint.nn.modules.batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    SyncBatchNorm,
 )
 from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
@@ -79,7 +89,7 @@ from adjoint.nn.modules.dropout import (
 )
 from adjoint.nn.modules.flatten import Flatten, Unflatten
 from adjoint.nn.modules.fold import Fold, Unfold
-from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.linear import Bilinear, Identity, LazyLinear, Linear
 from adjoint.nn.modules.linear_cross_entropy import (
     LinearCrossEntropyLoss,
     LinearCrossEntropyOptions,
@@ -195,6 +205,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -258,12 +269,19 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "LazyConv1d",
     "LazyConv2d",
     "LazyConv3d",
     "LazyConvTranspose1d",
     "LazyConvTranspose2d",
     "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",
@@ -320,6 +338,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from adjoint import Tensor, is_grad_enabled
+from adjoint import Tensor, is_grad_enabled, zeros
 from adjoint.autograd.function import Function
 from adjoint.utils.hooks import RemovableHandle, _WrappedHook
 
@@ -28,7 +28,6 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Aliases of the tensors."""
-        ctx.set_materialize_grads(False)
         return tuple(t.view_as(t) for t in tensors)
 
     @staticmethod
@@ -117,10 +116,17 @@ class _Pass:
         if node is not None:
             self.has_inputs = True
 
+            shapes = [(v.shape, v.dtype) if isinstance(v, Tensor) else None for v in args]
+
             def after(grad_inputs: Grads, _: Grads) -> Grads | None:
                 if self.grad_outputs is None:
                     return None  # the outputs took no part in this pass
-                return self._run_hooks(_spread(grad_inputs, places, total), places)
+                # Hooks see None for what is not a tensor only: zeros, where no gradient came.
+                spread = tuple(
+                    zeros(shape[0], dtype=shape[1]) if grad is None and shape else grad
+                    for grad, shape in zip(_spread(grad_inputs, places, total), shapes, strict=True)
+                )
+                return self._run_hooks(spread, places)
 
             node.register_hook(after)
         return passed

@@ -193,8 +193,9 @@ def _parse_to(
         elif isinstance(value, bool) or value is None:
             continue
         elif isinstance(value, str | int | Device):
-            require_cpu(value)
             device = Device(value)
+            if device.type != "meta":
+                require_cpu(device)
         else:
             raise TypeError(
                 "to() received an invalid combination of arguments: expected a dtype, a device or "

@@ -165,7 +165,7 @@ class EmbeddingBag(Module):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = _row(padding_idx, num_embeddings)
+        self.padding_idx = _row(padding_idx, num_embeddings, "padding_idx")
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
@@ -249,9 +249,9 @@ class EmbeddingBag(Module):
         return text + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
 
 
-def _row(index: int | None, rows: int) -> int | None:
+def _row(index: int | None, rows: int, name: str = "Padding_idx") -> int | None:
     if index is None:
         return None
     if not -rows <= index < rows:
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise AssertionError(f"{name} must be within num_embeddings")
     return index % rows
