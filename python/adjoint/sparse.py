@@ -86,11 +86,22 @@ def sum(
 
 
 def sampled_addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: complex = 1.0,
+    alpha: complex = 1.0,
+    out: Tensor | None = None,
 ) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` at the places of the sparse matrix `input` alone."""
     _require_sparse("sparse.sampled_addmm", input)
-    return _core._sampled_addmm(input, mat1, mat2, beta, alpha)
+    if out is not None and out._layout_name == "strided":
+        raise RuntimeError(
+            "sampled_addmm: Expected result to have sparse csr layout, but got Strided"
+        )
+    made = _core._sampled_addmm(input, mat1, mat2, beta, alpha)
+    return made if out is None else out.copy_(made)
 
 
 # --- softmax --------------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ KNOWN: list[Known] = [
         aspect="second gradient",
         part="where torch has np.float32(nan)",
     ),
+    Known(
+        "sparse.sampled_addmm",
+        "a sparse tensor has no gradient where it has no entries; torch's is dense there",
+        aspect="*gradient",
+    ),
     Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
     Known(
         "masked.logaddexp",
