@@ -29,7 +29,10 @@ void attach(const Tensor& t, std::shared_ptr<SparseParts> parts) {
 
 }  // namespace
 
-const SparseParts& parts_of(const Tensor& t) { return *t->extra->sparse->parts; }
+const SparseParts& parts_of(const Tensor& t) {
+  if (!is_sparse(t)) runtime_error("expected a sparse tensor, got a strided one");
+  return *t->extra->sparse->parts;
+}
 
 Tensor sparse_tensor(SparseParts parts, Span shape) {
   const DType dtype = parts.values.dtype();

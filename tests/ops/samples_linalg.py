@@ -52,11 +52,11 @@ def sizes(*places: int) -> Callable[[Any], Any]:
     def form(f: Any) -> Any:
         def called(*args: Any, **kwargs: Any) -> Any:
             found = f(*args, **kwargs)
-            return [
+            return tuple(
                 (x * x.conj()).real if i in places and x.is_complex() else x * x
                 if i in places else x
                 for i, x in enumerate(found)
-            ]  # fmt: skip
+            )  # fmt: skip
 
         return called
 
@@ -90,7 +90,7 @@ def permuted(f: Any) -> Any:
 
     def called(*args: Any) -> Any:
         p, low, high = f(*args)
-        return [p @ low, high]
+        return p @ low, high
 
     return called
 

@@ -3,7 +3,7 @@
 // BLAS would need copies in float32; here blocks of the factors are converted as they are packed, or
 // stay as they are where the processor multiplies pairs of bfloat16 (AVX512-BF16, looked for at run
 // time; it takes denormal numbers for zero). Blocks and the order of sums depend on the sizes only.
-// Read next: half_gemm.cpp, isa/half_tiles.cpp for the loops.
+// Read next: half_gemm.cpp, kernels/isa/half_tiles.cpp for the loops.
 #pragma once
 #include "kernels/products/gemm.h"
 

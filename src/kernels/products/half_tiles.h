@@ -1,4 +1,4 @@
-// What the driver of products of 16-bit floats hands to the loops of isa/half_tiles.cpp. p[0] of a
+// What the driver of products of 16-bit floats hands to the loops of kernels/isa/half_tiles.cpp. p[0] of a
 // loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
 #pragma once
 #include "kernels/kernel.h"

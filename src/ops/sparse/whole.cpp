@@ -112,6 +112,9 @@ static const Op& add_entries_ =
     def("_add_entries(input, other)", "`input + other`, where `other` is sparse.")
         .forward([](Call& c) -> Value {
           Tensor t = c.out ? c.out : contiguous(op_clone(c.tensor(0))), s = c.tensor(1);
+          if (is_sparse(t) || !t.contiguous() || !(t.shape() == s.shape()))
+            runtime_error("_add_entries: ", s.shape(), " cannot be added to ", t.shape());
+
           Dims flat = dense_shape(s);
           flat.insert(0, product_of(sparse_shape(s)));
           Tensor rows =

@@ -1,4 +1,5 @@
 """A decoder-only transformer on a line of text, with sampling."""
+
 import math
 
 import torch
@@ -34,7 +35,9 @@ class Block(nn.Module):
         super().__init__()
         self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = CausalSelfAttention(width, heads)
-        self.mlp = nn.ModuleDict(dict(up=nn.Linear(width, 4 * width), act=nn.GELU(), down=nn.Linear(4 * width, width)))
+        self.mlp = nn.ModuleDict(
+            dict(up=nn.Linear(width, 4 * width), act=nn.GELU(), down=nn.Linear(4 * width, width))
+        )
 
     def forward(self, x):
         x = x + self.attention(self.ln1(x))
@@ -62,7 +65,11 @@ class GPT(nn.Module):
         for block in self.blocks:
             h = block(h)
         logits = self.head(self.norm(h))
-        loss = None if targets is None else F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+        loss = (
+            None
+            if targets is None
+            else F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+        )
         return logits, loss
 
 
@@ -70,7 +77,11 @@ torch.manual_seed(0)
 model = GPT(len(chars))
 decay = [p for p in model.parameters() if p.dim() >= 2]
 rest = [p for p in model.parameters() if p.dim() < 2]
-optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=3e-3, betas=(0.9, 0.95))
+optimizer = torch.optim.AdamW(
+    [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+    lr=3e-3,
+    betas=(0.9, 0.95),
+)
 for step in range(40):
     at = torch.randint(len(data) - 33, (8,))
     x = torch.stack([data[i : i + 32] for i in at])

@@ -1,4 +1,5 @@
 """Stop, save, load, go on: the same numbers as without a stop."""
+
 import os
 import tempfile
 
@@ -32,7 +33,15 @@ model, optimizer, scheduler = fresh()
 train(model, optimizer, scheduler, range(10), data)
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "state.pt")
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(), "step": 10}, path)
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scheduler": scheduler.state_dict(),
+            "step": 10,
+        },
+        path,
+    )
     state = torch.load(path, weights_only=True)
 other, optimizer, scheduler = fresh()
 print(other.load_state_dict(state["model"]))

@@ -1,4 +1,5 @@
 """Activation checkpoints give the same gradients."""
+
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential

@@ -1,4 +1,5 @@
 """ModuleDict, ParameterList, buffers, apply, named things, state dicts, deepcopy."""
+
 import copy
 from collections import OrderedDict
 
@@ -9,7 +10,9 @@ import torch.nn as nn
 class Router(nn.Module):
     def __init__(self):
         super().__init__()
-        self.branches = nn.ModuleDict(OrderedDict(a=nn.Linear(3, 3), b=nn.Sequential(nn.Linear(3, 3), nn.ReLU())))
+        self.branches = nn.ModuleDict(
+            OrderedDict(a=nn.Linear(3, 3), b=nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
+        )
         self.gates = nn.ParameterList([nn.Parameter(torch.full((1,), float(k))) for k in range(2)])
         self.scales = nn.ParameterDict({"x": nn.Parameter(torch.ones(3))})
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
@@ -17,7 +20,13 @@ class Router(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        return sum(torch.sigmoid(g) * branch(x) for g, branch in zip(self.gates, self.branches.values())) * self.scales["x"]
+        return (
+            sum(
+                torch.sigmoid(g) * branch(x)
+                for g, branch in zip(self.gates, self.branches.values())
+            )
+            * self.scales["x"]
+        )
 
 
 torch.manual_seed(0)
@@ -31,7 +40,10 @@ print(f"{y.sum().item():.4f}", [f"{p.grad.norm():.4f}" for p in net.gates])
 twin = copy.deepcopy(net)
 twin.gates[0].data.fill_(5)
 print(net.gates[0].item(), twin.gates[0].item())
-missing, unexpected = twin.load_state_dict({k: v for k, v in net.state_dict().items() if "gates" not in k} | {"extra": torch.ones(1)}, strict=False)
+missing, unexpected = twin.load_state_dict(
+    {k: v for k, v in net.state_dict().items() if "gates" not in k} | {"extra": torch.ones(1)},
+    strict=False,
+)
 print(missing, unexpected)
 try:
     net.load_state_dict({"calls": torch.tensor(1)})

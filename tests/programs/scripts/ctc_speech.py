@@ -1,4 +1,5 @@
 """Labels without places in time, by the CTC loss."""
+
 import torch
 from torch import nn
 

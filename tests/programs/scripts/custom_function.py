@@ -1,4 +1,5 @@
 """Functions with backwards written by hand, checked by differences."""
+
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck
 

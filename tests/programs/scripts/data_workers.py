@@ -1,4 +1,5 @@
 """A dataset of its own, loaded by processes, with a sampler and a collate function."""
+
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, WeightedRandomSampler, random_split
 
@@ -28,8 +29,16 @@ def main():
     print(sorted(test.indices))
     for x, y in DataLoader(train, batch_size=6, shuffle=True, num_workers=2, collate_fn=collate):
         print(tuple(x.shape), y.tolist())
-    sampler = WeightedRandomSampler([1.0] * 5 + [5.0] * 5, num_samples=8, generator=torch.Generator().manual_seed(2))
-    for batch in DataLoader(Subset(Squares(30), list(range(0, 30, 3))), batch_size=4, sampler=sampler, collate_fn=collate, drop_last=True):
+    sampler = WeightedRandomSampler(
+        [1.0] * 5 + [5.0] * 5, num_samples=8, generator=torch.Generator().manual_seed(2)
+    )
+    for batch in DataLoader(
+        Subset(Squares(30), list(range(0, 30, 3))),
+        batch_size=4,
+        sampler=sampler,
+        collate_fn=collate,
+        drop_last=True,
+    ):
         print(batch[1].tolist())
 
 

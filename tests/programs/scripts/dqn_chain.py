@@ -1,4 +1,5 @@
 """Q-learning with a replay buffer and a target network."""
+
 import copy
 import random
 from collections import deque

@@ -1,4 +1,5 @@
 """Averages of weights: stochastic weight averaging and an exponential one."""
+
 import torch
 from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn

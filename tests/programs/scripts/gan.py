@@ -1,4 +1,5 @@
 """Two networks against each other, on a normal distribution."""
+
 import torch
 import torch.nn as nn
 

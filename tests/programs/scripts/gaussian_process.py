@@ -1,4 +1,5 @@
 """Hyperparameters of a Gaussian process by the marginal likelihood."""
+
 import math
 
 import torch
@@ -13,7 +14,9 @@ log_noise = torch.tensor(-1.0, requires_grad=True)
 
 
 def kernel(a, b):
-    return torch.exp(log_signal) ** 2 * torch.exp(-0.5 * (torch.cdist(a, b) / log_length.exp()) ** 2)
+    return torch.exp(log_signal) ** 2 * torch.exp(
+        -0.5 * (torch.cdist(a, b) / log_length.exp()) ** 2
+    )
 
 
 def evidence():

@@ -1,4 +1,5 @@
 """Micro-batches add up to a batch."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """Messages along the edges of a graph, by index_add and scatter."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Sequences of unequal lengths through a bidirectional GRU."""
+
 import torch
 import torch.nn as nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
@@ -18,7 +19,9 @@ class Tagger(nn.Module):
         self.score = nn.Linear(20, 1)
 
     def forward(self, tokens, lengths):
-        packed = pack_padded_sequence(self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
+        )
         out, hidden = self.gru(packed)
         out, sizes = pad_packed_sequence(out, batch_first=True)
         return self.score(torch.cat([hidden[0], hidden[1]], 1)).squeeze(1), out, sizes

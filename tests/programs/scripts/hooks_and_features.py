@@ -1,4 +1,5 @@
 """Forward and backward hooks: features, gradients, changed inputs."""
+
 import torch
 import torch.nn as nn
 
@@ -15,7 +16,9 @@ def keep(name):
 
 
 handles = [module.register_forward_hook(keep(name)) for name, module in net.named_children()]
-net[3].register_full_backward_hook(lambda m, gi, go: slopes.append((gi[0].norm().item(), go[0].norm().item())))
+net[3].register_full_backward_hook(
+    lambda m, gi, go: slopes.append((gi[0].norm().item(), go[0].norm().item()))
+)
 net[0].register_forward_pre_hook(lambda m, args: (args[0] * 2,))
 x = torch.linspace(-1, 1, 16).reshape(2, 1, 8)
 out = net(x)

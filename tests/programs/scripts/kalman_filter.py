@@ -1,4 +1,5 @@
 """A Kalman filter whose noise is learned by the likelihood of what is seen."""
+
 import math
 
 import torch
@@ -9,7 +10,10 @@ A = torch.tensor([[1.0, dt], [0.0, 1.0]], dtype=torch.double)
 H = torch.tensor([[1.0, 0.0]], dtype=torch.double)
 truth = [torch.zeros(2, dtype=torch.double)]
 for _ in range(60):
-    truth.append(A @ truth[-1] + torch.tensor([0.0, 0.3], dtype=torch.double) * torch.randn(2, dtype=torch.double))
+    truth.append(
+        A @ truth[-1]
+        + torch.tensor([0.0, 0.3], dtype=torch.double) * torch.randn(2, dtype=torch.double)
+    )
 seen = torch.stack(truth)[1:, 0] + 0.2 * torch.randn(60, dtype=torch.double)
 log_q = torch.zeros(2, dtype=torch.double, requires_grad=True)
 log_r = torch.zeros(1, dtype=torch.double, requires_grad=True)
@@ -25,7 +29,9 @@ def likelihood():
         v = z.reshape(1) - H @ m
         K = torch.linalg.solve(S, H @ P).T
         m, P = m + K @ v, (torch.eye(2, dtype=torch.double) - K @ H) @ P
-        total = total + 0.5 * (torch.logdet(S) + v @ torch.linalg.inv(S) @ v + math.log(2 * math.pi))
+        total = total + 0.5 * (
+            torch.logdet(S) + v @ torch.linalg.inv(S) @ v + math.log(2 * math.pi)
+        )
     return total, m
 
 

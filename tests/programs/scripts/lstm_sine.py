@@ -1,4 +1,5 @@
 """An LSTM predicts the next values of a wave."""
+
 import torch
 import torch.nn as nn
 

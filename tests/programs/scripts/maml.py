@@ -1,4 +1,5 @@
 """Learning to learn: gradients through the steps of an inner loop."""
+
 import torch
 from torch import nn
 from torch.func import functional_call

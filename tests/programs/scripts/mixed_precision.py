@@ -1,4 +1,5 @@
 """Training under autocast with a gradient scaler."""
+
 import torch
 from torch import nn
 

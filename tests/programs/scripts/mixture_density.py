@@ -1,4 +1,5 @@
 """A network gives a mixture of normals, by torch.distributions."""
+
 import torch
 from torch import nn
 from torch.distributions import Categorical, MixtureSameFamily, Normal
@@ -11,7 +12,9 @@ net = nn.Sequential(nn.Linear(1, 24), nn.Tanh(), nn.Linear(24, 9))
 
 def distribution(x):
     weight, mean, scale = net(x).chunk(3, dim=-1)
-    return MixtureSameFamily(Categorical(logits=weight), Normal(mean, nn.functional.softplus(scale) + 1e-3))
+    return MixtureSameFamily(
+        Categorical(logits=weight), Normal(mean, nn.functional.softplus(scale) + 1e-3)
+    )
 
 
 optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)

@@ -1,4 +1,5 @@
 """Mixup, label smoothing, class weights, a warm start, early stopping."""
+
 import math
 
 import torch
@@ -7,7 +8,9 @@ from torch import nn
 torch.manual_seed(0)
 x = torch.randn(200, 6)
 y = (x[:, 0] + x[:, 1] ** 2 > 0.7).long() + (x[:, 2] > 1).long()
-model = nn.Sequential(nn.Linear(6, 24), nn.BatchNorm1d(24), nn.Mish(), nn.Dropout(0.1), nn.Linear(24, 3))
+model = nn.Sequential(
+    nn.Linear(6, 24), nn.BatchNorm1d(24), nn.Mish(), nn.Dropout(0.1), nn.Linear(24, 3)
+)
 weights = 1.0 / torch.bincount(y, minlength=3).float()
 criterion = nn.CrossEntropyLoss(weight=weights / weights.sum(), label_smoothing=0.1)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -1,4 +1,5 @@
 """A two-layer network learns a spiral."""
+
 import math
 
 import torch
@@ -9,7 +10,12 @@ torch.manual_seed(0)
 n = 120
 angle = torch.linspace(0, 3 * math.pi, n)
 radius = torch.linspace(0.1, 1, n)
-arms = [torch.stack([radius * torch.cos(angle + k * math.pi), radius * torch.sin(angle + k * math.pi)], 1) for k in range(2)]
+arms = [
+    torch.stack(
+        [radius * torch.cos(angle + k * math.pi), radius * torch.sin(angle + k * math.pi)], 1
+    )
+    for k in range(2)
+]
 x = torch.cat(arms) + 0.02 * torch.randn(2 * n, 2)
 y = torch.cat([torch.zeros(n, dtype=torch.long), torch.ones(n, dtype=torch.long)])
 

@@ -1,4 +1,5 @@
 """A vector field learned through a Runge-Kutta integrator."""
+
 import torch
 from torch import nn
 

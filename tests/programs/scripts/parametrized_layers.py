@@ -1,4 +1,5 @@
 """Weights that are functions of parameters: norms, orthogonal, symmetric."""
+
 import torch
 import torch.nn.utils.parametrize as parametrize
 from torch import nn

@@ -1,4 +1,5 @@
 """vmap, grad and jacrev from torch.func."""
+
 import torch
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jacrev, vmap
@@ -10,7 +11,9 @@ x, y = torch.randn(6, 3), torch.randint(0, 2, (6,))
 
 
 def loss(params, x, y):
-    return nn.functional.cross_entropy(functional_call(model, params, (x.unsqueeze(0),)), y.unsqueeze(0))
+    return nn.functional.cross_entropy(
+        functional_call(model, params, (x.unsqueeze(0),)), y.unsqueeze(0)
+    )
 
 
 each = vmap(grad(loss), in_dims=(None, 0, 0))(params, x, y)

@@ -1,4 +1,5 @@
 """A network solves u'' + u = 0 from its residual."""
+
 import torch
 from torch import nn
 
@@ -6,7 +7,9 @@ torch.manual_seed(6)
 torch.set_default_dtype(torch.float64)
 net = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 1))
 t = torch.linspace(0, 3, 40).reshape(-1, 1).requires_grad_()
-optimizer = torch.optim.LBFGS(net.parameters(), lr=1.0, max_iter=20, history_size=20, line_search_fn="strong_wolfe")
+optimizer = torch.optim.LBFGS(
+    net.parameters(), lr=1.0, max_iter=20, history_size=20, line_search_fn="strong_wolfe"
+)
 
 
 def residual():

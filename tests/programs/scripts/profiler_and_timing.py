@@ -1,4 +1,5 @@
 """Profiles of a few steps."""
+
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function

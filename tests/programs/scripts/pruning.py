@@ -1,4 +1,5 @@
 """Small weights are cut off, and stay off while training goes on."""
+
 import torch
 import torch.nn.utils.prune as prune
 from torch import nn
@@ -16,6 +17,8 @@ for _ in range(10):
     loss.backward()
     optimizer.step()
 print(f"{loss.item():.3f}", int((model[0].weight == 0).sum()), prune.is_pruned(model))
-prune.global_unstructured([(model[0], "weight"), (model[2], "weight")], pruning_method=prune.L1Unstructured, amount=20)
+prune.global_unstructured(
+    [(model[0], "weight"), (model[2], "weight")], pruning_method=prune.L1Unstructured, amount=20
+)
 prune.remove(model[0], "weight")
 print(int((model[0].weight == 0).sum()), sorted(model.state_dict()))

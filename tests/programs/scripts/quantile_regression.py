@@ -1,4 +1,5 @@
 """Several quantiles at once, with a pinball loss and monotone outputs."""
+
 import torch
 from torch import nn
 
@@ -11,7 +12,9 @@ net = nn.Sequential(nn.Linear(1, 32), nn.SELU(), nn.Linear(32, 3))
 
 def quantiles(x):
     raw = net(x)
-    return torch.cat([raw[:, :1], raw[:, :1] + torch.cumsum(nn.functional.softplus(raw[:, 1:]), 1)], 1)
+    return torch.cat(
+        [raw[:, :1], raw[:, :1] + torch.cumsum(nn.functional.softplus(raw[:, 1:]), 1)], 1
+    )
 
 
 optimizer = torch.optim.RAdam(net.parameters(), lr=1e-2)
@@ -25,4 +28,6 @@ for step in range(81):
         print(step, f"{loss.item():.3f}")
 with torch.no_grad():
     q = quantiles(x)
-    print("ordered:", bool((q[:, 1:] >= q[:, :-1]).all()), torch.quantile(y, 0.5).item().__round__(3))
+    print(
+        "ordered:", bool((q[:, 1:] >= q[:, :-1]).all()), torch.quantile(y, 0.5).item().__round__(3)
+    )

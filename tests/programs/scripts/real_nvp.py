@@ -1,4 +1,5 @@
 """A normalising flow of coupling layers."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Policy gradients with a baseline, on a walk along a line."""
+
 import torch
 from torch import nn
 from torch.distributions import Categorical

@@ -1,4 +1,5 @@
 """Learning rates over time, one schedule after the other."""
+
 import torch
 from torch.optim import SGD, lr_scheduler
 
@@ -22,9 +23,21 @@ print("cosine", rates(lambda o: lr_scheduler.CosineAnnealingLR(o, 6, 0.01)))
 print("restarts", rates(lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 4, 2)))
 print("one cycle", rates(lambda o: lr_scheduler.OneCycleLR(o, 0.5, total_steps=13)))
 print("lambda", rates(lambda o: lr_scheduler.LambdaLR(o, lambda e: 1 / (1 + e))))
-print("warm", rates(lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.LinearLR(o, 0.1, total_iters=4), lr_scheduler.ExponentialLR(o, 0.9)], [4])))
+print(
+    "warm",
+    rates(
+        lambda o: lr_scheduler.SequentialLR(
+            o,
+            [lr_scheduler.LinearLR(o, 0.1, total_iters=4), lr_scheduler.ExponentialLR(o, 0.9)],
+            [4],
+        )
+    ),
+)
 print("poly", rates(lambda o: lr_scheduler.PolynomialLR(o, 10, 2.0)))
-print("cyclic", rates(lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=3, mode="triangular2")))
+print(
+    "cyclic",
+    rates(lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=3, mode="triangular2")),
+)
 p = torch.zeros(1, requires_grad=True)
 optimizer = SGD([p], lr=1.0)
 plateau = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=2)

@@ -1,4 +1,5 @@
 """torch.jit and torch.compile around ordinary functions."""
+
 import warnings
 
 import torch

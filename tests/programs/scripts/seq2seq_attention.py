@@ -1,4 +1,5 @@
 """An encoder and a decoder with attention learn to turn sequences round."""
+
 import random
 
 import torch

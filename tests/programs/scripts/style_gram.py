@@ -1,9 +1,12 @@
 """An image is changed until its Gram matrices are another's."""
+
 import torch
 from torch import nn, optim
 
 torch.manual_seed(0)
-features = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU()).requires_grad_(False)
+features = nn.Sequential(
+    nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU()
+).requires_grad_(False)
 
 
 def gram(x):
@@ -23,7 +26,13 @@ while run[0] < 20:
         with torch.no_grad():
             image.clamp_(0, 1)
         optimizer.zero_grad()
-        loss = sum(nn.functional.mse_loss(gram(features[: k + 1](image)), t) for k, t in zip((1, 3), targets)) * 1e4
+        loss = (
+            sum(
+                nn.functional.mse_loss(gram(features[: k + 1](image)), t)
+                for k, t in zip((1, 3), targets)
+            )
+            * 1e4
+        )
         loss.backward()
         run[0] += 1
         return loss

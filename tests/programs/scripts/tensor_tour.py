@@ -1,4 +1,5 @@
 """Indexing, masks, broadcasting, in-place work, printing."""
+
 import numpy as np
 import torch
 
@@ -20,9 +21,17 @@ print(n, shared.dtype, torch.tensor([1, 2.5]).dtype, torch.result_type(torch.ten
 print(torch.rand(2, 2), torch.randn(3), torch.randint(0, 10, (4,)), torch.randperm(5))
 v, i = torch.sort(torch.tensor([3.0, 1.0, 2.0]), descending=True)
 print(v, i, torch.topk(torch.tensor([1.0, 9.0, 4.0]), 2), torch.unique(torch.tensor([2, 1, 2])))
-print(torch.tensor([1e-8, 1.0, 1e8]), torch.tensor([float("nan"), float("inf")]), torch.tensor(True))
-print(torch.bucketize(torch.tensor([0.1, 0.6]), torch.tensor([0.0, 0.5, 1.0])), torch.cumsum(torch.arange(4), 0))
-print(torch.einsum("bij,bjk->bik", torch.ones(2, 2, 3), torch.ones(2, 3, 1)).squeeze(), torch.full((2,), 7))
+print(
+    torch.tensor([1e-8, 1.0, 1e8]), torch.tensor([float("nan"), float("inf")]), torch.tensor(True)
+)
+print(
+    torch.bucketize(torch.tensor([0.1, 0.6]), torch.tensor([0.0, 0.5, 1.0])),
+    torch.cumsum(torch.arange(4), 0),
+)
+print(
+    torch.einsum("bij,bjk->bik", torch.ones(2, 2, 3), torch.ones(2, 3, 1)).squeeze(),
+    torch.full((2,), 7),
+)
 y = torch.ones(2, 2, requires_grad=True)
 z = (y * 3).sum()
 print(y, z, z.grad_fn is not None, y.is_leaf)

@@ -1,4 +1,5 @@
 """A transformer encoder finds the largest token of a sequence."""
+
 import torch
 import torch.nn as nn
 
@@ -8,7 +9,9 @@ class Model(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.place = nn.Parameter(torch.zeros(1, 12, width))
-        layer = nn.TransformerEncoderLayer(width, nhead=4, dim_feedforward=64, dropout=0.0, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, nhead=4, dim_feedforward=64, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.encoder = nn.TransformerEncoder(layer, num_layers=2, enable_nested_tensor=False)
         self.head = nn.Linear(width, tokens)
 

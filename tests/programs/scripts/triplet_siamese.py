@@ -1,4 +1,5 @@
 """Embeddings in which like is near like."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -23,4 +24,8 @@ for step in range(31):
         print(step, f"{loss.item():.3f}")
 d = torch.cdist(z, z)
 same = labels[:, None] == labels[None]
-print("apart:", bool(d[same].mean() < d[~same].mean()), f"{F.cosine_similarity(z[:1], z[1:2]).item():.2f}")
+print(
+    "apart:",
+    bool(d[same].mean() < d[~same].mean()),
+    f"{F.cosine_similarity(z[:1], z[1:2]).item():.2f}",
+)

@@ -1,4 +1,5 @@
 """A posterior by the evidence bound: rsample, kl_divergence, transforms."""
+
 import torch
 from torch import distributions as D
 
@@ -22,6 +23,10 @@ for step in range(101):
     if step % 25 == 0:
         print(step, f"{loss.item():.2f}")
 print([round(m, 1) for m in mean.tolist()])
-positive = D.TransformedDistribution(D.Normal(0.0, 1.0), [D.transforms.ExpTransform(), D.transforms.AffineTransform(1.0, 2.0)])
+positive = D.TransformedDistribution(
+    D.Normal(0.0, 1.0), [D.transforms.ExpTransform(), D.transforms.AffineTransform(1.0, 2.0)]
+)
 print(f"{positive.log_prob(torch.tensor(3.0)).item():.4f}", positive.sample((2,)).shape)
-print(f"{D.Gamma(2.0, 3.0).entropy().item():.4f} {D.Beta(2.0, 3.0).mean.item():.4f} {D.kl_divergence(D.Bernoulli(0.3), D.Bernoulli(0.6)).item():.4f}")
+print(
+    f"{D.Gamma(2.0, 3.0).entropy().item():.4f} {D.Beta(2.0, 3.0).mean.item():.4f} {D.kl_divergence(D.Bernoulli(0.3), D.Bernoulli(0.6)).item():.4f}"
+)

@@ -1,4 +1,5 @@
 """A critic with a penalty on the norm of its gradients: second derivatives."""
+
 import torch
 import torch.nn as nn
 
@@ -10,7 +11,9 @@ for step in range(40):
     mix = torch.rand(32, 1)
     between = (mix * real + (1 - mix) * fake).requires_grad_(True)
     score = critic(between)
-    grads = torch.autograd.grad(score, between, grad_outputs=torch.ones_like(score), create_graph=True, retain_graph=True)[0]
+    grads = torch.autograd.grad(
+        score, between, grad_outputs=torch.ones_like(score), create_graph=True, retain_graph=True
+    )[0]
     penalty = ((grads.norm(2, dim=1) - 1) ** 2).mean()
     loss = critic(fake).mean() - critic(real).mean() + 10 * penalty
     optimizer.zero_grad()

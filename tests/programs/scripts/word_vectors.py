@@ -1,11 +1,17 @@
 """Word vectors by skip-grams, with sparse gradients."""
+
 import torch
 from torch import nn
 
 corpus = "a cat sat on a mat a dog sat on a log the cat saw the dog the dog saw the cat".split()
 words = sorted(set(corpus))
 ids = [words.index(w) for w in corpus]
-pairs = [(ids[i], ids[j]) for i in range(len(ids)) for j in range(max(0, i - 2), min(len(ids), i + 3)) if i != j]
+pairs = [
+    (ids[i], ids[j])
+    for i in range(len(ids))
+    for j in range(max(0, i - 2), min(len(ids), i + 3))
+    if i != j
+]
 torch.manual_seed(0)
 inside = nn.Embedding(len(words), 8, sparse=True)
 outside = nn.Embedding(len(words), 8, sparse=True)

@@ -125,6 +125,12 @@ def test_no_node_is_known_by_name_in_cpp() -> None:
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
     "__init__.py": ("repeat", "a name of the array API"),
+    "_tensor/meta.py": (
+        "allclose bincount empty equal full masked_select nonzero ones rand randint randn unique "
+        "unique_consecutive zeros",
+        "functions as users call them: which make tensors, which tell values",
+    ),
+    "nn/_reduction.py": ("mean sum", "values of `reduction`"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
@@ -424,30 +430,6 @@ DENSE = {
     "prod",
     "unique",
     "unique_consecutive",
-    # Factorisations and solves: of a whole matrix each.
-    "_cofactors",
-    "_eigvalsh",
-    "_linalg_eigvals",
-    "_linalg_solve",
-    "_linalg_solve_ex",
-    "_linalg_svd",
-    "_over_gaps",
-    "_solve_factored",
-    "_svdvals",
-    "cholesky",
-    "cholesky_inverse",
-    "linalg_cholesky",
-    "linalg_cholesky_ex",
-    "linalg_det",
-    "linalg_eig",
-    "linalg_eigh",
-    "linalg_inv",
-    "linalg_inv_ex",
-    "linalg_lu_factor",
-    "linalg_lu_factor_ex",
-    "linalg_lu_solve",
-    "linalg_slogdet",
-    "linalg_solve_triangular",
 }
 
 
