@@ -228,6 +228,7 @@ _core._set_composite_forms(_composite_forms.FORMS)
 _LAZY_MODULES = frozenset(
     {
         "_C",
+        "_dynamo",
         "_functorch",
         "_utils",
         "_vmap_internals",

@@ -32,6 +32,17 @@ class Known:
 
 
 KNOWN: list[Known] = [
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "at zero we have the second derivative 0 of vectors, and refuse that of matrices",
+        aspect="second gradient",
+    ),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "the tangent of singular vectors that are a choice is refused",
+        aspect="forward mode",
+    ),
+    Known("nn.functional.avg_pool2d nn.functional.avg_pool3d", "no out=", aspect="out"),
     # --- wrong in torch ---
     Known(
         "as_strided_scatter",
@@ -177,6 +188,11 @@ KNOWN: list[Known] = [
     ),
     Known(
         "matrix_exp", "torch has NaN in 16 bits where the exponential is finite", dtype="bfloat16"
+    ),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "torch has NaN for the second derivative of a norm at zero; ours is zero, as the first is",
+        aspect="second gradient",
     ),
     Known(
         "svd linalg.svd",

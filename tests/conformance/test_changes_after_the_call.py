@@ -136,8 +136,16 @@ KEPT = {
     # By tiles, from the result; torch's CPU does so for four axes only.
     ("scaled_dot_product_attention", "result"),
     ("scaled_dot_product_attention", "argument"),
+    # The result gives the derivative of most; torch computes with copies.
+    ("linalg_matrix_exp", "result"),
+    # A function of its own here, written with erfc in torch.
+    ("special_ndtr", "argument"),
 }
-DIFFERENTIABLE = [n for n, op in OPS.items() if op.diff and op.letters("fc")]
+# torch has none of complex numbers.
+REAL_IN_TORCH = {"silu_of_complex", "logaddexp2_of_complex"}
+DIFFERENTIABLE = [
+    n for n, op in OPS.items() if op.diff and op.letters("fc") and n not in REAL_IN_TORCH
+]
 
 
 def refusals(program: Program, places: list[Place], kept: bool) -> Iterator[str]:
@@ -201,6 +209,10 @@ def fails(program: Program) -> bool:
 # Products and positions that torch's last step happens to reshape or select.
 VIEWS_IN_TORCH = {"linear", "inner", "einsum", "tensordot", "sum_to_size", "unravel_index"}
 VIEWS_IN_TORCH |= {"nonzero_as_tuple", "interpolate_area", "fft_ifft", "fft_ihfft", "fft_ihfftn"}
+VIEWS_IN_TORCH |= {"linalg_solve", "linalg_solve_ex", "linalg_lstsq", "linalg_cond", "chain_matmul"}
+VIEWS_IN_TORCH |= {"linalg_matrix_exp", "linalg_multi_dot", "logaddexp2_of_complex"}
+VIEWS_IN_TORCH |= {f"{kind}_pool1d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max")}
+VIEWS_IN_TORCH |= {"max_pool1d_with_indices"}
 # Views of a result, not of an argument, that our last step happens to be; and of nothing.
 VIEWS_HERE = {"affine_grid", "scaled_dot_product_attention", "conv_tbc", "stft"}
 VIEWS_HERE |= {"channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"}

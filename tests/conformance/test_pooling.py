@@ -74,7 +74,8 @@ def columns(r: random.Random) -> Call:
 def drawn(seed: int) -> Call:
     r = random.Random(seed)
     n = r.choice([1, 2, 2, 3])
-    return r.choice([lambda: sliding(r, n), lambda: adaptive(r, n), lambda: columns(r)])()
+    kind = r.randrange(3)
+    return sliding(r, n) if kind == 0 else adaptive(r, n) if kind == 1 else columns(r)
 
 
 def values(result: Any) -> list[Any]:

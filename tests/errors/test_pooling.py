@@ -30,7 +30,7 @@ class Forgetful(ad.nn.LazyConv1d):
     (lambda: F.max_pool2d(image, (2, 2, 2)), RuntimeError, "a single int, or a tuple of two ints"),
     (lambda: F.max_pool2d(image, 2, (1, 1, 1)), RuntimeError, "omitted, a single int, or a tuple"),
     (lambda: F.max_pool2d(image, 0), RuntimeError, "kernel_size should be greater than zero"),
-    (lambda: F.max_pool2d(image, 2, 0), RuntimeError, "stride should be greater than zero"),
+    (lambda: F.max_pool2d(image, 2, 0), RuntimeError, "stride should not be zero"),
     (lambda: F.max_pool2d(image, 2, padding=-1), RuntimeError, "pad must be non-negative"),
     (lambda: F.avg_pool2d(ad.ones(3), 2), RuntimeError, "Expected 3D or 4D (batch mode) tensor"),
     (lambda: F.avg_pool2d(image, 2, divisor_override=0), RuntimeError, "divisor must be not zero"),
@@ -49,7 +49,7 @@ class Forgetful(ad.nn.LazyConv1d):
         "requires output_ratio to either be",
     ),
     (lambda: F.fractional_max_pool2d(image, 5, 2), RuntimeError, "too large relative to input"),
-    (lambda: F.fractional_max_pool2d(image, 0, 2), RuntimeError, "output_size must be positive"),
+    (lambda: F.fractional_max_pool2d(image, 0, 2), RuntimeError, "kernel_size must be positive"),
     (
         lambda: F.fractional_max_pool2d(image, 2, 2, _random_samples=samples.double()),
         TypeError,

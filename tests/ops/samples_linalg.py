@@ -210,7 +210,9 @@ OPS = [
         *(S(R(2, 3), o) for o in (1, -1, 2, -2, INF, -INF, "fro", "nuc")), S(R(2, 3)),
         S(R(2, 3, 2), "nuc", (0, 2)), S(R(2, 3, 2), 1, (-1, 0), True), S(R(2, 3, 2), 2, (1, 0)),
     ], "fc", "real"),
-    op("linalg_matrix_norm_empty", [S(R(2, 0), 1), S(R(0, 2), "nuc")], "fc", "real",
+    op("linalg_matrix_norm_empty", [
+        S(R(2, 0), 1), S(R(0, 2), "nuc"), S(R(0, 2), -1), S(R(2, 0), -INF), S(R(0, 2), 2),
+    ], "fc", "real",
        path=L + "matrix_norm", diff=False),
     op("linalg_norm", [
         S(R(2, 3)), S(R(3), 3), S(R(2, 3), 2), S(R(2, 3), 1, 0), S(R(2, 3), "nuc"),

@@ -30,8 +30,8 @@ def first_difference(ours: str, theirs: str) -> str:
         for p, q in zip(x, y, strict=True):
             if p == q:
                 continue
-            if _is_number(p) and _is_number(q) and ("." in p or "." in q):
-                if abs(float(p) - float(q)) <= 1.01 * max(_room(p), _room(q)):
-                    continue
+            numbers = _is_number(p) and _is_number(q) and ("." in p or "." in q)
+            if numbers and abs(float(p) - float(q)) <= 1.01 * max(_room(p), _room(q)):
+                continue
             return f"line {number}: {p} for {q} in {' '.join(y)!r}"
     return "" if len(a) == len(b) else f"{len(a)} lines, PyTorch {len(b)}"

@@ -165,15 +165,27 @@ def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
     return method
 
 
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """Give the module whose functions take this tensor: adjoint."""
+    from adjoint._array_api import array_namespace
+
+    return array_namespace(self, api_version=api_version)
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """Give the tensor on a device: itself, since there is only the CPU."""
+    if stream is not None:
+        raise ValueError(f"to_device: the CPU has no streams, got {stream!r}")
+    return self.to(device)
+
+
 def _unsafe(name: str) -> Callable[..., Any]:
     doc = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
     return _later(name, "_tensor.view_copies", doc)
 
 
 METHODS: dict[str, Any] = {
-    "__array_namespace__": _later(
-        "array_namespace", "_array_api", "The module whose functions take this tensor: adjoint."
-    ),
+    "__array_namespace__": __array_namespace__,
     "__rdiv__": __rdiv__,
     "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
     "narrow_copy": _later(
@@ -196,6 +208,6 @@ METHODS: dict[str, Any] = {
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
-    "to_device": _later("to_device", "_array_api", "The tensor on a device; there is the CPU."),
+    "to_device": to_device,
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),
 }

@@ -105,4 +105,8 @@ def diagonal(A: _core.Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1
 
 
 def __getattr__(name: str) -> _Any:
+    from adjoint._array_api import LINALG
+
+    if name in LINALG:  # of the array API, beyond torch.linalg
+        return LINALG[name]
     raise _missing(__name__, name)

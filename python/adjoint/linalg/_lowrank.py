@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._tensor.arguments import require_tensor
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
 
@@ -44,6 +45,7 @@ def svd_lowrank(
     tuple of Tensor
         U [..., m, q], S [..., q], V [..., n, q].
     """
+    require_tensor("svd_lowrank", "A", 1, A)
     rows, columns = A.shape[-2:]
     a = A if M is None else A - M.broadcast_to(A.shape)
     wide = rows < columns
@@ -76,6 +78,7 @@ def pca_lowrank(
     tuple of Tensor
         U [..., m, q], S [..., q], V [..., n, q]: the columns of V are the principal directions.
     """
+    require_tensor("pca_lowrank", "A", 1, A)
     rows, columns = A.shape[-2:]
     if q is None:
         q = min(6, rows, columns)

@@ -116,6 +116,8 @@ def _given_sizes(output_size: Any, input: Tensor, axes: int) -> Any:
         return (output_size,) * axes
     if not isinstance(output_size, tuple | list):
         raise TypeError(f"output_size must be an int or a tuple of them, not {output_size!r}")
+    if len(output_size) != axes and len(input.shape) > len(output_size):
+        raise RuntimeError(f"output_size must be {axes}, got {len(output_size)} sizes")
     if len(input.shape) <= len(output_size):
         raise ValueError(
             f"Input dimension should be at least {len(output_size) + 1}, but got {len(input.shape)}"
@@ -203,8 +205,17 @@ def _fractional(
         count = 1 if input.dim() == axes + 1 else input.size(0)
         samples = ad.rand(count, input.size(-axes - 1), axes, dtype=input.dtype)
     op = _core._fractional_max_pool2d if axes == 2 else _core._fractional_max_pool3d
-    sizes = per_axis(kernel_size, axes, "kernel_size"), per_axis(output_size, axes, "output_size")
+    sizes = [
+        _single_or_all(name, "kernel_size", kernel_size, axes),
+        _single_or_all(name, "output_size", output_size, axes),
+    ]
     return op(input, *sizes, samples)
+
+
+def _single_or_all(name: str, what: str, given: Sizes, axes: int) -> tuple[int, ...]:
+    if not isinstance(given, int) and len(given) != axes:
+        raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of Ints")
+    return per_axis(given, axes, what)
 
 
 def fractional_max_pool2d_with_indices(

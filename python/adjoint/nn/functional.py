@@ -5,7 +5,7 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import NoReturn as _NoReturn
+from typing import Any as _Any
 
 from adjoint._core import adaptive_avg_pool1d as adaptive_avg_pool1d
 from adjoint._core import avg_pool1d as avg_pool1d
@@ -290,5 +290,9 @@ __all__ = [
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
-    def __getattr__(name: str) -> _NoReturn:
+    def __getattr__(name: str) -> _Any:
+        if name == "grad":  # PyTorch's functions reach its module of gradients too
+            from adjoint.nn import grad
+
+            return grad
         raise _missing(__name__, name)

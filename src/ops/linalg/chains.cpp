@@ -133,8 +133,7 @@ static const Op& linalg_vander_ =
           if (x.ndim() == 0 && c[1].is_none()) runtime_error("N must be greater than 1.");
           const int64_t n = c[1].is_none() ? x.size(-1) : c.integer(1);
           if (n <= 1) runtime_error("N must be greater than 1.");
-          if (x.ndim() == 0)
-            runtime_error("linalg.vander: The input tensor x must have at least 1 dimension.");
+          if (x.ndim() == 0) x = op<"reshape">(x, Dims{1});
           Tensor wide = is_integral(x.dtype()) ? op<"_to_copy">(x, DType::Int64).tensor() : x;
           Tensor one = column(op<"ones_like">(wide));
           Dims shape(wide.shape());

@@ -60,7 +60,7 @@ Tensor extreme(T t, int dim, bool largest, bool keepdim) {
   return largest ? op<"amax">(t, Dims{dim}, keepdim) : op<"amin">(t, Dims{dim}, keepdim);
 }
 
-// The norm of a matrix without elements is 0, or is not there where it is a minimum.
+// The largest of no numbers counts as 0; the smallest is not there.
 Tensor norm_of_nothing(T a, MatrixAxes axes, bool keepdim, double ord) {
   if (ord < 0)
     index_error("linalg.matrix_norm: order ", ord,
@@ -79,7 +79,9 @@ Tensor numbered_norm(T given, double ord, const Value& dim, bool keepdim, const 
   Tensor a = dtype.is_none() ? given : op<"_to_copy">(given, dtype).tensor();
   if (size == 2 && is_half(a.dtype()))
     runtime_error("linalg.matrix_norm: Low precision dtypes not supported. Got ", a.dtype());
-  if (a.size(axes.rows) == 0 || a.size(axes.columns) == 0) return norm_of_nothing(a, axes, keepdim, ord);
+  const bool no_rows = a.size(axes.rows) == 0, no_columns = a.size(axes.columns) == 0;
+  if (size == 1 ? no_columns : size == 2 ? no_rows || no_columns : no_rows)
+    return norm_of_nothing(a, axes, keepdim, ord);
   if (size == 2)
     return of_singular_values(a, axes, keepdim,
                               [&](T s) { return extreme(s, -1, ord > 0, false); });

@@ -132,6 +132,18 @@ Value fractional_forward(Call& c) {
   return Tensors{cast(y, x.dtype()), index};
 }
 
+// A pool without windows has no gradient to hand on, unless there is no sample either.
+void check_gradient(const char* kind, T g, int axes) {
+  for (int i = g.ndim() - axes; i < g.ndim(); ++i) {
+    if (g.size(i) == 0) {
+      runtime_error("adaptive_", kind, "_pool", axes,
+                    "d_backward(): Expected grad_output to have non-zero size for non-batch "
+                    "dimensions, but grad_output has sizes ",
+                    g.shape(), " with dimension ", i, " being empty");
+    }
+  }
+}
+
 Tensor from_indices(T g, C c) {
   return op<"_plane_scatter">(g, c.out(1), last_sizes(c.shape(0), c.in(1).ints().size()));
 }
@@ -145,7 +157,11 @@ static const Op& adaptive_max_ =
     def("_adaptive_max_pool(input, output_size: int[])",
         "The largest element of each of `output_size` windows, and its place in the plane.")
         .forward(adaptive_max_forward)
-        .grad(0, output(1), from_indices)
+        .grad(0, output(1),
+              [](T g, C c) -> Tensor {
+                check_gradient("max", g, c.in(1).ints().size());
+                return from_indices(g, c);
+              })
         .jvp(at_indices)
         .internal()
         .node([](const Value* v) {
@@ -162,8 +178,9 @@ static const Op& adaptive_mean_ =
         .forward(adaptive_mean_forward)
         .grad(0, nothing,
               [](T g, C c) -> Tensor {
-                Dims size = last_sizes(c.shape(0), c.in(1).ints().size());
-                return op<"_adaptive_mean_back">(g, size);
+                const int axes = c.in(1).ints().size();
+                check_gradient("avg", g, axes);
+                return op<"_adaptive_mean_back">(g, last_sizes(c.shape(0), axes));
               })
         .linear()
         .internal()
@@ -229,7 +246,8 @@ void check_axes(const char* name, T x, int axes, int first_needed) {
     runtime_error(name, "(): Expected ", axes + 1, "D or ", axes + 2,
                   "D tensor, but got: ", x.shape());
   }
-  for (int i = x.ndim() - axes - first_needed; i < x.ndim(); ++i) {
+  // The first axis may be empty whatever it is.
+  for (int i = std::max(1, x.ndim() - axes - first_needed); i < x.ndim(); ++i) {
     if (x.size(i) == 0) {
       runtime_error(name,
                     "(): Expected input to have non-zero size for non-batch dimensions, but input "
@@ -269,9 +287,10 @@ Value fractional_max(Call& c) {
   static constexpr const char* kAxes[] = {"time", "height", "width"};
   for (int d = 0; d < Axes; ++d) {
     const int64_t in = x.size(x.ndim() - Axes + d);
-    if (kernel[d] <= 0 || out[d] <= 0)
-      runtime_error(name, "(): kernel_size and output_size must be positive, got ", kernel, " and ",
-                    out);
+    if (kernel[d] <= 0 || out[d] < 0) {
+      runtime_error(name, "(): kernel_size must be positive and output_size not negative, got ",
+                    kernel, " and ", out);
+    }
     if (out[d] + kernel[d] - 1 > in) {
       runtime_error(name, "(): pool ", kAxes[3 - Axes + d], " ", kernel[d],
                     " too large relative to input ", kAxes[3 - Axes + d], " ", in);

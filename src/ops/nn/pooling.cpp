@@ -196,7 +196,9 @@ std::string times(Span d) {
 
 void check_positive(const char* name, const char* what, const Dims& d) {
   for (int64_t v : d) {
-    if (v <= 0) runtime_error(name, ": ", what, " should be greater than zero, but got ", d);
+    if (v == 0 && std::strcmp(what, "stride") == 0)
+      runtime_error(name, "(): stride should not be zero, but got ", d);
+    if (v <= 0) runtime_error(name, "(): ", what, " should be greater than zero, but got ", d);
   }
 }
 

@@ -126,7 +126,10 @@ Tensor norm_grad(T given, C c) {
   if (p == 0) return op<"mul">(x, 0.0);
   if (p == 1) return op<"sgn">(x).tensor() * wide(given);
   Tensor norm = c.out(), none = op<"eq">(norm, 0);
-  if (p == 2) return x * wide(zero_where(none, given / norm));
+  if (p == 2) {  // divided by something else than zero, for the derivative of the quotient
+    Tensor divisor = op<"where">(none, 1.0, norm);
+    return x * wide(zero_where(none, given / divisor));
+  }
   if (p == kInfinity || p == -kInfinity) {
     Tensor size = op<"abs">(x), top = wide(norm);
     Tensor mask = op<"logical_or">(op<"eq">(size, top), op<"isnan">(size));

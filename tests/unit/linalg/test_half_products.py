@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,17 @@ def matrix(r: random.Random, rows: int, columns: int, dtype: ad.dtype) -> ad.Ten
     """One that lies in memory in any way: by rows, by columns, in part, the wrong way round."""
     data = np.random.default_rng(r.randrange(2**32)).normal(size=(rows + 2, 2 * columns + 1))
     whole = ad.from_numpy(data).to(dtype)
-    return r.choice(
-        [
-            lambda: whole[:rows, :columns].contiguous(),
-            lambda: whole[:rows, :columns].t().contiguous().t(),
-            lambda: whole[1 : rows + 1, 1 : 2 * columns + 1 : 2],
-            lambda: whole[:rows, :columns].flip(0),
-            lambda: whole[:1, :columns].expand(rows, columns),
-        ]
-    )()
+    ways: list[Callable[[], ad.Tensor]] = [
+        lambda: whole[:rows, :columns].contiguous(),
+        lambda: whole[:rows, :columns].t().contiguous().t(),
+        lambda: whole[1 : rows + 1, 1 : 2 * columns + 1 : 2],
+        lambda: whole[:rows, :columns].flip(0),
+        lambda: whole[:1, :columns].expand(rows, columns),
+    ]
+    return r.choice(ways)()
 
 
-def check(result: ad.Tensor, exact: Any, size: Any) -> None:
+def check(result: Any, exact: Any, size: Any) -> None:
     """One rounding to the dtype and those of float32 sums: `size` is the sum of magnitudes."""
     got = result.double().numpy()
     allowed = STEP[result.dtype] * np.abs(exact) + 2.0**-20 * size + 2.0**-25

@@ -93,9 +93,11 @@ def test_second_derivatives_and_batches() -> None:
     x, w = drawn(ad.bfloat16, 0, 3, 4, 6, 6), drawn(ad.bfloat16, 1, 5, 4, 3, 3)
     wide = [t.detach().float().requires_grad_() for t in (x, w)]
 
+    gradient: Any = ad.autograd.grad
+
     def second(x: ad.Tensor, w: ad.Tensor) -> Any:
-        dx, dw = ad.autograd.grad(F.conv2d(x, w).square().sum(), (x, w), create_graph=True)
-        return ad.autograd.grad(dx.square().sum() + dw.square().sum(), (x, w))
+        dx, dw = gradient(F.conv2d(x, w).square().sum(), (x, w), create_graph=True)
+        return gradient(dx.square().sum() + dw.square().sum(), (x, w))
 
     for got, want in zip(second(x, w), second(*wide), strict=True):
         scale = want.abs().max()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import adjoint as ad
 from adjoint import Tensor
@@ -150,7 +150,7 @@ class _ConvNd(Module):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with these weights in place of the module's own."""
-        padding = self.padding
+        padding: Sizes | str = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
@@ -262,11 +262,11 @@ class _ConvTransposeNd(_ConvNd):
                 f"{leading + n} elements (got {len(wanted)})"
             )
         least = [
-            (size - 1) * s - 2 * int(p) + d * (k - 1) + 1
+            (size - 1) * s - 2 * p + d * (k - 1) + 1
             for size, s, p, d, k in zip(
                 input.shape[leading:],
                 self.stride,
-                self.padding,
+                cast("tuple[int, ...]", self.padding),
                 self.dilation,
                 self.kernel_size,
                 strict=True,
