@@ -79,10 +79,13 @@ from .random import seed as seed  # noqa: E402
 from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
+    from . import amp as amp
     from . import backends as backends
     from . import compiler as compiler
+    from . import cpu as cpu
     from . import cuda as cuda
     from . import differences as differences
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -115,6 +118,20 @@ if _TYPE_CHECKING:
     from ._array_api import unique_values as unique_values
     from ._array_api import unstack as unstack
     from ._array_api import vecdot as vecdot
+    from ._autocast import autocast_decrement_nesting as autocast_decrement_nesting
+    from ._autocast import autocast_increment_nesting as autocast_increment_nesting
+    from ._autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+    from ._autocast import get_autocast_dtype as get_autocast_dtype
+    from ._autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+    from ._autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from ._autocast import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+    from ._autocast import is_autocast_enabled as is_autocast_enabled
+    from ._autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from ._autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+    from ._autocast import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+    from ._autocast import set_autocast_dtype as set_autocast_dtype
+    from ._autocast import set_autocast_enabled as set_autocast_enabled
+    from ._autocast import set_autocast_gpu_dtype as set_autocast_gpu_dtype
     from ._compat.alias import install_as_torch as install_as_torch
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -170,6 +187,8 @@ if _TYPE_CHECKING:
     from ._tensor.sparse import sparse_coo_tensor as sparse_coo_tensor
     from ._tensor.sparse import sparse_csc_tensor as sparse_csc_tensor
     from ._tensor.sparse import sparse_csr_tensor as sparse_csr_tensor
+    from .amp import GradScaler as GradScaler
+    from .amp import autocast as autocast
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -232,19 +251,23 @@ _LAZY_MODULES = frozenset(
         "_functorch",
         "_utils",
         "_vmap_internals",
+        "amp",
         "backends",
         "check",
         "cli",
         "compiler",
         "composite",
+        "cpu",
         "cuda",
         "differences",
+        "distributions",
         "external",
         "fft",
         "func",
         "functorch",
         "graph",
         "linalg",
+        "jit",
         "masked",
         "multiprocessing",
         "nn",
@@ -262,6 +285,27 @@ _LAZY_MODULES = frozenset(
 _LAZY_NAMES = {
     **dict.fromkeys(
         ("Evaluation", "command", "ctypes_function", "numpy_function", "scipy_callback"), "external"
+    ),
+    "GradScaler": "amp",
+    "autocast": "amp",
+    **dict.fromkeys(
+        (
+            "autocast_decrement_nesting",
+            "autocast_increment_nesting",
+            "get_autocast_cpu_dtype",
+            "get_autocast_dtype",
+            "get_autocast_gpu_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled",
+            "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype",
+            "set_autocast_cpu_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+            "set_autocast_gpu_dtype",
+        ),
+        "_autocast",
     ),
     "compile": "compiler",
     "einsum": "_tensor.contraction",

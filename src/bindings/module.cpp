@@ -33,6 +33,7 @@ void fill(PyObject* module) {
   add_inference(module);
   finish_ops();
   add_autograd(module);
+  add_autocast(module);
   add_graph_facts(module);
   add_graph_search(module);
   add_observed_pass(module);

@@ -113,6 +113,7 @@ void add_dtypes(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
+void add_autocast(PyObject* module);
 void add_graph_facts(PyObject* module);
 void add_graph_search(PyObject* module);
 void add_observed_pass(PyObject* module);

@@ -69,10 +69,11 @@ void add_facts(PyObject* row, const Op& op) {
   const Facts& f = op.facts;
   auto b = [](bool v) { return v ? Py_True : Py_False; };
   Object facts =
-      checked(Py_BuildValue("{s:s,s:s,s:O,s:O,s:O,s:z}", "batch", batch::kind_of(op.batch),
-                            "depends", to_string(f.depends), "draws", b(f.draws != Draws::Nothing),
-                            "multiplies", b(op.is_product || f.product.form != Product::None),
-                            "product", product_row(op).get(), "zero_text", f.zero_text));
+      checked(Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:z}", "autocast", to_string(f.autocast),
+                            "batch", batch::kind_of(op.batch), "depends", to_string(f.depends),
+                            "draws", b(f.draws != Draws::Nothing), "multiplies",
+                            b(op.is_product || f.product.form != Product::None), "product",
+                            product_row(op).get(), "zero_text", f.zero_text));
   checked(PyDict_Update(row, facts.get()));
 }
 

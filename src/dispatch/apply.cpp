@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "dispatch/anomaly.h"
+#include "dispatch/autocast.h"
 #include "dispatch/direct.h"
 #include "dispatch/keep_cuts.h"
 #include "dispatch/checkpoint_cache.h"
@@ -55,6 +56,12 @@ Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
+  if (mode_on(kAutocast)) [[unlikely]]
+    return apply_autocast(op, args);
+  return apply_as_given(op, args);
+}
+
+Value apply_as_given(const Op& op, Value* args) {
   if (g_sparse && any_sparse(op, args)) [[unlikely]]
     return apply_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
@@ -116,6 +123,7 @@ void mark_unsaved(Node* node, const Op& op) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
+  AutocastOff as_given;  // a tensor that is written into has its dtype
   if (g_sparse && any_sparse(op, args)) [[unlikely]]
     return apply_inplace_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
@@ -205,6 +213,7 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
 }  // namespace
 
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
+  AutocastOff as_given;
   refuse_out(op, args, out);
   check_out_dtype(op, args, out.dtype());
   let_out_decide(op, args, out.dtype());
@@ -234,6 +243,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
 }
 
 void apply_outs(const Op& op, Value* args, const Tensors& outs) {
+  AutocastOff as_given;
   for (const Tensor& out : outs) refuse_out(op, args, out);
   for (size_t i = 0; i < outs.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {

@@ -65,6 +65,11 @@ const char* to_string(Depends d) {
   return kNames[static_cast<int>(d)];
 }
 
+const char* to_string(Autocast a) {
+  static constexpr const char* kNames[] = {"untouched", "lower", "float32", "widest", "inside"};
+  return kNames[static_cast<int>(a)];
+}
+
 void settle_facts(Op& op) {
   Facts& f = op.facts;
   if (f.depends == Depends::Unstated) f.depends = depends_of(op);

@@ -81,6 +81,16 @@ enum class OutDType : uint8_t {
 };
 using OutRule = OutDType (*)(const Value* args);
 
+// Which precision an op's floating-point operands take under autocast, where they are not float64.
+enum class Autocast : uint8_t {
+  Untouched,  // their own
+  Lower,      // the lower one, that of the context
+  Float32,
+  Widest,  // float32 if one of them has it, the lower one otherwise
+  Inside,  // it is written with ops, which are asked one by one
+};
+const char* to_string(Autocast a);
+
 // A result that is put together from its operands: which part of `whole` one of them fills.
 struct Placing {
   const Tensor& whole;
@@ -102,6 +112,7 @@ struct Facts {
   Draws draws = Draws::Nothing;
   OutDType out_dtype = OutDType::Unstated;
   OutRule out_rule = nullptr;  // where it depends on the arguments
+  Autocast autocast = Autocast::Untouched;
   ProductForm product;
 
   PartRule part = nullptr;

@@ -225,6 +225,7 @@ class Block {
   Block& draws(Draws d) { return op_->facts.draws = d, *this; }
   Block& out_dtype(OutDType d) { return op_->facts.out_dtype = d, *this; }
   Block& out_dtype(OutRule r) { return op_->facts.out_rule = r, *this; }
+  Block& autocast(Autocast a) { return op_->facts.autocast = a, *this; }
   Block& parts(PartRule r) { return op_->facts.part = r, *this; }
   Block& part_of_zeros(PartRule r) { return op_->facts.zero_elsewhere = true, parts(r); }
   Block& by_values(ByValues r = [](const Value*) { return true; }) {

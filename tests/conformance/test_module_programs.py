@@ -646,6 +646,27 @@ def _remove_again(parametrize: Any, m: Any) -> Any:
 
 
 @program
+def orthogonal_matrices(t: Any) -> Any:
+    results: list[Any] = []
+    for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 3)):
+        for kind in ("matrix_exp", "cayley", "householder"):
+            for trivial in (True, False):
+                size = float(np.prod(shape))
+                values = t.sin(t.arange(size) ** 2 * 3 + 1).reshape(shape)
+                m = t.nn.Module()
+                m.weight = t.nn.Parameter(values)
+                t.nn.utils.parametrizations.orthogonal(
+                    m, "weight", kind, use_trivialization=trivial
+                )
+                (m.weight * values).sum().backward()
+                original = m.parametrizations.weight.original
+                results += [m.weight, original, original.grad]
+                results.append(told(lambda m=m: setattr(m, "weight", m.weight.detach())) is None)
+                results.append(m.weight)
+    return [*results, told(lambda: t.nn.utils.parametrizations.orthogonal(m, "weight", "x"))]
+
+
+@program
 def weight_norm_new_and_old(t: Any) -> Any:
     results: list[Any] = []
     for dim in (0, 1, None, -1):

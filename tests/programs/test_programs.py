@@ -20,7 +20,6 @@ MISSING = {
     "mixture_density": "torch.distributions",
     "profiler_and_timing": "torch.profiler",
     "reinforce_bandit": "torch.distributions",
-    "scripted_function": "torch.jit",
     "variational_inference": "torch.distributions",
     "word_vectors": "sparse gradients",
 }

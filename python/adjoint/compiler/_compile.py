@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core, _tree
+from adjoint._autocast import in_modes
 from adjoint._core import Tensor
 
 from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
@@ -93,7 +94,7 @@ class Compiled:
         """Call the function, by a program where there is one."""
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
-        mode = _core.is_grad_enabled()
+        mode = _core._call_mode()
         types = set(map(type, args))
         containers: list[Any] = []
         if types <= _TENSOR_ONLY and not kwargs:  # as most calls are
@@ -160,13 +161,15 @@ class Compiled:
         if not self._may_record(kind, tensors):
             return function(*arguments[0], **arguments[1])
         leaves, spec = _tree.flatten(arguments)
+        modes = _core._autocast_modes()
 
         def rebuild(others: Sequence[Tensor]) -> Any:
             given = iter(others)
             args, kwargs = _tree.unflatten(
                 spec, [next(given) if isinstance(x, Tensor) else x for x in shown]
             )
-            return function(*args, **kwargs)
+            with in_modes(modes):
+                return function(*args, **kwargs)
 
         # Without the tensors of this call, which are none of the recording's business.
         stand_in = _core.empty(0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import ON, in_modes
 from adjoint._tensor.arguments import require_tensor
 
 
@@ -22,7 +23,8 @@ def linear(
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``sum_ij input1_i weight_kij input2_j + bias_k``."""
-    result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
+    with in_modes(_core._autocast_modes() & ~ON):  # autocast leaves it its precision
+        result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias
 
 

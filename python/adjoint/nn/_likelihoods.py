@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_float32
 from adjoint._tensor.arguments import require_flag, require_tensor
 from adjoint.nn._losses import _check_reduction, _legacy_reduction, _reduce, _require_pair
 
@@ -30,6 +31,7 @@ def poisson_nll_loss(
     require_flag("poisson_nll_loss", "full", 4, full)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _check_reduction(reduction)
+    input, target = in_float32(input, target)
     mean = ad.exp(input) if log_input else input
     log_mean = input if log_input else ad.log(input + eps)
     loss = mean - target * log_mean

@@ -205,11 +205,8 @@ def _fractional(
         count = 1 if input.dim() == axes + 1 else input.size(0)
         samples = ad.rand(count, input.size(-axes - 1), axes, dtype=input.dtype)
     op = _core._fractional_max_pool2d if axes == 2 else _core._fractional_max_pool3d
-    sizes = [
-        _single_or_all(name, "kernel_size", kernel_size, axes),
-        _single_or_all(name, "output_size", output_size, axes),
-    ]
-    return op(input, *sizes, samples)
+    kernel = _single_or_all(name, "kernel_size", kernel_size, axes)
+    return op(input, kernel, _single_or_all(name, "output_size", output_size, axes), samples)
 
 
 def _single_or_all(name: str, what: str, given: Sizes, axes: int) -> tuple[int, ...]:

@@ -358,8 +358,13 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
 // values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_checkpoint_cache ||
-                         t_plain_functions);
+  return PyBool_FromLong((t_modes & ((kSlowModes & ~kAutocast) | kStrongZeros)) ||
+                         t_checkpoint_cache || t_plain_functions);
+}
+// The modes that recordings are sorted by: whether ops record, and autocast where it is on.
+PyObject* call_mode(PyObject*, PyObject*) {
+  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
+  return PyLong_FromUnsignedLong(autocast | (t_modes & kGradOff));
 }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
@@ -434,6 +439,7 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
+    {"_call_mode", call_mode, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,
      "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},

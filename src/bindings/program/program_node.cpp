@@ -83,7 +83,9 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released) fail_freed(n);
   UnpackScope scope;
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
-  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_checkpoint_cache;
+  // The program knows its precisions: autocast does not change them.
+  constexpr uint32_t kUnusual = (kSlowModes & ~kAutocast) | kStrongZeros;
+  bool usual = !grad_enabled() && !(t_modes & kUnusual) && !t_checkpoint_cache;
   if (!usual) return eager_backward(n, grads, result);
   PyObject* recorded = n->saved[kRecorded_].value.python();
   // What hooks and custom functions read, eager execution would read now.

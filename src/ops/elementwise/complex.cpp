@@ -182,7 +182,8 @@ static const Op& view_as_complex_ =
             runtime_error("Input tensor must have one or more dimensions");
           return apply(c.op, c.args);
         })
-        .depends(Depends::PairJoined);
+        .depends(Depends::PairJoined)
+        .autocast(Autocast::Float32);
 
 static const Op& complex_ =
     def("complex(real, imag)", "A complex tensor from its real and imaginary parts.")
@@ -207,7 +208,8 @@ static const Op& polar_ =
           check_parts(size, c.tensor(1));
           return op<"complex">(size * op<"cos">(c[1]), size * op<"sin">(c[1]));
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 // The angle of z turns by Im(dz / z); that of real numbers only jumps.
 static const Op& angle_ =

@@ -300,7 +300,8 @@ static const Op& index_copy_ =
         .linear()
         .inplace()
         .batch(batch::rows)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .autocast(Autocast::Widest);
 
 namespace {
 

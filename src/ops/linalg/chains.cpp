@@ -78,7 +78,8 @@ static const Op& multi_dot_ =
         "The product of two or more matrices (the first and the last may be vectors), in the order "
         "that costs least.")
         .forward([](Call& c) -> Value { return multi_dot(c.tensors(0)); })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Inside);
 
 static const Op& chain_matmul_ =
     def("chain_matmul(matrices: Tensor[*])",
@@ -93,7 +94,8 @@ static const Op& chain_matmul_ =
           return multi_dot(c.tensors(0));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Inside);
 
 // --- along an axis -------------------------------------------------------------------------------
 static const Op& vecdot_ =
@@ -110,7 +112,8 @@ static const Op& vecdot_ =
           if (x.ndim() == 1 && y.ndim() == 1) return op<"vdot">(x, y);
           return op<"sum">(conjugate(x) * y, Dims{c.integer(2)});
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Lower);
 
 static const Op& linalg_cross_ =
     def("linalg_cross(input, other, *, dim: int = -1)",
@@ -176,7 +179,8 @@ static const Op& tensorinv_ =
           for (int i = 0; i < cut; ++i) shape.push_back(a->shape[i]);
           return op<"reshape">(op<"linalg_inv">(op<"reshape">(a, Dims{rows, columns})), shape);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& tensorsolve_ =
     def("linalg_tensorsolve(input|A, other|B, dims: int[]? = None)",
@@ -202,6 +206,7 @@ static const Op& tensorsolve_ =
                                         op<"reshape">(b, Dims{b.numel()}));
           return op<"reshape">(x, Span{a->shape + cut, a.ndim() - cut});
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

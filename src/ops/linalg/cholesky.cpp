@@ -74,7 +74,8 @@ static const Op& linalg_cholesky_ =
         .function_only()
         .node("LinalgCholeskyExBackward0")
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_cholesky_ex_ =
     def("linalg_cholesky_ex(input|A, *, upper: bool = False, check_errors: bool = False)",
@@ -95,7 +96,8 @@ static const Op& linalg_cholesky_ex_ =
         .results({"L", "info"})
         .function_only()
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& cholesky_ =
     def("cholesky(input, upper: bool = False)",
@@ -107,7 +109,8 @@ static const Op& cholesky_ =
           return factor_tangent(t[0], c.out(), c.in(1).boolean());
         })
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 // --- solutions from a factor ---------------------------------------------------------------------
 namespace {
@@ -140,7 +143,8 @@ static const Op& cholesky_solve_ =
                           l.size(-1), " by ", l.size(-1), " but each b matrix is ", b.size(-2),
                           " by ", b.size(-1));
           return cholesky_solve(b, l, c.flag(2));
-        });
+        })
+        .autocast(Autocast::Float32);
 
 static const Op& cholesky_inverse_ =
     def("cholesky_inverse(input|L, upper: bool = False)",
@@ -176,6 +180,7 @@ static const Op& cholesky_inverse_ =
           return -(half + adjoint_of(half));
         })
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

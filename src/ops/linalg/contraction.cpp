@@ -161,7 +161,8 @@ static const Op& tensordot_ =
           return contract(x, y, wanted).t;
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 static const Op& inner_ =
     def("inner(input, other)", "The products of both tensors summed over their last axes.")
@@ -179,7 +180,8 @@ static const Op& inner_ =
         .out_dtype([](const Value* args) {
           bool product = args[0].object()->ndim == 0 || args[1].object()->ndim == 0;
           return product ? OutDType::Converts : OutDType::Exact;
-        });
+        })
+        .autocast(Autocast::Inside);
 
 static const Op& kron_ =
     def("kron(input, other)",

@@ -202,7 +202,8 @@ static const Op& cdist_ =
         .function_only()
         .no_out()
         .batch(batch::pointwise)
-        .depends(Depends::Distances);
+        .depends(Depends::Distances)
+        .autocast(Autocast::Float32);
 
 static const Op& euclid_grads_ =
     def("_euclid_grads(g, x1, x2, distances)", "The gradients of cdist with p = 2 for both sets.")

@@ -102,7 +102,8 @@ static const Op& linalg_eig_ =
         .results({"eigenvalues", "eigenvectors"})
         .function_only()
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& eigvals_alone_ =
     def("_linalg_eigvals(input|A)", "Eigenvalues without vectors; see linalg.eigvals.")
@@ -132,6 +133,7 @@ static const Op& linalg_eigvals_ =
           if (may_be_differentiated(c.tensor(0))) return op<"linalg_eig">(c[0]).tensors()[0];
           return op<"_linalg_eigvals">(c[0]);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

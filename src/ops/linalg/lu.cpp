@@ -411,7 +411,8 @@ static const Op& lu_solve_ =
 static const Op& old_lu_solve_ =
     def("lu_solve(input|b, LU_data, LU_pivots)",
         "The solution of `A @ x = input` from the LU factors of A; see linalg.lu_solve.")
-        .forward([](Call& c) -> Value { return op<"linalg_lu_solve">(c[1], c[2], c[0]); });
+        .forward([](Call& c) -> Value { return op<"linalg_lu_solve">(c[1], c[2], c[0]); })
+        .autocast(Autocast::Float32);
 
 static const Op& lu_with_info_ =
     def("_lu_with_info(input, pivot: bool = True, check_errors: bool = True)",
@@ -419,6 +420,7 @@ static const Op& lu_with_info_ =
         .forward([](Call& c) -> Value { return op<"linalg_lu_factor_ex">(c[0], c[1], c[2]); })
         .results({"LU", "pivots", "info"})
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

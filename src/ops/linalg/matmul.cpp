@@ -264,6 +264,7 @@ static const Op& mm_ =
         .linear()
         .batch(mm_rule)
         .product(Product::Matrices)
+        .autocast(Autocast::Lower)
         .sparse(sparse::matmul);
 
 static const Op& bmm_ =
@@ -273,7 +274,8 @@ static const Op& bmm_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"bmm">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(bmm_rule)
-        .product(Product::Batches);
+        .product(Product::Batches)
+        .autocast(Autocast::Lower);
 
 static const Op& mv_ =
     def("mv(input, vec)", "The product of a matrix and a vector.")
@@ -371,6 +373,7 @@ static const Op& addmm_ =
         .inplace()
         .batch(add_product_rule<mm_rule>)
         .product(Product::Matrices, 1, 0)
+        .autocast(Autocast::Lower)
         .sparse(sparse::addmm);
 
 static const Op& baddbmm_ =
@@ -385,7 +388,8 @@ static const Op& baddbmm_ =
         .jvp(tangent_of_sum<"bmm">)
         .inplace()
         .batch(add_product_rule<bmm_rule>)
-        .product(Product::Batches, 1, 0);
+        .product(Product::Batches, 1, 0)
+        .autocast(Autocast::Lower);
 
 static const Op& addmv_ =
     def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -481,13 +485,15 @@ static const Op& addbmm_ =
           if (!(sum.shape() == c.out_shape())) sum = op<"expand">(sum, c.out_shape());
           return sum;
         })
-        .inplace();
+        .inplace()
+        .autocast(Autocast::Lower);
 
 static const Op& matmul_ =
     def("matmul(input, other)",
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); })
         .product(Product::ByAxes)
+        .autocast(Autocast::Lower)
         .sparse(sparse::matmul);
 
 // --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
@@ -583,7 +589,8 @@ static const Op& linear_plain_ = def("_linear(input, weight)", "`input @ weight.
                                      .internal()
                                      .node(product_name)
                                      .batch(linear_rule)
-                                     .product(Product::Transposed);
+                                     .product(Product::Transposed)
+                                     .autocast(Autocast::Lower);
 
 static const Op& linear_bias_ =
     def("_linear_bias(input, weight, bias)", "`input @ weight.T + bias`.")
@@ -597,7 +604,8 @@ static const Op& linear_bias_ =
           return v[0].object()->ndim == 2 ? "AddmmBackward0" : "ViewBackward0";
         })
         .batch(linear_rule)
-        .product(Product::Transposed, 0, 2);
+        .product(Product::Transposed, 0, 2)
+        .autocast(Autocast::Lower);
 
 static const Op& linear_ =
     def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
@@ -619,6 +627,7 @@ static const Op& linear_ =
         })
         .function_only()
         .product(Product::Transposed, 0, 2)
+        .autocast(Autocast::Lower)
         .sparse(sparse::linear);
 
 }  // namespace adjoint

@@ -158,12 +158,14 @@ static const Op& linalg_matrix_power_ =
         .forward([](Call& c) -> Value {
           return matrix_power("linalg.matrix_power", c.tensor(0), c.integer(1));
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Inside);
 
 static const Op& matrix_power_ =
     def("matrix_power(input, n: int)", "The n-th power of square matrices; linalg.matrix_power.")
         .forward([](Call& c) -> Value {
           return matrix_power("linalg.matrix_power", c.tensor(0), c.integer(1));
-        });
+        })
+        .autocast(Autocast::Inside);
 
 }  // namespace adjoint

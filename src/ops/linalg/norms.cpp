@@ -222,7 +222,8 @@ static const Op& cond_ =
           Tensor first = op<"select">(s, -1, 0), last = op<"select">(s, -1, -1);
           return p > 0 ? first / last : last / first;
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 static const Op& cond_named_ =
     def("linalg_cond.named(input|A, p: str)",
         "The condition number in the Frobenius ('fro') or nuclear ('nuc') norm.")
@@ -232,6 +233,7 @@ static const Op& cond_named_ =
             runtime_error("linalg.cond got an invalid norm type: ", c[1].str());
           return by_inverse(c.tensor(0), c[1]);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

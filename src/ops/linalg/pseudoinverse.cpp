@@ -138,7 +138,8 @@ static const Op& linalg_pinv_rcond_ =
 static const Op& pinverse_ =
     def("pinverse(input, rcond: float = 1e-15)", "The pseudoinverse; see linalg.pinv.")
         .forward([](Call& c) -> Value { return op<"_linalg_pinv">(c[0], Value(), c[1]); })
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 // --- rank ----------------------------------------------------------------------------------------
 namespace {
@@ -165,12 +166,14 @@ static const Op& matrix_rank_ =
         "How many singular values (sizes of eigenvalues, with `hermitian`) exceed max(atol, rtol * "
         "largest); by default rtol is eps max(m, n), or 0 if atol is given.")
         .forward([](Call& c) -> Value { return rank(c.tensor(0), c[1], c[2], c.flag(3)); })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 static const Op& matrix_rank_tol_ =
     def("linalg_matrix_rank.tol(input|A, tol: Operand, hermitian: bool = False)",
         "How many singular values exceed tol.")
         .forward([](Call& c) -> Value { return rank(c.tensor(0), c[1], Value(0.0), c.flag(2)); })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 // --- least squares -------------------------------------------------------------------------------
 namespace {
@@ -324,6 +327,7 @@ static const Op& linalg_lstsq_ =
           return out;
         })
         .results({"solution", "residuals", "rank", "singular_values"})
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -164,14 +164,16 @@ static const Op& linalg_qr_ =
             out[0] = op<"zeros">(Dims{c.tensor(0).size(0), 0}, c.tensor(0).dtype());
           return out;
         })
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& qr_ =
     def("qr(input, some: bool = True)", "Q and R with `input = Q @ R`; see linalg.qr.")
         .forward([](Call& c) -> Value {
           return op<"linalg_qr">(c[0], c.flag(1) ? "reduced" : "complete");
         })
-        .results({"Q", "R"});
+        .results({"Q", "R"})
+        .autocast(Autocast::Float32);
 
 static const Op& geqrf_ =
     def("geqrf(input)",
@@ -195,6 +197,7 @@ static const Op& geqrf_ =
         })
         .results({"a", "tau"})
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -157,11 +157,13 @@ static const Op& householder_product_ =
           for (int i = 0; i < 2; ++i) c.args[i] = batch::whole(c, axes, i);
           return apply(c.op, c.args);
         })
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& orgqr_ =
     def("orgqr(input, input2|tau)", "Products of reflectors; linalg.householder_product.")
-        .forward([](Call& c) -> Value { return op<"linalg_householder_product">(c[0], c[1]); });
+        .forward([](Call& c) -> Value { return op<"linalg_householder_product">(c[0], c[1]); })
+        .autocast(Autocast::Float32);
 
 // --- ormqr ---------------------------------------------------------------------------------------
 namespace {
@@ -264,6 +266,7 @@ static const Op& ormqr_ =
           for (int i = 0; i < 3; ++i) c.args[i] = batch::whole(c, axes, i);
           return apply(c.op, c.args);
         })
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

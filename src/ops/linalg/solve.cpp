@@ -181,7 +181,8 @@ static const Op& linalg_solve_ =
           Tensor x = op<"_linalg_solve">(a, matrices_of(a, b, vector, c.flag(2)), c[2]);
           return vector ? op<"squeeze.dim">(x, -1).tensor() : x;
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_solve_ex_ =
     def("linalg_solve_ex(A, B, *, left: bool = True, check_errors: bool = False)",
@@ -239,7 +240,8 @@ static const Op& linalg_inv_ =
         .function_only()
         .node("LinalgInvExBackward0")
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_inv_ex_ =
     def("linalg_inv_ex(A, *, check_errors: bool = False)",
@@ -260,9 +262,11 @@ static const Op& linalg_inv_ex_ =
         .results({"inverse", "info"})
         .function_only()
         .batch(batch::as_is)
-        .depends(Depends::Matrices);
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& inverse_ = def("inverse(input)", "The inverse of square matrices; linalg.inv.")
-                                .forward([](Call& c) -> Value { return op<"linalg_inv">(c[0]); });
+                                .forward([](Call& c) -> Value { return op<"linalg_inv">(c[0]); })
+                                .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -194,7 +194,8 @@ static const Op& linalg_svd_ =
           return op<"_linalg_svd">(c[0], c[1]);
         })
         .results({"U", "S", "Vh"})
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_svdvals_ =
     def("linalg_svdvals(A, *, driver: str? = None)",
@@ -203,7 +204,8 @@ static const Op& linalg_svdvals_ =
           check_driver(c[1]);
           return values_of(c.tensor(0));
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& svd_ =
     def("svd(input, some: bool = True, compute_uv: bool = True)",
@@ -220,6 +222,7 @@ static const Op& svd_ =
           return Tensors{op<"zeros">(with_matrix(leading, a.size(-2), a.size(-2)), a.dtype()), s,
                          op<"zeros">(with_matrix(leading, a.size(-1), a.size(-1)), a.dtype())};
         })
-        .results({"U", "S", "V"});
+        .results({"U", "S", "V"})
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

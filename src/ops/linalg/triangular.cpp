@@ -89,6 +89,7 @@ static const Op& triangular_solve_ =
               solve_triangular(turned ? transposed(a) : a, b, upper != turned, true, c.flag(4));
           return Tensors{x, copy};
         })
-        .results({"solution", "cloned_coefficient"});
+        .results({"solution", "cloned_coefficient"})
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

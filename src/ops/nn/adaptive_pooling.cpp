@@ -319,14 +319,16 @@ Value fractional_max(Call& c) {
           ") into `output_size` parts of about equal size.")                                     \
           .forward(adaptive_avg<axes>)                                                           \
           .function_only()                                                                       \
-          .no_out();                                                                             \
+          .no_out()                                                                              \
+          .autocast(axes == 3 ? Autocast::Float32 : Autocast::Untouched);                        \
   static const Op& adaptive_max##axes##_ =                                                       \
       def("adaptive_max_pool" #axes "d(input, output_size: int[])",                              \
           "The largest elements, and their places, of windows that divide the last axes (" #axes \
           ") into `output_size` parts of about equal size.")                                     \
           .forward(adaptive_max<axes>)                                                           \
           .function_only()                                                                       \
-          .no_out();
+          .no_out()                                                                              \
+          .autocast(axes == 3 ? Autocast::Float32 : Autocast::Untouched);
 
 ADAPTIVE(1)
 ADAPTIVE(2)
@@ -337,12 +339,14 @@ static const Op& fractional2d_ =
         "The largest elements, and their places, of windows that `samples` place.")
         .forward(fractional_max<2>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 static const Op& fractional3d_ =
     def("_fractional_max_pool3d(input, kernel_size: int[], output_size: int[], samples)",
         "The largest elements, and their places, of windows that `samples` place.")
         .forward(fractional_max<3>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

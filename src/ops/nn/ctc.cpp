@@ -289,7 +289,8 @@ static const Op& ctc_loss_ =
         .no_out()
         .called("ctc_loss")
         .node("CtcLossBackward0")
-        .batch(batch::each_sample);
+        .batch(batch::each_sample)
+        .autocast(Autocast::Float32);
 
 static const Op& ctc_loss_backward_ =
     def("_ctc_loss_backward(g, log_probs, targets, input_lengths: int[], target_lengths: int[], "

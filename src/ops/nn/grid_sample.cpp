@@ -174,7 +174,8 @@ static const Op& grid_sample_ =
         .node([](const Value* args) -> const char* {
           return args[0].tensor().ndim() == 5 ? "GridSampler3DBackward0" : "GridSampler2DBackward0";
         })
-        .batch(flattened);
+        .batch(flattened)
+        .autocast(Autocast::Float32);
 
 static const Op& grid_sample_backward_ =
     def("_grid_sample_backward(g, input, grid, mode: int, padding_mode: int, align_corners: bool, "

@@ -164,12 +164,14 @@ static const Op& max_unpool2d_ =
         "Elements at their places in planes of `output_size`; zeros elsewhere.")
         .forward(max_unpool<2>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 static const Op& max_unpool3d_ =
     def("_max_unpool3d(input, indices, output_size: int[])",
         "Elements at their places in volumes of `output_size`; zeros elsewhere.")
         .forward(max_unpool<3>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

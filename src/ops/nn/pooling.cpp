@@ -281,16 +281,18 @@ Value avg_pool_of(Call& c) {
   "(input, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: " \
   "int[] = 1, ceil_mode: bool = False)"
 
-#define MAX_POOL(axes, doc)                                                              \
-  static const Op& max_pool##axes##_ = def("max_pool" #axes "d" MAX_POOL_ARGUMENTS, doc) \
-                                           .forward(max_pool_of<axes, false>)            \
-                                           .function_only()                              \
-                                           .no_out();                                    \
-  static const Op& max_pool_indices##axes##_ =                                           \
-      def("max_pool" #axes "d_with_indices" MAX_POOL_ARGUMENTS,                          \
-          doc " Their places in the plane are the second result.")                       \
-          .forward(max_pool_of<axes, true>)                                              \
-          .function_only()                                                               \
+#define MAX_POOL(axes, doc)                                               \
+  static const Op& max_pool##axes##_ =                                    \
+      def("max_pool" #axes "d" MAX_POOL_ARGUMENTS, doc)                   \
+          .forward(max_pool_of<axes, false>)                              \
+          .function_only()                                                \
+          .no_out()                                                       \
+          .autocast(axes == 3 ? Autocast::Float32 : Autocast::Untouched); \
+  static const Op& max_pool_indices##axes##_ =                            \
+      def("max_pool" #axes "d_with_indices" MAX_POOL_ARGUMENTS,           \
+          doc " Their places in the plane are the second result.")        \
+          .forward(max_pool_of<axes, true>)                               \
+          .function_only()                                                \
           .no_out();
 
 MAX_POOL(1, "The largest element of each window of the last axis; see `max_pool2d`.")
@@ -316,13 +318,12 @@ static const Op& avg_pool2d_ =
         "padding count as elements, unless `count_include_pad` is false; `divisor_override` "
         "replaces the number of elements.")
         .forward(avg_pool_of<2>)
-        .function_only()
-        .no_out();
+        .function_only();
 static const Op& avg_pool3d_ =
     def("avg_pool3d" AVG_POOL_ARGUMENTS ", divisor_override: int? = None)",
         "The mean of each window of the last three axes; see `avg_pool2d`.")
         .forward(avg_pool_of<3>)
         .function_only()
-        .no_out();
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

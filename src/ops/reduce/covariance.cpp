@@ -65,7 +65,8 @@ static const Op& cov_ =
         "`fweights` times and count with `aweights`.")
         .forward([](Call& c) -> Value { return covariance(c.tensor(0), c[1], c[2], c[3]); })
         .no_out()
-        .batch(batch::each_sample);
+        .batch(batch::each_sample)
+        .autocast(Autocast::Inside);
 
 static const Op& corrcoef_ =
     def("corrcoef(input)",
@@ -88,6 +89,7 @@ static const Op& corrcoef_ =
           return op<"complex">(limited(op<"real">(out)), limited(op<"imag">(out)));
         })
         .no_out()
-        .batch(batch::each_sample);
+        .batch(batch::each_sample)
+        .autocast(Autocast::Inside);
 
 }  // namespace adjoint

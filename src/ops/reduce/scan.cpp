@@ -306,7 +306,8 @@ static const Op& prod_ =
         .batch([](Call& c, const int*) -> Value {
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .autocast(Autocast::Float32);
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -324,7 +325,8 @@ static const Op& prod_dim_ =
         .node("ProdBackward1")
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .autocast(Autocast::Float32);
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",

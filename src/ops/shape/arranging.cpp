@@ -267,6 +267,7 @@ static const Op& trace_ =
         .linear()
         .batch([](Call& c, const int*) -> Value {
           return op<"sum">(op<"diagonal">(c[0], 0, 1, 2), Dims{-1});
-        });
+        })
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

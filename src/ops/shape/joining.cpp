@@ -235,6 +235,7 @@ static const Op& cat_ =
           return op<"narrow">(p.whole, axis, p.at - size, size);
         })
         .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest)
         .sparse(sparse::cat);
 
 static const Op& stack_ =
@@ -248,6 +249,7 @@ static const Op& stack_ =
         .depends(Depends::Moved)
         .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
         .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest)
         .sparse(sparse::stack);
 
 static const Op& hstack_ =

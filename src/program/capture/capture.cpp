@@ -446,12 +446,14 @@ Value Capture::forward(Call& c) {
   Few<Read, 3> reads;
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
-  bool inside = !op.differentiable() && is_differentiated(op, c.args);
+  // So is one whose ops autocast asks: what they were given is part of the program.
+  bool asked = mode_on(kAutocast) && op.facts.autocast == Autocast::Inside;
+  bool inside = asked || (!op.differentiable() && is_differentiated(op, c.args));
   if (inside) {
     Value out = computed();
     bool any = false;
     each_result(out, [&](TensorObject* t) { any |= t && carries_derivative(t); });
-    if (any || !running_) return out;
+    if (any || asked || !running_) return out;
     roll_back(instructions, registers);
     const Value* args = take_reads(reads, op, c.args);
     if (running_) take_call(c, {args, std::move(reads), seen, before}, out);

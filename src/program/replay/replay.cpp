@@ -1,6 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include "dispatch/autocast.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/view.h"
@@ -307,6 +308,7 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   bool with_grad = grad_enabled();
   GradMode off(false);
   ModeGuard quiet(kNoCuts, true);
+  AutocastOff as_recorded;
   Replay replay(p);
   const Tensors& others = rest.empty() ? p.held : rest;
   for (size_t k = 0; k < p.inputs.size(); ++k) {

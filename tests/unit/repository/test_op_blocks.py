@@ -124,6 +124,7 @@ def test_no_node_is_known_by_name_in_cpp() -> None:
 
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
+    "_array_api.py": ("outer trace", "names of the array API standard"),
     "__init__.py": ("repeat", "a name of the array API"),
     "_tensor/meta.py": (
         "allclose bincount empty equal full masked_select nonzero ones rand randint randn unique "

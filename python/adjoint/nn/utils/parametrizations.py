@@ -99,8 +99,8 @@ class _Orthogonal(Module):
         A = X.tril(diagonal=-1)
         tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
         Q: Tensor = ad.linalg.householder_product(A, tau)
-        # The diagonal of X holds the signs: ±1.
-        return Q * X.diagonal(dim1=-2, dim2=-1).to(Q.dtype).unsqueeze(-2)
+        # The diagonal of X holds the signs, ±1: whole numbers, through which no gradient flows.
+        return Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
 
     def right_inverse(self, Q: Tensor) -> Tensor:
         with ad.no_grad():
@@ -123,10 +123,10 @@ class _Orthogonal(Module):
                 Q = ad.cat([Q, ad.randn(*shape, dtype=Q.dtype)], dim=-1)
                 Q = _make_orthogonal(Q)
             self.base = Q
-            # Zero is mapped to the identity, so the value is the base.
+            # Minus the identity is mapped to the identity, so the value is the base: its skew part
+            # is zero, and reflections by zero turn every sign, which the diagonal turns back.
             start = ad.zeros_like(given)
-            if self.orthogonal_map == _OrthMaps.householder:
-                start.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+            start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
             return start
 
     def _without_base(self, Q: Tensor, given: Tensor, transposed: bool) -> Tensor:

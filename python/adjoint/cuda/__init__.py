@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["current_device", "device_count", "is_available", "manual_seed", "manual_seed_all"]
 
@@ -42,3 +42,13 @@ def synchronize(device: object = None) -> None:
 
 def empty_cache() -> None:
     """Do nothing: there is no GPU memory."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":  # when it is asked for
+        import importlib
+
+        return importlib.import_module("adjoint.cuda.amp")
+    from adjoint._missing import missing
+
+    raise missing(__name__, name)
