@@ -31,6 +31,7 @@ from ._tensor import composite_forms as _composite_forms  # noqa: E402
 from ._tensor import inplace_methods as _inplace_methods  # noqa: E402
 from ._tensor import interop as _interop  # noqa: E402
 from ._tensor import methods as _tensor_methods  # noqa: E402
+from ._tensor import sparse as _sparse_methods  # noqa: E402
 from ._tensor.constants import e as e  # noqa: E402
 from ._tensor.constants import inf as inf  # noqa: E402
 from ._tensor.constants import nan as nan  # noqa: E402
@@ -51,6 +52,9 @@ from ._tensor.formats import contiguous_format as contiguous_format  # noqa: E40
 from ._tensor.formats import layout as layout  # noqa: E402
 from ._tensor.formats import memory_format as memory_format  # noqa: E402
 from ._tensor.formats import preserve_format as preserve_format  # noqa: E402
+from ._tensor.formats import sparse_coo as sparse_coo  # noqa: E402
+from ._tensor.formats import sparse_csc as sparse_csc  # noqa: E402
+from ._tensor.formats import sparse_csr as sparse_csr  # noqa: E402
 from ._tensor.formats import strided as strided  # noqa: E402
 from ._tensor.printing import set_printoptions as set_printoptions  # noqa: E402
 from ._tensor.queries import broadcast_shapes as broadcast_shapes  # noqa: E402
@@ -92,6 +96,7 @@ if _TYPE_CHECKING:
     from . import return_types as return_types
     from . import serialization as serialization
     from . import signal as signal
+    from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -178,6 +183,10 @@ if _TYPE_CHECKING:
     from ._tensor.gradient import gradient as gradient
     from ._tensor.histograms import histogram as histogram
     from ._tensor.histograms import histogramdd as histogramdd
+    from ._tensor.sparse import sparse_compressed_tensor as sparse_compressed_tensor
+    from ._tensor.sparse import sparse_coo_tensor as sparse_coo_tensor
+    from ._tensor.sparse import sparse_csc_tensor as sparse_csc_tensor
+    from ._tensor.sparse import sparse_csr_tensor as sparse_csr_tensor
     from .amp import GradScaler as GradScaler
     from .amp import autocast as autocast
     from .autograd.anomaly_mode import (
@@ -229,7 +238,9 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
-_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
+_core._extend_tensor(
+    _tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS
+)
 _core._set_composite_forms(_composite_forms.FORMS)
 
 # Loaded at their first use, so that importing adjoint costs little.
@@ -265,6 +276,7 @@ _LAZY_MODULES = frozenset(
         "return_types",
         "serialization",
         "signal",
+        "sparse",
         "special",
         "testing",
         "utils",
@@ -371,6 +383,15 @@ _LAZY_NAMES = {
             "view_copy",
         ),
         "_tensor.view_copies",
+    ),
+    **dict.fromkeys(
+        (
+            "sparse_compressed_tensor",
+            "sparse_coo_tensor",
+            "sparse_csc_tensor",
+            "sparse_csr_tensor",
+        ),
+        "_tensor.sparse",
     ),
     **dict.fromkeys(
         (

@@ -43,6 +43,7 @@ void fill(PyObject* module) {
   add_settings(module);
   add_history_attributes();
   add_shape_attributes();
+  add_sparse_attributes();
   add_optim(module);
   add_random(module);
   add_buffers(module);

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "dispatch/op.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -121,6 +122,7 @@ void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_history_attributes();
 void add_shape_attributes();
+void add_sparse_attributes();
 void add_optim(PyObject* module);
 void add_random(PyObject* module);
 void add_buffers(PyObject* module);

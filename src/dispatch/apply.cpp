@@ -12,6 +12,7 @@
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
+#include "dispatch/sparse_calls.h"
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
 #include "tensor/geometry.h"
@@ -61,6 +62,8 @@ Value apply(const Op& op, Value* args) {
 }
 
 Value apply_as_given(const Op& op, Value* args) {
+  if (g_sparse && any_sparse(op, args)) [[unlikely]]
+    return apply_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
     if (draws_under_vmap(op)) return apply_random_under_vmap(op, args);
     // Their rules read operands more than once: none is written over.
@@ -121,6 +124,8 @@ void mark_unsaved(Node* node, const Op& op) {
 
 Tensor apply_inplace(const Op& op, Value* args) {
   AutocastOff as_given;  // a tensor that is written into has its dtype
+  if (g_sparse && any_sparse(op, args)) [[unlikely]]
+    return apply_inplace_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
     if (draws_under_vmap(op)) return apply_inplace_random_under_vmap(op, args);
     if (any_batched(op, args)) return apply_inplace_batched(op, args);
@@ -178,6 +183,7 @@ void resize_out(const Tensor& out, Span shape) {
 
 // What is refused of any tensor given as out=, and of the arguments beside it.
 void refuse_out(const Op& op, Value* args, const Tensor& out) {
+  if (g_sparse && (is_sparse(out) || any_sparse(op, args))) refuse_sparse_out(op);
   if (grad_enabled()) {
     bool any = needs_grad(out.get());
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) any |= needs_grad(args[i]);

@@ -101,6 +101,9 @@ struct Placing {
 };
 using PartRule = Tensor (*)(const Placing& p);
 
+// What an op does where operands are sparse: other ops, which record themselves.
+using SparseRule = Value (*)(const Op& op, Value* args);
+
 // Whether the shape of the result, or what is not a tensor in it, depends on the values of operands.
 using ByValues = bool (*)(const Value* args);
 
@@ -117,6 +120,8 @@ struct Facts {
   ByValues by_values = nullptr;
   int8_t storage_offset = -1;  // an argument that counts from the start of the storage
 
+  SparseRule sparse = nullptr;   // null: sparse operands are refused (sparse_calls.h)
+  bool takes_sparse = false;     // its forward knows them
   bool copies = false;           // the result holds the elements of the first argument, converted
   bool fills = false;            // with one number, which no tensor argument gives
   bool cheap = false;            // costs less than reading its result from memory

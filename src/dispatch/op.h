@@ -234,6 +234,8 @@ class Block {
   Block& storage_offset(int argument) {
     return op_->facts.storage_offset = static_cast<int8_t>(argument), *this;
   }
+  Block& sparse(SparseRule r) { return op_->facts.sparse = r, *this; }
+  Block& takes_sparse() { return op_->facts.takes_sparse = true, no_out(); }
   Block& copies() { return op_->facts.copies = true, *this; }
   Block& rearranges() { return op_->facts.rearranges = true, *this; }
   Block& fills() { return op_->facts.fills = true, *this; }

@@ -7,6 +7,7 @@
 #include "tensor/geometry.h"
 #include "tensor/handmade_tensors.h"
 #include "tensor/modes.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -193,6 +194,8 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
 Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
   a->flags |= t->flags & (kInference | kData);
+  if (is_sparse(t)) [[unlikely]]
+    share_parts(a, t);
   if (mode_on(kRecorded)) [[unlikely]]
     handmade_observer.aliased(t, a);
   return a;

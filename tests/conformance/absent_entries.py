@@ -2,7 +2,6 @@
 
 ABSENT = set(
     """
-    chalf hash_tensor max_pool2d_with_indices_backward sparse.mm.reduce
-    sparse.sampled_addmm to_sparse
+    chalf hash_tensor max_pool2d_with_indices_backward
     """.split()  # noqa: SIM905
 )

@@ -65,6 +65,11 @@ KNOWN: list[Known] = [
         part="where torch has np.float32(nan)",
     ),
     Known(
+        "sparse.sampled_addmm",
+        "a sparse tensor has no gradient where it has no entries; torch's is dense there",
+        aspect="*gradient",
+    ),
+    Known(
         "narrow_copy nn.functional.avg_pool3d",
         "torch ignores the strides of out=",
         aspect="out",

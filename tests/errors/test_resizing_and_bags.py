@@ -158,7 +158,6 @@ zero = ad.tensor([0])
         NotImplementedError,
         "only supported for mode='sum' (got mode='mean')",
     ),
-    (lambda: bag(t, offsets=zero, sparse=True), NotImplementedError, "gradients are dense here"),
     (lambda: bag(t, offsets=zero, padding_idx=5), RuntimeError, "padding_idx must be within"),
     (lambda: bag(t.float(), offsets=zero), RuntimeError, "'indices' to have one of the following"),
     (lambda: bag(t, offsets=zero.float()), RuntimeError, "'offsets' to have one of the following"),

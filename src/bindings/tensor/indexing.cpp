@@ -180,6 +180,7 @@ class Reader {
   }
 
   void read_tensor(const Tensor& t) {
+    require_strided(t.get(), "an index");
     if (t.ndim() > 0 || !is_integral(t.dtype())) {
       if (!is_mask(t.dtype()) && t.dtype() != DType::Int64 && t.dtype() != DType::Int32) {
         index_error("tensors used as indices must be long, int, byte or bool tensors, not ",

@@ -52,7 +52,8 @@ Tensor moved_to(PyTypeObject* type, Tensor from) {
   std::swap(t->grad_fn, from->grad_fn);
   std::swap(t->base, from->base);
   t->dtype = from->dtype;
-  t->flags = from->flags;
+  t->flags = from->flags & ~kSparse;
+  if (is_sparse(from)) share_parts(made, from);
   if (from->shape != from->dims) {
     std::swap(t->shape, from->shape);
     std::swap(t->strides, from->strides);

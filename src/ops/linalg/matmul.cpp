@@ -3,6 +3,7 @@
 #include "dispatch/op.h"
 #include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
+#include "ops/sparse/rules.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -263,7 +264,8 @@ static const Op& mm_ =
         .linear()
         .batch(mm_rule)
         .product(Product::Matrices)
-        .autocast(Autocast::Lower);
+        .autocast(Autocast::Lower)
+        .sparse(sparse::matmul);
 
 static const Op& bmm_ =
     def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
@@ -290,7 +292,8 @@ static const Op& mv_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mv_rule)
-        .product(Product::MatrixVector);
+        .product(Product::MatrixVector)
+        .sparse(sparse::matmul);
 
 static const Op& dot_ =
     def("dot(input, tensor)",
@@ -370,7 +373,8 @@ static const Op& addmm_ =
         .inplace()
         .batch(add_product_rule<mm_rule>)
         .product(Product::Matrices, 1, 0)
-        .autocast(Autocast::Lower);
+        .autocast(Autocast::Lower)
+        .sparse(sparse::addmm);
 
 static const Op& baddbmm_ =
     def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -489,7 +493,8 @@ static const Op& matmul_ =
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); })
         .product(Product::ByAxes)
-        .autocast(Autocast::Lower);
+        .autocast(Autocast::Lower)
+        .sparse(sparse::matmul);
 
 // --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
 namespace {
@@ -622,6 +627,7 @@ static const Op& linear_ =
         })
         .function_only()
         .product(Product::Transposed, 0, 2)
-        .autocast(Autocast::Lower);
+        .autocast(Autocast::Lower)
+        .sparse(sparse::linear);
 
 }  // namespace adjoint

@@ -147,10 +147,6 @@ void gather_bags(T table, const Bags& b, int64_t mode, const Results& r) {
 
 Value bag_forward(Call& c) {
   Tensor w = c.tensor(0);
-  if (c.flag(kSparse)) {
-    not_implemented(
-        "embedding_bag(sparse=True): gradients are dense here. (fix: leave `sparse` out)");
-  }
   const int64_t mode = c.integer(kMode);
   if (mode < Sum || mode > Max) value_error("mode has to be one of sum, mean or max");
   const DType d = row_dtype("embedding_bag", w.dtype());
@@ -191,6 +187,11 @@ Tensor table_gradient(T g, C c) {
   }
   Tensor each = op<"index_select">(g, 0, kept[0]);
   each = each * op<"unsqueeze">(factors(c, g.dtype()), 1).tensor();
+  if (c.in(kSparse).boolean()) {
+    if (c.in(kScaled).boolean())
+      runtime_error("embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+    return op<"_sparse_coo">(op<"unsqueeze">(c.in(1), 0), each, c.shape(0));
+  }
   return op<"_embedding_backward">(each, c.in(1), rows, c.in(kPadding), c.in(kScaled));
 }
 

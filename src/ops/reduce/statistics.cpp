@@ -1,6 +1,7 @@
 // Variances, norms and renorm, logsumexp, and sums that leave NaN out.
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -283,7 +284,8 @@ static const Op& vector_norm_ =
         })
         .function_only()
         .batch(batch::along)
-        .depends(Depends::Along);
+        .depends(Depends::Along)
+        .sparse(sparse::norm);
 
 static const Op& norm_ =
     def("norm(input, p: Scalar? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
@@ -292,7 +294,8 @@ static const Op& norm_ =
         .forward([](Call& c) -> Value {
           Value p = c[1].is_none() ? Value(2.0) : c[1];
           return op<"linalg_vector_norm">(c[0], p, c[2], c[3], c[4]);
-        });
+        })
+        .sparse(sparse::norm);
 static const Op& norm_named_ =
     def("norm.named(input, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
         "None)",

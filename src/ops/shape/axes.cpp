@@ -2,6 +2,7 @@
 // is in basic_indexing.cpp.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -101,7 +102,8 @@ static const Op& permute_ =
           for (int64_t& d : dims) d = wrap_dim(d, ndim) + 1;
           dims.insert(0, 0);
           return op<"permute">(c[0], dims);
-        });
+        })
+        .sparse(sparse::permute);
 
 static const Op& transpose_ =
     def("transpose(input, dim0: int, dim1: int)", "A view with two axes exchanged.")
@@ -115,7 +117,8 @@ static const Op& transpose_ =
         .rearranges()
         .alias("swapaxes")
         .alias("swapdims")
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::transpose);
 
 static const Op& adjoint_ =
     def("adjoint(input)", "The last two axes exchanged, the elements conjugated.")
@@ -148,7 +151,8 @@ static const Op& t_ =
           if (ndim > 2)
             runtime_error("t() expects a tensor with <= 2 dimensions, but self is ", ndim, "D");
           return ndim < 2 ? op<"alias">(c[0]) : op<"transpose">(c[0], 1, 2);
-        });
+        })
+        .sparse(sparse::t);
 
 static const Op& movedim_ =
     def("movedim(input, source: int[], destination: int[])",
@@ -188,7 +192,8 @@ static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .view()
                               .rearranges()
                               .internal()
-                              .batch(batch::as_is);
+                              .batch(batch::as_is)
+                              .sparse(sparse::linear_on_entries);
 
 static const Op& squeeze_ =
     def("squeeze(input)", "A view without the axes of length one.")

@@ -2,6 +2,7 @@
 // Read next: bindings/tensor/indexing.cpp, which calls them.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
 
@@ -95,7 +96,8 @@ static const Op& select_ =
               })
         .linear()
         .view()
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::select);
 
 static const Op& select_backward_ =
     def("_select_backward(input, sizes: int[], dim: int, index: int)", "The transpose of select.")
@@ -205,7 +207,8 @@ static const Op& unsqueeze_ =
         .linear()
         .view()
         .rearranges()
-        .batch(batch::along_new);
+        .batch(batch::along_new)
+        .sparse(sparse::unsqueeze);
 
 static const Op& select_scatter_ =
     def("select_scatter(input, src, dim: int, index: int)",

@@ -1,6 +1,7 @@
 // Joining tensors (cat, stack and their like) and repeating one.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -234,7 +235,8 @@ static const Op& cat_ =
           return op<"narrow">(p.whole, axis, p.at - size, size);
         })
         .out_dtype(OutDType::ConvertsElseTypeError)
-        .autocast(Autocast::Widest);
+        .autocast(Autocast::Widest)
+        .sparse(sparse::cat);
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
@@ -247,7 +249,8 @@ static const Op& stack_ =
         .depends(Depends::Moved)
         .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
         .out_dtype(OutDType::ConvertsElseTypeError)
-        .autocast(Autocast::Widest);
+        .autocast(Autocast::Widest)
+        .sparse(sparse::stack);
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",

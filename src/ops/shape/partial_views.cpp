@@ -3,6 +3,7 @@
 // them. Read view_ops.cpp first.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -146,7 +147,8 @@ static const Op& unbind_ =
              })
         .linear()
         .multi_view()
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::unbind);
 
 static const Op& split_ =
     def("split(input|tensor, split_size_or_sections|split_size: int, dim: int = 0)",

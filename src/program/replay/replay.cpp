@@ -248,7 +248,8 @@ bool accepts(const Program& p, const Tensors& given, std::string* why) {
       return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
     if (view_kind(t) != p.view[k])
       return fail(text("what a tensor ", g.dtype, " ", Span(g.shape), " is a view of has changed"));
-    if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
+    if (t->flags & (kTransformed | kSubclass | kInference | kSparse))
+      return fail("a tensor of another kind");
     if (((t->flags & kData) != 0) != p.registers[p.inputs[k]].data)
       return fail("a tensor was made by .data, another was not");
     if (p.passes && p.requires_grad[k] && has_hooks(t)) return fail("a tensor has hooks");

@@ -169,6 +169,7 @@ OTHER_MEANINGS_IN_PYTHON = {
         "values of `mode`, and its name in a message",
     ),
     "optim/swa_utils.py": ("cos linear", "values of `anneal_strategy`"),
+    "sparse.py": ("amax amin mean sum", "values of `reduce`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
     "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
@@ -362,7 +363,10 @@ LOOPED = {
     "_layer_norm_backward",
     "_lstm_sequence_backward",
     "_nll_loss_backward",
+    "_add_entries",
     "_prod_grad",
+    "_sparse_matmul",
+    "_sparse_sample",
     "addbmm",
     "addr",
     "allclose",
@@ -399,6 +403,14 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_add_entries",
+    "_sparse_compressed",
+    "_sparse_coo",
+    "_sparse_entries",
+    "_sparse_matmul",
+    "_sparse_product",
+    "_sparse_sample",
+    "_sparse_with_values",
     "_ctc_loss",
     "_embedding_bag",
     "_grid_sample",
