@@ -23,7 +23,7 @@ from tests.ops.spec import DTYPES, Op, Sample, dtype_name, outputs, to_library, 
 torch = pytest.importorskip("torch")
 
 # What torch says of itself: deprecations, functions in beta.
-pytestmark = pytest.mark.filterwarnings(r"ignore:(?s:.*)Triggered internally:UserWarning")
+pytestmark = pytest.mark.filterwarnings(r"ignore:[\s\S]*Triggered internally:UserWarning")
 # Where the package opt_einsum is installed, it would raise its own errors for torch.
 torch.backends.opt_einsum.enabled = False
 

@@ -122,7 +122,7 @@ def sgd(
     if grads is None:
         return
     if any(grad.is_sparse for grad in grads):
-        options = {
+        given: dict[str, Any] = {
             "weight_decay": weight_decay,
             "momentum": momentum,
             "lr": lr,
@@ -130,7 +130,7 @@ def sgd(
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        _step_one_by_one(params, grads, momentum_buffer_list, options)
+        _step_one_by_one(params, grads, momentum_buffer_list, given)
         return
     numbers = (momentum, 1 - dampening, -scalar(lr))
     options = {"weight_decay": scalar(weight_decay), "maximize": maximize}

@@ -147,7 +147,7 @@ class Encoder:
         if t._layout_name != "strided":
             parts = [self.encode(part, f"{where} (its parts)") for part in parts_of(t)]
             coalesced = t.is_sparse and t.is_coalesced()
-            row = {"sparse": [t._layout_name, list(t.shape), coalesced, parts]}
+            row: dict[str, Any] = {"sparse": [t._layout_name, list(t.shape), coalesced, parts]}
         else:
             row = self.memory.add_tensor(t, where)
         if t.requires_grad:
