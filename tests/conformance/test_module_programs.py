@@ -380,7 +380,7 @@ def conversions(t: Any) -> Any:
     m(t.ones(4, 2)).sum().backward()
     holder = m.a.weight
     m.double()
-    result = [m.a.weight is holder, m.a.weight.grad, str(m.n.num_batches_tracked.dtype)]
+    result = [m.a.weight is holder, m.a.weight.grad.clone(), str(m.n.num_batches_tracked.dtype)]
     m.to(t.float16).to("cpu", t.float32).to(t.ones(1, dtype=t.float64), non_blocking=True)
     m.to(device="cpu", dtype=t.bfloat16).float().type(t.float64)
     result += [str(m.n.num_batches_tracked.dtype), told(lambda: m.to(t.int32))]
