@@ -68,6 +68,7 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
 // Strides of `t` as seen from a broadcast shape, in bytes.
 Dims broadcast_strides(const TensorObject* t, int ndim) {
   Dims s(ndim, 0);
+  if (t->numel == 0) return s;  // whose strides may not fit when counted in bytes
   int lead = ndim - t->ndim;
   for (int i = 0; i < t->ndim; ++i) {
     if (t->shape[i] != 1) s[lead + i] = t->strides[i] * static_cast<int64_t>(item_size(t->dtype));

@@ -52,3 +52,8 @@ def test_places_of_an_empty_tensor_are_not_multiplied() -> None:
 def test_axes_of_an_empty_tensor_are_not_joined_past_64_bits() -> None:
     x = ad.arange(6.0).as_strided([0, 2**63 - 1], [3, 3], 5)
     assert x.sum() == 0 and x.sum(1).shape == (0,)
+
+
+def test_strides_of_an_empty_tensor_are_not_counted_in_bytes() -> None:
+    x = ad.ones(1, 0, dtype=ad.float16).expand(2, 2**61, 0).movedim(-1, -3)
+    assert x.add_(x).shape == (0, 2, 2**61)
