@@ -55,6 +55,10 @@ Conv geometry(Span x, Span w, Span y, const ConvSteps& s) {
   c.stride = three_axes(s.stride, 1);
   c.padding = three_axes(s.padding, 0);
   c.dilation = three_axes(s.dilation, 1);
+  for (size_t d = 0; d < 3; ++d) {  // of one window, or one tap, steps say nothing and may be huge
+    if (c.out[d] <= 1) c.stride[d] = 1;
+    if (c.kernel[d] <= 1) c.dilation[d] = 1;
+  }
   return c;
 }
 

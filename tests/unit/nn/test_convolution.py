@@ -252,3 +252,9 @@ def test_alpha_dropout_keeps_mean_and_variance(layer: Any) -> None:
     assert layer(0.3).eval()(x) is x
     changed = x.clone()
     assert F.alpha_dropout(changed, 0.3, True, inplace=True) is changed
+
+
+def test_steps_of_one_window_or_tap_may_be_huge() -> None:
+    x, w = ad.arange(6.0).reshape(1, 1, 6), ad.ones(2, 1, 2)
+    assert F.conv1d(x, w, stride=2**63 - 1).tolist() == [[[1.0], [1.0]]]
+    assert F.conv1d(x, w[..., :1], dilation=2**62).tolist() == [[x[0, 0].tolist()] * 2]
