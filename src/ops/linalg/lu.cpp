@@ -276,7 +276,7 @@ static const Op& lu_factor_ =
 static void check_one_per_row(T lu, T pivots) {
   Dims wanted = Span{lu->shape, lu.ndim() - 2};
   wanted.push_back(std::min(lu.size(-2), lu.size(-1)));
-  if (!(Span(pivots->shape, pivots.ndim()) == Span(wanted)))
+  if (!(Span{pivots->shape, pivots.ndim()} == Span(wanted)))
     runtime_error("torch.lu_unpack: expected pivots of shape ", Span(wanted), " for LU of shape ",
                   lu.shape(), ", got ", pivots.shape());
 }
