@@ -67,10 +67,14 @@ struct Legendre {
   }
 };
 
+// A recurrence of more steps would take longer than anybody waits, and its digits are lost: NaN.
+constexpr int64_t kMostSteps = 1 << 24;
+
 // The value: the common case, without arrays.
 template <class F, class R>
 R value_at(R x, int64_t n) {
   if (n < 0) return 0;
+  if (n > kMostSteps) return std::numeric_limits<R>::quiet_NaN();
   R before = 1, now = F::first * x + F::constant;
   if (n == 0) return before;
   for (int64_t k = 1; k < n; ++k) {
@@ -87,6 +91,7 @@ template <class F, class R>
 R derivative_at(R x, int64_t n, int64_t order) {
   if (order == 0) return value_at<F>(x, n);
   if (n < order) return x != x ? x : R(0);
+  if (n > kMostSteps) return std::numeric_limits<R>::quiet_NaN();
   std::vector<R> before(static_cast<size_t>(order + 1)), now(before), next(before);
   before[0] = 1;
   now[0] = F::first * x + F::constant;
