@@ -282,7 +282,7 @@ void TileBuilder::find_takeovers() {
   }
   std::ranges::sort(read);
   auto once = [&](int reg) {
-    auto [first, last] = std::ranges::equal_range(read, reg);
+    auto [first, last] = std::equal_range(read.begin(), read.end(), reg);
     return last - first == 1;
   };
   for (const Made& in : values_) {
