@@ -57,6 +57,7 @@ def test_axes_of_an_empty_tensor_are_not_joined_past_64_bits() -> None:
 def test_strides_of_an_empty_tensor_are_not_counted_in_bytes() -> None:
     x = ad.ones(1, 0, dtype=ad.float16).expand(2, 2**61, 0).movedim(-1, -3)
     assert x.add_(x).shape == (0, 2, 2**61)
+    assert ad.ones(0, dtype=ad.int32).expand(2, 2**61, 0).sum() == 0
 
 
 def test_an_empty_result_whose_sizes_do_not_fit_is_refused() -> None:
