@@ -46,7 +46,9 @@ def within(op: Op, dtype: str) -> float:
 # end. Some constants of its activations are floats (1/6, 1/alpha). tests/ops compares both with
 # references that are exact enough.
 INEXACT_IN_TORCH = {("polygamma", "float64"), ("prod", "float16"), ("prod", "bfloat16")}
-INEXACT_GRADIENT = {"digamma", "polygamma", "celu", "hardsigmoid"}
+INEXACT_GRADIENT = {"digamma", "polygamma", "celu", "hardsigmoid", "linalg_matrix_exp"}
+# A sample of exponentials is ill-conditioned: in single precision digits are lost in both.
+TOO_SHORT = {("linalg_matrix_exp", "float32"), ("linalg_matrix_exp", "complex64")}
 
 
 # Special functions of which torch has a few digits, or none in 16 bits (mpmath is their reference:
@@ -108,8 +110,6 @@ WRONG_IN_TORCH = {"as_strided_scatter", "vander", "native_channel_shuffle"}
 # cond fails like vander's, and special functions have none.
 WRONG_IN_TORCH |= {"cholesky_inverse", "cholesky_solve", "linalg_cond", "silu_of_complex"}
 WRONG_IN_TORCH |= LESS_IN_TORCH
-# Digits that cancel in single precision, in both: of another four in torch.
-WRONG_IN_TORCH |= {"linalg_matrix_exp"}
 
 
 @pytest.mark.filterwarnings("ignore:Using torch.cross without:UserWarning")
@@ -120,7 +120,7 @@ WRONG_IN_TORCH |= {"linalg_matrix_exp"}
 def test_gradients_are_those_of_torch(name: str) -> None:
     """Also at float32, where finite differences cannot tell much."""
     op = OPS[name]
-    for dtype in op.letters("fc"):
+    for dtype in (d for d in op.letters("fc") if (name, d) not in TOO_SHORT):
         # A gradient takes some ten roundings and is compared relative to the largest of its array.
         rtol = 256 * (2.0**-23 if dtype in ("float32", "complex64") else 2.0**-52)
         if name in INEXACT_GRADIENT:

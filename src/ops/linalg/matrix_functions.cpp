@@ -83,7 +83,10 @@ Tensor matrix_exp(T given) {
   if (rounds) x = flat * cast(op<"exp2">(-times), real_dtype(flat.dtype()));
   x = pade_exp(x, kDegrees[at]);
   for (int64_t k = 0; k < rounds; ++k) x = op<"where">(op<"gt">(times, k), mul(x, x), x);
-  return contiguous(cast(op<"reshape">(x, given.shape()), dtype));  // whatever the rounds were
+  // In one order whatever the rounds were, and in memory of its own.
+  Tensor result = empty(given.shape(), dtype);
+  copy_into(result, op<"reshape">(x, given.shape()));
+  return result;
 }
 
 // Note [Derivatives of exponentials]
