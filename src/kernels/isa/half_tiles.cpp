@@ -87,6 +87,7 @@ ADJOINT_PAIRS HALF_TILE(pair_tile, uint32_t, pairs_added)
 #endif
 
 // --- packing -------------------------------------------------------------------------------------
+ADJOINT_INLINE float widened(float v) { return v; }
 ADJOINT_INLINE float widened(bfloat16_t v) {
   const uint32_t word = uint32_t{v.bits} << 16;
   float f;
@@ -112,6 +113,7 @@ ADJOINT_INLINE float widened(half_t v) {
 }
 
 // A vector of them.
+ADJOINT_INLINE f32 load_wide(const float* p) { return load<float, f32>(p); }
 ADJOINT_INLINE f32 load_wide(const bfloat16_t* p) {
   typedef uint16_t u16 __attribute__((vector_size(kVectorBytes / 2)));
   u16 v;
@@ -237,6 +239,8 @@ void half_axpy(char* const* p, int64_t) {
   const LoopRegistrar name##_bf16{kIsa, #name, 1, Result::Same, DType::BFloat16, name<bfloat16_t>};
 
 HALF_KERNEL(half_pack)
+const LoopRegistrar half_pack_f32{kIsa,         "half_pack",    1,
+                                  Result::Same, DType::Float32, half_pack<float>};
 HALF_KERNEL(half_dots)
 HALF_KERNEL(half_axpy)
 const LoopRegistrar pairs_bf16{kIsa, "half_pairs", 1, Result::Same, DType::BFloat16, half_pairs};

@@ -1,5 +1,5 @@
-// What the driver of products of 16-bit floats hands to the loops of kernels/isa/half_tiles.cpp. p[0] of a
-// loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
+// What the drivers of products of 16-bit floats, and of products with a factor that is packed once
+// (shared_factor.h), hand to the loops of kernels/isa/half_tiles.cpp. p[0] of a loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
 #pragma once
 #include "kernels/kernel.h"
 
@@ -20,7 +20,7 @@ struct HalfTiles {
   bool add = false;
 };
 
-// "half_pack" of Float16, BFloat16 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
+// "half_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
 // columns of b, up to `width`, over `count` elements along k, to [units][width]. Strides in elements.
 struct HalfPack {
   const char* from = nullptr;
