@@ -5,6 +5,7 @@
 
 namespace adjoint {
 
+inline constexpr int kTileVectors = 3;
 // Rows and columns of a register tile: of a panel of a and of one of b.
 inline int half_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
 inline int half_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
@@ -18,6 +19,7 @@ struct HalfTiles {
   float* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
+  int vectors = kTileVectors;  // of a panel of b; fewer for Float32 only
 };
 
 // "half_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
