@@ -120,9 +120,16 @@ TABLE: dict[str, list[Args]] = {
 CASES = [(name, k) for name, several in TABLE.items() for k in range(len(several))]
 
 # torch is the less exact one: its Bessel functions have errors of 4e-6, its implicit gradients of
-# gamma variables some of 1e-4. tests/unit/distributions compares with SciPy and with differences.
-ROUGH = {"VonMises": 1e-5}
+# gamma variables some of 1e-4, and it takes one logarithm of a Multinomial entropy in float32.
+# tests/unit/distributions compares with SciPy and with differences.
+ROUGH = {"VonMises": 1e-5, "Multinomial": 1e-7}
 IMPLICIT = 5e-4
+# Plain numbers are parameters in float32, also beside values in float64.
+IN_FLOAT32 = 2e-5
+# In torch the mode of Kumaraswamy's distribution is always NaN, that of Weibull's NaN instead of 0.
+MODE_WRONG_IN_TORCH = {"Kumaraswamy", "Weibull"}
+# The gradient of a sample fails in torch: it writes into what the derivative needs.
+NO_GRADIENT_IN_TORCH = {("Wishart", "rsample")}
 # torch compares float64 with float32 in it, which it refuses.
 FLOAT32_IN_TORCH = {"GeneralizedPareto"}
 
@@ -135,6 +142,13 @@ def values_of(args: Args, library: Any, dtype: str, requires_grad: bool = False)
         return tensor.requires_grad_() if requires_grad else tensor
 
     return {name: convert(value) for name, value in args.items()}
+
+
+def tolerance(name: str, k: int) -> float:
+    in_float32 = name in FLOAT32_IN_TORCH or not any(
+        isinstance(value, np.ndarray) for value in TABLE[name][k].values()
+    )
+    return IN_FLOAT32 if in_float32 else ROUGH.get(name, 1e-9)
 
 
 def make(name: str, k: int, library: Any, dtype: str = "float64", **more: Any) -> Any:
@@ -201,7 +215,7 @@ def sample_of(name: str, k: int, dtype: str = "float64") -> np.ndarray[Any, Any]
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_densities_and_moments_are_those_of_torch(name: str, k: int) -> None:
     drawn = sample_of(name, k)
-    rtol = ROUGH.get(name, 1e-9)
+    rtol = tolerance(name, k)
 
     def at_value(method: str) -> Callable[[Any], Any]:
         return lambda library: getattr(make(name, k, library), method)(
@@ -211,6 +225,8 @@ def test_densities_and_moments_are_those_of_torch(name: str, k: int) -> None:
     for method in ("log_prob", "cdf"):
         assert_same(*both(at_value(method)), f"{name}.{method}", rtol)
     for what in ("mean", "variance", "stddev", "mode"):
+        if what == "mode" and name in MODE_WRONG_IN_TORCH:
+            continue
         assert_same(*both(lambda library: getattr(make(name, k, library), what)), what, rtol)  # noqa: B023
     for call in ("entropy", "perplexity", "enumerate_support"):
         assert_same(*both(lambda library: getattr(make(name, k, library), call)()), call, rtol)  # noqa: B023
@@ -223,7 +239,7 @@ def test_icdf_is_that_of_torch(name: str, k: int) -> None:
         u = np.full((2, *d.batch_shape, *d.event_shape), 0.3)
         return d.icdf(library.tensor(u.tolist(), dtype=library.float64))
 
-    assert_same(*both(at_probability), name)
+    assert_same(*both(at_probability), name, tolerance(name, k))
 
 
 @pytest.mark.parametrize(("name", "k"), CASES)
@@ -245,7 +261,7 @@ def test_shapes_text_and_expanding_are_those_of_torch(name: str, k: int) -> None
         wide.sample((2,))
         return wide.log_prob(library.tensor(drawn.tolist(), dtype=precision(library, name)))
 
-    assert_same(*both(expanded), f"{name}.expand", ROUGH.get(name, 1e-9))
+    assert_same(*both(expanded), f"{name}.expand", tolerance(name, k))
 
 
 @pytest.mark.parametrize(("name", "k"), CASES)
@@ -270,6 +286,8 @@ def test_gradients_of_samples_and_densities_are_those_of_torch(name: str, k: int
         return list(library.autograd.grad((y * weights).sum(), leaves, allow_unused=True))
 
     for of in ("rsample", "log_prob", "entropy"):
+        if (name, of) in NO_GRADIENT_IN_TORCH:
+            continue
         ours, theirs = both(lambda library: gradients(library, of))  # noqa: B023
         if isinstance(theirs, type):
             assert ours is theirs, (name, of, ours)

@@ -267,7 +267,7 @@ class ExponentialFamily(Distribution):
         with ad.enable_grad():
             normalizer = self._log_normalizer(*natural)
             means = ad.autograd.grad(normalizer.sum(), natural, create_graph=True)
-        return natural, normalizer, tuple(means)
+        return natural, normalizer, tuple(m for m in means if m is not None)
 
     def entropy(self) -> Tensor:
         """A(η) − ⟨η, ∇A(η)⟩ − E k(x), by Bregman's identity."""

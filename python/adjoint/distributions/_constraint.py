@@ -170,7 +170,7 @@ class _Joined(Constraint):
     """Several constraints side by side along the axis `dim`."""
 
     def __init__(self, cseq: Any, dim: int = 0) -> None:
-        self.cseq = list(cseq)
+        self.cseq: list[Constraint] = list(cseq)
         if not all(isinstance(c, Constraint) for c in self.cseq):
             raise AssertionError("Expected a sequence of Constraints")
         self.dim = dim

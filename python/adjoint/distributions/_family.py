@@ -93,6 +93,8 @@ class Family(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of draws up to `value`."""
+        if type(self)._cdf is Family._cdf:
+            raise NotImplementedError
         if self._validate_args:
             self._validate_sample(value)
         return self._cdf(value)

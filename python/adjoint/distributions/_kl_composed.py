@@ -20,6 +20,9 @@ from adjoint.distributions.transformed import Independent, TransformedDistributi
 # -- normal vectors --------------------------------------------------------------------------------
 
 
+_NormalVector = MultivariateNormal | LowRankMultivariateNormal
+
+
 class _View:
     """What a divergence asks of a normal vector, whichever way its covariance is stored."""
 
@@ -41,6 +44,19 @@ class _View:
             return length
         return squared_length(self.whole._unbroadcasted_scale_tril, vectors)
 
+    def inverse_diagonal(self) -> Tensor:
+        """The diagonal of Σ⁻¹."""
+        if self.low_rank:
+            diagonal: Tensor = self.whole._inverse_diagonal()
+            return diagonal
+        matrix: Tensor = self.whole.precision_matrix
+        return matrix.diagonal(dim1=-2, dim2=-1)
+
+    def diagonal(self) -> Tensor:
+        """D of a covariance A Aᵀ + D."""
+        numbers: Tensor = self.whole.cov_diag
+        return numbers
+
     def root(self) -> Tensor:
         """A matrix A, of a covariance A Aᵀ or A Aᵀ + D."""
         matrix: Tensor = self.whole.cov_factor if self.low_rank else self.whole.scale_tril
@@ -54,13 +70,11 @@ def _trace(p: _View, q: _View) -> Tensor:
     columns = root.expand((*batch, *root.shape[-2:])).movedim(-1, 0)
     total = q.squared(columns).sum(0)
     if p.low_rank:
-        total = total + (
-            q.whole.precision_matrix.diagonal(dim1=-2, dim2=-1) * p.whole.cov_diag
-        ).sum(-1)
+        total = total + (q.inverse_diagonal() * p.diagonal()).sum(-1)
     return total
 
 
-def _normal_vectors(p: Any, q: Any) -> Tensor:
+def _normal_vectors(p: _NormalVector, q: _NormalVector) -> Tensor:
     if p.event_shape != q.event_shape:
         low = [isinstance(d, LowRankMultivariateNormal) for d in (p, q)]
         kind = "Low Rank " if all(low) else "(Low Rank) " if any(low) else ""

@@ -47,8 +47,12 @@ MEAN_EXP: dict[type, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
-def _of(table: dict[type, Any], p: Distribution) -> Any:
-    return next(table[cls] for cls in type(p).__mro__ if cls in table)
+def _mean_log(p: Distribution) -> Tensor:
+    return next(MEAN_LOG[cls] for cls in type(p).__mro__ if cls in MEAN_LOG)(p)
+
+
+def _mean_exp(p: Distribution, t: Tensor) -> Tensor:
+    return next(MEAN_EXP[cls] for cls in type(p).__mro__ if cls in MEAN_EXP)(p, t)
 
 
 # -- the mean of log q under p ---------------------------------------------------------------------
@@ -67,12 +71,12 @@ def _under_exponential(p: Distribution, q: Exponential) -> Tensor:
 
 def _under_gamma(p: Distribution, q: Gamma) -> Tensor:
     a, b = q.concentration, q.rate
-    return (a - 1) * _of(MEAN_LOG, p)(p) - b * p.mean + a * b.log() - a.lgamma()
+    return (a - 1) * _mean_log(p) - b * p.mean + a * b.log() - a.lgamma()
 
 
 def _under_gumbel(p: Distribution, q: Gumbel) -> Tensor:
     decay = q.scale.reciprocal()
-    tail = _of(MEAN_EXP, p)(p, decay) * (q.loc * decay).exp()
+    tail = _mean_exp(p, decay) * (q.loc * decay).exp()
     return -(p.mean - q.loc) * decay - tail - q.scale.log()
 
 
@@ -122,6 +126,7 @@ def _register(p: type, q: type, mean: Mean, outside: Mean | None = None) -> None
     register_kl(p, q)(divergence)
 
 
+_p: type
 for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform):
     _register(_p, Normal, _under_normal)
 for _p in (Beta, ContinuousBernoulli, Gamma, Pareto):

@@ -7,6 +7,7 @@ and where it may lie. The rest follows from the declarations: see _family.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, overload
 
 import adjoint as ad
@@ -71,6 +72,11 @@ class Parameter:
         if self.batch_of(value) == batch:
             return value
         return value.expand((*batch, *value.shape[value.dim() - self.axes :]))
+
+
+def same_as(name: str) -> Any:
+    """A property that is another attribute: ``mean = same_as("loc")``."""
+    return property(attrgetter(name), doc=f"The same as `{name}`.")
 
 
 def declared(cls: type) -> dict[str, Parameter]:

@@ -49,7 +49,7 @@ class Pointwise(Transform):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def inside_unit_interval(y: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class _WithNumbers(Transform):
             return False
         return all(map(_same, self._numbers(), other._numbers()))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class PowerTransform(_WithNumbers):
@@ -199,9 +199,7 @@ class AffineTransform(_WithNumbers):
         cache_size: int = 0,
     ) -> None:
         super().__init__(cache_size=cache_size)
-        self.loc = loc
-        self.scale = scale
-        self._event_dim = event_dim
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
     def _numbers(self) -> tuple[Tensor | float, ...]:
         return self.loc, self.scale

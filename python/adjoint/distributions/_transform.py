@@ -173,7 +173,7 @@ class _InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._undoes == other._undoes
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._undoes!r})"
@@ -281,7 +281,7 @@ class ComposeTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         inner = ",\n    ".join(map(repr, self.parts))

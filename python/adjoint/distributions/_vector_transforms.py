@@ -21,7 +21,7 @@ class _Plain(Transform):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class ReshapeTransform(Transform):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._odds import CategoryOdds
+from adjoint.distributions._parameters import same_as
 from adjoint.distributions.counts import Binomial
 from adjoint.nn.functional import one_hot
 
@@ -109,7 +110,7 @@ class OneHotCategorical(_OneOfSeveral):
         Instead of them, their logarithms, up to a common number.
     """
 
-    support = constraints.one_hot  # type: ignore[assignment]
+    support = constraints.one_hot
     _shows_parameters = False
 
     def __init__(
@@ -134,10 +135,7 @@ class OneHotCategorical(_OneOfSeveral):
     def _log_density(self, value: Tensor) -> Tensor:
         return self._log_prob_of(value.argmax(-1))
 
-    @property
-    def mean(self) -> Tensor:
-        """Probs."""
-        return self.probs
+    mean = same_as("probs")
 
     @property
     def mode(self) -> Tensor:
@@ -167,6 +165,12 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return OneHotCategorical.sample(self, sample_shape) + (self.probs - self.probs.detach())
 
 
+def _one_count(total_count: Any) -> int:
+    if isinstance(total_count, int):
+        return total_count
+    raise NotImplementedError("inhomogeneous total_count is not supported")
+
+
 class Multinomial(CategoryOdds):
     """How often each category comes in `total_count` draws.
 
@@ -190,9 +194,7 @@ class Multinomial(CategoryOdds):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        if not isinstance(total_count, int):
-            raise NotImplementedError("inhomogeneous total_count is not supported")
-        self.total_count = total_count
+        self.total_count = _one_count(total_count)
         self._take_odds(validate_args, probs, logits)
 
     def _event_of(self) -> Sequence[int]:

@@ -9,7 +9,7 @@ import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._family import Family
-from adjoint.distributions._parameters import Parameter
+from adjoint.distributions._parameters import Parameter, same_as
 from adjoint.distributions.location_scale import Real
 
 __all__ = ["VonMises"]
@@ -36,7 +36,7 @@ class VonMises(Family):
 
     loc = Parameter(constraints.real)
     concentration = Parameter(constraints.positive)
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
 
     def __init__(self, loc: Real, concentration: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, loc=loc, concentration=concentration)
@@ -55,15 +55,8 @@ class VonMises(Family):
             off = _draw_about_zero(kappa, _envelope(kappa), shape)
             return _wrapped(off + self.loc.double()).to(self.loc.dtype)
 
-    @property
-    def mean(self) -> Tensor:
-        """The mean angle."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The mean angle."""
-        return self.loc
+    mean = same_as("loc")
+    mode = same_as("loc")
 
     @property
     def variance(self) -> Tensor:

@@ -7,8 +7,7 @@ are here; matrices stand in _matrix_constraints.py, what is made from others in 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from adjoint import Tensor
 from adjoint.distributions._constraint import Bound as _Bound
@@ -68,8 +67,6 @@ __all__ = [
 # Sums of probabilities are 1 up to this.
 _SUM_TOLERANCE = 1e-6
 
-_Relation = Callable[[Tensor, _Bound], Tensor]
-
 
 class _Real(Constraint):
     """Every number, and not NaN."""
@@ -93,8 +90,8 @@ class _Bounded(Constraint):
     A class names how a value compares with each bound; the bounds are numbers or tensors.
     """
 
-    above: ClassVar[_Relation | None] = None
-    below: ClassVar[_Relation | None] = None
+    above: ClassVar[Any] = None
+    below: ClassVar[Any] = None
 
     def _bound(self, **bounds: _Bound) -> None:
         self.__dict__.update(bounds)

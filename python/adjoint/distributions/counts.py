@@ -10,7 +10,7 @@ from adjoint.distributions import constraints
 from adjoint.distributions._base import ExponentialFamily
 from adjoint.distributions._family import Family
 from adjoint.distributions._odds import BinaryOdds
-from adjoint.distributions._parameters import Parameter
+from adjoint.distributions._parameters import Parameter, same_as
 from adjoint.distributions._values import logits_to_probs
 from adjoint.distributions.discrete import Odds
 from adjoint.distributions.gamma_family import draw_gamma
@@ -24,7 +24,7 @@ class Poisson(Family, ExponentialFamily):
     """How many events happen in a unit of time, at the given `rate`."""
 
     rate = Parameter(constraints.nonnegative)
-    support = constraints.nonnegative_integer  # type: ignore[assignment]
+    support = constraints.nonnegative_integer
 
     def __init__(self, rate: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, rate=rate)
@@ -35,20 +35,14 @@ class Poisson(Family, ExponentialFamily):
     def _log_density(self, value: Tensor) -> Tensor:
         return ad.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
 
-    @property
-    def mean(self) -> Tensor:
-        """Rate."""
-        return self.rate
+    mean = same_as("rate")
 
     @property
     def mode(self) -> Tensor:
         """The largest integer up to the rate."""
         return self.rate.floor()
 
-    @property
-    def variance(self) -> Tensor:
-        """Rate."""
-        return self.rate
+    variance = same_as("rate")
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -165,7 +159,7 @@ class NegativeBinomial(_Counted):
         constraints.half_open_interval(0.0, 1.0),
         derive=lambda d: logits_to_probs(d.logits, is_binary=True),
     )
-    support = constraints.nonnegative_integer  # type: ignore[assignment]
+    support = constraints.nonnegative_integer
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._base import ExponentialFamily
 from adjoint.distributions._odds import BinaryOdds
+from adjoint.distributions._parameters import same_as
 from adjoint.distributions._values import clamp_probs, log_one_plus_exp, uniform_in
 from adjoint.nn.functional import binary_cross_entropy_with_logits
 
@@ -42,9 +43,9 @@ class Bernoulli(BinaryOdds, ExponentialFamily):
     tensor([0.3000])
     """
 
-    support = constraints.boolean  # type: ignore[assignment]
+    support = constraints.boolean
     has_enumerate_support = True
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(
         self, probs: Odds = None, logits: Odds = None, validate_args: bool | None = None
@@ -57,10 +58,7 @@ class Bernoulli(BinaryOdds, ExponentialFamily):
     def _log_density(self, value: Tensor) -> Tensor:
         return log_likelihood(self.logits, value)
 
-    @property
-    def mean(self) -> Tensor:
-        """Probs."""
-        return self.probs
+    mean = same_as("probs")
 
     @property
     def mode(self) -> Tensor:
@@ -101,7 +99,7 @@ class Geometric(BinaryOdds):
         Instead of it, the logarithm of its odds.
     """
 
-    support = constraints.nonnegative_integer  # type: ignore[assignment]
+    support = constraints.nonnegative_integer
 
     def __init__(
         self, probs: Odds = None, logits: Odds = None, validate_args: bool | None = None
@@ -155,9 +153,9 @@ class ContinuousBernoulli(BinaryOdds, ExponentialFamily):
         Between these p, where closed forms cancel, Taylor's series about 1/2 are used.
     """
 
-    support = constraints.unit_interval  # type: ignore[assignment]
+    support = constraints.unit_interval
     has_rsample = True
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(
         self,

@@ -53,9 +53,9 @@ class _Folded(LocationScale, TransformedDistribution):
     def _cdf(self, value: Tensor) -> Tensor:
         return (2 * self.base_dist.cdf(value) - 1).clamp(min=0)
 
-    def icdf(self, value: Tensor) -> Tensor:
-        """The number up to which draws have the probability `value`."""
-        return self.base_dist.icdf((value + 1) / 2)
+    def icdf(self, prob: Tensor) -> Tensor:
+        """The number up to which draws have the probability `prob`."""
+        return self.base_dist.icdf((prob + 1) / 2)
 
 
 class HalfNormal(_Folded):
@@ -74,6 +74,9 @@ class HalfCauchy(_Folded):
     standard_mean = math.inf
     standard_variance = math.inf
     standard_entropy = math.log(2 * math.pi)
+
+    def _log_density(self, value: Tensor) -> Tensor:
+        return super()._log_density(ad.as_tensor(value, dtype=self.scale.dtype))
 
 
 class Gumbel(LocationScale, TransformedDistribution):

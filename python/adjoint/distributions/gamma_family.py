@@ -55,9 +55,9 @@ class Gamma(Family, ExponentialFamily):
 
     concentration = Parameter(constraints.positive)
     rate = Parameter(constraints.positive)
-    support = constraints.nonnegative  # type: ignore[assignment]
+    support = constraints.nonnegative
     has_rsample = True
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(self, concentration: Real, rate: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, concentration=concentration, rate=rate)
@@ -67,6 +67,7 @@ class Gamma(Family, ExponentialFamily):
 
     def _log_density(self, value: Tensor) -> Tensor:
         a, b = self.concentration, self.rate
+        value = ad.as_tensor(value, dtype=b.dtype)
         return ad.xlogy(a - 1, value) - b * value + ad.xlogy(a, b) - a.lgamma()
 
     def _cdf(self, value: Tensor) -> Tensor:
@@ -104,7 +105,7 @@ class Gamma(Family, ExponentialFamily):
 class Chi2(Gamma):
     """The distribution of the sum of squares of `df` standard normal variables."""
 
-    arg_constraints = {"df": constraints.positive}  # type: ignore[assignment]  # noqa: RUF012
+    arg_constraints = {"df": constraints.positive}  # noqa: RUF012
 
     def __init__(self, df: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, concentration=0.5 * df, rate=0.5)
@@ -119,9 +120,9 @@ class Exponential(Family, ExponentialFamily):
     """The exponential distribution, of waiting times with the given `rate`."""
 
     rate = Parameter(constraints.positive)
-    support = constraints.nonnegative  # type: ignore[assignment]
+    support = constraints.nonnegative
     has_rsample = True
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(self, rate: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, rate=rate)
@@ -226,7 +227,7 @@ class StudentT(LocationScale):
     df = Parameter(constraints.positive)
     loc = Parameter(constraints.real)
     scale = Parameter(constraints.positive)
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
 
     def __init__(
         self, df: Real, loc: Real = 0.0, scale: Real = 1.0, validate_args: bool | None = None
@@ -289,7 +290,7 @@ class FisherSnedecor(Family):
 
     df1 = Parameter(constraints.positive)
     df2 = Parameter(constraints.positive)
-    support = constraints.positive  # type: ignore[assignment]
+    support = constraints.positive
     has_rsample = True
 
     def __init__(self, df1: Real, df2: Real, validate_args: bool | None = None) -> None:

@@ -47,7 +47,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_F], _F]:
 
 
 @lru_cache(maxsize=256)
-def _nearest(type_p: type, type_q: type) -> Divergence | None:
+def _nearest(type_p: Any, type_q: Any) -> Divergence | None:
     """The function for the classes nearest in the order of inheritance, those of p first."""
     distance = {
         (p, q): (type_p.__mro__.index(p), type_q.__mro__.index(q))
@@ -92,7 +92,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
     tensor(0.5000)
     """
-    divergence = _nearest(type(p), type(q))
+    classes: tuple[Any, Any] = type(p), type(q)
+    divergence = _nearest(*classes)
     if divergence is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "

@@ -1,7 +1,7 @@
 """Location-scale families: a standard distribution, stretched and moved.
 
 x = location + scale · z. A class says what is known of z: its density, distribution function,
-quantiles, moments and draws. Read next: folded.py and transformed.py.
+quantiles, moments and draws. Read next: transformed.py, from_normal.py.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ class Normal(LocationScale, ExponentialFamily):
 
     loc = Parameter(constraints.real)
     scale = Parameter(constraints.positive)
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
     standard_variance = 1.0
     standard_entropy = 0.5 * (1 + math.log(2 * math.pi))
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(self, loc: Real, scale: Real, validate_args: bool | None = None) -> None:
         self._take(validate_args, loc=loc, scale=scale)
@@ -160,7 +160,7 @@ class Cauchy(LocationScale):
 
     loc = Parameter(constraints.real)
     scale = Parameter(constraints.positive)
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
     standard_mean = math.nan
     standard_variance = math.inf
     standard_entropy = math.log(4 * math.pi)
@@ -194,7 +194,7 @@ class Laplace(LocationScale):
 
     loc = Parameter(constraints.real)
     scale = Parameter(constraints.positive)
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
     standard_variance = 2.0
     standard_entropy = 1 + math.log(2)
 

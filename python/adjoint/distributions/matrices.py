@@ -47,9 +47,9 @@ class Wishart(ByFactor, ExponentialFamily):
     """
 
     df = Parameter(constraints.dependent(is_discrete=False, event_dim=0))
-    support = constraints.positive_definite  # type: ignore[assignment]
+    support = constraints.positive_definite
     has_rsample = True
-    _mean_carrier_measure = 0  # type: ignore[assignment]
+    _mean_carrier_measure = 0
 
     def __init__(
         self,
@@ -96,7 +96,8 @@ class Wishart(ByFactor, ExponentialFamily):
         }
 
     def _event_of(self) -> Sequence[int]:
-        return self.__dict__[self._given_name].shape[-2:]
+        shape: Size = self.__dict__[self._given_name].shape
+        return shape[-2:]
 
     def rsample(
         self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None
@@ -194,7 +195,7 @@ class LKJCholesky(Family):
     """
 
     concentration = Parameter(constraints.positive)
-    support = constraints.corr_cholesky  # type: ignore[assignment]
+    support = constraints.corr_cholesky
 
     def __init__(
         self, dim: int, concentration: Real = 1.0, validate_args: bool | None = None

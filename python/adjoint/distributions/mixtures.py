@@ -97,16 +97,16 @@ class MixtureSameFamily(Distribution):
         off = self._component_distribution.mean - self.mean.unsqueeze(self._axis())
         return self._averaged(self._component_distribution.variance + off.square())
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         """The logarithm of the weighted mean of the densities."""
         if self._validate_args:
-            self._validate_sample(value)
-        each = self._component_distribution.log_prob(value.unsqueeze(self._axis()))
+            self._validate_sample(x)
+        each = self._component_distribution.log_prob(x.unsqueeze(self._axis()))
         return (each + self._mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def cdf(self, x: Tensor) -> Tensor:
         """The weighted mean of the distribution functions."""
-        each = self._component_distribution.cdf(value.unsqueeze(self._axis()))
+        each = self._component_distribution.cdf(x.unsqueeze(self._axis()))
         return (each * self._mixture_distribution.probs).sum(-1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._family import Family
-from adjoint.distributions._parameters import Parameter
+from adjoint.distributions._parameters import Parameter, same_as
 from adjoint.distributions._values import standard_normal
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
@@ -60,6 +60,12 @@ def squared_length(factor: Tensor, vectors: Tensor) -> Tensor:
     return solved.square().sum(-2).movedim(-1, 0).reshape((*front, *shared))
 
 
+def check_vector(loc: Tensor) -> None:
+    """Refuse what is not a vector."""
+    if not loc.dim():
+        raise ValueError("loc must be at least one-dimensional.")
+
+
 def check_matrix(name: str, matrix: Tensor) -> None:
     """Refuse what is not a matrix."""
     if matrix.dim() < 2:
@@ -94,7 +100,7 @@ class ByFactor(Family):
         return factor @ factor.mT
 
     def _set_factor(self, name: str, matrix: Tensor) -> None:
-        makers = {
+        makers: dict[str, Callable[[Tensor], Tensor]] = {
             "covariance_matrix": ad.linalg.cholesky,
             "precision_matrix": factor_of_inverse,
             "scale_tril": lambda factor: factor,
@@ -131,8 +137,8 @@ class MultivariateNormal(ByFactor):
     """
 
     loc = Parameter(constraints.real_vector)
-    support = constraints.real_vector  # type: ignore[assignment]
     has_rsample = True
+    support = constraints.real_vector
 
     def __init__(
         self,
@@ -142,8 +148,7 @@ class MultivariateNormal(ByFactor):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+        check_vector(loc)
         name, matrix = the_one_given(
             ValueError,
             covariance_matrix=covariance_matrix,
@@ -168,15 +173,8 @@ class MultivariateNormal(ByFactor):
         size = self._event_shape[0]
         return -0.5 * (size * _LOG_TWO_PI + squared) - half_log_determinant(factor)
 
-    @property
-    def mean(self) -> Tensor:
-        """Loc."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """Loc."""
-        return self.loc
+    mean = same_as("loc")
+    mode = same_as("loc")
 
     @property
     def variance(self) -> Tensor:
@@ -209,8 +207,8 @@ class LowRankMultivariateNormal(Family):
     loc = Parameter(constraints.real_vector)
     cov_factor = Parameter(constraints.independent(constraints.real, 2))
     cov_diag = Parameter(constraints.independent(constraints.positive, 1))
-    support = constraints.real_vector  # type: ignore[assignment]
     has_rsample = True
+    support = constraints.real_vector
 
     def __init__(
         self,
@@ -219,8 +217,7 @@ class LowRankMultivariateNormal(Family):
         cov_diag: Tensor,
         validate_args: bool | None = None,
     ) -> None:
-        if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+        check_vector(loc)
         check_matrix("cov_factor", cov_factor)
         event = loc.shape[-1:]
         if cov_factor.shape[-2:-1] != event:
@@ -272,15 +269,8 @@ class LowRankMultivariateNormal(Family):
         size = self._event_shape[0]
         return -0.5 * (size * _LOG_TWO_PI + squared) - self._half_log_determinant()
 
-    @property
-    def mean(self) -> Tensor:
-        """Loc."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """Loc."""
-        return self.loc
+    mean = same_as("loc")
+    mode = same_as("loc")
 
     @property
     def variance(self) -> Tensor:
@@ -297,11 +287,20 @@ class LowRankMultivariateNormal(Family):
     @property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
-        half = ad.linalg.solve_triangular(
-            self._capacitance_tril, self._scaled_factor().mT, upper=False
-        )
+        half = self._root_of_correction()
         inverse = self._unbroadcasted_cov_diag.reciprocal().diag_embed()
         return self._widened(inverse - half.mT @ half)
+
+    def _root_of_correction(self) -> Tensor:
+        """A matrix A with Σ⁻¹ = D⁻¹ - Aᵀ A."""
+        return ad.linalg.solve_triangular(
+            self._capacitance_tril, self._scaled_factor().mT, upper=False
+        )
+
+    def _inverse_diagonal(self) -> Tensor:
+        """The diagonal of the precision, without the matrix."""
+        correction = self._root_of_correction().square().sum(-2)
+        return self._unbroadcasted_cov_diag.reciprocal() - correction
 
     @property
     def scale_tril(self) -> Tensor:

@@ -8,7 +8,7 @@ import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._base import Distribution
-from adjoint.distributions._parameters import Parameter
+from adjoint.distributions._parameters import Parameter, same_as
 from adjoint.distributions._values import euler_constant
 from adjoint.distributions.gamma_family import Exponential, log_beta
 from adjoint.distributions.location_scale import LocationScale, Real, Uniform
@@ -55,10 +55,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha
         return ad.where(a > 1, self.scale * a / (a - 1), math.inf)
 
-    @property
-    def mode(self) -> Tensor:
-        """Scale."""
-        return self.scale
+    mode = same_as("scale")
 
     @property
     def variance(self) -> Tensor:

@@ -34,7 +34,7 @@ def _uniform(shape: Size, like: Tensor) -> Tensor:
 class LogitRelaxedBernoulli(BinaryOdds):
     """The log-odds of `RelaxedBernoulli`: logistic variables over a temperature."""
 
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
     has_rsample = True
 
     def __init__(
@@ -93,7 +93,7 @@ class RelaxedBernoulli(BinaryOdds, TransformedDistribution):
 class ExpRelaxedCategorical(CategoryOdds):
     """The logarithm of `RelaxedOneHotCategorical`: Gumbel's variables over a temperature."""
 
-    support = constraints.real_vector  # type: ignore[assignment]
+    support = constraints.real_vector
     has_rsample = True
     _shows_parameters = False
 

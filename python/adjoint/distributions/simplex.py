@@ -11,7 +11,6 @@ from adjoint.distributions._base import ExponentialFamily
 from adjoint.distributions._family import Family
 from adjoint.distributions._parameters import Parameter
 from adjoint.distributions.location_scale import Real
-from adjoint.nn.functional import one_hot
 
 __all__ = ["Beta", "Dirichlet"]
 
@@ -28,10 +27,10 @@ def _entropy(c: Tensor) -> Tensor:
 
 
 def _mode(c: Tensor) -> Tensor:
-    """The peak; the largest corner if the density has only corners."""
+    """The peak; the first corner if the density is infinite at every corner."""
     above = (c - 1).clamp(min=0)
     peak = above / above.sum(-1, keepdim=True)
-    corner = one_hot(c.argmax(-1), c.shape[-1]).to(peak.dtype)
+    corner = (ad.arange(c.shape[-1]) == 0).to(peak.dtype)
     return ad.where((c < 1).all(-1, keepdim=True), corner, peak)
 
 
@@ -52,7 +51,7 @@ class Dirichlet(Family, ExponentialFamily):
     """
 
     concentration = Parameter(constraints.independent(constraints.positive, 1))
-    support = constraints.simplex  # type: ignore[assignment]
+    support = constraints.simplex
     has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
@@ -109,8 +108,9 @@ class Beta(Family, ExponentialFamily):
 
     concentration1 = Parameter(constraints.positive)
     concentration0 = Parameter(constraints.positive)
-    support = constraints.unit_interval  # type: ignore[assignment]
+    support = constraints.unit_interval
     has_rsample = True
+    _shows_parameters = False
 
     def __init__(
         self, concentration1: Real, concentration0: Real, validate_args: bool | None = None

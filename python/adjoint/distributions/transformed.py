@@ -10,6 +10,7 @@ from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._base import Distribution
 from adjoint.distributions._family import Family
+from adjoint.distributions._parameters import same_as
 from adjoint.distributions._values import sum_rightmost
 from adjoint.distributions.transforms import ComposeTransform, Transform
 
@@ -95,10 +96,7 @@ class TransformedDistribution(Family):
         new._validate_args = self._validate_args
         return new  # type: ignore[no-any-return]
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether samples are differentiable: whether those of the base are."""
-        return self.base_dist.has_rsample
+    has_rsample = same_as("base_dist.has_rsample")
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -215,10 +213,7 @@ class Independent(Distribution, Generic[_D]):
         new._validate_args = self._validate_args
         return new  # type: ignore[no-any-return]
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether samples are differentiable."""
-        return self.base_dist.has_rsample
+    has_rsample = same_as("base_dist.has_rsample")
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
@@ -232,20 +227,9 @@ class Independent(Distribution, Generic[_D]):
         count = self.reinterpreted_batch_ndims
         return constraints.independent(inner, count) if count else inner
 
-    @property
-    def mean(self) -> Tensor:
-        """The expectation."""
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        """Where the density is largest."""
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        """The variance of each number."""
-        return self.base_dist.variance
+    mean = same_as("base_dist.mean")
+    mode = same_as("base_dist.mode")
+    variance = same_as("base_dist.variance")
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Draw from the base, without gradients."""
