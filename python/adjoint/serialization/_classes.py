@@ -18,7 +18,15 @@ from typing import Any
 from adjoint._tree_classes import Recipe, describe, is_namedtuple
 from adjoint.serialization._errors import LoadError
 
-__all__ = ["decode", "decode_enum", "encode", "is_object", "name_of"]
+__all__ = [
+    "decode",
+    "decode_enum",
+    "encode",
+    "imported_class",
+    "is_object",
+    "name_of",
+    "runs_code",
+]
 
 # A dataclass that is also one of these holds more than its fields.
 _VALUES = (dict, list, set, frozenset, str, bytes, bytearray, int, float, complex)
@@ -90,7 +98,7 @@ def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type])
     every = [*names, *(n for n, _ in others)]
     if any(n.startswith("__") and n.endswith("__") for n in every):
         raise LoadError(f"it would set {', '.join(every)} of an object of {name}")
-    if not given and _runs_code(cls, recipe, every):
+    if not given and runs_code(cls, recipe, every):
         raise LoadError(
             f"it has an object of {name}, whose own methods would be run to rebuild it.\n"
             f"  fix: load(f, classes=[{cls.__name__}]) if the file may do that"
@@ -106,7 +114,7 @@ def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type])
     return recipe.unflatten(tuple(every), [decode_part(part) for _, part in (*pairs, *others)])
 
 
-def _runs_code(cls: type, recipe: Recipe | None, names: list[str]) -> bool:
+def runs_code(cls: type, recipe: Recipe | None, names: list[str]) -> bool:
     """Whether making an object with these attributes, or dropping it, calls its methods."""
     if hasattr(cls, "__del__"):
         return True
@@ -151,11 +159,8 @@ def _find(
         for cls in classes:
             if cls.__qualname__ == qualname and (not exact or cls.__module__ == module_name):
                 return cls, True
-    found: Any = sys.modules.get(module_name)
-    for part in qualname.split("."):
-        # Not getattr: a module or a class may compute attributes, which would run code.
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    if not isinstance(found, type) or not fits(found):
+    found = imported_class(module_name, qualname)
+    if found is None or not fits(found):
         fix = "load(f, classes=[...]) with the class"
         if "<locals>" not in qualname:
             fix = f"import {module_name} first, or {fix}"
@@ -164,3 +169,12 @@ def _find(
             f"  fix: {fix}"
         )
     return found, False
+
+
+def imported_class(module: str, qualname: str) -> type[Any] | None:
+    """The class of this name in a module that is imported; None if there is none."""
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        # Not getattr: a module or a class may compute attributes, which would run code.
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    return found if isinstance(found, type) else None
