@@ -16,7 +16,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.serialization._errors import LoadError, as_damage, shown
 from adjoint.serialization._memory import write_all
-from adjoint.serialization._pickle_machine import Machine
+from adjoint.serialization._pickle_machine import Machine, Name
 from adjoint.serialization._reading import Reading
 from adjoint.serialization._source import Source, room
 from adjoint.serialization._storages import Storages
@@ -26,6 +26,7 @@ from adjoint.serialization._unpickling import unpickled
 
 __all__ = ["is_legacy", "read", "write"]
 
+Finder = Callable[[str, str], Any]
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
 
@@ -60,6 +61,27 @@ class _Blank(dict[Any, Any]):
         """Nothing."""
 
 
+def _without_tensors(find: Finder, given: dict[tuple[str, str], Any]) -> Finder:
+    """The same names, but of what is made of tensors only the places are taken."""
+    taken = Name("an object", _take, _take)
+
+    def look(module: str, name: str) -> Any:
+        if (module, name) in given:
+            return taken
+        found = find(module, name)
+        return taken if isinstance(found, Name) and module.startswith("torch.") else found
+
+    return look
+
+
+class _Taken:
+    """A place that is taken."""
+
+
+def _take(m: Machine, *_: Any) -> Any:
+    return m.made(_Taken(), lambda state: None)
+
+
 class _StorageFinder(pickle.Unpickler):
     """Runs a pickle without what it names, except for the types of storages."""
 
@@ -74,7 +96,7 @@ class _StorageFinder(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         """Note a storage."""
-        return _Blank() if pid[0] == "module" else self._persistent(pid)
+        return _Blank if pid[0] == "module" else self._persistent(pid)
 
 
 class _Pickles:
@@ -85,21 +107,18 @@ class _Pickles:
         self.storages: dict[str, tuple[Tensor, int]] = {}  # with the size of an element
         self._left = len(data)
 
-    def next(self, reading: Reading | None = None) -> Any:
+    def next(self, find: Finder | None = None) -> Any:
         """What the pickle at ``at`` holds, which is data; ``at`` becomes its end."""
-        reading = Reading() if reading is None else reading
-        load = storages(self._room, 6, reading.restore)
-        machine = Machine(
-            self._data, finder(reading.given), load, set_state, reading.classes, self.at
-        )
+        load = storages(self._room, 6, self._reading.restore if find is None else None)
+        find = finder(self._reading.given) if find is None else find
+        machine = Machine(self._data, find, load, set_state, self._reading.classes, self.at)
         found, self.at = machine.run(), machine.at
         return found
 
     def find_storages(self) -> None:
         """Learn which storages the pickle at ``at`` names, without making its object."""
-        reading = self._reading
-        if reading.unpickler is None:
-            self.next(Reading(given=reading.given, classes=reading.classes))
+        if self._reading.unpickler is None:
+            self.next(_without_tensors(finder(self._reading.given), self._reading.given))
             return
         file = io.BytesIO(self._data)
         file.seek(self.at)
@@ -110,7 +129,7 @@ class _Pickles:
         """What the pickle at ``at`` holds, read as the caller wants it."""
         reading = self._reading
         if reading.unpickler is None:
-            return self.next(reading)
+            return self.next()
         load = storages(self._room, 6, reading.restore)
 
         def find(pid: Any) -> Any:

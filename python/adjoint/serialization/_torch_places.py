@@ -73,6 +73,8 @@ _EXACT: dict[Place, Place] = {
         ("torch._tensor", "_rebuild_from_type_v2"),
     (_get_layout.__module__, "_get_layout"): ("torch.serialization", "_get_layout"),
     ("adjoint.utils.hooks", "_WrappedHook"): ("torch.nn.modules.module", "_WrappedHook"),
+    ("adjoint.nn._linear_cross_entropy", "LinearCrossEntropyOptions"):
+        ("torch.nn.modules.linear_cross_entropy_options", "LinearCrossEntropyOptions"),
     (__name__, "UntypedStorage"): ("torch.storage", "UntypedStorage"),
 }  # fmt: skip
 for _name in REBUILDERS:
