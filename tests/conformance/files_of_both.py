@@ -1,6 +1,6 @@
-"""Structures made twice, of adjoint's tensors and of PyTorch's, saved by one and loaded by the other.
+"""Structures made twice, of adjoint's tensors and of PyTorch's; saved by one, loaded by the other.
 
-`structure` draws a random one with a seed; `same` compares across the two libraries.
+`Maker` draws a random one with a seed; `same` compares across the two libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import torch
 
 import adjoint as ad
 
-DTYPES = "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128".split()
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+    "bool", "complex64", "complex128",
+)  # fmt: skip
 
 
 class Level(enum.Enum):
@@ -228,7 +231,7 @@ def same_tensor(a: Any, t: Any) -> None:
         assert a.detach().tolist() == t.detach().tolist()
     else:
         assert a.detach().to_dense().tolist() == t.detach().to_dense().tolist()
-    assert vars(a) == {k: v for k, v in vars(t).items()}
+    assert vars(a) == vars(t)
 
 
 def tensors(obj: Any) -> list[Any]:

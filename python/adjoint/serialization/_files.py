@@ -18,7 +18,7 @@ from adjoint.serialization import _safetensors, _settings, _torch_files, _torch_
 from adjoint.serialization._encode import Encoder
 from adjoint.serialization._errors import LoadError, as_damage, shortened
 from adjoint.serialization._locations import check_location, restorer
-from adjoint.serialization._pickling import pickled
+from adjoint.serialization._pickling import pickled, place_of_failure
 from adjoint.serialization._reading import Reading
 from adjoint.serialization._replace import replacing
 from adjoint.serialization._safe_globals import allowed
@@ -96,7 +96,11 @@ def save(
     else:
         module = pickle if pickle_module is None else pickle_module
         legacy = not _use_new_zipfile_serialization
-        data, storages, notes = pickled(obj, module, pickle_protocol, legacy)
+        try:
+            data, storages, notes = pickled(obj, module, pickle_protocol, legacy)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            error.add_note(f"in saving {place_of_failure(obj, pickle_protocol)}")
+            raise
 
         def write(file: IO[bytes]) -> None:
             if legacy:

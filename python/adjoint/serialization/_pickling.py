@@ -24,10 +24,11 @@ from adjoint._tensor.formats import layout, memory_format
 from adjoint._tensor.sparse import parts_of
 from adjoint._tensor.storage import TypedStorage, UntypedStorage
 from adjoint.serialization import _rebuild
+from adjoint.serialization._errors import shown
 from adjoint.serialization._storages import Part, Storages
 from adjoint.serialization._torch_places import STORAGE_TYPES, place_in_torch
 
-__all__ = ["pickled"]
+__all__ = ["pickled", "place_of_failure"]
 
 _OF_DTYPE = {kind.dtype: kind for name, kind in STORAGE_TYPES.items() if name != "UntypedStorage"}
 _UNTYPED = STORAGE_TYPES["UntypedStorage"]
@@ -67,6 +68,38 @@ def pickled(
     if protocol < 4:
         data = _renamed(data, saver.ours)
     return data, storages, saver.warnings
+
+
+def place_of_failure(obj: Any, protocol: int) -> str:
+    """Which part of a structure cannot be pickled, as far as it lies in containers and objects."""
+    where, seen = "the object", {id(obj)}
+    while True:
+        for name, part in _parts(obj):
+            if id(part) not in seen and not _can_be_pickled(part, protocol):
+                where, obj = where + name, part
+                seen.add(id(part))
+                break
+        else:
+            return where
+
+
+def _can_be_pickled(obj: Any, protocol: int) -> bool:
+    try:
+        pickled(obj, pickle, protocol)
+    except Exception:
+        return False
+    return True
+
+
+def _parts(obj: Any) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    if isinstance(obj, dict):
+        found = [(f"[{shown(key)}]", value) for key, value in obj.items()]
+    elif isinstance(obj, list | tuple):
+        found = [(f"[{i}]", value) for i, value in enumerate(obj)]
+    if isinstance(obj, type) or not hasattr(obj, "__dict__"):
+        return found
+    return found + [(f".{name}", value) for name, value in vars(obj).items()]
 
 
 class _Reducing:
