@@ -46,7 +46,8 @@ def _watched(m: Machine, obj: Any) -> Any:
             obj.__setstate__(state)
             return
         held, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-        obj.__dict__.update(held or {})
+        if held:
+            obj.__dict__.update(held)
         for name, value in (slots or {}).items():
             setattr(obj, name, value)
 

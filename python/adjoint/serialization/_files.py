@@ -16,7 +16,7 @@ from typing import IO, Any
 from adjoint import _core
 from adjoint.serialization import _safetensors, _settings, _torch_files, _torch_legacy
 from adjoint.serialization._encode import Encoder
-from adjoint.serialization._errors import LoadError, as_damage, shortened
+from adjoint.serialization._errors import CallersError, LoadError, as_damage, shortened
 from adjoint.serialization._locations import check_location, restorer
 from adjoint.serialization._pickling import pickled, place_of_failure
 from adjoint.serialization._reading import Reading
@@ -250,6 +250,9 @@ def _named(name: str) -> Iterator[None]:
     """Say which file it is that cannot be read."""
     try:
         yield
+    except CallersError as error:
+        assert error.__cause__ is not None
+        raise error.__cause__ from None
     except LoadError as error:
         raise LoadError(f"cannot load {name}: {shortened(str(error))}") from error.__cause__
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.device import device, require_cpu
 from adjoint._tensor.storage import TypedStorage, UntypedStorage
+from adjoint.serialization._errors import CallersError
 
 __all__ = [
     "check_location",
@@ -78,21 +80,24 @@ def restorer(map_location: Any) -> Restorer | None:
     if isinstance(map_location, dict):
 
         def look_up(data: Tensor, location: str) -> Tensor:
-            if location in map_location:
-                require_cpu(map_location[location])
+            try:
+                if location in map_location:
+                    require_cpu(map_location[location])
+            except Exception as error:
+                raise CallersError from error
             return data
 
         return look_up
 
     def ask(data: Tensor, location: str) -> Tensor:
-        found = map_location(UntypedStorage(data), location)
-        if found is None:
-            return data
-        if not isinstance(found, UntypedStorage | TypedStorage):
-            raise TypeError(
-                f"load(): map_location returned a {type(found).__name__}, not a storage"
-            )
-        made: Tensor = found._tensor
-        return made
+        try:
+            found = map_location(UntypedStorage(data), location)
+            if not (found is None or isinstance(found, UntypedStorage | TypedStorage)):
+                raise TypeError(
+                    f"load(): map_location returned a {type(found).__name__}, not a storage"
+                )
+        except Exception as error:
+            raise CallersError from error
+        return data if found is None else _core._whole(found._tensor)
 
     return ask

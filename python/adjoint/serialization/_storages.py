@@ -96,9 +96,9 @@ class Storages:
     def regroup(self) -> bool:
         """Whether memory is shared in a way that this pickle did not know; the next one will."""
         groups: dict[tuple[int, int], _Group] = {}
-        for ranges in _overlapping(sorted(self._owners)):
+        for ranges in _overlapping(sorted(self._dtypes)):
             group = _Group(ranges)
-            dtypes = set().union(*(self._dtypes[place] for place in ranges))
+            dtypes = {dtype for place in ranges for dtype in self._dtypes[place]}
             length = group.end - group.start
             group.untyped = len(dtypes) > 1 or any(
                 dtype is not None and length % dtype.itemsize for dtype in dtypes
