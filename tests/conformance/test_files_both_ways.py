@@ -277,6 +277,27 @@ def test_functions_are_found_by_name() -> None:
         assert found[2] is other.tanh or found[2](other.zeros(1)).tolist() == [0.0]
 
 
+def test_tensors_without_values() -> None:
+    for lib, move in ((ad, ours_to_theirs), (torch, theirs_to_ours)):
+        t = lib.empty_strided((2, 3), (1, 2), device="meta")
+        found, parameter = move([t, lib.nn.Parameter(t)], weights_only=True)
+        assert found.device.type == "meta" and found.stride() == (1, 2)
+        assert parameter.requires_grad and parameter.device.type == "meta"
+    file = io.BytesIO()
+    torch.save(torch.nn.Linear(2, 3).state_dict(), file)
+    for place in ("meta", ad.device("meta")):
+        file.seek(0)
+        state = ad.load(file, map_location=place)
+        assert state["weight"].is_meta and tuple(state["weight"].shape) == (3, 2)
+
+
+def test_lazy_modules_come_back_lazy() -> None:
+    for lib, move, other in ((ad, ours_to_theirs, torch), (torch, theirs_to_ours, ad)):
+        found = move(lib.nn.LazyLinear(3))
+        assert type(found.weight).__name__ == "UninitializedParameter"
+        assert found(other.ones(2, 4)).shape == (2, 3) and type(found) is other.nn.Linear
+
+
 def test_results_of_reductions() -> None:
     ours, theirs = ad.arange(6.0).reshape(2, 3).max(dim=1), torch.arange(6.0).reshape(2, 3).max(1)
     for found in (ours_to_theirs(ours), theirs_to_ours(theirs)):

@@ -17,7 +17,7 @@ from adjoint import _core
 from adjoint.serialization import _safetensors, _settings, _torch_files, _torch_legacy
 from adjoint.serialization._encode import Encoder
 from adjoint.serialization._errors import CallersError, LoadError, as_damage, shortened
-from adjoint.serialization._locations import check_location, restorer
+from adjoint.serialization._locations import check_location, is_meta, restorer
 from adjoint.serialization._pickling import pickled, place_of_failure
 from adjoint.serialization._reading import Reading
 from adjoint.serialization._replace import replacing
@@ -159,8 +159,8 @@ def load(
     f
         A path, or an object with ``read``.
     map_location
-        All tensors come to the CPU: another device is refused. A function is asked about every
-        storage, with the place where it was; a dict has places.
+        All tensors come to the CPU, or to "meta", without values: another device is refused. A
+        function is asked about every storage, with the place where it was; a dict has places.
     pickle_module
         Its ``Unpickler`` makes the object; ``weights_only`` is then False.
     weights_only : bool, optional
@@ -181,7 +181,7 @@ def load(
     """
     check_location(map_location)
     reading = _reading(pickle_module, weights_only, classes, pickle_load_args)
-    reading.restore = restorer(map_location)
+    reading.restore, reading.without_values = restorer(map_location), is_meta(map_location)
     if isinstance(f, str | PathLike):
         with open(f, "rb") as file, _named(os.fspath(f)):
             return _read(file, reading, _mapped(f) if mmap else None)

@@ -14,6 +14,7 @@ from adjoint.serialization._errors import CallersError
 __all__ = [
     "check_location",
     "default_restore_location",
+    "is_meta",
     "location_tag",
     "register_package",
     "restorer",
@@ -65,12 +66,20 @@ def check_location(map_location: Any) -> None:
     if isinstance(map_location, bytes):
         map_location = map_location.decode("ascii", "replace")
     if isinstance(map_location, str | device):
-        require_cpu(map_location)
+        if not is_meta(map_location):
+            require_cpu(map_location)
     elif not (map_location is None or isinstance(map_location, dict) or callable(map_location)):
         raise TypeError(
             "load(): map_location must be a function, a device, a string or a dict, not "
             f"{type(map_location).__name__}"
         )
+
+
+def is_meta(map_location: Any) -> bool:
+    """Whether tensors are wanted without their values."""
+    if isinstance(map_location, bytes):
+        map_location = map_location.decode("ascii", "replace")
+    return isinstance(map_location, str | device) and str(map_location) == "meta"
 
 
 def restorer(map_location: Any) -> Restorer | None:

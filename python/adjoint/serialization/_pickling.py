@@ -21,6 +21,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.device import device
 from adjoint._tensor.formats import layout, memory_format
+from adjoint._tensor.meta import MetaTensor
 from adjoint._tensor.sparse import parts_of
 from adjoint._tensor.storage import TypedStorage, UntypedStorage
 from adjoint.serialization import _rebuild
@@ -193,11 +194,20 @@ class _Reducing:
         return _rebuild._rebuild_parameter, parts
 
     def _subclass(self, t: Tensor) -> Any:
+        before = _core._plain_tensors(True)  # not by the methods of the subclass
+        try:
+            return self._parts_of_subclass(t)
+        finally:
+            _core._plain_tensors(before)
+
+    def _parts_of_subclass(self, t: Tensor) -> Any:
         from adjoint.nn.parameter import Parameter, UninitializedTensorMixin
 
         cls = type(t)
         if cls is Parameter:
             return self._parameter(t)
+        if cls is MetaTensor:
+            return self._without_values(t)
         own = (
             cls.__reduce_ex__ is not Tensor.__reduce_ex__ or cls.__reduce__ is not Tensor.__reduce__
         )
@@ -212,6 +222,17 @@ class _Reducing:
             function, arguments = self._plain(t.as_subclass(Tensor))
         state = t.__getstate__() or {}
         return _rebuild._rebuild_from_type_v2, (function, cls, arguments, state)
+
+    def _without_values(self, t: Tensor) -> Any:
+        geometry = (t.dtype, tuple(t.size()), tuple(t.stride()), t.requires_grad)
+        held = _attributes(t)
+        if held.pop("_is_param", False):
+            plain = _core.empty_strided(*geometry[1:3], dtype=t.dtype, device="meta")
+            return _rebuild._rebuild_parameter, (plain, t.requires_grad, OrderedDict())
+        function = _rebuild._rebuild_meta_tensor_no_storage
+        if held:
+            return _rebuild._rebuild_from_type_v2, (function, Tensor, geometry, held)
+        return function, geometry
 
     def generator(self, obj: Any) -> Any:
         """A random generator, with PyTorch's arguments and state."""

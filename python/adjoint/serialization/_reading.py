@@ -29,6 +29,8 @@ class Reading:
         Is asked about every storage, with the name of its place; None: nothing is.
     mapped
         The file in memory, if tensors are to use it there.
+    without_values
+        Whether tensors are to be on the device "meta".
     """
 
     unpickler: Any = None
@@ -37,3 +39,4 @@ class Reading:
     classes: Collection[type] = ()
     restore: Callable[[Tensor, str], Tensor] | None = None
     mapped: Any = None
+    without_values: bool = False

@@ -35,8 +35,15 @@ def _on_storage(
     dtype = storage.dtype if dtype is None else dtype
     shape, strides = ints(size, "size"), ints(stride, "strides")
     elements(shape, dtype.itemsize, "a tensor in it")
+    if storage.without_values:
+        return _on_meta(dtype, shape, strides)
     made: Tensor = _core._on_storage(storage._tensor, dtype, shape, strides, offset)
     return _resolved(made, metadata) if metadata else made
+
+
+def _on_meta(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+    made: Tensor = _core.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return made
 
 
 def _resolved(t: Tensor, metadata: Any) -> Tensor:
@@ -111,6 +118,17 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
         raise LoadError(f"it has a sparse tensor that is damaged: {error}") from error
 
 
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: Any, stride: Any, requires_grad: Any
+) -> Tensor:
+    if not isinstance(dtype, _core.dtype):
+        raise LoadError(f"a tensor in it has the dtype {shown(dtype)}")
+    shape = ints(size, "size")
+    elements(shape, dtype.itemsize, "a tensor in it")
+    made = _on_meta(dtype, shape, ints(stride, "strides"))
+    return made.requires_grad_() if requires_grad else made
+
+
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     """A tensor of a class of its own, or with attributes."""
     made = func(*args)
@@ -160,5 +178,6 @@ REBUILDERS = {
         _rebuild_parameter,
         _rebuild_parameter_with_state,
         _rebuild_sparse_tensor,
+        _rebuild_meta_tensor_no_storage,
     )
 }

@@ -72,7 +72,7 @@ class _Archive:
         _check_sum(name, zlib.crc32(data), check)
         return data
 
-    def read_storage(self, name: str, size: int, mapped: Any = None) -> Tensor:
+    def read_storage(self, name: str, size: int, mapped: Any, unread: bool) -> Tensor:
         """The bytes of a storage, or the place in a mapped file where they are."""
         start, there, check = self._found(name)
         if there != size:
@@ -81,7 +81,7 @@ class _Archive:
             on_file: Tensor = _core._frombuffer(mapped, _core.uint8, size, start)
             return on_file
         data = room((size,), _core.uint8)
-        if _settings.skips_data():
+        if unread:
             return data
         self._source.read_into(start, data)
         buffer: Any = data
@@ -129,8 +129,9 @@ class _File:
     def storage(self, key: str, size: int, dtype: _core.dtype) -> Tensor:
         """The bytes of a storage, in the order of this machine."""
         mapped = None if self._swapped else self._reading.mapped
-        data = self._archive.read_storage(f"{self._folder}data/{key}", size, mapped)
-        if self._swapped:
+        unread = self._reading.without_values or _settings.skips_data()
+        data = self._archive.read_storage(f"{self._folder}data/{key}", size, mapped, unread)
+        if self._swapped and not unread:
             item = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
             _swap_bytes(data, item)
         return data
@@ -148,7 +149,7 @@ def read(source: Source, reading: Reading) -> Any:
     """The structure in a file of PyTorch's ``save``."""
     with as_damage(lambda error: f"it is damaged ({type(error).__name__}: {error})"):
         file = _File(source, reading)
-    load = storages(file.storage, 5, reading.restore)
+    load = storages(file.storage, 5, reading.restore, reading.without_values)
     if reading.unpickler is not None:
         return unpickled(file.pickle, reading.unpickler, load, reading.options)[0]
     machine = Machine(file.pickle, finder(reading.given), load, set_state, reading.classes)

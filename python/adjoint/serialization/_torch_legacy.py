@@ -109,7 +109,7 @@ class _Pickles:
 
     def next(self, find: Finder | None = None) -> Any:
         """What the pickle at ``at`` holds, which is data; ``at`` becomes its end."""
-        load = storages(self._room, 6, self._reading.restore if find is None else None)
+        load = self._storages() if find is None else storages(self._room, 6)
         find = finder(self._reading.given) if find is None else find
         machine = Machine(self._data, find, load, set_state, self._reading.classes, self.at)
         found, self.at = machine.run(), machine.at
@@ -130,13 +130,16 @@ class _Pickles:
         reading = self._reading
         if reading.unpickler is None:
             return self.next()
-        load = storages(self._room, 6, reading.restore)
+        load = self._storages()
 
         def find(pid: Any) -> Any:
             # A class comes with its source, which is not looked at.
             return pid[1] if pid[0] == "module" else load(pid)
 
         return unpickled(self._data, reading.unpickler, find, reading.options, self.at)[0]
+
+    def _storages(self) -> Any:
+        return storages(self._room, 6, self._reading.restore, self._reading.without_values)
 
     def _room(self, key: str, size: int, dtype: _core.dtype) -> Tensor:
         if key not in self.storages:

@@ -311,11 +311,13 @@ def storages(
     make: Callable[[str, int, _core.dtype], Tensor],
     length: int,
     restore: Callable[[Tensor, str], Tensor] | None = None,
+    without_values: bool = False,
 ) -> Callable[[Any], TypedStorage]:
     """What makes storages of persistent ids, which are tuples of this length.
 
     ``make`` is called once for each key, with the number of bytes and the dtype;
-    ``restore`` with its result and the name of the place where the storage was.
+    ``restore`` with its result and the name of the place where the storage was. Tensors on
+    storages ``without_values`` are on the device "meta".
     """
     made: dict[str, Tensor] = {}
     seen: dict[tuple[str, Any], TypedStorage] = {}
@@ -343,6 +345,7 @@ def storages(
             )
         elements: Tensor = _core._on_storage(made[key], kind.dtype, (count,), (1,), 0)
         seen[key, kind] = TypedStorage(elements)
+        seen[key, kind].without_values = without_values
         return seen[key, kind]
 
     return load
