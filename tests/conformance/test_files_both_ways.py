@@ -209,10 +209,6 @@ class OurTensor(ad.Tensor):
     """A tensor of the user's."""
 
 
-class TheirTensor(torch.Tensor):
-    """One of PyTorch's."""
-
-
 def test_tensors_of_other_classes_come_back() -> None:
     t = ad.ones(2).as_subclass(OurTensor)
     t.tag = "x"

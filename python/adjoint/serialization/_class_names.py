@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
 from typing import Any
 
 from adjoint._tree_classes import describe, is_namedtuple
@@ -70,10 +69,10 @@ def class_name(module: str, name: str) -> Name | None:
     return Name(whole, None, lambda m, *arguments: _object(m, cls, arguments))
 
 
-def _is_plain(cls: type) -> bool:
+def _is_plain(cls: Any) -> bool:
     """Whether an object is made, and gets its state, without methods of the class."""
     own = getattr(cls, "__setstate__", None)
-    return (
+    return bool(
         cls.__new__ is object.__new__
         and cls.__reduce_ex__ is object.__reduce_ex__
         and cls.__reduce__ is object.__reduce__
@@ -113,7 +112,7 @@ def _named_tuple(cls: Any, parts: tuple[Any, ...]) -> Any:
 def _object(m: Machine, cls: type, arguments: tuple[Any, ...]) -> Any:
     if arguments or hasattr(cls, "__del__"):
         raise LoadError(_ran(cls))
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
 
     def set_state(state: Any) -> None:
         for name, value in _state_of(cls, arguments_of(state) or state).items():
@@ -124,19 +123,18 @@ def _object(m: Machine, cls: type, arguments: tuple[Any, ...]) -> Any:
 
 def _state_of(cls: Any, state: Any) -> dict[str, Any]:
     """The attributes in the state of an object, if setting them calls nothing."""
-    fields: Callable[[Any], Any] = dataclasses.fields
-    if isinstance(state, list) and dataclasses.is_dataclass(cls):  # of one with slots
-        names = [field.name for field in fields(cls)]
+    if isinstance(state, list) and hasattr(cls, "__dataclass_fields__"):  # of one with slots
+        names = [field.name for field in dataclasses.fields(cls)]
         if len(names) != len(state):
             raise LoadError(f"it has a {cls.__name__} of {len(state)} parts, of {len(names)}")
         state = dict(zip(names, state, strict=True))
     elif isinstance(state, tuple) and len(state) == 2:
-        held, slots = (part if part is not None else {} for part in state)
-        state = attributes_of(held, cls.__name__) | attributes_of(slots, cls.__name__)
-    state = attributes_of(state, cls.__name__)
-    if runs_code(cls, describe(cls), list(state)):
+        both = [attributes_of({} if part is None else part, cls.__name__) for part in state]
+        state = both[0] | both[1]
+    held = attributes_of(state, cls.__name__)
+    if runs_code(cls, describe(cls), list(held)):
         raise LoadError(_ran(cls))
-    return state
+    return held
 
 
 def _ran(cls: type) -> str:

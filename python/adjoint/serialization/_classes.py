@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
@@ -76,7 +76,7 @@ def encode(obj: Any, encode_part: Callable[[Any, str], Any], where: str) -> dict
     return {"object": row}
 
 
-def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type]) -> Any:
+def decode(row: Any, decode_part: Callable[[Any], Any], classes: Collection[type]) -> Any:
     """The object of an entry.
 
     Raises
@@ -130,7 +130,7 @@ def _is_computed(cls: type, name: str) -> bool:
     return False
 
 
-def decode_enum(row: Any, classes: Sequence[type]) -> Any:
+def decode_enum(row: Any, classes: Collection[type]) -> Any:
     """The member of an enum, by its name: nothing of the class is called."""
     name, member = row["class"], row["member"]
     cls, _ = _find(name, classes, lambda c: issubclass(c, enum.Enum))
@@ -151,7 +151,7 @@ def _check_names(cls: str, fields: Sequence[str], names: Sequence[str], exact: b
 
 
 def _find(
-    name: Any, classes: Sequence[type], fits: Callable[[type], bool]
+    name: Any, classes: Collection[type], fits: Callable[[type], bool]
 ) -> tuple[type[Any], bool]:
     """The class of a name, and whether it was given by the caller."""
     module_name, _, qualname = str(name).partition(":")

@@ -314,7 +314,7 @@ def _names(data: bytes) -> Iterator[tuple[str, str]]:
     with as_damage(lambda error: f"its pickle is damaged: {error}"):
         for code, argument, _ in pickletools.genops(data):
             if code.name == "GLOBAL":
-                module, _, name = argument.partition(" ")
+                module, _, name = str(argument).partition(" ")
                 yield module, name
             elif code.name == "STACK_GLOBAL" and len(strings) >= 2:
                 yield strings[-2], strings[-1]

@@ -123,7 +123,7 @@ class _Reducing:
         else:
             return None
         named = _UNTYPED if part.dtype is None else _OF_DTYPE[part.dtype]
-        pid = ("storage", named, part.key, "cpu", part.count)
+        pid = ("storage", named, part.key, "cpu", part.length)
         return (*pid, None) if self._legacy else pid
 
     def reducer_override(self, obj: Any) -> Any:
@@ -164,8 +164,8 @@ class _Reducing:
         if t._layout_name != "strided":
             return _rebuild._rebuild_sparse_tensor, (t.layout, _sparse_parts(t))
         part = self.storages.part_of(t, t.dtype)
-        offset = part.offset_of(t)
-        geometry = (part, offset, tuple(t.shape), tuple(t.stride()), t.requires_grad, OrderedDict())
+        size, stride, hooks = tuple(t.shape), tuple(t.stride()), _no_hooks()
+        geometry = (part, part.offset_of(t), size, stride, t.requires_grad, hooks)
         if part.dtype is None:
             return _rebuild._rebuild_tensor_v3, (*geometry, t.dtype)
         return _rebuild._rebuild_tensor_v2, geometry
@@ -188,7 +188,8 @@ class _Reducing:
 
     def _parameter(self, t: Tensor) -> Any:
         self._check(t)
-        held, parts = _attributes(t), (t.data, t.requires_grad, OrderedDict())
+        held = _attributes(t)
+        parts: tuple[Any, ...] = (t.data, t.requires_grad, _no_hooks())
         if held:
             return _rebuild._rebuild_parameter_with_state, (*parts, held)
         return _rebuild._rebuild_parameter, parts
@@ -214,10 +215,10 @@ class _Reducing:
         if own or issubclass(cls, UninitializedTensorMixin):
             return NotImplemented
         if issubclass(cls, Parameter):
-            function, arguments = _rebuild._rebuild_parameter, (
-                t.data.as_subclass(Tensor), t.requires_grad, OrderedDict(),
-            )  # fmt: skip
             self._check(t)
+            function: Any = _rebuild._rebuild_parameter
+            data = t.data.as_subclass(Tensor)
+            arguments: tuple[Any, ...] = (data, t.requires_grad, _no_hooks())
         else:
             function, arguments = self._plain(t.as_subclass(Tensor))
         state = t.__getstate__() or {}
@@ -228,7 +229,7 @@ class _Reducing:
         held = _attributes(t)
         if held.pop("_is_param", False):
             plain = _core.empty_strided(*geometry[1:3], dtype=t.dtype, device="meta")
-            return _rebuild._rebuild_parameter, (plain, t.requires_grad, OrderedDict())
+            return _rebuild._rebuild_parameter, (plain, t.requires_grad, _no_hooks())
         function = _rebuild._rebuild_meta_tensor_no_storage
         if held:
             return _rebuild._rebuild_from_type_v2, (function, Tensor, geometry, held)
@@ -241,6 +242,10 @@ class _Reducing:
     def operation(self, obj: Any) -> Any:
         """An op by its name, where PyTorch has it."""
         return self.named(obj.__module__, obj.__reduce__())
+
+
+def _no_hooks() -> OrderedDict[Any, Any]:
+    return OrderedDict()
 
 
 def _attributes(t: Tensor) -> dict[str, Any]:
@@ -289,7 +294,8 @@ def _renamed(data: bytes, ours: dict[tuple[str, str], None]) -> bytes:
 def _names_of_instructions(data: bytes) -> list[tuple[int, bytes]]:
     found = []
     for code, argument, at in pickletools.genops(data):
-        if code.name == "GLOBAL" and argument.partition(".")[0].partition(" ")[0] == "adjoint":
+        if code.name == "GLOBAL" and re.match(r"adjoint\b", str(argument)):
+            assert at is not None
             end = data.index(b"\n", data.index(b"\n", at) + 1) + 1
             found.append((at, data[at:end]))
     return found
@@ -300,7 +306,7 @@ def _saver_class(module: Any, protocol: int) -> Any:
     base = module.Pickler
     if protocol < 4:
         return type("Saver", (_Reducing, base), {})
-    python = base if issubclass(base, pickle._Pickler) else pickle._Pickler  # type: ignore[attr-defined]
+    python = base if issubclass(base, pickle._Pickler) else pickle._Pickler
     table = {**python.dispatch, FunctionType: _save_global}
     return type("Saver", (_Reducing, python), {"save_global": _save_global, "dispatch": table})
 

@@ -21,7 +21,7 @@ class Part(NamedTuple):
     """A storage as tensors of one dtype see it."""
 
     key: str
-    count: int  # elements in the whole record
+    length: int  # elements in the whole record
     dtype: _core.dtype | None  # None: bytes, of which tensors make elements themselves
     shift: int  # bytes in the record before the storage
 

@@ -44,7 +44,7 @@ def _slice(m: Machine, *bounds: Any) -> slice:
     return slice(*bounds)
 
 
-def _namespace(m: Machine) -> SimpleNamespace:
+def _namespace(m: Machine) -> Any:
     made = SimpleNamespace()
     return m.made(made, lambda state: vars(made).update(attributes_of(state, "namespace")))
 
@@ -63,7 +63,7 @@ def _path(name: str) -> Name:
 _ARRAY = Opaque("numpy.ndarray")
 
 
-def _dtype(m: Machine, name: Any, align: Any = False, copy: Any = True) -> Wrapped:
+def _dtype(m: Machine, name: Any, align: Any = False, copy: Any = True) -> Any:
     """A dtype, whose order of bytes and unit of time follow."""
     made = Wrapped("numpy.dtype", numpy_dtype(name))
 
@@ -105,7 +105,7 @@ def _array(m: Machine, kind: Any, shape: Any, code: Any) -> Any:
 
     if kind is not _ARRAY:
         raise LoadError(f"its pickle makes an array of the class {shown(kind)}")
-    made = np.empty(0)
+    made: Any = np.empty(0)
 
     def complete(state: Any) -> None:
         parts = arguments_of(state)
