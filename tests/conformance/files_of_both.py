@@ -215,6 +215,8 @@ def same(a: Any, t: Any, met: dict[int, int] | None = None) -> None:
         assert getattr(a, "maxlen", None) == getattr(t, "maxlen", None)
     elif isinstance(a, np.ndarray | np.generic):
         assert a.dtype == t.dtype and a.shape == t.shape and a.tobytes() == t.tobytes()
+    elif isinstance(a, set | frozenset):
+        assert {(type(v), v) for v in a} == {(type(v), v) for v in t}
     else:
         assert repr(a) == repr(t)
 
