@@ -169,20 +169,21 @@ def read(source: Source, reading: Reading) -> Any:
             raise LoadError(
                 f"it has the storages {shown(keys)}, which are not those of its tensors"
             )
-        _fill([pickles.storages[key] for key in keys], source, pickles.at)
+        storages = [pickles.storages[key] for key in keys]
+        source.end = _fill(storages, source, pickles.at)  # others may follow in one file
     pickles.at = start
     return pickles.next_object()
 
 
-def _fill(storages: list[tuple[Tensor, int]], source: Source, at: int) -> None:
+def _fill(storages: list[tuple[Tensor, int]], source: Source, at: int) -> int:
+    """Read the storages one after the other; where they end."""
     for data, item in storages:
         (count,) = struct.unpack("<q", source.read(at, 8))
         if count * item != data.numel():
             raise LoadError(f"a storage of {data.numel()} bytes has {count} elements at byte {at}")
         source.read_into(at + 8, data)
         at += 8 + data.numel()
-    if at != source.size:
-        raise LoadError(f"its storages end at byte {at} of {source.size}")
+    return at
 
 
 def write(file: IO[bytes], pickled: bytes, storages: Storages, protocol: int) -> None:

@@ -154,6 +154,15 @@ def test_an_open_file_stays_the_same_file(tmp_path: Path) -> None:
     assert ad.load(path) == [1, 2]
 
 
+def test_who_has_the_file_open_sees_what_is_written() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        ad.save([1, ad.ones(2)], file.name)
+        assert ad.load(file)[1].tolist() == [1, 1]
+        ad.save([2], file.name)
+        file.seek(0)
+        assert ad.load(file) == [2] and ad.load(file.name) == [2]
+
+
 @pytest.mark.parametrize("name", ["missing/file", "."])
 def test_places_that_cannot_be_written_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(OSError) as caught, open(tmp_path / name, "wb"):
