@@ -6,6 +6,7 @@ _pointwise_transforms.py and _vector_transforms.py, the maps themselves.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -30,8 +31,9 @@ class Transform:
     bijective: bool = False
     domain: Constraint
     codomain: Constraint
-    # The map this one undoes, if it was made by `inv`.
+    # The map this one undoes, if it was made by `inv`; and what undoes this one, while it lives.
     _undoes: Transform | None = None
+    _undone_by: weakref.ref[Transform] | None = None
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -85,8 +87,11 @@ class Transform:
         """The map back; its own `inv` is this object."""
         if self._undoes is not None:
             return self._undoes
-        backward = self._backward()
-        backward._undoes = self
+        backward = None if self._undone_by is None else self._undone_by()
+        if backward is None:
+            backward = self._backward()
+            backward._undoes = self
+            self._undone_by = weakref.ref(backward)
         return backward
 
     def _backward(self) -> Transform:
@@ -120,7 +125,7 @@ class Transform:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pair": None}
+        return self.__dict__ | {"_pair": None, "_undone_by": None}
 
 
 def need_axes(shape: Sequence[int], axes: int) -> None:
@@ -135,6 +140,10 @@ class _InverseTransform(Transform):
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
         self._undoes: Transform = transform
+
+    @property
+    def _inv(self) -> Transform:  # what published libraries ask
+        return self._undoes
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]
