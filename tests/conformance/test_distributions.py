@@ -126,8 +126,8 @@ ROUGH = {"VonMises": 1e-5, "Multinomial": 1e-7}
 IMPLICIT = 5e-4
 # Plain numbers are parameters in float32, also beside values in float64.
 IN_FLOAT32 = 2e-5
-# In torch the mode of Kumaraswamy's distribution is always NaN, that of Weibull's NaN instead of 0.
-MODE_WRONG_IN_TORCH = {"Kumaraswamy", "Weibull"}
+# In torch the mode of Kumaraswamy's distribution is always NaN.
+MODE_WRONG_IN_TORCH = {"Kumaraswamy"}
 # The gradient of a sample fails in torch: it writes into what the derivative needs.
 NO_GRADIENT_IN_TORCH = {("Wishart", "rsample")}
 # torch compares float64 with float32 in it, which it refuses.

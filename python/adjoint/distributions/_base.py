@@ -13,7 +13,7 @@ import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._parameters import Parameter
-from adjoint.distributions._values import LazyOfClass
+from adjoint.distributions._values import LazyOfClass, sum_rightmost
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -273,8 +273,7 @@ class ExponentialFamily(Distribution):
         """A(η) − ⟨η, ∇A(η)⟩ − E k(x), by Bregman's identity."""
         natural, normalizer, means = self._mean_statistics()
         total = normalizer - self._mean_carrier_measure
-        axes = len(self._event_shape)
         for parameter, mean in zip(natural, means, strict=True):
             product = parameter * mean
-            total = total - (product.flatten(-axes).sum(-1) if axes else product)
+            total = total - sum_rightmost(product, product.dim() - total.dim())
         return total
