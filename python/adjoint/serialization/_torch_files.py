@@ -77,7 +77,7 @@ class _Archive:
         start, there, check = self._found(name)
         if there != size:
             raise LoadError(f"the storage {name!r} has {there} bytes, and its tensors want {size}")
-        if mapped is not None and size:
+        if mapped is not None and size and start % ALIGNMENT == 0:  # else elements may lie across
             on_file: Tensor = _core._frombuffer(mapped, _core.uint8, size, start)
             return on_file
         data = room((size,), _core.uint8)

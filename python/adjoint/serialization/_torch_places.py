@@ -104,7 +104,10 @@ _MODULES = {
     "adjoint.optim._muon": "torch.optim",
 }
 # Rooms whose modules have PyTorch's names. Others (checks, composites, ...) are adjoint's alone.
-_ROOMS = ("nn", "optim", "utils", "amp", "func", "linalg", "fft", "special", "return_types")
+_ROOMS = (
+    "nn", "optim", "utils", "amp", "func", "linalg", "fft", "special", "return_types",
+    "distributions",
+)  # fmt: skip
 # Where names are that PyTorch keeps in modules which adjoint does not have.
 _PACKAGES = {
     "torch._C._nn": "nn.functional",
@@ -115,6 +118,7 @@ _PACKAGES = {
     "torch.nn.parallel": "nn",
     "torch.optim": "optim",
     "torch.utils.data": "utils.data",
+    "torch.distributions": "distributions",
     "torch.storage": "",
     "torch._tensor": "",
 }
@@ -133,8 +137,9 @@ def place_in_torch(module: str, name: str) -> Place | None:
         return None
     if parts[:2] == ["adjoint", "nn"] and len(parts) == 3 and parts[2].startswith("_"):
         return "torch.nn.functional", name
-    public = [part for part in parts if not part.startswith("_")]
-    return ".".join(["torch", *public[1:]]), name
+    if parts[1:3] == ["optim", "lr_scheduler"]:
+        parts = parts[:3]
+    return ".".join(["torch", *parts[1:]]), name
 
 
 _HERE: dict[Place, Any] = {
