@@ -190,6 +190,17 @@ static const Op& zeros_like_ =
         .batch(batch::as_is)
         .fills()
         .sparse(sparse::zeros_like);
+static const Op& plain_ones_like_ =
+    def("_ones_like(input)", "Ones of the shape and dtype of `input`.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          GradMode off(false);
+          return op<"add">(zeros(t.shape(), t.dtype()), 1);
+        })
+        .internal()
+        .batch(batch::as_is)
+        .fills();
+
 static const Op& ones_like_ =
     def("ones_like(input, " ADJOINT_LIKE_OPTIONS, "A tensor like `input` filled with 1.")
         .forward(constant_like<1>)

@@ -130,7 +130,11 @@ def test_data_of_imported_classes_comes_back(obj: Any) -> None:
     assert type(back) is type(obj) and repr(back) == repr(obj)
 
 
-@pytest.mark.parametrize("obj", [Ran(1), Stateful(), Checked(1), Net(), UserDict(a=1)], ids=repr)
+@pytest.mark.parametrize(
+    "obj",
+    [Ran(1), Stateful(), Checked(1), Net(), UserDict(a=1)],
+    ids=lambda obj: type(obj).__name__,
+)
 def test_other_objects_need_a_choice(obj: Any) -> None:
     with pytest.raises(LoadError, match="Weights only load failed") as caught:
         again({"a": [obj]})
