@@ -154,6 +154,12 @@ def test_an_open_file_stays_the_same_file(tmp_path: Path) -> None:
     assert ad.load(path) == [1, 2]
 
 
+def test_what_was_written_is_there_for_who_opens_the_file_by_name() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        ad.save([1, ad.ones(2)], file)
+        assert ad.load(file.name)[1].tolist() == [1, 1]
+
+
 def test_tensors_are_written_from_their_own_memory(tmp_path: Path) -> None:
     """The process may take 40 MB more than it has, and saves and loads 64 MB."""
     code = """
