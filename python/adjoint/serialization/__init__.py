@@ -36,6 +36,7 @@ from adjoint.serialization._safe_globals import (
 )
 from adjoint.serialization._settings import (
     LoadEndianness,
+    SourceChangeWarning,
     get_crc32_options,
     get_default_load_endianness,
     get_default_mmap_options,
@@ -50,6 +51,7 @@ __all__ = [
     "DEFAULT_PROTOCOL",
     "LoadEndianness",
     "LoadError",
+    "SourceChangeWarning",
     "StorageType",
     "add_safe_globals",
     "clear_safe_globals",

@@ -23,7 +23,7 @@ from adjoint.serialization._reading import Reading
 from adjoint.serialization._replace import replacing
 from adjoint.serialization._safe_globals import allowed
 from adjoint.serialization._source import Source
-from adjoint.serialization._torch_names import finder
+from adjoint.serialization._torch_names import finder, todays_name
 
 __all__ = ["DEFAULT_PROTOCOL", "get_unsafe_globals_in_checkpoint", "load", "save"]
 
@@ -115,6 +115,9 @@ def save(
             write(file)
     else:
         write(f)
+        flush = getattr(f, "flush", None)
+        if callable(flush):  # who opens the file by its name is to find it
+            flush()
 
 
 def _is_safetensors(f: Target) -> bool:
@@ -300,7 +303,8 @@ def get_unsafe_globals_in_checkpoint(f: Target) -> list[str]:
     if not source.read(0, min(source.size, 4)).startswith(b"PK\x03\x04"):
         raise ValueError("Expected input to be a checkpoint returned by torch.save")
     find, refused = finder(allowed()), []
-    for module, name in dict.fromkeys(_names(_torch_files.names_in(source))):
+    for old in dict.fromkeys(_names(_torch_files.names_in(source))):
+        module, name = todays_name(*old)
         try:
             find(module, name)
         except LoadError:

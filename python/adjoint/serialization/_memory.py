@@ -119,7 +119,7 @@ class Memory:
                 )
 
 
-def write_all(file: IO[bytes], data: bytes | memoryview) -> None:
+def write_all(file: IO[bytes], data: bytes | bytearray | memoryview) -> None:
     """All of it: a file without a buffer may take a part only, or none at the moment."""
     view = memoryview(data)
     while len(view):

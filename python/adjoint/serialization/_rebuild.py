@@ -138,8 +138,15 @@ def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> An
     if own is not None and own is not getattr(Tensor, "__setstate__", None):
         made.__setstate__(state)
     elif state:
-        set_attributes(made, state)
+        _set_all(made, state)
     return made
+
+
+def _set_all(made: Any, state: Any) -> None:
+    """Set the attributes and slots of an object whose class the caller allows."""
+    for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+        for name, value in (part or {}).items():
+            setattr(made, name, value)
 
 
 def _get_layout(name: Any) -> formats.layout:

@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = [
     "LoadEndianness",
+    "SourceChangeWarning",
     "get_crc32_options",
     "get_default_load_endianness",
     "get_default_mmap_options",
@@ -26,6 +27,10 @@ class LoadEndianness(enum.Enum):
     NATIVE = 1
     LITTLE = 2
     BIG = 3
+
+
+class SourceChangeWarning(Warning):
+    """Never given: PyTorch warned so where a class in a file had another source."""
 
 
 class _Settings(threading.local):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import struct
 import sys
 import zipfile
-import zlib
 from typing import IO, Any
 
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.serialization import _settings
+from adjoint.serialization._checksum import crc32
 from adjoint.serialization._errors import LoadError, as_damage
 from adjoint.serialization._pickle_machine import Machine
 from adjoint.serialization._reading import Reading
@@ -69,7 +69,7 @@ class _Archive:
     def read(self, name: str) -> bytes:
         start, size, check = self._found(name)
         data = self._source.read(start, size)
-        _check_sum(name, zlib.crc32(data), check)
+        _check_sum(name, crc32(data, 0), check)
         return data
 
     def read_storage(self, name: str, size: int, mapped: Any, unread: bool) -> Tensor:
@@ -85,7 +85,7 @@ class _Archive:
             return data
         self._source.read_into(start, data)
         buffer: Any = data
-        _check_sum(name, zlib.crc32(memoryview(buffer)) if size else 0, check)
+        _check_sum(name, crc32(memoryview(buffer), 0) if size else 0, check)
         return data
 
     def _found(self, name: str) -> tuple[int, int, int]:

@@ -29,7 +29,7 @@ from adjoint.serialization._safe_globals import BLOCKED
 from adjoint.serialization._torch_places import STORAGE_TYPES, StorageType
 from adjoint.serialization._value_names import value_names
 
-__all__ = ["finder", "names", "result_builder", "set_state", "storages"]
+__all__ = ["finder", "names", "result_builder", "set_state", "storages", "todays_name"]
 
 
 class _Factory(Opaque):
@@ -251,7 +251,7 @@ def finder(given: dict[tuple[str, str], Any]) -> Callable[[str, str], Any]:
         found = table.get((module, name))
         if found is not None:
             return found
-        module, name = _today(module, name)
+        module, name = todays_name(module, name)
         found = table.get((module, name))
         if found is None and module.partition(".")[0] not in BLOCKED:
             if (module, name) in given:
@@ -267,7 +267,7 @@ def finder(given: dict[tuple[str, str], Any]) -> Callable[[str, str], Any]:
     return find
 
 
-def _today(module: str, name: str) -> tuple[str, str]:
+def todays_name(module: str, name: str) -> tuple[str, str]:
     """The name of something that protocol 2 calls as Python 2 did."""
     if (module, name) in _compat_pickle.NAME_MAPPING:
         found: tuple[str, str] = _compat_pickle.NAME_MAPPING[module, name]
@@ -292,16 +292,23 @@ def result_builder(name: str) -> Callable[..., Any]:
 
 
 def _refusal(module: str, name: str) -> str:
+    """PyTorch's words, and what to do."""
+    whole = f"{module:.99}.{name:.99}"
+    if module.partition(".")[0] in BLOCKED:
+        return (
+            f"Weights only load failed: unsupported GLOBAL {whole} whose module {module:.99} is "
+            "blocked"
+        )
     text = (
-        f"Weights only load failed: it wants to use {module:.99}.{name:.99}, which is not among "
-        "the tensors, plain containers and values that files may have"
+        f"Weights only load failed: Unsupported global: GLOBAL {whole} was not an allowed global "
+        "by default. It is not data"
     )
     if (module, name[:9]) == ("torch._utils", "_rebuild_"):
         return f"{text}. Save tensor.to_dense(), or dequantize() it, as a tensor of numbers"
     if module == "torch" and name.islower():
-        return f"{text}. Save tensor.to() another dtype, if it is one"
+        return f"{text} here. Save tensor.to() another dtype, if it is one"
     return (
-        f"{text}. Save the state_dict() instead of the object;\n  fix: if you trust the file, "
+        f"{text}: save the state_dict() instead of the object.\n  fix: if you trust the file, "
         "load(f, weights_only=False), which runs what the file says, or allow the name alone, "
         f"serialization.add_safe_globals([{name:.99}])"
     )

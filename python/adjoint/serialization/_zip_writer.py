@@ -9,10 +9,10 @@ Read next: `_torch_files`, the reader.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from adjoint.serialization._checksum import crc32
 from adjoint.serialization._memory import write_all
 
 __all__ = ["ALIGNMENT", "ArchiveWriter"]
@@ -20,7 +20,7 @@ __all__ = ["ALIGNMENT", "ArchiveWriter"]
 ALIGNMENT = 64
 _LARGE = 0xFFFFFFFF  # from here on lengths and places have 8 bytes, in extra fields
 _UTF8, _LENGTHS_BEHIND = 1 << 11, 1 << 3
-_CHUNK = 1 << 20  # a checksum is computed while the bytes are in the cache
+_SMALL, _CHUNK = 1 << 14, 1 << 20  # a checksum is computed while the bytes are in the cache
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
@@ -43,6 +43,7 @@ class ArchiveWriter:
     def __init__(self, file: IO[bytes], check: bool = True) -> None:
         self._file, self._check, self._at = file, check, 0
         self._entries: list[tuple[bytes, int, int, int, int]] = []
+        self._held = bytearray()  # small pieces, to be written at once
 
     def record(self, name: str, *pieces: Any) -> None:
         """Add a record with these buffers one after the other as its bytes."""
@@ -52,7 +53,7 @@ class ArchiveWriter:
         check = 0
         for view in _chunks(views):
             if self._check:
-                check = zlib.crc32(view, check)
+                check = crc32(view, check)
             self._write(view)
         self._end(path, start, size, check)
 
@@ -95,10 +96,22 @@ class ArchiveWriter:
             + _LOCATOR64.pack(b"PK\x06\x07", 0, end, 1)
             + _END.pack(b"PK\x05\x06", 0, 0, short, short, length, place, 0)
         )
+        self._flush()
 
     def _write(self, data: bytes | memoryview) -> None:
-        write_all(self._file, data)
         self._at += len(data)
+        if len(data) < _SMALL:
+            self._held += data
+            if len(self._held) >= _CHUNK:
+                self._flush()
+        else:
+            self._flush()
+            write_all(self._file, data)
+
+    def _flush(self) -> None:
+        if self._held:
+            write_all(self._file, self._held)
+            self._held = bytearray()
 
 
 def _listed(path: bytes, start: int, size: int, check: int, flags: int) -> bytes:

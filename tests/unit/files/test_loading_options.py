@@ -6,6 +6,7 @@ import io
 import mmap
 import pickle
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,16 @@ def test_checksums_may_be_omitted(path: Path) -> None:
     assert ad.load(path).tolist() == [1, 1]
 
 
+def test_checksums_are_those_of_zlib() -> None:
+    from adjoint.serialization._checksum import crc32
+
+    data = bytes(range(256)) * 5
+    for size in (0, 1, 15, 16, 63, 64, 65, 128, 200, 1279):
+        for before in (0, 1, 0xFFFFFFFF):
+            for view in (data[1 : 1 + size], memoryview(data)[1 : 1 + size]):
+                assert crc32(view, before) == zlib.crc32(view, before)
+
+
 def test_archives_are_sound(path: Path) -> None:
     """Python's reader of archives checks every record."""
     with zipfile.ZipFile(path) as archive:
@@ -120,6 +131,7 @@ def test_far_records_have_long_lengths(monkeypatch: Any) -> None:
     for name, size in (("a", 10), ("b", 500), ("c", 20), ("d", 0)):
         start = out.tell()
         writer.record(name, bytes(range(size % 256)) + bytes(size - size % 256))
+        writer._flush()
         fields.append(out.getvalue()[start : start + 30 + 9 + 28])
     data = out.getvalue()
     assert [b"\1\0\x10\0" in f or b"\1\0\x18\0" in f or b"\1\0\x08\0" in f for f in fields] == [
