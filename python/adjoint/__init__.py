@@ -90,6 +90,7 @@ if _TYPE_CHECKING:
     from . import cuda as cuda
     from . import differences as differences
     from . import distributed as distributed
+    from . import distributions as distributions
     from . import export as export
     from . import fft as fft
     from . import func as func
@@ -324,6 +325,7 @@ _LAZY_MODULES = frozenset(
         "differences",
         "distributed",
         "export",
+        "distributions",
         "external",
         "fft",
         "func",

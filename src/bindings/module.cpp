@@ -18,6 +18,7 @@ void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
 void add_profile(PyObject* module);               // bindings/profile.cpp
 void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
+void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 
 namespace {
 
@@ -51,6 +52,7 @@ void fill(PyObject* module) {
   add_optim(module);
   add_random(module);
   add_buffers(module);
+  add_checksums(module);
   add_dlpack(module);
   add_shared_memory(module);
   add_subclasses(module);

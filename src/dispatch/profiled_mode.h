@@ -5,7 +5,7 @@
 
 namespace adjoint {
 
-inline constexpr Mode kProfiled = static_cast<Mode>(2048);
+inline constexpr Mode kProfiled = static_cast<Mode>(1u << 16);
 static_assert(!(kProfiled & (kSlowModes | kAutocastModes | kGradOff | kStrongZeros | kNoCuts)));
 
 }  // namespace adjoint
