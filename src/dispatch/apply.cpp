@@ -216,6 +216,7 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
     }
     refuse_out_of_dual(op, args, out);
   }
+  refuse_shared_out(op, args, out);
   check_inplace(out, false, op.name.c_str());
   refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
 }

@@ -126,8 +126,8 @@ ROUGH = {"VonMises": 1e-5, "Multinomial": 1e-7}
 IMPLICIT = 5e-4
 # Plain numbers are parameters in float32, also beside values in float64.
 IN_FLOAT32 = 2e-5
-# In torch the mode of Kumaraswamy's distribution is always NaN, that of Weibull's NaN instead of 0.
-MODE_WRONG_IN_TORCH = {"Kumaraswamy", "Weibull"}
+# In torch the mode of Kumaraswamy's distribution is always NaN.
+MODE_WRONG_IN_TORCH = {"Kumaraswamy"}
 # The gradient of a sample fails in torch: it writes into what the derivative needs.
 NO_GRADIENT_IN_TORCH = {("Wishart", "rsample")}
 # torch compares float64 with float32 in it, which it refuses.
@@ -139,6 +139,7 @@ def values_of(args: Args, library: Any, dtype: str, requires_grad: bool = False)
         if not isinstance(value, np.ndarray):
             return value
         tensor = library.tensor(value.tolist(), dtype=getattr(library, dtype))
+        tensor = tensor.reshape(value.shape)  # also where nothing is in it
         return tensor.requires_grad_() if requires_grad else tensor
 
     return {name: convert(value) for name, value in args.items()}
@@ -400,3 +401,36 @@ def test_combinations_are_those_of_torch(k: int) -> None:
         assert repr(combined(ad)[k].support) == repr(combined(torch)[k].support)
         for n, (mine, reference) in enumerate(zip(ours, theirs, strict=True)):
             assert_same(mine, reference, f"{k} {n}")
+
+
+# -- random shapes ---------------------------------------------------------------------------------
+
+SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 1), (2, 3), (0,), (0, 3)]
+# torch cannot reshape the empty ones.
+NOT_EMPTY = {"Beta", "LKJCholesky", "LogisticNormal"}
+
+
+@pytest.mark.parametrize("name", [n for n, cases in TABLE.items() if len(cases[0]) > 1])
+def test_parameters_of_any_shapes_broadcast_as_in_torch(name: str) -> None:
+    draws = np.random.default_rng(len(name))
+    shapes = [s for s in SHAPES if 0 not in s or name not in NOT_EMPTY]
+    parameters = {k: v for k, v in TABLE[name][0].items() if isinstance(v, np.ndarray)}
+    if any(value.ndim > 2 or not value.ndim for value in parameters.values()):
+        return  # vectors and matrices: the tables above
+    for _ in range(4):
+        args = {
+            key: np.resize(value, shapes[draws.integers(len(shapes))])
+            for key, value in parameters.items()
+        }
+
+        def results(library: Any) -> Any:
+            more = {k: v for k, v in TABLE[name][0].items() if k not in args}  # noqa: B023
+            dtype = "float32" if name in FLOAT32_IN_TORCH else "float64"
+            d = getattr(library.distributions, name)(**values_of(args, library, dtype), **more)  # noqa: B023
+            library.manual_seed(7)
+            x = d.sample((2,))
+            return library.cat([x.reshape(-1), d.log_prob(x).reshape(-1)])
+
+        assert_same(
+            *both(results), f"{name} {[v.shape for v in args.values()]}", tolerance(name, 0)
+        )

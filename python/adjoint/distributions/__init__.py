@@ -7,6 +7,9 @@ _base.py, then _family.py and location_scale.py.
 
 from __future__ import annotations
 
+from typing import NoReturn as _NoReturn
+
+from adjoint._missing import missing as _missing
 from adjoint.distributions import _kl_composed as _kl_composed
 from adjoint.distributions import _kl_moments as _kl_moments
 from adjoint.distributions import _kl_same as _kl_same
@@ -158,3 +161,7 @@ __all__ = [
 ]
 
 _module_names.install(__name__)
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise _missing(__name__, name)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import adjoint as ad
-from adjoint import Size, Tensor
+from adjoint import Size, Tensor, _core
+from adjoint._recording import runs_again
 from adjoint.distributions import constraints
 from adjoint.distributions._parameters import Parameter
-from adjoint.distributions._values import LazyOfClass
+from adjoint.distributions._values import LazyOfClass, sum_rightmost
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -75,7 +76,7 @@ class Distribution:
             if name not in self.__dict__ and self._is_computed_later(name):
                 continue
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _all_inside(constraint, value):
                 raise ValueError(
                     f"Expected parameter {name} {_described(value)} of distribution {self!r} "
                     f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -221,7 +222,7 @@ class Distribution:
             )
             return
         assert support is not None
-        if not support.check(value).all():
+        if not _all_inside(support, value):
             raise ValueError(
                 f"Expected value argument {_described(value)} to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -235,6 +236,11 @@ class Distribution:
             if value is not None
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _all_inside(constraint: constraints.Constraint, value: Tensor) -> bool:
+    """Whether all values lie in the region; what is being recorded cannot look at values."""
+    return _core._is_recording() or runs_again.get() or bool(constraint.check(value).all())
 
 
 def _described(value: Tensor) -> str:
@@ -273,8 +279,7 @@ class ExponentialFamily(Distribution):
         """A(η) − ⟨η, ∇A(η)⟩ − E k(x), by Bregman's identity."""
         natural, normalizer, means = self._mean_statistics()
         total = normalizer - self._mean_carrier_measure
-        axes = len(self._event_shape)
         for parameter, mean in zip(natural, means, strict=True):
             product = parameter * mean
-            total = total - (product.flatten(-axes).sum(-1) if axes else product)
+            total = total - sum_rightmost(product, product.dim() - total.dim())
         return total

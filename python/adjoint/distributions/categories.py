@@ -124,6 +124,10 @@ class OneHotCategorical(_OneOfSeveral):
     def _event_of(self) -> Sequence[int]:
         return self._events_axis()
 
+    @property
+    def _categorical(self) -> Categorical:  # what published libraries ask
+        return Categorical(**{self._given: self._param}, validate_args=False)
+
     def _hot(self, index: Tensor) -> Tensor:
         return one_hot(index, self._num_events).to(self._param.dtype)
 

@@ -10,8 +10,13 @@ from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._base import ExponentialFamily
 from adjoint.distributions._odds import BinaryOdds
-from adjoint.distributions._parameters import same_as
-from adjoint.distributions._values import clamp_probs, log_one_plus_exp, uniform_in
+from adjoint.distributions._parameters import Parameter, same_as
+from adjoint.distributions._values import (
+    clamp_probs,
+    log_one_plus_exp,
+    logits_to_probs,
+    uniform_in,
+)
 from adjoint.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["Bernoulli", "ContinuousBernoulli", "Geometric"]
@@ -153,6 +158,10 @@ class ContinuousBernoulli(BinaryOdds, ExponentialFamily):
         Between these p, where closed forms cancel, Taylor's series about 1/2 are used.
     """
 
+    probs = Parameter(
+        constraints.unit_interval,
+        derive=lambda d: clamp_probs(logits_to_probs(d.logits, is_binary=True)),
+    )
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0

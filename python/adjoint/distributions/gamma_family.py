@@ -67,8 +67,11 @@ class Gamma(Family, ExponentialFamily):
 
     def _log_density(self, value: Tensor) -> Tensor:
         a, b = self.concentration, self.rate
-        value = ad.as_tensor(value, dtype=b.dtype)
         return ad.xlogy(a - 1, value) - b * value + ad.xlogy(a, b) - a.lgamma()
+
+    def log_prob(self, value: Real) -> Tensor:
+        """The logarithm of the density at `value`, which may be a number."""
+        return super().log_prob(ad.as_tensor(value, dtype=self.rate.dtype))
 
     def _cdf(self, value: Tensor) -> Tensor:
         return ad.special.gammainc(self.concentration, self.rate * value)

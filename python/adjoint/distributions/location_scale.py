@@ -70,6 +70,8 @@ class LocationScale(Family):
 
     def _at(self, z: float) -> Tensor:
         location, scale = self._place()
+        if not math.isfinite(z):
+            return ad.full_like(scale, z)
         return location if z == 0 and isinstance(location, Tensor) else location + scale * z
 
     @property
@@ -85,11 +87,16 @@ class LocationScale(Family):
     @property
     def variance(self) -> Tensor:
         """The expected squared distance from the mean."""
-        return self._place()[1].square() * self.standard_variance
+        scale = self._place()[1]
+        if math.isinf(self.standard_variance):  # whatever the scale, which may round to 0
+            return ad.full_like(scale, math.inf)
+        return scale.square() * self.standard_variance
 
     @property
     def stddev(self) -> Tensor:
         """The root of the variance."""
+        if math.isinf(self.standard_variance):
+            return self.variance
         return self._place()[1] * math.sqrt(self.standard_variance)
 
     def entropy(self) -> Tensor:

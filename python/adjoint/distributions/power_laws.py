@@ -103,9 +103,10 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        """Where the density is largest: 0 if it only falls."""
+        """Where the density is largest, NaN where it has no bound."""
         inverse = self.concentration.reciprocal()
-        return self.scale * (1 - inverse).clamp(min=0) ** inverse
+        peak = self.scale * (1 - inverse).clamp(min=0) ** inverse
+        return ad.where(inverse <= 1, peak, math.nan)
 
     @property
     def variance(self) -> Tensor:

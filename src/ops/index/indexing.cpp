@@ -1,5 +1,6 @@
 // Advanced indexing: index, index_put, and the ops that take rows along one axis.
 // Read next: offsets.h for how index tensors become places, bindings/tensor/indexing.cpp for x[...].
+#include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
@@ -387,6 +388,7 @@ static const Op& take_ =
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
         .depends(Depends::Moved);
+static const OutApart take_apart{take_};
 
 static const Op& put_ =
     def("put(input, index, source, accumulate: bool = False)",

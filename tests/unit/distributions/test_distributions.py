@@ -395,3 +395,24 @@ def test_an_ambiguous_divergence_is_warned_about() -> None:
     D.register_kl(B, A)(lambda p, q: ad.ones(()))
     with pytest.warns(RuntimeWarning, match="Ambiguous kl_divergence"):
         D.kl_divergence(B(0.0, 1.0), B(0.0, 1.0))
+
+
+def test_distributions_are_recorded_without_their_checks() -> None:
+    @ad.compile
+    def loss(loc: ad.Tensor, log_scale: ad.Tensor, x: ad.Tensor) -> ad.Tensor:
+        q = D.Normal(loc, log_scale.exp())
+        return D.kl_divergence(q, D.Normal(0.0, 1.0)).sum() - q.log_prob(x).sum()
+
+    args = (t([0.5, -1.0]), t([0.1, 0.2]), t([0.0, 2.0]))
+    for _ in range(2):
+        got = loss(*args)
+    np.testing.assert_allclose(float(got), float(loss.function(*args)), rtol=1e-12)
+    assert math.isnan(float(D.Normal(t(0.0), t(1.0), validate_args=False).log_prob(t(math.nan))))
+
+
+def test_pairs_of_one_class_have_gradients_by_both() -> None:
+    a, b = (t(value).requires_grad_() for value in (5.0, 6.0))
+    matrix = ad.eye(2, dtype=F64)
+    value = D.kl_divergence(D.Wishart(a, matrix), D.Wishart(b, matrix))
+    for parameter in ad.autograd.grad(value, [a, b]):
+        assert parameter.isfinite() and parameter != 0
