@@ -171,7 +171,11 @@ OTHER_MEANINGS_IN_PYTHON = {
     "sparse.py": ("amax amin mean sum", "values of `reduce`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
-    "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
+    "serialization/_rebuild.py": ("conj neg", "bits of PyTorch's tensors"),
+    "serialization/_torch_names.py": (
+        "aminmax cummax cummin kthvalue max median min mode nanmedian sort topk",
+        "classes of results in PyTorch's files",
+    ),
 }
 
 
