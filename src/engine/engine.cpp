@@ -277,7 +277,7 @@ void Run::run_node(Node* node) {
 // A program repeats what the function did; what lies before it is not the function's. False: the
 // pass ends here.
 bool Run::note_recorded(Node* node, Tensor* grads) {
-  if (!captured()) return true;
+  if (!adjoint::captured()) return true;
   if (modes_ & kStrongZeros) refuse_recording("strong_zeros() looks at values");
   if (t_recorder->pass(node, !restricted_ || plan_.find(node)->execute)) return true;
   if (restricted_) capture(node, grads);
