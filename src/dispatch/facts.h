@@ -114,6 +114,7 @@ struct Facts {
   bool overwrites = false;       // in place, nothing is left of the first argument
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
+  bool any_dtype = false;        // moves or converts elements: see wide_unsigned.h
   bool takes_numbers = false;    // may be called with no tensor at all
   const char* called = nullptr;  // by people, where the op's own name means nothing to them
   const char* zero_text = nullptr;  // why it may pass on no gradient but zeros, after its name

@@ -11,6 +11,10 @@ bool fits_integer(int64_t v, DType d) {
   switch (d) {
     case DType::UInt8:
       return v >= -255 && v <= 255;
+    case DType::UInt16:
+      return v >= -UINT16_MAX && v <= UINT16_MAX;
+    case DType::UInt32:
+      return v >= -int64_t{UINT32_MAX} && v <= int64_t{UINT32_MAX};
     case DType::Int8:
       return v >= INT8_MIN && v <= INT8_MAX;
     case DType::Int16:

@@ -78,8 +78,12 @@ inline bfloat16_t float_to_bfloat16(float x) {
 // in, of which a narrower integer takes the low bits.
 template <class To, class From>
 inline To truncate(From x) {
-  constexpr bool by_int64 =
-      sizeof(To) == 8 || (std::is_same_v<To, uint8_t> && std::is_same_v<From, double>);
+  if constexpr (std::is_same_v<To, uint64_t>) {
+    if (x >= static_cast<From>(0x1p63) && x < static_cast<From>(0x1p64)) return static_cast<To>(x);
+  }
+  constexpr bool by_int64 = sizeof(To) == 8 || std::is_same_v<To, uint32_t> ||
+                            std::is_same_v<To, uint16_t> ||
+                            (std::is_same_v<To, uint8_t> && std::is_same_v<From, double>);
   using Step = std::conditional_t<by_int64, int64_t, int32_t>;
 #if defined(__x86_64__) && !defined(__AVX512DQ__)
   // No vectors here, so let the instruction itself answer for what does not fit.

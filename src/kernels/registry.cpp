@@ -87,6 +87,12 @@ const Kernel* find_kernel(const char* name) {
       if (e.loop[i][d]) best = e.loop[i][d];
     if (e.chosen.loop[d] != best) e.chosen.loop[d] = best;
   }
+  if (e.chosen.has(kSignless)) {
+    auto loop = [&](DType d) -> Loop& { return e.chosen.loop[static_cast<int>(d)]; };
+    loop(DType::UInt16) = loop(DType::Int16);
+    loop(DType::UInt32) = loop(DType::Int32);
+    loop(DType::UInt64) = loop(DType::Int64);
+  }
   return &e.chosen;
 }
 

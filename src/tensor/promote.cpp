@@ -1,5 +1,7 @@
 #include "tensor/promote.h"
 
+#include "tensor/error.h"
+
 namespace adjoint {
 namespace {
 
@@ -15,6 +17,11 @@ void set_default_dtype(DType d) { g_default = d; }
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
+  if (is_wide_unsigned(b) && a != DType::Bool) {
+    runtime_error(
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a,
+        " and ", b, "; fix: convert one of them with .to()");
+  }
   // In the order of the enum the larger dtype wins, but for these:
   if (a == DType::UInt8 && b >= DType::Int8 && b <= DType::Int64)
     return b == DType::Int8 ? DType::Int16 : b;

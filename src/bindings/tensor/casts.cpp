@@ -157,6 +157,7 @@ PyObject* type_as(PyObject* self, PyObject* args, PyObject* keywords) {
 constexpr const char* kTypeNames[kDTypes] = {
     "torch.BoolTensor",   "torch.ByteTensor",         "torch.CharTensor",
     "torch.ShortTensor",  "torch.IntTensor",          "torch.LongTensor",
+    "torch.UInt16Tensor", "torch.UInt32Tensor",       "torch.UInt64Tensor",
     "torch.HalfTensor",   "torch.BFloat16Tensor",     "torch.FloatTensor",
     "torch.DoubleTensor", "torch.ComplexFloatTensor", "torch.ComplexDoubleTensor"};
 

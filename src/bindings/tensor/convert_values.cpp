@@ -8,6 +8,8 @@ namespace adjoint {
 
 PyObject* item_of(const char* data, DType d) {
   if (d == DType::Bool) return PyBool_FromLong(load_int(d, data) != 0);
+  if (d == DType::UInt64)
+    return PyLong_FromUnsignedLongLong(static_cast<uint64_t>(load_int(d, data)));
   if (is_integral(d)) return PyLong_FromLongLong(load_int(d, data));
   if (is_floating(d)) return PyFloat_FromDouble(load_double(d, data));
   std::complex<double> z = load_complex(d, data);

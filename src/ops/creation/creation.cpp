@@ -16,6 +16,10 @@ bool integer_fits(int64_t i, DType d) {
   switch (d) {
     case DType::UInt8:
       return i >= -255 && i <= 255;
+    case DType::UInt16:
+      return i >= -UINT16_MAX && i <= UINT16_MAX;
+    case DType::UInt32:
+      return i >= -int64_t{UINT32_MAX} && i <= int64_t{UINT32_MAX};
     case DType::Int8:
       return i >= -128 && i <= 127;
     case DType::Int16:

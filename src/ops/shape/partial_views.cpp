@@ -260,8 +260,9 @@ static const Op& tensor_split_tensor_ =
           if (at.dtype() != DType::Int64) {
             constexpr const char* kNames[kDTypes] = {
                 // PyTorch's older ones
-                "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
-                "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+                "Bool",     "Byte",   "Char",   "Short",        "Int",
+                "Long",     "UInt16", "UInt32", "UInt64",       "Half",
+                "BFloat16", "Float",  "Double", "ComplexFloat", "ComplexDouble"};
             runtime_error(
                 "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
                 kNames[static_cast<int>(at.dtype())]);
