@@ -83,7 +83,7 @@ def startup_rows(subject: Startup, peer: Startup | None) -> list[tuple[str, ...]
     if subject.extension is not None:
         size = f"{subject.extension / 1e6:.2f} MB"
         met = met_text(subject.extension <= EXTENSION_MARK)
-        rows.append(line("extension module", size, "–", None, "≤ 10 MB", met))
+        rows.append(line("extension module", size, "–", None, "≤ 12 MB", met))
     return rows
 
 

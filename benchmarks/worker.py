@@ -22,12 +22,17 @@ import numpy as np
 from benchmarks.workloads import find
 
 
+def as_array(result: Any) -> Any:
+    if not hasattr(result, "detach"):
+        return np.asarray(result)
+    tensor = result.detach()
+    narrow = str(tensor.dtype).endswith("float16")  # NumPy has no bfloat16
+    return (tensor.float() if narrow else tensor).numpy()
+
+
 def save(result: Any, path: str) -> None:
     tensors = result if isinstance(result, tuple | list) else [result]
-    arrays = {
-        str(i): np.asarray(t.detach().numpy() if hasattr(t, "detach") else t)
-        for i, t in enumerate(tensors)
-    }
+    arrays = {str(i): as_array(t) for i, t in enumerate(tensors)}
     np.savez(path, **arrays)
 
 

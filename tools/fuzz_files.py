@@ -297,7 +297,7 @@ def library() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "adjoint" and module is not None:
-            for key, value in vars(module).items():
+            for key, value in list(vars(module).items()):
                 found[f"{name}.{key}"] = _content(value)
     return found
 

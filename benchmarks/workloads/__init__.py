@@ -14,13 +14,17 @@ from benchmarks.workloads import (
     elementwise,
     functions,
     layers,
+    linear_algebra,
     mass_spring,
     matmul,
     mlp,
     products,
     recurrence,
+    signals,
+    transformer,
     transforms,
     unary,
+    windows,
 )
 
 SUBJECTS = (
@@ -34,6 +38,10 @@ SUBJECTS = (
     unary,
     layers,
     along_axes,
+    linear_algebra,
+    signals,
+    transformer,
+    windows,
     mlp,
     transforms,
     compiled,

@@ -31,6 +31,7 @@ from ._tensor import composite_forms as _composite_forms  # noqa: E402
 from ._tensor import inplace_methods as _inplace_methods  # noqa: E402
 from ._tensor import interop as _interop  # noqa: E402
 from ._tensor import methods as _tensor_methods  # noqa: E402
+from ._tensor import sparse as _sparse_methods  # noqa: E402
 from ._tensor.constants import e as e  # noqa: E402
 from ._tensor.constants import inf as inf  # noqa: E402
 from ._tensor.constants import nan as nan  # noqa: E402
@@ -51,6 +52,9 @@ from ._tensor.formats import contiguous_format as contiguous_format  # noqa: E40
 from ._tensor.formats import layout as layout  # noqa: E402
 from ._tensor.formats import memory_format as memory_format  # noqa: E402
 from ._tensor.formats import preserve_format as preserve_format  # noqa: E402
+from ._tensor.formats import sparse_coo as sparse_coo  # noqa: E402
+from ._tensor.formats import sparse_csc as sparse_csc  # noqa: E402
+from ._tensor.formats import sparse_csr as sparse_csr  # noqa: E402
 from ._tensor.formats import strided as strided  # noqa: E402
 from ._tensor.printing import set_printoptions as set_printoptions  # noqa: E402
 from ._tensor.queries import broadcast_shapes as broadcast_shapes  # noqa: E402
@@ -75,8 +79,10 @@ from .random import seed as seed  # noqa: E402
 from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
+    from . import amp as amp
     from . import backends as backends
     from . import compiler as compiler
+    from . import cpu as cpu
     from . import cuda as cuda
     from . import differences as differences
     from . import fft as fft
@@ -89,6 +95,7 @@ if _TYPE_CHECKING:
     from . import return_types as return_types
     from . import serialization as serialization
     from . import signal as signal
+    from . import sparse as sparse
     from . import special as special
     from . import testing as testing
     from . import utils as utils
@@ -110,6 +117,20 @@ if _TYPE_CHECKING:
     from ._array_api import unique_values as unique_values
     from ._array_api import unstack as unstack
     from ._array_api import vecdot as vecdot
+    from ._autocast import autocast_decrement_nesting as autocast_decrement_nesting
+    from ._autocast import autocast_increment_nesting as autocast_increment_nesting
+    from ._autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+    from ._autocast import get_autocast_dtype as get_autocast_dtype
+    from ._autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+    from ._autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from ._autocast import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+    from ._autocast import is_autocast_enabled as is_autocast_enabled
+    from ._autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from ._autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+    from ._autocast import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+    from ._autocast import set_autocast_dtype as set_autocast_dtype
+    from ._autocast import set_autocast_enabled as set_autocast_enabled
+    from ._autocast import set_autocast_gpu_dtype as set_autocast_gpu_dtype
     from ._compat.alias import install_as_torch as install_as_torch
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -128,10 +149,14 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import alpha_dropout_ as alpha_dropout_
     from ._compat.layer_names import batch_norm as batch_norm
     from ._compat.layer_names import cosine_embedding_loss as cosine_embedding_loss
+    from ._compat.layer_names import ctc_loss as ctc_loss
     from ._compat.layer_names import feature_alpha_dropout as feature_alpha_dropout
     from ._compat.layer_names import feature_alpha_dropout_ as feature_alpha_dropout_
     from ._compat.layer_names import feature_dropout as feature_dropout
     from ._compat.layer_names import feature_dropout_ as feature_dropout_
+    from ._compat.layer_names import grid_sampler as grid_sampler
+    from ._compat.layer_names import grid_sampler_2d as grid_sampler_2d
+    from ._compat.layer_names import grid_sampler_3d as grid_sampler_3d
     from ._compat.layer_names import group_norm as group_norm
     from ._compat.layer_names import hinge_embedding_loss as hinge_embedding_loss
     from ._compat.layer_names import instance_norm as instance_norm
@@ -140,6 +165,9 @@ if _TYPE_CHECKING:
     from ._compat.layer_names import poisson_nll_loss as poisson_nll_loss
     from ._compat.layer_names import rrelu as rrelu
     from ._compat.layer_names import triplet_margin_loss as triplet_margin_loss
+    from ._compat.native_norms import native_batch_norm as native_batch_norm
+    from ._compat.native_norms import native_group_norm as native_group_norm
+    from ._compat.native_norms import native_layer_norm as native_layer_norm
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -152,6 +180,14 @@ if _TYPE_CHECKING:
     from ._tensor.functions import resize_as_ as resize_as_
     from ._tensor.functions import zero_ as zero_
     from ._tensor.gradient import gradient as gradient
+    from ._tensor.histograms import histogram as histogram
+    from ._tensor.histograms import histogramdd as histogramdd
+    from ._tensor.sparse import sparse_compressed_tensor as sparse_compressed_tensor
+    from ._tensor.sparse import sparse_coo_tensor as sparse_coo_tensor
+    from ._tensor.sparse import sparse_csc_tensor as sparse_csc_tensor
+    from ._tensor.sparse import sparse_csr_tensor as sparse_csr_tensor
+    from .amp import GradScaler as GradScaler
+    from .amp import autocast as autocast
     from .autograd.anomaly_mode import (
         is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     )
@@ -178,6 +214,10 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .linalg._lobpcg import lobpcg as lobpcg
+    from .linalg._lowrank import pca_lowrank as pca_lowrank
+    from .linalg._lowrank import svd_lowrank as svd_lowrank
+    from .linalg._old_names import lu as lu
     from .nn._recurrent import gru as gru
     from .nn._recurrent import gru_cell as gru_cell
     from .nn._recurrent import lstm as lstm
@@ -188,9 +228,6 @@ if _TYPE_CHECKING:
     from .nn._recurrent import rnn_tanh_cell as rnn_tanh_cell
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu_ as celu_
-    from .nn.functional import max_pool1d as max_pool1d
-    from .nn.functional import max_pool2d as max_pool2d
-    from .nn.functional import max_pool3d as max_pool3d
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
@@ -200,21 +237,26 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
-_core._extend_tensor(_tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS)
+_core._extend_tensor(
+    _tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS
+)
 _core._set_composite_forms(_composite_forms.FORMS)
 
 # Loaded at their first use, so that importing adjoint costs little.
 _LAZY_MODULES = frozenset(
     {
         "_C",
+        "_dynamo",
         "_functorch",
         "_utils",
         "_vmap_internals",
+        "amp",
         "backends",
         "check",
         "cli",
         "compiler",
         "composite",
+        "cpu",
         "cuda",
         "differences",
         "external",
@@ -223,6 +265,7 @@ _LAZY_MODULES = frozenset(
         "functorch",
         "graph",
         "linalg",
+        "jit",
         "masked",
         "multiprocessing",
         "nn",
@@ -231,6 +274,7 @@ _LAZY_MODULES = frozenset(
         "return_types",
         "serialization",
         "signal",
+        "sparse",
         "special",
         "testing",
         "utils",
@@ -240,19 +284,46 @@ _LAZY_NAMES = {
     **dict.fromkeys(
         ("Evaluation", "command", "ctypes_function", "numpy_function", "scipy_callback"), "external"
     ),
+    "GradScaler": "amp",
+    "autocast": "amp",
+    **dict.fromkeys(
+        (
+            "autocast_decrement_nesting",
+            "autocast_increment_nesting",
+            "get_autocast_cpu_dtype",
+            "get_autocast_dtype",
+            "get_autocast_gpu_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled",
+            "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype",
+            "set_autocast_cpu_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+            "set_autocast_gpu_dtype",
+        ),
+        "_autocast",
+    ),
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
+    "histogram": "_tensor.histograms",
+    "histogramdd": "_tensor.histograms",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "install_as_torch": "_compat.alias",
     "is_storage": "_tensor.storage",
+    "lobpcg": "linalg._lobpcg",
+    "lu": "linalg._old_names",
+    "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
+    "svd_lowrank": "linalg._lowrank",
     "tensordot": "_tensor.contraction",
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",
@@ -313,6 +384,15 @@ _LAZY_NAMES = {
     ),
     **dict.fromkeys(
         (
+            "sparse_compressed_tensor",
+            "sparse_coo_tensor",
+            "sparse_csc_tensor",
+            "sparse_csr_tensor",
+        ),
+        "_tensor.sparse",
+    ),
+    **dict.fromkeys(
+        (
             "__array_namespace_info__",
             "astype",
             "bitwise_invert",
@@ -338,14 +418,14 @@ _LAZY_NAMES = {
         ("empty_permuted", "get_device", "is_same_size", "is_signed", "nonzero_static"),
         "_tensor.functions",
     ),
+    **dict.fromkeys(
+        ("native_batch_norm", "native_group_norm", "native_layer_norm"), "_compat.native_norms"
+    ),
     **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
     **dict.fromkeys(
         (
             "bilinear",
             "celu_",
-            "max_pool1d",
-            "max_pool2d",
-            "max_pool3d",
             "prelu",
             "rrelu_",
             "selu_",
@@ -358,10 +438,14 @@ _LAZY_NAMES = {
             "alpha_dropout_",
             "batch_norm",
             "cosine_embedding_loss",
+            "ctc_loss",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",
             "feature_dropout",
             "feature_dropout_",
+            "grid_sampler",
+            "grid_sampler_2d",
+            "grid_sampler_3d",
             "group_norm",
             "hinge_embedding_loss",
             "instance_norm",

@@ -1,7 +1,7 @@
 """Names of the array API standard that PyTorch does not have, and what a namespace says of itself.
 
 Where both have a name (`sum`, `sort`, `nonzero` ...) adjoint follows PyTorch. Libraries that want
-the standard to the letter take `array_api_compat.torch` on adjoint's alias. See docs/interop.md.
+the standard to the letter take `array_api_compat.torch` on adjoint's alias.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     return x.mT
 
 
-def expand_dims(x: Tensor, /, *, axis: int | Sequence[int] = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int | Sequence[int] = 0) -> Tensor:
     """Give the tensor with axes of one element inserted."""
     axes = [axis] if isinstance(axis, int) else list(axis)
     ndim = x.ndim + len(axes)
@@ -187,6 +187,33 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     """Give the tensor with all bits inverted."""
     return ad.bitwise_not(x)
 
+
+# --- linalg, beyond torch.linalg ------------------------------------------------------------------
+
+
+def linalg_outer(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Give the products of all elements of one vector with all of another."""
+    return ad.outer(x1, x2)
+
+
+def linalg_tensordot(
+    x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> Tensor:
+    """Give the product of two tensors, summed over axes of both."""
+    return ad.tensordot(x1, x2, dims=axes)
+
+
+def linalg_trace(x: Tensor, /, *, offset: int = 0, dtype: dtype | None = None) -> Tensor:
+    """Give the sums of diagonals of matrices."""
+    return ad.diagonal(x, offset, -2, -1).sum(-1, dtype=dtype)
+
+
+LINALG = {
+    "matrix_transpose": matrix_transpose,
+    "outer": linalg_outer,
+    "tensordot": linalg_tensordot,
+    "trace": linalg_trace,
+}
 
 # --- sets -----------------------------------------------------------------------------------------
 
@@ -296,10 +323,3 @@ def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
     if api_version not in (None, "2021.12", "2022.12", "2023.12", VERSION):
         raise ValueError(f"version {api_version!r} of the array API is not known; {VERSION} is")
     return ad
-
-
-def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """Give the tensor on a device: itself, since there is only the CPU."""
-    if stream is not None:
-        raise ValueError(f"to_device: the CPU has no streams, got {stream!r}")
-    return self.to(device)

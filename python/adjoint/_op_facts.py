@@ -1,7 +1,7 @@
 """What the block of an op says of it: the row of `op_table()` that belongs to a node.
 
-No table of names stands in Python: what is true of an op is stated in its block (src/ops/facts.h),
-or follows there from its kind.
+No table of names stands in Python: what is true of an op is stated in its block, or follows from
+its kind (src/dispatch/facts.h).
 """
 
 from __future__ import annotations

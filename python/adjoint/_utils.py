@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
 from adjoint import _core
 from adjoint._core import dtype as _dtype
 
@@ -11,3 +16,49 @@ __all__: list[str] = []
 def _element_size(dtype: _dtype) -> int:
     """How many bytes an element of a dtype takes."""
     return int(_core.empty(0, dtype=dtype).element_size())
+
+
+def cpu_count() -> int | None:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+class KeyErrorMessage(str):
+    """A message that a KeyError shows as it is, without quotes."""
+
+    def __repr__(self) -> str:
+        return self
+
+
+class ExceptionWrapper:
+    """An exception of another process or thread, with its traceback as text.
+
+    Parameters
+    ----------
+    exc_info : tuple, optional
+        As `sys.exc_info()` returns it, which is taken by default.
+    where : str
+        For the message.
+    """
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        # The exception itself would keep frames alive, and may not be picklable.
+        info = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type: Any = info[0]
+        self.exc_msg = "".join(traceback.format_exception(*info))
+        self.where = where
+
+    def reraise(self) -> NoReturn:
+        """Raise an exception of the same class that tells the whole story."""
+        message = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            message = KeyErrorMessage(message)
+        elif getattr(self.exc_type, "message", None):
+            raise self.exc_type(message=message)
+        try:
+            exception = self.exc_type(message)
+        except Exception:  # its arguments are others
+            raise RuntimeError(message) from None
+        raise exception

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms under the names of ``torch.fft``.
 
-All but the two lists of frequencies are ops (src/ops/fft). docs/guides/fft.md shows them at work.
+All but the two lists of frequencies are ops (src/ops/fft).
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ namespace adjoint {
 
 void add_error_classes(PyObject* module);         // bindings/errors.cpp
 void add_function_node(PyObject* module);         // bindings/function/function_node.cpp
-void add_op_cache(PyObject* module);              // bindings/autograd/op_cache.cpp
+void add_checkpoint_cache(PyObject* module);      // bindings/autograd/checkpoint_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
 void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
 void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
+void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
 void add_composite_arithmetic(PyObject* module);  // bindings/tensor/composite_arithmetic.cpp
 void add_guards(PyObject* module);                // bindings/program/guards.cpp
 void add_walk(PyObject* module);                  // bindings/program/walk.cpp
@@ -27,11 +28,12 @@ void fill(PyObject* module) {
   add_tensor_type(module);
   add_node_type(module);
   add_saved_hooks(module);
-  add_op_cache(module);
+  add_checkpoint_cache(module);
   add_programs(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);
+  add_autocast(module);
   add_graph_facts(module);
   add_graph_search(module);
   add_observed_pass(module);
@@ -41,6 +43,7 @@ void fill(PyObject* module) {
   add_settings(module);
   add_history_attributes();
   add_shape_attributes();
+  add_sparse_attributes();
   add_optim(module);
   add_random(module);
   add_buffers(module);
@@ -50,6 +53,7 @@ void fill(PyObject* module) {
   add_casts();
   add_forward_mode(module);
   add_transforms(module);
+  add_vmap(module);
   add_promotion(module);
   add_colouring(module);
   add_composite_arithmetic(module);

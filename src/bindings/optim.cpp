@@ -48,7 +48,8 @@ struct Batch {
 };
 
 bool native(const TensorObject* param, const TensorObject* t) {
-  if (t->dtype != param->dtype || t->storage->read_only || (t->flags & kTransformed)) return false;
+  if (t->dtype != param->dtype || t->storage->read_only || (t->flags & (kTransformed | kSparse)))
+    return false;
   if ((t->flags & kContiguous) && (param->flags & kContiguous)) return t->numel == param->numel;
   const Span shape{t->shape, t->ndim}, strides{t->strides, t->ndim};
   return shape == Span{param->shape, param->ndim} && strides == Span{param->strides, param->ndim} &&

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "dispatch/op.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -112,6 +113,7 @@ void add_dtypes(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_node_type(PyObject* module);
 void add_autograd(PyObject* module);
+void add_autocast(PyObject* module);
 void add_graph_facts(PyObject* module);
 void add_graph_search(PyObject* module);
 void add_observed_pass(PyObject* module);
@@ -120,6 +122,7 @@ void add_creation(PyObject* module);
 void add_settings(PyObject* module);
 void add_history_attributes();
 void add_shape_attributes();
+void add_sparse_attributes();
 void add_optim(PyObject* module);
 void add_random(PyObject* module);
 void add_buffers(PyObject* module);

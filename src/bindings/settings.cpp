@@ -2,6 +2,7 @@
 #include "bindings/python.h"
 #include "parallel/pool.h"
 #include "tensor/allocator.h"
+#include "tensor/keeper.h"
 #include "transforms/batch_rules.h"
 
 #include <chrono>
@@ -68,10 +69,11 @@ void add_facts(PyObject* row, const Op& op) {
   const Facts& f = op.facts;
   auto b = [](bool v) { return v ? Py_True : Py_False; };
   Object facts =
-      checked(Py_BuildValue("{s:s,s:s,s:O,s:O,s:O,s:z}", "batch", batch::kind_of(op.batch),
-                            "depends", to_string(f.depends), "draws", b(f.draws != Draws::Nothing),
-                            "multiplies", b(op.is_product || f.product.form != Product::None),
-                            "product", product_row(op).get(), "zero_text", f.zero_text));
+      checked(Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:z}", "autocast", to_string(f.autocast),
+                            "batch", batch::kind_of(op.batch), "depends", to_string(f.depends),
+                            "draws", b(f.draws != Draws::Nothing), "multiplies",
+                            b(op.is_product || f.product.form != Product::None), "product",
+                            product_row(op).get(), "zero_text", f.zero_text));
   checked(PyDict_Update(row, facts.get()));
 }
 
@@ -120,10 +122,11 @@ PyObject* op_names(PyObject*, PyObject*) {
 
 PyObject* memory_stats(PyObject*, PyObject*) {
   memory::Stats s = memory::stats();
-  return Py_BuildValue("{s:n,s:n,s:n,s:n}", "allocated_bytes", static_cast<Py_ssize_t>(s.allocated),
-                       "reserved_bytes", static_cast<Py_ssize_t>(s.reserved), "cached_bytes",
-                       static_cast<Py_ssize_t>(s.cached), "peak_bytes",
-                       static_cast<Py_ssize_t>(s.peak));
+  return Py_BuildValue(
+      "{s:n,s:n,s:n,s:n,s:n}", "allocated_bytes", static_cast<Py_ssize_t>(s.allocated),
+      "object_bytes", static_cast<Py_ssize_t>(memory::Keeper::all_reserved()), "reserved_bytes",
+      static_cast<Py_ssize_t>(s.reserved), "cached_bytes", static_cast<Py_ssize_t>(s.cached),
+      "peak_bytes", static_cast<Py_ssize_t>(s.peak));
 }
 PyObject* memory_release(PyObject*, PyObject*) {
   memory::release_cached();

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "dispatch/transformed_calls.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -26,9 +27,15 @@ bool scan(const T* p, int64_t n, bool nan, bool inf) {
   return false;
 }
 
+// What there is to look at: all samples of a batch, the entries of a sparse tensor.
+Tensor seen(const Tensor& given) {
+  Tensor t = innermost(given);
+  return is_sparse(t) ? parts_of(t).values : t;
+}
+
 // Elements as doubles; the modulus of complex ones.
 std::vector<double> elements(const Tensor& given) {
-  Tensor t = innermost(given);
+  Tensor t = seen(given);
   if (is_complex(t.dtype())) {
     Tensor z = contiguous(cast(t, DType::Complex128));
     std::vector<double> out(static_cast<size_t>(z.numel()));
@@ -47,7 +54,7 @@ std::string number(double x) {
 
 // "float32 [3]: min -1, max 2, 0 nan, 0 inf, 1 zero"
 std::string statistics(const Tensor& given) {
-  Tensor t = innermost(given);
+  Tensor t = seen(given);
   std::string out = text(t.dtype(), " ", t.shape(), is_batched(given) ? " (all samples)" : "");
   int64_t nan = 0, inf = 0, zero = 0;
   double least = INFINITY, most = -INFINITY;
@@ -166,7 +173,7 @@ std::string saved_lines(const Node* n) {
 }  // namespace
 
 bool holds(const Tensor& given, bool nan, bool inf) {
-  Tensor t = innermost(given);
+  Tensor t = seen(given);
   if (!is_differentiable(t.dtype()) || t.numel() == 0 || !(nan || inf)) return false;
   Tensor c = contiguous(is_half(t.dtype()) ? cast(t, DType::Float32) : t);
   int64_t n = c.numel() * (is_complex(c.dtype()) ? 2 : 1);

@@ -2,15 +2,17 @@
 #include <optional>
 
 #include "dispatch/anomaly.h"
+#include "dispatch/autocast.h"
 #include "dispatch/direct.h"
 #include "dispatch/keep_cuts.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
+#include "dispatch/sparse_calls.h"
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
 #include "dispatch/wide_unsigned.h"
@@ -55,6 +57,14 @@ Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
+  if (mode_on(kAutocast)) [[unlikely]]
+    return apply_autocast(op, args);
+  return apply_as_given(op, args);
+}
+
+Value apply_as_given(const Op& op, Value* args) {
+  if (g_sparse && any_sparse(op, args)) [[unlikely]]
+    return apply_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
     if (draws_under_vmap(op)) return apply_random_under_vmap(op, args);
     // Their rules read operands more than once: none is written over.
@@ -69,7 +79,7 @@ Value apply(const Op& op, Value* args) {
     check.emplace(op, args, false);
   Call c{op, args};
   refuse_wide_unsigned(c);
-  Value out = t_op_cache ? cached_forward(c) : run_forward(c);
+  Value out = t_checkpoint_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
     record(c, out);
@@ -116,6 +126,9 @@ void mark_unsaved(Node* node, const Op& op) {
 }  // namespace
 
 Tensor apply_inplace(const Op& op, Value* args) {
+  AutocastOff as_given;  // a tensor that is written into has its dtype
+  if (g_sparse && any_sparse(op, args)) [[unlikely]]
+    return apply_inplace_sparse(op, args);
   if (mode_on(kTransforms) || g_transformed) [[unlikely]] {
     if (draws_under_vmap(op)) return apply_inplace_random_under_vmap(op, args);
     if (any_batched(op, args)) return apply_inplace_batched(op, args);
@@ -173,6 +186,7 @@ void resize_out(const Tensor& out, Span shape) {
 
 // What is refused of any tensor given as out=, and of the arguments beside it.
 void refuse_out(const Op& op, Value* args, const Tensor& out) {
+  if (g_sparse && (is_sparse(out) || any_sparse(op, args))) refuse_sparse_out(op);
   if (grad_enabled()) {
     bool any = needs_grad(out.get());
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) any |= needs_grad(args[i]);
@@ -202,6 +216,7 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
 }  // namespace
 
 Value apply_out(const Op& op, Value* args, const Tensor& out) {
+  AutocastOff as_given;
   refuse_out(op, args, out);
   check_out_dtype(op, args, out.dtype());
   let_out_decide(op, args, out.dtype());
@@ -232,6 +247,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
 }
 
 void apply_outs(const Op& op, Value* args, const Tensors& outs) {
+  AutocastOff as_given;
   for (const Tensor& out : outs) refuse_out(op, args, out);
   for (size_t i = 0; i < outs.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {

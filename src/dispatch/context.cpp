@@ -1,4 +1,5 @@
 // What rules see, and the backward of nodes made by ops. Read op.h first.
+#include "dispatch/autocast.h"
 #include "dispatch/direct.h"
 #include "dispatch/op.h"
 #include "dispatch/program_recorder.h"
@@ -84,6 +85,7 @@ void op_backward(Node* node, Tensor* grads, Tensor* result) {
   if (node->released) fail_freed(node);
   const Op& op = *node->op;
   UnpackScope scope;
+  AutocastOff as_recorded;  // gradients have the precision that the call had
   Context c(node, grads);
   bool unread = std::exchange(t_grads_unread, false);
   if (op.is_product && grads[0] && product_backward(op, node, grads, result, unread)) return;

@@ -1,3 +1,4 @@
+// Read elementwise_forward.h first.
 #include "dispatch/elementwise_forward.h"
 
 #include "dispatch/kernel_observer.h"
@@ -67,6 +68,7 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
 // Strides of `t` as seen from a broadcast shape, in bytes.
 Dims broadcast_strides(const TensorObject* t, int ndim) {
   Dims s(ndim, 0);
+  if (t->numel == 0) return s;  // whose strides may not fit when counted in bytes
   int lead = ndim - t->ndim;
   for (int i = 0; i < t->ndim; ++i) {
     if (t->shape[i] != 1) s[lead + i] = t->strides[i] * static_cast<int64_t>(item_size(t->dtype));
@@ -110,19 +112,23 @@ Tensor new_result(const Kernel& kernel, const Value* v, int count, const Broadca
   return empty_strided(b.shape, strides_in_order_of(b.shape, lying, tensors), result);
 }
 
+DType common_dtype(const Value* v, int count, Promotion p) {
+  ResultType type;
+  for (int i = 0; i < count; ++i) type.add(v[i]);
+  DType common = type.get();
+  return p == ToFloat && is_integral(common) ? default_dtype() : common;
+}
+
 Broadcast broadcast(const Value* v, int count, Promotion p) {
   Broadcast b;
-  ResultType type;
+  b.common = common_dtype(v, count, p);
   bool first = true;
   for (int i = 0; i < count; ++i) {
-    type.add(v[i]);
     if (!v[i].is_tensor()) continue;
     Span s{v[i].object()->shape, v[i].object()->ndim};
     b.shape = first ? Dims(s) : broadcast_shapes(b.shape, s);
     first = false;
   }
-  b.common = type.get();
-  if (p == ToFloat && is_integral(b.common)) b.common = default_dtype();
   return b;
 }
 
@@ -152,7 +158,7 @@ void KernelObserver::note(const Kernel& k, const Value* v, int n, Promotion p, c
   kernel = &k;
   count = n;
   result = out.get();
-  common = broadcast(v, n, p).common;
+  common = common_dtype(v, n, p);
   for (int i = 0; i < n; ++i) {
     tensors[i] = v[i].is_tensor() ? v[i].object() : nullptr;
     numbers[i] = v[i].is_tensor() ? Value() : v[i];

@@ -60,8 +60,14 @@ const char* to_string(Depends d) {
                                                    "distances",
                                                    "window products",
                                                    "window products, input",
-                                                   "window products, weight"};
+                                                   "window products, weight",
+                                                   "matrices"};
   return kNames[static_cast<int>(d)];
+}
+
+const char* to_string(Autocast a) {
+  static constexpr const char* kNames[] = {"untouched", "lower", "float32", "widest", "inside"};
+  return kNames[static_cast<int>(a)];
 }
 
 void settle_facts(Op& op) {

@@ -35,8 +35,9 @@ enum class Depends : uint8_t {
   Convolution,  // on the elements of a window and of the weight that meet there
   ConvolutionInput,
   ConvolutionWeight,
+  Matrices,  // on whole matrices (the last two axes), or vectors that go with them
 };
-inline constexpr int kDepends = 19;
+inline constexpr int kDepends = 20;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.
@@ -80,6 +81,16 @@ enum class OutDType : uint8_t {
 };
 using OutRule = OutDType (*)(const Value* args);
 
+// Which precision an op's floating-point operands take under autocast, where they are not float64.
+enum class Autocast : uint8_t {
+  Untouched,  // their own
+  Lower,      // the lower one, that of the context
+  Float32,
+  Widest,  // float32 if one of them has it, the lower one otherwise
+  Inside,  // it is written with ops, which are asked one by one
+};
+const char* to_string(Autocast a);
+
 // A result that is put together from its operands: which part of `whole` one of them fills.
 struct Placing {
   const Tensor& whole;
@@ -90,6 +101,9 @@ struct Placing {
 };
 using PartRule = Tensor (*)(const Placing& p);
 
+// What an op does where operands are sparse: other ops, which record themselves.
+using SparseRule = Value (*)(const Op& op, Value* args);
+
 // Whether the shape of the result, or what is not a tensor in it, depends on the values of operands.
 using ByValues = bool (*)(const Value* args);
 
@@ -98,6 +112,7 @@ struct Facts {
   Draws draws = Draws::Nothing;
   OutDType out_dtype = OutDType::Unstated;
   OutRule out_rule = nullptr;  // where it depends on the arguments
+  Autocast autocast = Autocast::Untouched;
   ProductForm product;
 
   PartRule part = nullptr;
@@ -105,6 +120,8 @@ struct Facts {
   ByValues by_values = nullptr;
   int8_t storage_offset = -1;  // an argument that counts from the start of the storage
 
+  SparseRule sparse = nullptr;   // null: sparse operands are refused (sparse_calls.h)
+  bool takes_sparse = false;     // its forward knows them
   bool copies = false;           // the result holds the elements of the first argument, converted
   bool fills = false;            // with one number, which no tensor argument gives
   bool cheap = false;            // costs less than reading its result from memory
@@ -116,6 +133,7 @@ struct Facts {
   bool fills_out = false;        // draws in the order in which the memory of out= lies
   bool any_dtype = false;        // moves or converts elements: see wide_unsigned.h
   bool takes_numbers = false;    // may be called with no tensor at all
+  bool rearranges = false;       // the result holds every element of its tensors, none changed
   const char* called = nullptr;  // by people, where the op's own name means nothing to them
   const char* zero_text = nullptr;  // why it may pass on no gradient but zeros, after its name
 };

@@ -10,15 +10,13 @@
 // docstring and stub, the reference page and the generated tests all follow from it.
 //
 //   schema    "name(arg, arg: type = default, *, keyword: type = default)"; see schema.h for the
-//   types. An
-//             overload has a tag: "max.dim(input, dim: int, keepdim: bool = False)".
+//             types. An overload has a tag: "max.dim(input, dim: int, keepdim: bool = False)".
 //   forward   Value(Call&): computes the result. Knows nothing of gradients.
 //   partial   for elementwise ops: the map g -> g * d(out)/d(arg i). It is diagonal, so it serves
-//   as vjp and
-//             as jvp. Complex: write the holomorphic derivative; conjugation is done by the caller.
+//             as vjp and as jvp. Complex: write the holomorphic derivative; conjugation is done by
+//             the caller.
 //   grad      for the others: the vjp for argument i, any shape that broadcasts from the input's
-//   shape: the
-//             engine sums broadcast axes and casts to the input's dtype; no rule does.
+//             shape: the engine sums broadcast axes and casts to the input's dtype; no rule does.
 //   vjp       all gradients at once, where they share work: fills `grads`, one per edge.
 //   linear    the op is linear in its tensor arguments taken one at a time: jvp is the op itself.
 //   jvp       the tangent of the result, for ops that are neither elementwise nor linear.
@@ -227,6 +225,7 @@ class Block {
   Block& draws(Draws d) { return op_->facts.draws = d, *this; }
   Block& out_dtype(OutDType d) { return op_->facts.out_dtype = d, *this; }
   Block& out_dtype(OutRule r) { return op_->facts.out_rule = r, *this; }
+  Block& autocast(Autocast a) { return op_->facts.autocast = a, *this; }
   Block& parts(PartRule r) { return op_->facts.part = r, *this; }
   Block& part_of_zeros(PartRule r) { return op_->facts.zero_elsewhere = true, parts(r); }
   Block& by_values(ByValues r = [](const Value*) { return true; }) {
@@ -235,7 +234,10 @@ class Block {
   Block& storage_offset(int argument) {
     return op_->facts.storage_offset = static_cast<int8_t>(argument), *this;
   }
+  Block& sparse(SparseRule r) { return op_->facts.sparse = r, *this; }
+  Block& takes_sparse() { return op_->facts.takes_sparse = true, no_out(); }
   Block& copies() { return op_->facts.copies = true, *this; }
+  Block& rearranges() { return op_->facts.rearranges = true, *this; }
   Block& fills() { return op_->facts.fills = true, *this; }
   Block& cheap() { return op_->facts.cheap = true, *this; }
   Block& sums() { return op_->facts.sums = true, *this; }

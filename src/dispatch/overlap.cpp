@@ -1,3 +1,4 @@
+// Which bytes tensors touch, and copies where they meet. Read overlap.h first.
 #include "dispatch/overlap.h"
 
 #include "tensor/self_overlap.h"

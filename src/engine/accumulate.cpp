@@ -16,6 +16,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
 #include "tensor/donated_arrays.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -77,7 +78,15 @@ bool lies_like(const Tensor& grad, const TensorObject* leaf) {
   return true;
 }
 
+// The same for one that is sparse.
+bool is_free_sparse(const Tensor& grad) {
+  const Tensor& values = parts_of(grad).values;
+  return Py_REFCNT(grad.get()) == 1 && Py_REFCNT(values.get()) == 1 &&
+         values->storage->references == 1;
+}
+
 Tensor own_copy(const Tensor& grad, const TensorObject* leaf) {
+  if (is_sparse(grad)) return is_free_sparse(grad) ? grad : op<"clone">(grad).tensor();
   // A copy keeps the layout of a dense tensor; an expanded one gets the contiguous layout.
   if (lies_like(grad, leaf)) return op<"clone">(grad);
   Span shape{leaf->shape, leaf->ndim}, strides{leaf->strides, leaf->ndim};
@@ -86,6 +95,10 @@ Tensor own_copy(const Tensor& grad, const TensorObject* leaf) {
 }
 
 void add_in_place(const Tensor& held, const Tensor& grad) {
+  if (is_sparse(grad) && !is_sparse(held) && held.contiguous()) {
+    op_inplace<"_add_entries">(held, grad);  // nothing but the rows that it has
+    return;
+  }
   bool plain = !held->storage->read_only && !held.is_view() && !mode_on(kRecorded);
   if (plain && add_directly(held, grad)) return bump_version(held);
   op_inplace<"add">(held, grad);
@@ -95,7 +108,9 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
   AccumulateLock lock(grad.numel() >= kReleaseGil);
   for (;;) {
     Tensor held = Tensor::borrow(leaf->grad);
-    if (held && !grad_enabled()) return add_in_place(held, grad);
+    // A sum with a sparse gradient may have another layout.
+    const bool dense_onto_sparse = held && is_sparse(held) && !is_sparse(grad);
+    if (held && !grad_enabled() && !dense_onto_sparse) return add_in_place(held, grad);
     Tensor sum;
     if (held) {
       sum = held + grad;

@@ -1,6 +1,6 @@
 // The engine: runs nodes, newest first, because only nodes made later send gradients to a node
 // (Note [Order of nodes] in graph/node.h): when it runs, its sum is complete. Read run.h first;
-// shape_gradient.h, plan.h and accumulate.cpp hold what a pass needs besides.
+// match_edge.h, plan.h and accumulate.cpp hold what a pass needs besides.
 #include "engine/engine.h"
 
 #include <chrono>
@@ -10,7 +10,7 @@
 #include "dispatch/strong_zeros.h"
 #include "engine/accumulate.h"
 #include "engine/run.h"
-#include "engine/shape_gradient.h"
+#include "engine/match_edge.h"
 #include "graph/foreign_node.h"
 #include "graph/second_backward.h"
 #include "python/gil.h"

@@ -3,30 +3,19 @@
 #pragma once
 #include "graph/node.h"
 #include "python/gc_list.h"
+#include "tensor/object_pool.h"
 
 namespace adjoint {
 
-// Nodes that were taken apart: their owning fields are empty, so that the next life sets the others
-// alone. Guarded by the GIL.
-struct FreeNodes {
-  static constexpr int kRoom = 4096;
-  Node* items[kRoom];
-  int count;
-};
-extern __attribute__((visibility("hidden"))) FreeNodes free_nodes;
-
-Node* allocate_node();  // from Python, zeroed; throws PythonError when memory is out
+// Nodes that were taken apart wait in a pool: their owning fields are empty, so that the next life
+// sets the others alone.
+extern __attribute__((visibility("hidden"))) ObjectPool node_pool;
 
 // `op` may be null. With counts the compiler knows no room is looked for.
 [[gnu::always_inline]] inline Node* fresh_node(const Op* op, const char* name, BackwardFn backward,
                                                int edges, int saved) {
-  Node* n;
-  if (free_nodes.count) [[likely]] {
-    n = free_nodes.items[--free_nodes.count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(n), 1);
-  } else {
-    n = allocate_node();
-  }
+  auto* n = reinterpret_cast<Node*>(node_pool.take(node_type));
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(n), 1);
   n->op = op;
   n->name = name;
   n->backward = backward;

@@ -12,7 +12,7 @@ PyTypeObject* node_type = nullptr;
 uint64_t last_sequence = 0;
 BackwardFn function_backward = nullptr;
 void (*free_function_node)(Node* n) noexcept = nullptr;
-FreeNodes free_nodes;
+constinit ObjectPool node_pool(sizeof(Node));
 
 namespace {
 
@@ -70,12 +70,16 @@ bool g_reaping = false;
   n->meta.clear();
 }
 
-[[gnu::noinline]] void free_memory(Node* n) noexcept {
+// A node that Python has given a class is a plain one again. True for custom functions: they are gone.
+[[gnu::noinline]] bool free_memory(Node* n) noexcept {
   gc::forget_ring(n);
-  if (is_function_node(n) && n->backward) return free_function_node(n);
-  PyTypeObject* type = Py_TYPE(n);
-  PyObject_GC_Del(n);
-  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+  if (is_function_node(n) && n->backward) {
+    free_function_node(n);
+    return true;
+  }
+  Py_DECREF(Py_TYPE(n));
+  Py_SET_TYPE(n, node_type);
+  return false;
 }
 
 void take_apart(Node* n) noexcept {
@@ -88,23 +92,14 @@ void take_apart(Node* n) noexcept {
   drop_edges_and_saved(n);
   n->line.clear();
   n->freed_by.clear();
-  if (free_nodes.count < FreeNodes::kRoom && Py_TYPE(n) == node_type) [[likely]] {
-    n->variable = nullptr;
-    n->run = nullptr;
-    free_nodes.items[free_nodes.count++] = n;
-  } else {
-    free_memory(n);
-  }
+  if (Py_TYPE(n) != node_type && free_memory(n)) [[unlikely]]
+    return;
+  n->variable = nullptr;
+  n->run = nullptr;
+  node_pool.put(reinterpret_cast<PyObject*>(n));
 }
 
 }  // namespace
-
-Node* allocate_node() {
-  Node* n = PyObject_GC_New(Node, node_type);
-  if (!n) throw PythonError{};
-  zero_bytes<sizeof(Node) - offsetof(Node, dict)>(&n->dict);
-  return n;
-}
 
 Node* new_node(const char* name, BackwardFn backward, int edges, int saved) {
   Node* n = fresh_node(nullptr, name, backward, edges, saved);

@@ -3,11 +3,13 @@
 #include "graph/cut.h"
 #include "graph/node.h"
 #include "graph/transformed.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
 void clear_tensor_object(TensorObject* t) noexcept {
   if (t->flags & kTransformed) drop_transformed(t);
+  if (t->flags & kSparse) drop_parts(t);
   if (TensorExtra* extra = std::exchange(t->extra, nullptr)) {
     Py_XDECREF(extra->hooks);
     Py_XDECREF(extra->post_accumulate);

@@ -13,36 +13,28 @@
 #include "graph/node.h"
 #include "kernels/reduce/reduce.h"
 #include "program/capture/identity.h"
+#include "program/descriptions.h"
+#include "program/few.h"
 #include "program/passes/listing.h"
 
 namespace adjoint {
 
-// What is known of a value before the program runs: the same in every run.
-struct Geometry {
-  Dims shape;
-  Dims strides;  // in elements
-  DType dtype = DType::Float32;
-
-  explicit Geometry(const TensorObject* t)
-      : shape(Span{t->shape, t->ndim}), strides(Span{t->strides, t->ndim}), dtype(t->dtype) {}
-  bool is_of(const TensorObject* t) const {
-    return t->dtype == dtype && Span(shape) == Span{t->shape, t->ndim} &&
-           Span(strides) == Span{t->strides, t->ndim};
-  }
-  bool contiguous() const;
-  int64_t numel() const;
-};
+inline constexpr int64_t kBlockNumel = 8192;  // elements that are small: see program/fuse/block.h
 
 struct Register {
-  Geometry geometry;
+  const Geometry* form;
+  int64_t offset;     // in bytes from where the first register on that memory lies
   int root;           // into Program::roots: the memory behind it
   bool data = false;  // a header that `.data` made: kData
+
+  const Geometry& geometry() const { return *form; }
 };
 
 // The memory behind registers.
 struct Memory {
-  bool external = false;  // it exists outside the program: an input's
-  bool changed = false;   // some instruction writes into it after it was made
+  const char* origin = nullptr;  // where the first register on it lay when it was recorded
+  bool external = false;         // it exists outside the program: an input's
+  bool changed = false;          // some instruction writes into it after it was made
 };
 
 // Argument `argument` of an op, or item `item` of the list that it is.
@@ -52,16 +44,7 @@ struct Read {
   int16_t item = -1;
 };
 
-// The kernel that an elementwise op runs.
-struct KernelCall {
-  struct Operand {
-    int read = -1;  // which of the instruction's reads, or
-    Value number;
-  };
-  const Kernel* kernel = nullptr;
-  DType common = DType::Float32;  // of the operands, after promotion
-  std::vector<Operand> operands;
-};
+struct Pieces;  // program/capture/copying_ops.h
 
 // Several elementwise ops as one instruction (program/fuse/fuse.h).
 struct FusedLoops;
@@ -78,27 +61,39 @@ enum class Kind : uint8_t {
   Fused,
 };
 
+// What few instructions have.
+struct Particulars {
+  Tensor constant;
+  Value host;                                  // what to call
+  const char* element = nullptr;               // what all elements of the result are
+  std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
+  std::shared_ptr<const Pieces> pieces;        // of small results that are put together by copying
+  std::shared_ptr<FusedLoops> fused;
+};
+
 struct Instruction {
   Kind kind = Kind::Apply;
-  const Op* op = nullptr;
-  std::vector<Value> args;  // of the op, without its tensors
-  std::vector<Read> reads;
-  std::vector<int> writes;  // a register per tensor of the result, then of what backward keeps; -1:
-                            // nobody wants it
-  std::vector<int> last;    // registers that nobody reads after this
-  Dims alias_shape, alias_strides;
-  int64_t alias_offset = 0;  // in bytes from the first element of reads[0]
-  DType alias_dtype = DType::Float32;
-  Tensor constant;
-  Value host;             // what to call
   bool changes = false;   // a host call, or an op, that changes memory of its operands
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
+  bool fresh = false;     // a constant that others get to see: each run has a copy
+  const Op* op = nullptr;
+  const Value* args = nullptr;         // of the op, without its tensors
+  const KernelCall* kernel = nullptr;  // of elementwise ops
+  Few<Read, 3> reads;
+  // A register per tensor of the result, then of what backward keeps; -1: nobody wants it.
+  Few<int, 2> writes;
+  Few<int, 2> last;  // registers that nobody reads after this
   SourceLine line;
-  std::shared_ptr<const KernelCall> kernel;    // of elementwise ops
-  std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
-  std::shared_ptr<FusedLoops> fused;
-  bool fresh = false;  // a constant that others get to see: each run has a copy
+  std::shared_ptr<Particulars> more;
+
+  Particulars& with_more() {
+    if (!more) more = std::make_shared<Particulars>();
+    return *more;
+  }
+  const char* element() const { return more ? more->element : nullptr; }
+  const reduce::Problem* sum() const { return more ? more->sum.get() : nullptr; }
+  const Pieces* pieces() const { return more ? more->pieces.get() : nullptr; }
 
   bool draws() const { return op && op->facts.draws != Draws::Nothing; }
   // Whether it does something besides writing its registers.
@@ -115,6 +110,7 @@ inline uint8_t view_kind(const TensorObject* t) {
 }
 
 struct Program {
+  std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;
   std::vector<Instruction> code;

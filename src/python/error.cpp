@@ -1,3 +1,4 @@
+// Putting the words of a message together. Read error.h first.
 #include "python/error.h"
 
 #include <sstream>

@@ -22,6 +22,7 @@
 #include <malloc.h>
 #endif
 
+#include "tensor/keeper.h"
 #include "tensor/large_cache.h"
 
 namespace adjoint::memory {
@@ -244,7 +245,7 @@ void* malloc_aligned(size_t size) noexcept { return std::aligned_alloc(kAlignmen
 [[maybe_unused]] void* allocate_large(size_t bytes) {
   const size_t size = round_to_huge(bytes);
   void* p = large_cache().take(size);
-  if (!p) p = fresh(bytes, size, map_aligned);
+  if (!p) p = fresh(bytes, size, [](size_t s) { return map_aligned(s); });
   state.count_out(size);
   return p;
 }
@@ -321,7 +322,7 @@ size_t total_memory() noexcept {
 Stats stats() noexcept {
   return {state.allocated,
           state.peak,
-          state.reserved,
+          state.reserved + Keeper::all_reserved(),
           state.reserved - state.allocated,
           detail::cache_limit(),
           state.n_alloc,
@@ -340,10 +341,11 @@ size_t release_cached() noexcept {
   }
   detail::release_medium();
   detail::release_small();
+  const size_t others = Keeper::release_all();
 #ifdef __GLIBC__
   malloc_trim(0);  // the medium blocks went to malloc, which would keep their pages
 #endif
-  return before - state.reserved;
+  return before - state.reserved + others;
 }
 
 void set_cache_limit(size_t bytes) noexcept {

@@ -3,30 +3,15 @@
 // functions of tensor.h.
 #pragma once
 #include "python/gc_list.h"
+#include "tensor/object_pool.h"
 #include "tensor/tensor.h"
 #include "tensor/zero.h"
 
 namespace adjoint {
 
-// Headers of dead tensors, kept for the next op: an allocation by CPython costs three times the
-// rest of a small op. Guarded by the GIL.
-struct FreeHeaders {
-  static constexpr int kRoom = 4096;
-  TensorObject* items[kRoom];
-  int count;
-};
-extern __attribute__((visibility("hidden"))) FreeHeaders free_headers;
-
-TensorObject* allocate_header();  // from Python; throws PythonError when memory is out
-
 [[gnu::always_inline]] inline TensorObject* fresh_header() {
-  TensorObject* t;
-  if (free_headers.count) [[likely]] {
-    t = free_headers.items[--free_headers.count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(t), 1);
-  } else {
-    t = allocate_header();
-  }
+  auto* t = reinterpret_cast<TensorObject*>(header_pool.take(tensor_type));
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(t), 1);
   zero_bytes<offsetof(TensorObject, dims) - offsetof(TensorObject, dict)>(&t->dict);
   t->shape = t->dims;
   t->strides = t->dims + kInlineDims;
@@ -54,10 +39,15 @@ TensorObject* allocate_header();  // from Python; throws PythonError when memory
   return t.release();
 }
 
-// Gives an emptied header, which has left its ring, back to the free list or to Python.
+// Gives an emptied header, which has left its ring, back to the pool or to Python.
 inline void recycle_header(TensorObject* t) noexcept {
-  if (free_headers.count < FreeHeaders::kRoom && Py_TYPE(t) == tensor_type) [[likely]] {
-    free_headers.items[free_headers.count++] = t;
+  auto* o = reinterpret_cast<PyObject*>(t);
+  if (Py_TYPE(t) == tensor_type) [[likely]] {
+    header_pool.put(o);
+  } else if (header_pool.owns(o)) {  // a Tensor whose `__class__` was changed
+    Py_SET_TYPE(o, tensor_type);
+    gc::forget_finalized(o);
+    header_pool.put(o);
   } else {
     gc::forget_ring(t);
     PyObject_GC_Del(t);

@@ -10,7 +10,7 @@
 
 namespace adjoint::memory::detail {
 
-void* map_aligned(size_t size) noexcept {
+void* map_aligned(size_t size, [[maybe_unused]] bool huge) noexcept {
   const size_t padded = size + kHugePage;
   void* raw = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
@@ -20,7 +20,8 @@ void* map_aligned(size_t size) noexcept {
   if (const size_t tail = start + padded - (aligned + size))
     munmap(reinterpret_cast<void*>(aligned + size), tail);
 #ifdef MADV_HUGEPAGE
-  madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);  // a wish; failure is harmless
+  // A wish; failure is harmless.
+  if (huge) madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);
 #endif
   return reinterpret_cast<void*>(aligned);
 }

@@ -16,8 +16,9 @@ inline size_t round_to_huge(size_t bytes) noexcept {
   return (bytes + kHugePage - 1) & ~(kHugePage - 1);
 }
 
-// `size` (whole huge pages) bytes of fresh zeroed memory, 2 MiB-aligned, or null.
-void* map_aligned(size_t size) noexcept;
+// `size` (whole huge pages) bytes of fresh zeroed memory, 2 MiB-aligned, or null. `huge`: it will be
+// used up, so that large pages are wanted.
+void* map_aligned(size_t size, bool huge = true) noexcept;
 
 class LargeCache {
  public:

@@ -13,6 +13,7 @@
 // compare with PyTorch's.
 #include "tensor/layout.h"
 
+#include "tensor/checked.h"
 #include "tensor/modes.h"
 
 namespace adjoint {
@@ -53,7 +54,7 @@ Dims strides_in_order_of(Span shape, const Lying* operands, int count) {
   int64_t step = 1;
   for (int i = 0; i < n; ++i) {
     strides[order[i]] = step;
-    step *= std::max<int64_t>(shape[order[i]], 1);
+    step = checked_mul(step, std::max<int64_t>(shape[order[i]], 1));
   }
   return strides;
 }

@@ -6,17 +6,21 @@ namespace adjoint {
 
 // What is unusual in this thread: one word, so that the short way through an op asks once.
 enum Mode : uint32_t {
-  kGradOff = 1,       // no_grad: ops do not record
-  kInferenceOn = 2,   // inference_mode: results can never be part of a graph
-  kSavedHooks = 4,    // saved values pass through saved_tensors_hooks
-  kAnomaly = 8,       // results are looked at for NaN
-  kTransforms = 16,   // a dual level or a vmap is under way
-  kStrongZeros = 32,  // a zero gradient stays zero (read by the engine alone)
-  kNoCuts = 64,       // in a backward pass: nobody asks why its results have no history
-  kRecorded = 128,    // ops are taken down for a program (dispatch/program_recorder.h)
+  kGradOff = 1,              // no_grad: ops do not record
+  kInferenceOn = 2,          // inference_mode: results can never be part of a graph
+  kSavedHooks = 4,           // saved values pass through saved_tensors_hooks
+  kAnomaly = 8,              // results are looked at for NaN
+  kTransforms = 16,          // a dual level or a vmap is under way
+  kStrongZeros = 32,         // a zero gradient stays zero (read by the engine alone)
+  kNoCuts = 64,              // in a backward pass: nobody asks why its results have no history
+  kRecorded = 128,           // ops are taken down for a program (dispatch/program_recorder.h)
+  kAutocast = 256,           // ops choose the precision of their operands (dispatch/autocast.h)
+  kAutocastHalf = 512,       // the lower precision is float16, not bfloat16
+  kAutocastUncached = 1024,  // weights are cast anew for each op
 };
 inline constexpr uint32_t kSlowModes =
-    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kRecorded;
+    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kRecorded | kAutocast;
+inline constexpr uint32_t kAutocastModes = kAutocast | kAutocastHalf | kAutocastUncached;
 extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }
 inline void set_mode(Mode m, bool on) { t_modes = on ? (t_modes | m) : (t_modes & ~m); }

@@ -1,3 +1,4 @@
+// The tables of promotion, and of what may be cast to what. Read promote.h first.
 #include "tensor/promote.h"
 
 #include "tensor/error.h"

@@ -1,3 +1,4 @@
+// Read self_overlap.h first.
 #include "tensor/self_overlap.h"
 
 #include <algorithm>

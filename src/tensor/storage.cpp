@@ -1,3 +1,4 @@
+// Memory from outside, and the end of any. Read storage.h first.
 #include "tensor/storage.h"
 
 namespace adjoint {

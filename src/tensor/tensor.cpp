@@ -7,12 +7,13 @@
 #include "tensor/geometry.h"
 #include "tensor/handmade_tensors.h"
 #include "tensor/modes.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
 HandmadeObserver handmade_observer;
-FreeHeaders free_headers;
+constinit ObjectPool header_pool(sizeof(TensorObject));
 
 namespace {
 
@@ -40,12 +41,6 @@ std::string to_string(Span s) {
   std::string out = "[";
   for (int i = 0; i < s.n; ++i) out += (i ? ", " : "") + std::to_string(s[i]);
   return out + "]";
-}
-
-TensorObject* allocate_header() {
-  TensorObject* t = PyObject_GC_New(TensorObject, tensor_type);
-  if (!t) throw PythonError{};
-  return t;
 }
 
 constinit thread_local uint32_t t_modes = 0;
@@ -199,6 +194,8 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
 Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
   a->flags |= t->flags & (kInference | kData);
+  if (is_sparse(t)) [[unlikely]]
+    share_parts(a, t);
   if (mode_on(kRecorded)) [[unlikely]]
     handmade_observer.aliased(t, a);
   return a;

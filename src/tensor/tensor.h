@@ -23,6 +23,7 @@ struct Node;
 struct Cut;
 struct Transformed;
 struct TensorExtra;
+struct SharedParts;
 
 enum Flag : uint16_t {
   kContiguous = 1,
@@ -36,9 +37,10 @@ enum Flag : uint16_t {
   kFunctionView = 256,  // a view that a custom function returned: not to be changed in place
   kData = 2048,         // made by `.data`, or a view of such a tensor
   kHeld = 4096,         // a node or another tensor may hold it, other than by the base of a view
+  kSparse = 8192,       // Note [Sparse headers] in sparse.h
 };
 // What the short way through an op leaves to the general one.
-inline constexpr uint16_t kUnusual = kInference | kTransformed | kData;
+inline constexpr uint16_t kUnusual = kInference | kTransformed | kData | kSparse;
 
 // Note [Changes past the version]
 // PyTorch gives `x.data` a version of its own, so that what is changed through it goes unnoticed:
@@ -76,6 +78,7 @@ struct TensorExtra {
   PyObject* hooks = nullptr;            // dict id -> callable, run on the complete gradient
   PyObject* post_accumulate = nullptr;  // dict id -> callable, leaves only
   Transformed* transformed = nullptr;   // tangents or a batch axis (kTransformed); owned
+  SharedParts* sparse = nullptr;        // the parts of a sparse tensor (kSparse); owned
   gc::BackLink back_link;
 };
 

@@ -1,3 +1,4 @@
+// Values that need memory of their own: strings, lists, tensors. Read value.h first.
 #include "tensor/value.h"
 
 namespace adjoint {

@@ -56,7 +56,7 @@ struct Application {
 
 // A product is linear in each factor; a copy, a scatter or a concatenation in all together. What
 // the derivative reads tells them apart: that of a product reads the other factor.
-bool is_product(const Op& op) {
+bool is_multilinear(const Op& op) {
   uint32_t reads = op.joint_uses.inputs;
   for (const Uses& u : op.uses) reads |= u.inputs;
   for (int i = 0; i < op.argument_count; ++i) {
@@ -80,7 +80,7 @@ Value product_rule(const Application& a) {
 }
 
 Value linear_rule(const Application& a) {
-  if (is_product(a.op)) return product_rule(a);
+  if (is_multilinear(a.op)) return product_rule(a);
   Value args[kMaxArguments];
   for (int i = 0; i < a.op.argument_count; ++i) {
     bool varies = has_rule(a.op, i);

@@ -32,6 +32,17 @@ class Known:
 
 
 KNOWN: list[Known] = [
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "at zero we have the second derivative 0 of vectors, and refuse that of matrices",
+        aspect="second gradient",
+    ),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "the tangent of singular vectors that are a choice is refused",
+        aspect="forward mode",
+    ),
+    Known("nn.functional.avg_pool2d nn.functional.avg_pool3d", "no out=", aspect="out"),
     # --- wrong in torch ---
     Known(
         "as_strided_scatter",
@@ -53,17 +64,45 @@ KNOWN: list[Known] = [
         aspect="second gradient",
         part="where torch has np.float32(nan)",
     ),
-    Known("narrow_copy", "torch ignores the strides of out=", aspect="out", part="strided out"),
+    Known(
+        "sparse.sampled_addmm",
+        "a sparse tensor has no gradient where it has no entries; torch's is dense there",
+        aspect="*gradient",
+    ),
+    Known(
+        "narrow_copy nn.functional.avg_pool3d",
+        "torch ignores the strides of out=",
+        aspect="out",
+        part="strided out",
+    ),
     Known(
         "masked.logaddexp",
         "torch has NaN where an element is masked on one side",
         aspect="second gradient",
     ),
-    Known("renorm", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    Known(
+        "special.bessel_j0 special.bessel_j1 special.bessel_y1",
+        "torch has six to nine digits of them in float64; ours are mpmath's",
+        dtype="float64",
+    ),
+    Known("renorm frexp", "torch's tangent is float32", dtype="bfloat16", aspect="forward mode"),
+    Known(
+        "native_batch_norm",
+        "torch has no tangents of the statistics",
+        aspect="forward mode",
+        part="not zero",
+    ),
+    Known(
+        "nn.functional.linear_cross_entropy.chunked",
+        "torch has no second derivatives of pieces; ours are those of the whole",
+        aspect="second gradient",
+        part="where torch has none",
+    ),
     # --- rounding ---
     Known(
         "cov corrcoef nn.functional.normalize nn.functional.layer_norm nn.functional.batch_norm "
-        "nn.functional.group_norm nn.functional.instance_norm",
+        "nn.functional.group_norm nn.functional.instance_norm native_layer_norm native_batch_norm "
+        "native_group_norm",
         "numbers that cancel: of one element, or of equal ones, only the rounding is left",
         dtype="float32 bfloat16",
     ),
@@ -142,19 +181,36 @@ KNOWN: list[Known] = [
         part="out",
     ),
     Known(
+        "geqrf linalg.*",
+        "torch converts into an out= of another dtype; here it must have that of the result",
+        aspect="out",
+        part="Expected out tensor to have dtype",
+    ),
+    Known(
         "nn.functional.softplus",
         "torch refuses an out= of a wider dtype, which other functions take",
         aspect="out",
     ),
-    # --- not there ---
     Known(
-        "logaddexp logcumsumexp sinc nn.functional.silu.complex nn.functional.rms_norm",
-        "there are no kernels for complex numbers",
-        dtype="complex128",
-        part="not implemented",
+        "matrix_exp", "torch has NaN in 16 bits where the exponential is finite", dtype="bfloat16"
     ),
-    Known("norm.nuc", "there is no nuclear norm", part="not implemented"),
-    Known("norm.nuc", "there is no nuclear norm", part="needs singular values"),
+    Known(
+        "linalg.norm.subgradients_at_zero",
+        "torch has NaN for the second derivative of a norm at zero; ours is zero, as the first is",
+        aspect="second gradient",
+    ),
+    Known(
+        "svd linalg.svd",
+        "torch has zeros for tangents of the further vectors of full matrices; we refuse them",
+        aspect="forward mode",
+        part="full_matrices=False",
+    ),
+    Known(
+        "svd_lowrank pca_lowrank",
+        "singular values are close: the quotients by their gaps keep seven digits in both",
+        dtype="float64 complex128",
+        aspect="second gradient",
+    ),
 ]
 
 

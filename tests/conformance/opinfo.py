@@ -1,11 +1,12 @@
 """PyTorch's own samples (`op_db`), turned into ours: which ops both have, tensors, whole calls.
 
-Tensors keep their strides and offset. What has no counterpart here (sparse tensors, quantized
-dtypes, other devices) is `Unsupported`.
+Tensors keep their strides and offset, sparse ones their parts. What has no counterpart here
+(quantized dtypes, other devices) is `Unsupported`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import types
 import warnings
@@ -110,8 +111,26 @@ def flat_tensor(values: Any) -> ad.Tensor:
     return ad.from_numpy(values.numpy()).clone()
 
 
+PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def to_sparse(t: Any) -> ad.Tensor:
+    """Return a sparse tensor with the same parts."""
+    parts = [to_tensor(getattr(t.detach(), name)()) for name in PARTS[t.layout]]
+    make = getattr(ad, f"{str(t.layout).removeprefix('torch.')}_tensor")
+    made: ad.Tensor = make(*parts, tuple(t.shape))
+    made = made.coalesce() if t.is_sparse and t.is_coalesced() else made
+    return made.requires_grad_() if t.requires_grad else made
+
+
 def to_tensor(t: Any) -> ad.Tensor:
     """Return a tensor with the same values in the same places of memory of its own."""
+    if t.layout in PARTS:
+        return to_sparse(t)
     if t.dtype not in DTYPES or t.layout != torch.strided or t.device.type != "cpu":
         raise Unsupported(f"{t.dtype}, {t.layout}, {t.device}")
     plain = t.detach()
@@ -150,6 +169,8 @@ def convert(value: Any) -> Any:
         return rebound(value)
     if isinstance(value, torch.nn.Module):
         return getattr(ad.nn, type(value).__name__)()
+    if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+        return ad.nn.LinearCrossEntropyOptions(*(convert(v) for v in dataclasses.astuple(value)))
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):
@@ -167,6 +188,8 @@ def call_of(sample: Any) -> tuple[list[Any], dict[str, Any]]:
 def to_numpy(t: Any) -> np.ndarray[Any, Any]:
     """Return a tensor of either library, halves as float32."""
     t = t.detach()
+    if str(t.layout) != "torch.strided":
+        t = t.to_dense()
     if str(t.dtype) in ("torch.bfloat16", "torch.float16"):
         t = t.to(ad.float32 if isinstance(t, ad.Tensor) else torch.float32)
     return t.numpy(force=True)  # type: ignore[no-any-return]

@@ -13,8 +13,6 @@ from tests.conformance.replay import Difference, Result, same_class, shown
 LEFT = {
     # Where both sides overlap, the right one is read as it was before (docs/guides/in-place.md).
     "some elements of the input tensor and the written-to tensor refer to a single memory": "*",
-    # A TypeError here: numbers are wanted, of which a tensor without axes is one.
-    "only supports 0-dimensional start and end tensors": "linspace logspace",
 }
 
 

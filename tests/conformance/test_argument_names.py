@@ -159,6 +159,8 @@ LEFT_OUT = {
     ("", "addmm"): {"out_dtype"},
     ("", "baddbmm"): {"out_dtype"},
     ("", "full"): {"names"},
+    ("", "chain_matmul"): {"out"},
+    **{("nn.functional", f"max_pool{n}d_with_indices"): {"return_indices"} for n in (1, 2, 3)},
     ("", "numel"): {"self"},
     ("Tensor", "new"): {"cls", "storage", "other", "size"},
 }
@@ -186,6 +188,8 @@ def test_arguments_have_torchs_names(room: str, name: str) -> None:
 # that promise more than torch does.
 OTHER_ORDER = {
     ("", "norm"),
+    ("", "nuclear_norm"),
+    *(("nn.functional", f"max_pool{n}d_with_indices") for n in (1, 2, 3)),
     ("", "where"),
     ("", "rsub"),
     ("", "subtract"),

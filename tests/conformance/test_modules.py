@@ -108,6 +108,26 @@ MODULES: dict[str, tuple[Make, Give]] = {
         lambda t: t.nn.GaussianNLLLoss(full=True),
         lambda t: (numbers(t, 4, 3), numbers(t, 4, 3).cos(), numbers(t, 4, 3).abs()),
     ),
+    "Upsample": (lambda t: t.nn.Upsample(scale_factor=2, mode="bilinear"), PLANE),
+    "Upsample to a size": (lambda t: t.nn.Upsample((3, 7)), PLANE),
+    "UpsamplingNearest2d": (lambda t: t.nn.UpsamplingNearest2d(scale_factor=2), PLANE),
+    "UpsamplingBilinear2d": (lambda t: t.nn.UpsamplingBilinear2d((3, 7)), PLANE),
+    "EmbeddingBag": (
+        lambda t: t.nn.EmbeddingBag(5, 3, padding_idx=2),
+        lambda t: (t.tensor([[0, 2, 1], [4, 4, 2]]),),
+    ),
+    "EmbeddingBag with offsets": (
+        lambda t: t.nn.EmbeddingBag(5, 3, max_norm=1.0, mode="sum"),
+        lambda t: (t.tensor([0, 2, 1, 4, 4]), t.tensor([0, 0, 3]), numbers(t, 5)),
+    ),
+    "CTCLoss": (
+        lambda t: t.nn.CTCLoss(blank=1),
+        lambda t: (numbers(t, 6, 2, 4), t.tensor([[0, 2, 3], [3, 3, 1]]), (6, 5), (3, 2)),
+    ),
+    "MultiheadAttention": (
+        lambda t: t.nn.MultiheadAttention(4, 2, add_bias_kv=True),
+        given((3, 2, 4), (5, 2, 4), (5, 2, 4)),
+    ),
     "NLLLoss2d": (
         lambda t: t.nn.NLLLoss2d(),
         lambda t: (numbers(t, 2, 3, 2, 2), t.tensor([[[0, 1], [2, 1]], [[2, 2], [0, 1]]])),
@@ -133,8 +153,8 @@ def run(t: Any, make: Make, give: Give) -> tuple[Any, list[Any], list[Any]]:
         if hasattr(a, "is_floating_point") and a.is_floating_point():
             a.requires_grad_()
     t.manual_seed(11)
-    results = tensors(module(*[a + 0 for a in args]))
-    leaves = [*module.parameters(), *(a for a in args if a.requires_grad)]
+    results = tensors(module(*[a + 0 if hasattr(a, "detach") else a for a in args]))
+    leaves = [*module.parameters(), *(a for a in tensors(args) if a.requires_grad)]
     total = sum((r * numbers(t, *r.shape)).sum() for r in results if r.requires_grad)
     grads = t.autograd.grad(total, leaves, allow_unused=True) if leaves and results else []
     return module, results, list(grads)

@@ -24,6 +24,12 @@ def put(t: Any, key: Any, value: Any) -> None:
     t[key] = value
 
 
+def scaled_sparse_embedding() -> Any:
+    table = ad.ones(2, 3, requires_grad=True)
+    rows = ad.nn.functional.embedding(i, table, scale_grad_by_freq=True, sparse=True)
+    return rows.sum()
+
+
 def delete(t: Any) -> None:
     del t[0]
 
@@ -102,9 +108,9 @@ def test_subscripts(row: Row) -> None:
     (lambda: ad.nn.functional.embedding(v, m), RuntimeError, "Long, Int; but got"),
     (lambda: ad.nn.functional.embedding(i, v), RuntimeError, "'weight' must be 2-D, got shape [4]"),
     (
-        lambda: ad.nn.functional.embedding(i, m, sparse=True),
-        NotImplementedError,
-        "gradients are dense here. (fix: leave `sparse` out)",
+        lambda: scaled_sparse_embedding().backward(),
+        RuntimeError,
+        "scale_grad_by_freq not supported with sparse gradients",
     ),
 )
 def test_index_ops(row: Row) -> None:

@@ -47,7 +47,7 @@ def astray() -> None:
     (lambda: core._keep_tensors(3), TypeError, "_keep_tensors(): expected a tuple of tensors"),
     (lambda: core._keep_tensors((3,)), TypeError, "_keep_tensors(): expected a tuple of tensors"),
     (lambda: core._kept_tensors(3), TypeError, "_kept_tensors(): expected a node"),
-    (lambda: core._set_op_cache(3), TypeError, "expected (cache, replay, wants) or None"),
+    (lambda: core._set_checkpoint_cache(3), TypeError, "expected (cache, replay, wants) or None"),
     (lambda: core._set_composite_forms(3), TypeError, "_set_composite_forms(): expected a dict"),
     (lambda: core._set_composite_forms({"Tensor": 3}), TypeError, "Tensor is not an op"),
     (lambda: core._einsum("ij", []), RuntimeError, "must provide at least one operand"),

@@ -67,7 +67,12 @@ def test_products(row: Row) -> None:
     (
         lambda: ad.cross(m, m, dim=0),
         RuntimeError,
-        "dimension 0 must have length 3. Got shape [2, 3",
+        "dimension 0 must have length 3. Got shapes [2, 3] and [2, 3]",
+    ),
+    (
+        lambda: ad.linalg.cross(ad.ones(2, 3), ad.ones(2, 1)),
+        RuntimeError,
+        "dimension -1 must have length 3. Got shapes [2, 3] and [2, 1]",
     ),
     (lambda: ad.einsum("......->", m), RuntimeError, "in which an ellipsis was already found"),
     (lambda: ad.einsum("i.->i", m), RuntimeError, "'i.->i' that is not part of any ellipsis"),

@@ -31,6 +31,7 @@ DTYPES = {
 class Arr:
     """An array to draw: distinct values in (low, high), none within 0.05 of a point in `avoid`;
     `ordered` along the last axis, and NaN at the flat positions `nans` where the dtype has one.
+    `diagonal` is added to that of matrices, so that they are far from singular.
     """
 
     shape: tuple[int, ...]
@@ -40,9 +41,14 @@ class Arr:
     dtype: str | None = None  # None: the dtype under test
     ordered: bool = False
     nans: tuple[int, ...] = ()
+    diagonal: float = 0.0
 
     def draw(self, dtype: str, rng: np.random.Generator) -> Array:
         values = self._values(self.dtype or dtype, rng)
+        if self.diagonal:
+            values = values + (self.diagonal * np.eye(self.shape[-2], self.shape[-1])).astype(
+                values.dtype
+            )
         if self.nans and values.dtype.kind in "fc":
             values.reshape(-1)[list(self.nans)] = np.nan
         return np.sort(values, axis=-1) if self.ordered else values
@@ -115,6 +121,7 @@ class Op:
     dtypes: str = "fc"  # letters of DTYPES
     out: str = "same"  # result dtype: see `result_dtype`
     path: str = ""  # where the function is, when not `ad.<name>`
+    form: Callable[[Any], Any] | None = None  # what is called in its place, made of the function
     diff: bool = True  # has a gradient with respect to its floating-point arguments
     constants: tuple[str, ...] = ()  # keyword arguments without a gradient all the same
     inplace: bool = False  # has a form `name_` on the first argument
@@ -138,7 +145,7 @@ class Op:
         found = library
         for part in (self.path or self.name).split("."):
             found = getattr(found, part)
-        return found  # type: ignore[no-any-return]
+        return self.form(found) if self.form else found  # type: ignore[no-any-return]
 
     def drawn(self, dtype: str) -> Iterator[tuple[str, Sample]]:
         """Every sample drawn, with a label for messages: as it stands, and with arrays strided."""

@@ -20,6 +20,16 @@ from adjoint._core import _will_engine_execute_node as _will_engine_execute_node
 from adjoint._core import is_grad_enabled as is_grad_enabled
 
 
+class DisableTorchFunctionSubclass:
+    """A ``with`` block in which tensors of subclasses are treated as plain tensors."""
+
+    def __enter__(self) -> None:
+        self._before = _core._plain_tensors(True)
+
+    def __exit__(self, *_: object) -> None:
+        _core._plain_tensors(self._before)
+
+
 class _WeakTensorRef:
     """A weak reference to a tensor that can be asked whether the tensor is gone."""
 

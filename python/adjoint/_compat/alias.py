@@ -79,6 +79,8 @@ class _Torch(ModuleType):
 
     def _find_name(self, name: str) -> Any:
         """What a module's `__getattr__` does; in its dict, where tools look for it."""
+        if name == "__future__":  # a module of switches, unlike other names of this form
+            return importlib.import_module("torch.__future__")
         # What adjoint loads lazily is copied at its first use.
         if not name.startswith("__"):
             try:

@@ -6,10 +6,11 @@ places and come from there unchanged; those below are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adjoint._core import Generator, Tensor
 from adjoint.nn import functional as _functional
+from adjoint.nn._grids import _MODES, _PADDINGS
 
 
 def batch_norm(
@@ -96,6 +97,21 @@ def _reduction(function: str, given: int) -> str:
     return _functional._REDUCTIONS[given]
 
 
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
+    """``nn.functional.ctc_loss``, with 0, 1, 2 for no reduction, mean and sum."""
+    how = _reduction("ctc_loss", reduction)
+    lengths = (input_lengths, target_lengths)
+    return _functional.ctc_loss(log_probs, targets, *lengths, blank, how, zero_infinity)
+
+
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
@@ -164,3 +180,49 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """``feature_dropout`` in place."""
     return _functional._feature_dropout(input, p, train, inplace=True)
+
+
+def _grid_sampler(
+    name: str,
+    axes: int | None,
+    input: Tensor,
+    grid: Tensor,
+    mode: int,
+    padding: int,
+    align_corners: bool,
+) -> Tensor:
+    if axes is not None and isinstance(input, Tensor) and input.dim() != axes + 2:
+        raise RuntimeError(
+            f"{name}(): expected input of {axes + 2} dimensions, but got shape {list(input.shape)}"
+        )
+    for what, given in (("interpolation_mode", mode), ("padding_mode", padding)):
+        if isinstance(given, bool) or given not in (0, 1, 2):
+            raise RuntimeError(f"{name}(): {what} must be 0, 1 or 2, got {given!r}")
+    return _functional.grid_sample(input, grid, _MODES[mode], _PADDINGS[padding], align_corners)
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``nn.functional.grid_sample``, with 0, 1, 2 for the modes."""
+    return _grid_sampler(
+        "grid_sampler", None, input, grid, interpolation_mode, padding_mode, align_corners
+    )
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``grid_sampler`` of images."""
+    return _grid_sampler(
+        "grid_sampler_2d", 2, input, grid, interpolation_mode, padding_mode, align_corners
+    )
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``grid_sampler`` of volumes."""
+    return _grid_sampler(
+        "grid_sampler_3d", 3, input, grid, interpolation_mode, padding_mode, align_corners
+    )

@@ -1,4 +1,4 @@
-"""``torch._functorch.batch_norm_replacement``: see ``adjoint/func/_batch_norm.py``."""
+"""``torch._functorch.batch_norm_replacement``: see ``func/_batch_norm.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch._functorch.functional_call``: see ``adjoint/func/_modules.py``."""
+"""``torch._functorch.functional_call``: see ``func/_modules.py``."""
 
 from __future__ import annotations
 

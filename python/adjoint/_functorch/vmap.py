@@ -1,4 +1,4 @@
-"""``torch._functorch.vmap``: see ``adjoint/func/_vmap.py``."""
+"""``torch._functorch.vmap``: see ``func/_vmap.py``."""
 
 from __future__ import annotations
 

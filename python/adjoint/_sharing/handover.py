@@ -38,7 +38,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._sharing.memory import FOLDER, Attached, Sent, _move, is_settled, new_file
 
-__all__ = ["end", "prepare", "reduce"]
+__all__ = ["end", "prepare", "reduce", "refuse_history"]
 
 _PREFIX = "adjoint-"
 _TRACKED = "tracked"  # in the place of an heir
@@ -48,12 +48,7 @@ _PATIENCE = 10.0  # seconds that a sender waits for a receiver where a file cann
 def reduce(sent: Sent) -> tuple[Any, ...]:
     """How multiprocessing pickles the memory of a tensor."""
     t = sent.tensor
-    if t.requires_grad and not t.is_leaf:
-        raise RuntimeError(
-            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd "
-            "does not support crossing process boundaries. If you just want to transfer the data, "
-            "call detach() on the tensor before serializing (e.g., putting it on the queue)."
-        )
+    refuse_history(t)
     size = _core._storage(t)[1]
     if size == 0:
         return sent.as_bytes()
@@ -61,6 +56,16 @@ def reduce(sent: Sent) -> tuple[Any, ...]:
     # Memory that an array shares is to stay where it is: the receiver gets a copy.
     shared = t if _move(t) is None else _copy(t)
     return _receive, (_ticket(shared, is_copy=shared is not t), size, offset)
+
+
+def refuse_history(t: Tensor) -> None:
+    """A tensor that was computed from leaves cannot go without its graph."""
+    if t.requires_grad and not t.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd "
+            "does not support crossing process boundaries. If you just want to transfer the data, "
+            "call detach() on the tensor before serializing (e.g., putting it on the queue)."
+        )
 
 
 def _copy(t: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.arguments import require_tensors
-from adjoint._tensor.device import require_cpu
+from adjoint._tensor.device import is_meta_wanted, require_cpu
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,7 +47,9 @@ def tensor(
     tensor([[1., 2.],
             [3., 4.]])
     """
-    require_cpu(device)
+    without_values = is_meta_wanted(device)
+    if not without_values:
+        require_cpu(device)
     if pin_memory:
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; leave pin_memory out"
@@ -61,9 +63,18 @@ def tensor(
             stacklevel=2,
         )
     out = _copied(data, dtype)
+    if without_values:
+        out = _blank(out)
     if requires_grad:
         out.requires_grad_()
     return out
+
+
+def _blank(tensor: Tensor) -> Tensor:
+    from adjoint._tensor.meta import blank
+
+    made: Tensor = blank(tensor)
+    return made
 
 
 def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
+
+from adjoint import _core
 
 __all__ = ["device"]
 
@@ -98,11 +101,38 @@ class device:
         return device, (self._type, self._index)
 
     def __enter__(self) -> device:
-        require_cpu(self)
+        is_meta = self._type == "meta"
+        if not is_meta:
+            require_cpu(self)
+        before = _core._make_without_values(is_meta)
+        _blocks.opened = (*_blocks.opened, (before, is_meta))
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        *outer, (before, _is_meta) = _blocks.opened
+        _blocks.opened = tuple(outer)
+        _core._make_without_values(before)
+
+
+class _Blocks(threading.local):
+    """The `with device(...)` blocks that are open in a thread, the innermost last."""
+
+    # Of each: whether "meta" was the default before it, and whether it is inside.
+    opened: tuple[tuple[bool, bool], ...] = ()
+
+
+_blocks = _Blocks()
+
+
+def is_meta_wanted(wanted: Any) -> bool:
+    """Whether a tensor is to be made without values: on the device "meta", or by default there."""
+    if wanted is None:
+        return bool(_blocks.opened) and _blocks.opened[-1][1]
+    return bool(wanted == "meta" or (isinstance(wanted, device) and wanted.type == "meta"))
+
+
+class MetaAsked(RuntimeError):
+    """Raised where the device "meta" is named, and caught where tensors are made."""
 
 
 def require_cpu(wanted: Any) -> None:
@@ -111,6 +141,10 @@ def require_cpu(wanted: Any) -> None:
         return
     if not isinstance(wanted, device):
         wanted = device(wanted)
+    if wanted.type == "meta":
+        raise MetaAsked(
+            "the device 'meta' holds tensors without values; this function does not make them"
+        )
     if wanted.type != "cpu":
         raise RuntimeError(
             f"device '{wanted}' is not available: adjoint computes on the CPU only; "

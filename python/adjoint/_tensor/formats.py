@@ -1,4 +1,4 @@
-"""Names of memory layouts and orders: adjoint's tensors are strided, and row-major when new."""
+"""Names of memory layouts and orders: most tensors are strided, and row-major when new."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor's elements are stored: ``strided`` is the only one."""
+    """How a tensor's elements are stored: ``strided``, or one of the sparse ones."""
 
     __slots__ = ()
 
@@ -31,6 +31,9 @@ class memory_format(_Named):
 
 
 strided = layout("torch.strided")
+sparse_coo = layout("torch.sparse_coo")
+sparse_csr = layout("torch.sparse_csr")
+sparse_csc = layout("torch.sparse_csc")
 contiguous_format = memory_format("torch.contiguous_format")
 preserve_format = memory_format("torch.preserve_format")
 channels_last = memory_format("torch.channels_last")

@@ -16,7 +16,7 @@ from adjoint._core import Tensor
 from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
 from adjoint._tensor.arguments import require_tensor
 from adjoint._tensor.creation import _copied, _shared
-from adjoint._tensor.formats import strided
+from adjoint._tensor.sparse import of_parts, parts_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,6 +40,10 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
     """
     import numpy as np
 
+    if self._layout_name != "strided":
+        raise TypeError(
+            f"can't convert a {self._layout_name} tensor to numpy. Use Tensor.to_dense() first."
+        )
     if self.requires_grad:
         if not force and _core.is_grad_enabled():
             raise RuntimeError(
@@ -77,12 +81,26 @@ def _note_numpy(tensor: Tensor) -> None:
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
     """What ``np.asarray(tensor)`` calls."""
+    if self.requires_grad and "scipy.sparse" in sys.modules:
+        from adjoint._tensor.scipy_matrices import is_asked_by_scipy
+
+        if is_asked_by_scipy():
+            return _as_object(self)
     made = self.numpy()
     if dtype is not None and made.dtype != dtype:
         if copy is False:
             raise ValueError(f"a copy is needed to convert {made.dtype} to {dtype}")
         return made.astype(dtype)
     return made.copy() if copy else made
+
+
+def _as_object(self: Tensor) -> npt.NDArray[Any]:
+    """The tensor as an opaque object: the operator of SciPy gives way to the tensor's own."""
+    import numpy as np
+
+    box = np.empty((), dtype=object)
+    box[()] = self
+    return box
 
 
 def array_wrap(
@@ -136,6 +154,10 @@ def _attributes(self: Tensor) -> dict[str, Any]:
 
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Pickle the values, not the history."""
+    if self._layout_name != "strided":
+        coalesced = self.is_sparse and self.is_coalesced()
+        parts = (self._layout_name, tuple(self.shape), coalesced, parts_of(self))
+        return rebuild_sparse, (type(self), parts, self.requires_grad, _attributes(self))
     self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
     arguments = (
         type(self),
@@ -167,6 +189,13 @@ def rebuild(
         flat: Tensor = _core._frombuffer(bytearray(data), dtype, -1, 0)
         plain = _dense(flat.view(shape), stride)
     return _dressed(plain, cls, requires_grad, attributes)
+
+
+def rebuild_sparse(
+    cls: type[Tensor], parts: tuple[Any, ...], requires_grad: bool, attributes: dict[str, Any]
+) -> Tensor:
+    """The inverse of pickling, of a sparse tensor."""
+    return _dressed(of_parts(*parts), cls, requires_grad, attributes)
 
 
 def _dense(plain: Tensor, stride: tuple[int, ...]) -> Tensor:
@@ -210,7 +239,9 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Use tensor.detach().clone() for a copy of the values."
         )
-    if _core._batch_level((self,)) > 0:  # its memory holds the other samples of a vmap as well
+    if (
+        self._layout_name != "strided" or _core._batch_level((self,)) > 0
+    ):  # its memory holds the other samples of a vmap as well
         plain = self.detach().clone()
     else:
         storage = ("adjoint storage", _core._storage(self)[0])
@@ -433,5 +464,4 @@ METHODS: dict[str, Any] = {
     "map_": map_,
     "map2_": map2_,
     "is_cpu": property(lambda self: True, doc="True: adjoint computes on the CPU."),
-    "layout": property(lambda self: strided, doc="``strided``: elements at regular steps."),
 }

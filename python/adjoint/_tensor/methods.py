@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from adjoint import _core
 from adjoint._core import Tensor
@@ -117,6 +117,42 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
     return result
 
 
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `Module.load_state_dict` swaps this tensor with, if it is told to swap.
+
+    Parameters
+    ----------
+    other : Tensor
+        The value in the state dict.
+    assign : bool, default False
+        Whether ``other`` itself is to be used (detached), not a copy of its values in this tensor.
+    """
+    asked = [t for t in (other, self) if _asks_its_class(t)]
+    for given in sorted(asked, key=lambda t: -len(type(t).__mro__)):
+        types = tuple(type(t) for t in asked)
+        cls: Any = type(given)
+        result: Any = cls.__torch_function__(
+            Tensor.module_load, types, (self, other), {"assign": assign}
+        )
+        if result is not NotImplemented:
+            return cast(Tensor, result)
+    if assign:
+        return other.detach()
+    return self.copy_(other).detach()
+
+
+def _asks_its_class(tensor: Any) -> bool:
+    """Whether the class of a tensor has a say in what functions do with it."""
+    plain = _core._plain_tensors(True)  # this tells what it was, too
+    _core._plain_tensors(plain)
+    handler = getattr(type(tensor), "__torch_function__", _core._disabled_torch_function_impl)
+    return (
+        not plain
+        and type(tensor) is not Tensor
+        and handler is not _core._disabled_torch_function_impl
+    )
+
+
 def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
     """A method that is a function of a module loaded at its first use."""
 
@@ -129,16 +165,29 @@ def _later(name: str, module: str, doc: str) -> Callable[..., Any]:
     return method
 
 
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """Give the module whose functions take this tensor: adjoint."""
+    from adjoint._array_api import array_namespace
+
+    return array_namespace(self, api_version=api_version)
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """Give the tensor on a device: itself, since there is only the CPU."""
+    if stream is not None:
+        raise ValueError(f"to_device: the CPU has no streams, got {stream!r}")
+    return self.to(device)
+
+
 def _unsafe(name: str) -> Callable[..., Any]:
     doc = f"`{name.removeprefix('unsafe_')}` into tensors that may be changed in place."
     return _later(name, "_tensor.view_copies", doc)
 
 
 METHODS: dict[str, Any] = {
-    "__array_namespace__": _later(
-        "array_namespace", "_array_api", "The module whose functions take this tensor: adjoint."
-    ),
+    "__array_namespace__": __array_namespace__,
     "__rdiv__": __rdiv__,
+    "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
     "narrow_copy": _later(
         "narrow_copy", "_tensor.view_copies", "`narrow` as a copy instead of a view."
     ),
@@ -154,9 +203,11 @@ METHODS: dict[str, Any] = {
     "is_neg": is_neg,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
+    "lu": _later("lu", "linalg._old_names", "See `adjoint.lu`."),
+    "module_load": module_load,
     "new": new,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
-    "to_device": _later("to_device", "_array_api", "The tensor on a device; there is the CPU."),
+    "to_device": to_device,
     "device": property(lambda self: _CPU, doc="The CPU: adjoint computes nowhere else."),
 }

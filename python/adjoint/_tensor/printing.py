@@ -272,6 +272,17 @@ def _short_name(dtype: object) -> str:
     return str(dtype).rpartition(".")[2]
 
 
+def _history(t: Tensor) -> list[str]:
+    try:
+        node = t.grad_fn
+        history = "" if node is None else node.name().rpartition("::")[2]
+    except RuntimeError:  # a view whose base was changed since, in a way that has no history
+        history = "Invalid"
+    if history:
+        return [f"grad_fn=<{history}>"]
+    return ["requires_grad=True"] if t.requires_grad else []
+
+
 def _suffixes(t: Tensor) -> list[str]:
     from adjoint import get_default_dtype
     from adjoint.autograd import forward_ad
@@ -283,33 +294,57 @@ def _suffixes(t: Tensor) -> list[str]:
         found.append(f"size={tuple(t.shape)}")
     if not _dtype_is_evident(_short_name(t.dtype), _short_name(get_default_dtype()), empty):
         found.append(f"dtype={t.dtype}")
-    try:
-        node = t.grad_fn
-        history = "" if node is None else node.name().rpartition("::")[2]
-    except RuntimeError:  # a view whose base was changed since, in a way that has no history
-        history = "Invalid"
-    if history:
-        found.append(f"grad_fn=<{history}>")
-    elif t.requires_grad:
-        found.append("requires_grad=True")
+    found += _history(t)
     if (tangent := forward_ad.unpack_dual(t).tangent) is not None:
         found.append(f"tangent={tangent!r}")
     return found
 
 
-def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+def _with_suffixes(text: str, suffixes: list[str], indent: int, *, new_line: bool = False) -> str:
     """Close the text with its suffixes, each on a new line where it would not fit."""
     parts = [text]
     # One more than the line has, two when it is the only one: where PyTorch breaks depends on it.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if column + len(suffix) + 2 > PRINT_OPTS.linewidth:
+        if new_line or column + len(suffix) + 2 > PRINT_OPTS.linewidth:
+            new_line = False
             parts.append(",\n" + " " * indent + suffix)
             column = indent + len(suffix)
         else:
             parts.append(", " + suffix)
             column += len(suffix) + 2
     return "".join(parts) + ")"
+
+
+# ---------------------------------------------------------------------------------------------
+# Sparse tensors
+
+_PARTS = {
+    "sparse_coo": ("_indices", "_values"),
+    "sparse_csr": ("crow_indices", "col_indices", "_values"),
+    "sparse_csc": ("ccol_indices", "row_indices", "_values"),
+}
+
+
+def _part_text(name: str, part: Tensor, indent: int) -> str:
+    prefix = f"{name.lstrip('_')}=tensor("
+    empty = f", size={tuple(part.shape)}" if part.numel() == 0 else ""
+    return prefix + _contents(part, indent + len(prefix)) + empty + ")"
+
+
+def _sparse_text(t: Tensor, prefix: str) -> str:
+    """The parts, each on lines of its own, and the suffixes."""
+    from adjoint import get_default_dtype
+
+    indent = len(prefix)
+    parts = [_part_text(name, getattr(t, name)(), indent) for name in _PARTS[t._layout_name]]
+    suffixes = [f"size={tuple(t.shape)}", f"nnz={t._nnz()}"]
+    if not _dtype_is_evident(_short_name(t.dtype), _short_name(get_default_dtype()), False):
+        suffixes.append(f"dtype={t.dtype}")
+    suffixes.append(f"layout={t.layout}")
+    suffixes += _history(t)
+    text = prefix + (",\n" + " " * indent).join(parts)
+    return _with_suffixes(text, suffixes, indent, new_line=t.is_sparse)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -344,6 +379,8 @@ def tensor_repr(t: Tensor, *, tensor_contents: str | None = None) -> str:
     plain = _is_own_class(cls, "Tensor") or _is_own_class(cls, "Parameter")
     prefix = "tensor(" if plain else f"{cls.__name__}("
     indent = len(prefix)
+    if t._layout_name != "strided":
+        return _sparse_text(t, prefix)
     if tensor_contents is None:
         tensor_contents = _contents(t.detach(), indent)
     text = _with_suffixes(prefix + tensor_contents, _suffixes(t), indent)

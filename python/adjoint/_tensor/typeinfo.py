@@ -43,6 +43,8 @@ def _name_of(caller: str, dtype: object) -> str:
 
     if dtype is _DEFAULT:
         dtype = adjoint.get_default_dtype()
+    if isinstance(dtype, adjoint.Tensor):  # beyond PyTorch, as the array API has it
+        dtype = dtype.dtype
     if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
         return _PYTHON_TYPES[dtype]
     if not isinstance(dtype, adjoint.dtype):

@@ -2,7 +2,7 @@
 
 Inside a ``dual_level`` a tensor may be given a tangent (`make_dual`); operations then compute, with
 their results, the directional derivative of the results (`unpack_dual`), in one pass and without a
-graph. ``src/transforms/dual.h`` says how.
+graph. ``src/transforms/dual.cpp`` says how.
 """
 
 from __future__ import annotations

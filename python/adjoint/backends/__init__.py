@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import cuda as cuda
 from . import cudnn as cudnn
+from . import mkldnn as mkldnn
 from . import mps as mps
 
-__all__ = ["cuda", "cudnn", "mps"]
+__all__ = ["cuda", "cudnn", "mkldnn", "mps"]

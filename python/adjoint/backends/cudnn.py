@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator as _Iterator
+from contextlib import contextmanager as _contextmanager
+
 enabled = True
 benchmark = False
 deterministic = False
@@ -15,3 +18,22 @@ def is_available() -> bool:
 
 def version() -> None:
     """Return None: there is no cuDNN."""
+
+
+@_contextmanager
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+) -> _Iterator[None]:
+    """A block in which the switches are others; they change nothing."""
+    own = globals()
+    names = ("enabled", "benchmark", "deterministic", "allow_tf32")
+    before = {name: own[name] for name in names}
+    own.update(zip(names, (enabled, benchmark, deterministic, allow_tf32), strict=True))
+    try:
+        yield
+    finally:
+        own.update(before)

@@ -17,7 +17,7 @@ from adjoint.autograd._structures import argument_names as forward_names
 from adjoint.autograd.function import Function
 from adjoint.external._arguments import Static, name_of
 from adjoint.external._external import External
-from adjoint.numeric._plan import difference_tally
+from adjoint.numeric._difference_tally import difference_tally
 
 from ._bounds import keep_within
 from ._report import CheckError, CheckReport

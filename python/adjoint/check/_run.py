@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from adjoint.autograd._gradcheck.problem import Vector, unchanged
-from adjoint.numeric._plan import difference_tally
+from adjoint.numeric._difference_tally import difference_tally
 
 from ._bounds import towards_the_inside
 from ._cause import likely_cause

@@ -333,7 +333,7 @@ def second_subject(subject: Subject, weights: Sequence[Vector]) -> Subject:
     """The gradient of a combination of outputs as a function of the same inputs."""
     from adjoint.autograd._backward import grad
     from adjoint.autograd.grad_mode import enable_grad
-    from adjoint.numeric._plan import difference_tally
+    from adjoint.numeric._difference_tally import difference_tally
 
     tensors = [item.tensor for item in subject.inputs]
 

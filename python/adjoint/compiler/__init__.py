@@ -1,9 +1,9 @@
 """Programs from functions: `adjoint.compile`, and what goes with it.
 
 A compiled function is the same function faster: recorded once for each kind of arguments, then run
-natively. Read next: `_compile`, who decides what is recorded; `_recorded`, one recorded kind of
-call; `_walk` and `_guards`, what must still hold before a program runs again; `_pure`, what is
-known to be free of state and effects.
+natively. Read next: `_compile`, which decides what is recorded; `_first_call`, from the call that
+was recorded to its programs; `_recorded`, one recorded kind of call; `_walk` and `_guards`, what
+must still hold before a program runs again; `_pure`, what is known to be free of state and effects.
 """
 
 from __future__ import annotations

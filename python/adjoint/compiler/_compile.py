@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core, _tree
+from adjoint._autocast import in_modes
 from adjoint._core import Tensor
 
 from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
 from ._controls import compiled
+from ._first_call import FirstCall
 from ._names import code_of, place_of
-from ._recorded import Recorded, Refused, record
+from ._recorded import Recorded, Refused
 from ._verify import verified
 from ._walk import Walk
 
@@ -92,7 +94,7 @@ class Compiled:
         """Call the function, by a program where there is one."""
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
-        mode = _core.is_grad_enabled()
+        mode = _core._call_mode()
         types = set(map(type, args))
         containers: list[Any] = []
         if types <= _TENSOR_ONLY and not kwargs:  # as most calls are
@@ -159,18 +161,23 @@ class Compiled:
         if not self._may_record(kind, tensors):
             return function(*arguments[0], **arguments[1])
         leaves, spec = _tree.flatten(arguments)
+        modes = _core._autocast_modes()
 
         def rebuild(others: Sequence[Tensor]) -> Any:
             given = iter(others)
             args, kwargs = _tree.unflatten(
                 spec, [next(given) if isinstance(x, Tensor) else x for x in shown]
             )
-            return function(*args, **kwargs)
+            with in_modes(modes):
+                return function(*args, **kwargs)
 
         # Without the tensors of this call, which are none of the recording's business.
         stand_in = _core.empty(0)
         shown = [stand_in if isinstance(x, Tensor) else x for x in leaves]
         there = self._kinds.setdefault(kind, [])
+        # Backward parts wait for backward passes; but if there was none so far, no longer.
+        waits = not (self.fullgraph or self.verify or any(one.is_lost() for one in there))
+        there[:] = [one for one in there if not one.is_lost()]
         # Inside another recording (which was refused, or calls an external), or another thread.
         if _thread.records or not self._recording.acquire(blocking=False):
             return function(*arguments[0], **arguments[1])
@@ -183,17 +190,21 @@ class Compiled:
                     result = function(*arguments[0], **arguments[1])
                 finally:
                     recording.stop()
-                # Still looked at: the backward pass runs what hooks and custom functions bring.
-                made = _made(walk, recording, result, tensors, rebuild)
-            if isinstance(made, Recorded) and walk.refusals:
-                made = Refused(*walk.refusals[0])
-            if isinstance(made, Recorded):
+                    # But for the backward pass, which runs what hooks and custom functions bring.
+                    _core._walk_pause(True)
+                first = _made(walk, recording, result, tensors, Recorded(rebuild), waits)
+            if isinstance(first, FirstCall) and walk.refusals:
+                first = Refused(*walk.refusals[0])
+            if isinstance(first, FirstCall):
+                made = first.made
                 made.guard_by(walk.guards(), tensors, containers)
                 there.append(made)
+                if not made.is_ready():
+                    return first.wait(result)
             else:
                 # What a first call sets up (`if self.mask is None: ...`) a second one need not.
-                first = bool(walk.refusals) and kind not in self._again
-                self._refuse(kind, made, again=first)
+                again = bool(walk.refusals) and kind not in self._again
+                self._refuse(kind, first, again=again)
             return result
         finally:
             _thread.records = False
@@ -202,7 +213,8 @@ class Compiled:
     def _may_record(self, kind: Any, tensors: list[Tensor]) -> bool:
         """Whether there are not yet too many recordings of this kind, or of its relatives."""
         there = self._kinds.get(kind, [])
-        if sum(not one.program.is_pinned() for one in there) >= LIMIT or len(there) >= OBJECTS:
+        ready = [one for one in there if one.is_ready()]
+        if sum(not one.program.is_pinned() for one in ready) >= LIMIT or len(there) >= OBJECTS:
             why = there[-1].mismatch(tensors)
             self._refuse(
                 kind, Refused(f"it was recorded {len(there)} times, the last time: {why}", "")
@@ -256,7 +268,7 @@ class Compiled:
     @property
     def programs(self) -> list[Recorded]:
         """The recordings there are."""
-        return [one for kind in self._kinds.values() for one in kind]
+        return [one for kind in self._kinds.values() for one in kind if not one.is_lost()]
 
     def forget(self) -> None:
         """Forget all programs: the next call is recorded."""
@@ -283,14 +295,18 @@ def _made(
     recording: Any,
     result: Any,
     tensors: list[Tensor],
-    rebuild: Callable[[Sequence[Tensor]], Any],
-) -> Recorded | Refused:
+    made: Recorded,
+    waits: bool,
+) -> FirstCall | Refused:
     """What a recorded run became, or why it became nothing."""
     walk.settle()
     if walk.refusals and recording.refused() is None:
         return Refused(*walk.refusals[0])
     try:
-        return record(recording, result, tensors, rebuild, walk.knows)
+        first = FirstCall(recording, result, tensors, made, walk.knows)
+        if not (waits and first.plain):
+            first.make_programs()
+        return first
     except Refused as refused:
         return refused
 

@@ -66,7 +66,7 @@ FUNCTIONS: dict[str, frozenset[str]] = {
     ),
     "adjoint._core": _names(
         "can_cast promote_types result_type is_grad_enabled is_inference is_inference_mode_enabled "
-        "get_default_dtype op_names op_table instruction_set _function_apply"
+        "get_default_dtype _autocast_modes op_names op_table instruction_set _function_apply"
     ),
 }
 

@@ -124,6 +124,7 @@ class Walk(Visits):
         self._collecting: tuple[int, int, int] | None = None  # how the collector was set
         self._later: Walk | None = None
         self._is_settled = False  # what follows is the backward pass on placeholders
+        self._is_quiet = False  # and nothing has run since
 
     # -- on and off --------------------------------------------------------------------------------
 
@@ -153,12 +154,14 @@ class Walk(Visits):
 
     def settle(self) -> None:
         """Look for effects: `refusals` is complete until now."""
+        if self._is_settled and self._is_quiet:
+            return
         before = _core._walk_pause(True)
         if not self.refusals:
             self._guarded(self._look_for_effects)
         if self.refusals and self._is_settled:
             self._take_back()
-        self._is_settled = not self.refusals
+        self._is_settled, self._is_quiet = not self.refusals, True
         _core._walk_anew()
         _core._walk_pause(before)
 
@@ -237,6 +240,7 @@ class Walk(Visits):
 
     def _started(self, code: CodeType, frame: FrameType) -> int:
         """A code object is about to run for the first time."""
+        self._is_quiet = False
         if self.refusals:
             return How.IGNORED
         filename, caller = code.co_filename, frame.f_back
@@ -270,6 +274,7 @@ class Walk(Visits):
 
     def _called(self, function: Any, frame: FrameType) -> None:
         """Code that is followed calls a C function."""
+        self._is_quiet = False
         if not self.refusals:
             self._starting = frame.f_code
             if function is globals and names_of(frame.f_code).plain_globals:

@@ -1,6 +1,7 @@
 """What `allclose`, `clone`, `flatten`, `ravel` and `unflatten` do with composites.
 
-The native functions call these when their first argument is not a tensor (`_composite_forms`). A
+The native functions call these when their first argument is not a tensor
+(`adjoint._tensor.composite_forms`). A
 form that returns NotImplemented leaves the error of the native function as it is.
 """
 

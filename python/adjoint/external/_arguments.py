@@ -2,7 +2,7 @@
 
 Every float in the arguments (a tensor, an array or a number, in any composite) that is not static
 is an *input*; derivatives are taken with respect to inputs. All other leaves are handed on as they
-are. Read next: _coordinates.py.
+are. Read next: `adjoint.numeric._coordinates`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Call:
         outputs: Outputs = self.outputs.filled(tensors)
         return outputs
 
-    def problem(self, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Derivatives:
+    def derivatives(self, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Derivatives:
         """The derivatives at this call, made once and kept."""
         key = tuple(wanted)
         if self.found is None or self.found[0] != key:
@@ -151,8 +151,8 @@ class Call:
                     self.axes,
                 ),
             )
-        derivatives: Derivatives = self.found[1]
-        return derivatives
+        found: Derivatives = self.found[1]
+        return found
 
     def recorded_vjp(self, saved: Sequence[Tensor], grads: Sequence[Any]) -> list[Any] | None:
         """A vjp written with tensors runs on tensors, and is recorded like everything else."""

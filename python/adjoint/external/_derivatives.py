@@ -2,7 +2,7 @@
 
 ``pull`` is J'u, ``push`` Jv, ``pull_derivative`` and ``push_derivative`` their derivatives along
 a direction. A Jacobian that had to be computed is kept. Read next: _user_derivatives.py,
-_problem.py and `adjoint.numeric._plan`.
+_point.py and `adjoint.numeric._plan`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 from ._arguments import Arguments, as_array
 from ._definition import Definition
 from ._outputs import PLAIN, Outputs, owned
-from ._problem import Problem
+from ._point import ExternalPoint
 
 __all__ = ["Derivatives"]
 
@@ -58,17 +58,17 @@ class Derivatives:
         self.results = [(t.dtype, t.shape) for t in results]
         self.axes = axes  # leading axes along which samples are independent
         self.origin: Any = None  # in a recording: where it comes from (_host_calls.py)
-        self._point: Problem | None = None
+        self._point: ExternalPoint | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
         self._slopes: Any = None  # of an elementwise function of one array
         self._lock = threading.RLock()
 
     @property
-    def point(self) -> Problem:
+    def point(self) -> ExternalPoint:
         """The function on vectors, made at its first use: a vjp that was given needs none."""
         if self._point is None:
-            self._point = Problem(
+            self._point = ExternalPoint(
                 self.definition.evaluator, self.arguments, self.leaves, self.wanted, self.form
             )
         return self._point
@@ -102,7 +102,7 @@ class Derivatives:
 
     # --- the maps -------------------------------------------------------------------------------
 
-    def __call__(self, u: Sequence[Any]) -> list[Tensor]:
+    def pull(self, u: Sequence[Any]) -> list[Tensor]:
         """J'u."""
         if self.definition.given.vjp is not None and self._jacobian is None:
             # Owned: a vjp may return its argument, or an array that it keeps.
@@ -116,6 +116,8 @@ class Derivatives:
             np.multiply(slopes, as_array(u[0]), out=np.asarray(memoryview(buffer)))
             return [made]
         return self._as_inputs(self.pull_vector(self._vector(u, self.point.outputs)))
+
+    __call__ = pull
 
     def push(self, v: Sequence[Any]) -> list[Tensor]:
         """Jv."""

@@ -3,7 +3,7 @@
 One gradient, from top to bottom: `External` takes the call, a `Call` (_call.py) evaluates the
 function and is kept by the node of the graph (_function.py). Asked for a derivative it makes
 `Derivatives` (_derivatives.py), which has it from the user's rule (_user_derivatives.py) or from
-differences: a `Problem` (_problem.py) is the function on vectors, and the `Plan` of
+differences: an `ExternalPoint` (_point.py) is the function on vectors, and the `Plan` of
 `adjoint.numeric` asks it for values, which an `Evaluator` (_evaluate.py) has the function compute.
 None of these knows those before it. Read next: _definition.py, _call.py.
 """
@@ -183,7 +183,7 @@ class External:
         if not tensors:
             raise TypeError("jacobian() differentiates by tensors, and none was given")
         made, _ = call(tensors)
-        found = call.problem([*tensors, *made], [True] * len(tensors)).jacobian()
+        found = call.derivatives([*tensors, *made], [True] * len(tensors)).jacobian()
         import adjoint
 
         return adjoint.tensor(np.asarray(found.dense())).to(

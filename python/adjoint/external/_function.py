@@ -60,9 +60,9 @@ class ExternalFunction(Function):
             if user is not None:
                 return (None, *user)
         given = _zeros_for(grads, list(saved[count:]))
-        problem = derivatives(call, saved, wanted)
+        maps = derivatives(call, saved, wanted)
         chosen = [t for t, w in zip(saved[:count], wanted, strict=True) if w]
-        found = iter(Pull.apply(problem, len(chosen), *chosen, *problem.useful(given)))
+        found = iter(Pull.apply(maps, len(chosen), *chosen, *maps.useful(given)))
         return (None, *(next(found) if w else None for w in wanted))
 
     @staticmethod
@@ -71,11 +71,11 @@ class ExternalFunction(Function):
         call = ctx.call
         saved = ctx.saved_tensors
         wanted = [t is not None for t in tangents]
-        problem = derivatives(call, saved, wanted)
+        maps = derivatives(call, saved, wanted)
         chosen = [t for t, w in zip(saved, wanted, strict=False) if w]
         given = [t for t in tangents if t is not None]
-        found = iter(Push.apply(problem, len(chosen), *chosen, *given))
-        useful = set(problem.useful_positions())
+        found = iter(Push.apply(maps, len(chosen), *chosen, *given))
+        useful = set(maps.useful_positions())
         outputs = range(len(saved) - len(tangents))
         return tuple(next(found) if k in useful else None for k in outputs)
 
@@ -107,9 +107,9 @@ class ExternalFunction(Function):
         return named, cause, fix
 
 
-def _keep(ctx: Any, problem: Any, count: int, given: tuple[Tensor, ...]) -> None:
+def _keep(ctx: Any, maps: Any, count: int, given: tuple[Tensor, ...]) -> None:
     """What the rules of Pull and Push read: the ``count`` tensors of x, and the others."""
-    ctx.problem, ctx.count = problem, count
+    ctx.maps, ctx.count = maps, count
     ctx.save_for_backward(*given)
     ctx.save_for_forward(*given)
 
@@ -119,10 +119,10 @@ def _backward(ctx: Any, u: Any, v: Any, other: type[Function], into: Any) -> tup
     x, needs = ctx.saved_tensors[: ctx.count], ctx.needs_input_grad
     by_x: Any = [None] * ctx.count
     if any(needs[2 : 2 + ctx.count]):
-        by_x = _second(PullDerivative, ctx.problem, u, v, x)
+        by_x = _second(PullDerivative, ctx.maps, u, v, x)
     by_given: Any = [None] * (len(needs) - 2 - ctx.count)
     if any(needs[2 + ctx.count :]):
-        by_given = other.apply(ctx.problem, ctx.count, *x, *into)
+        by_given = other.apply(ctx.maps, ctx.count, *x, *into)
     return (None, None, *by_x, *by_given)
 
 
@@ -130,13 +130,13 @@ class Pull(Function):
     """J(x)'u."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        _keep(ctx, problem, count, given)
-        return linear(problem, "__call__", given[count:], like=given[:count])
+    def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        _keep(ctx, maps, count, given)
+        return linear(maps, "pull", given[count:], like=given[:count])
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Pull, problem, count, given)
+    def vmap(info: Any, in_dims: Any, maps: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Pull, maps, count, given)
 
     @staticmethod
     def backward(ctx: Any, *w: Any) -> Any:
@@ -144,10 +144,10 @@ class Pull(Function):
 
     @staticmethod
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
-        problem, u = ctx.problem, ctx.saved_tensors[ctx.count :]
+        maps, u = ctx.maps, ctx.saved_tensors[ctx.count :]
         w, du = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(PullDerivative, problem, u, w, ctx.saved_tensors[: ctx.count])
+            _second(PullDerivative, maps, u, w, ctx.saved_tensors[: ctx.count])
             if _any(w)
             else None,
             _first(Pull, ctx, du) if _any(du) else None,
@@ -158,13 +158,13 @@ class Push(Function):
     """J(x)v."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        _keep(ctx, problem, count, given)
-        return linear(problem, "push", given[count:])
+    def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        _keep(ctx, maps, count, given)
+        return linear(maps, "push", given[count:])
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], Push, problem, count, given)
+    def vmap(info: Any, in_dims: Any, maps: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], Push, maps, count, given)
 
     @staticmethod
     def backward(ctx: Any, *u: Any) -> Any:
@@ -172,10 +172,10 @@ class Push(Function):
 
     @staticmethod
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
-        problem, v = ctx.problem, ctx.saved_tensors[ctx.count :]
+        maps, v = ctx.maps, ctx.saved_tensors[ctx.count :]
         w, dv = tangents[: ctx.count], tangents[ctx.count :]
         return _sum(
-            _second(PushDerivative, problem, v, w, ctx.saved_tensors[: ctx.count])
+            _second(PushDerivative, maps, v, w, ctx.saved_tensors[: ctx.count])
             if _any(w)
             else None,
             _first(Push, ctx, dv) if _any(dv) else None,
@@ -198,24 +198,24 @@ class PullDerivative(SecondDerivative):
     """The derivative of J(x)'u along w; ``count`` is the number of u."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "pull_derivative", given[:count], _middle(given, count))
+    def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        return linear(maps, "pull_derivative", given[:count], _middle(given, count))
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], PullDerivative, problem, count, given)
+    def vmap(info: Any, in_dims: Any, maps: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], PullDerivative, maps, count, given)
 
 
 class PushDerivative(SecondDerivative):
     """The derivative of J(x)v along w; ``count`` is the number of v."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        return linear(problem, "push_derivative", given[:count], _middle(given, count))
+    def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        return linear(maps, "push_derivative", given[:count], _middle(given, count))
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, problem: Any, count: int, *given: Tensor) -> Any:
-        return _each(info.batch_size, in_dims[2:], PushDerivative, problem, count, given)
+    def vmap(info: Any, in_dims: Any, maps: Any, count: int, *given: Tensor) -> Any:
+        return _each(info.batch_size, in_dims[2:], PushDerivative, maps, count, given)
 
 
 _NO_THIRD = (
@@ -224,9 +224,9 @@ _NO_THIRD = (
 )
 
 
-def _second(of: Any, problem: Any, u: Any, w: Any, like: Any) -> Any:
-    # x goes in too, though the values are with the problem: a third derivative must be noticed.
-    return of.apply(problem, len(u), *u, *_zeros_for(w, list(like)), *like)
+def _second(of: Any, maps: Any, u: Any, w: Any, like: Any) -> Any:
+    # x goes in too, though the values are with the maps: a third derivative must be noticed.
+    return of.apply(maps, len(u), *u, *_zeros_for(w, list(like)), *like)
 
 
 def _middle(given: Any, count: int) -> Any:
@@ -237,10 +237,10 @@ def _middle(given: Any, count: int) -> Any:
 def _first(of: Any, ctx: Any, tangents: Any) -> Any:
     saved = ctx.saved_tensors
     given = _zeros_for(tangents, list(saved[ctx.count :]))
-    return of.apply(ctx.problem, ctx.count, *saved[: ctx.count], *given)
+    return of.apply(ctx.maps, ctx.count, *saved[: ctx.count], *given)
 
 
-def _each(size: int, dims: Any, of: Any, problem: Any, count: int, given: Any) -> Any:
+def _each(size: int, dims: Any, of: Any, maps: Any, count: int, given: Any) -> Any:
     """A batch of vectors through one linear map, for vmap: the Jacobian is found once."""
     # An input that is batched for the sake of its tangent is the same in each sample.
     batched = [x for x, d in zip(given[:count], dims, strict=False) if d is not None]
@@ -254,7 +254,7 @@ def _each(size: int, dims: Any, of: Any, problem: Any, count: int, given: Any) -
         # Applied as a node again: other transforms around this one must see it.
         pairs = zip(given, dims, strict=True)
         row = [v if d is None else v.select(d, i) for v, d in pairs]
-        rows.append(of.apply(problem, count, *row))
+        rows.append(of.apply(maps, count, *row))
     made = tuple(_core.stack(list(column)) for column in zip(*rows, strict=True))
     return made, (0,) * len(made)
 

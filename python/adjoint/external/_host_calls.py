@@ -1,9 +1,10 @@
-"""An external inside a program (`adjoint.compile`): host calls, which a replay repeats.
+"""Where every evaluation of an external, and every use of its derivatives, passes through.
 
-The evaluation is one kind of host call, each use of a derivative is another: it gets inputs and
-outputs of the evaluation, and vectors. The call that an evaluation made is looked up by its
-outputs, so that a Jacobian is computed once for several passes in programs too. Read _function.py
-first.
+Eagerly they are calls as they stand. Inside a program (`adjoint.compile`) they are host calls,
+which a replay repeats: the evaluation is one kind, each use of a derivative is another, which gets
+inputs and outputs of the evaluation, and vectors. The call that an evaluation made is looked up by
+its outputs, so that a Jacobian is computed once for several passes in programs too. Read
+_function.py first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ._outputs import Outputs
 __all__ = ["derivatives", "evaluate", "linear"]
 
 
-class Evaluation:
+class RecordedEvaluation:
     """The function, as a program calls it."""
 
     def __init__(self, call: Any, others: list[int]) -> None:
@@ -93,7 +94,7 @@ def evaluate(call: Any, inputs: Sequence[Tensor]) -> tuple[list[Tensor], Sequenc
         k for k, x in enumerate(call.leaves) if isinstance(x, Tensor) and k not in call.places
     ]
     extra = [call.leaves[k] for k in others]
-    step = Evaluation(call, others)
+    step = RecordedEvaluation(call, others)
     call.evaluation = (step, extra)
     made = _core._host_call(step, [*inputs, *extra])
     form = step.form.outputs
@@ -105,19 +106,19 @@ def evaluate(call: Any, inputs: Sequence[Tensor]) -> tuple[list[Tensor], Sequenc
 def derivatives(call: Any, saved: Sequence[Tensor], wanted: Sequence[bool]) -> Any:
     """The derivatives of a call, which know in a recording where they come from."""
     if not _core._is_recording():
-        return call.problem(saved, wanted)
-    found = _core._unrecorded(lambda: call.problem(saved, wanted))
+        return call.derivatives(saved, wanted)
+    found = _core._unrecorded(lambda: call.derivatives(saved, wanted))
     if call.evaluation is not None:
         step, extra = call.evaluation
         found.origin = (step, list(wanted), [*saved, *extra])
     return found
 
 
-class Derivative:
+class RecordedDerivative:
     """One of the linear maps at an input, as a program calls it."""
 
-    def __init__(self, problem: Any, method: str, sizes: list[int]) -> None:
-        self.evaluation, self.wanted, saved = problem.origin
+    def __init__(self, maps: Any, method: str, sizes: list[int]) -> None:
+        self.evaluation, self.wanted, saved = maps.origin
         self.count = len(saved)
         self.method, self.sizes = method, sizes
 
@@ -126,31 +127,31 @@ class Derivative:
         saved = list(tensors[: self.count])
         call = self.evaluation.call_of(saved)
         results = saved[: self.count - len(self.evaluation.others)]
-        problem = call.problem(results, self.wanted)
+        maps = call.derivatives(results, self.wanted)
         groups, at = [], self.count
         for size in self.sizes:
             groups.append(list(tensors[at : at + size]))
             at += size
-        return list(getattr(problem, self.method)(*groups))
+        return list(getattr(maps, self.method)(*groups))
 
 
 def linear(
-    problem: Any, method: str, *groups: Sequence[Tensor], like: Sequence[Tensor] = ()
+    maps: Any, method: str, *groups: Sequence[Tensor], like: Sequence[Tensor] = ()
 ) -> tuple[Tensor, ...]:
     """Apply one of the maps of a call; in a recording, as a host call.
 
     ``like`` are tensors of the form that the results have, for a pass of placeholders.
     """
     if not _core._is_recording():
-        return tuple(getattr(problem, method)(*groups))
-    if problem.origin is None:
+        return tuple(getattr(maps, method)(*groups))
+    if maps.origin is None:
         _core._refuse_recording(
-            f"the derivative of a call of {problem.definition.name} from outside the function "
+            f"the derivative of a call of {maps.definition.name} from outside the function "
             "takes part"
         )
-        return linear(problem, method, *groups)
-    step = Derivative(problem, method, [len(g) for g in groups])
-    operands = [*problem.origin[2], *(t for g in groups for t in g)]
+        return linear(maps, method, *groups)
+    step = RecordedDerivative(maps, method, [len(g) for g in groups])
+    operands = [*maps.origin[2], *(t for g in groups for t in g)]
     if placeholder_pass.get() and like:
         return tuple(_core._host_call(step, operands, list(like)))
     return tuple(_core._host_call(step, operands))

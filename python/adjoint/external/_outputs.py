@@ -1,6 +1,6 @@
 """The result of an external: taken apart into arrays, checked, and made into tensors.
 
-Read next: _problem.py.
+Read next: _point.py.
 """
 
 from __future__ import annotations

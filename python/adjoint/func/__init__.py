@@ -16,11 +16,11 @@ from typing import NoReturn as _NoReturn
 from adjoint._missing import missing as _missing
 
 from ._batch_norm import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
-from ._forward import hvp as hvp
 from ._forward import jvp as jvp
 from ._forward import linearize as linearize
-from ._forward import vhp as vhp
 from ._functionalize import functionalize as functionalize
+from ._hessian_products import hvp as hvp
+from ._hessian_products import vhp as vhp
 from ._jacobian import hessian as hessian
 from ._jacobian import jacfwd as jacfwd
 from ._jacobian import jacrev as jacrev

@@ -1,7 +1,7 @@
 """Rules of dependence that few ops share: `DEPENDENCE_RULES`, by what their blocks say (`Depends`).
 
-Each returns the rows of the results, or None where it does not know. Read first: ``_rows.py``;
-``_dependencies.py`` has the common kinds.
+Each returns the rows of the results, or None where it does not know. Read first:
+``_dependence_rows.py``; ``_dependencies.py`` has the common kinds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import (
+from ._dependence_rows import (
     NodeContext,
     Rows,
     broadcast,
@@ -167,6 +167,33 @@ def _cdist(context: NodeContext) -> list[Rows] | None:
     return [_summed(context, parts, out)]
 
 
+def _matrices(context: NodeContext) -> list[Rows] | None:
+    """Each matrix (or vector, or number) of a result by the matrices in its place of the batch."""
+    known = [tuple(s) for r, s in zip(context.inputs, context.shapes, strict=True) if r is not None]
+    batch = max(len(s) for s in known) - 2
+    if batch <= 0 or any(not 0 <= len(out) - batch <= 2 for out in context.outputs):
+        return None
+    found = []
+    for out in context.outputs:
+        leading, inner = out[:batch], int(np.prod(out[batch:], dtype=np.int64))
+        parts: list[Rows | None] = []
+        for r, given in zip(context.inputs, context.shapes, strict=True):
+            if r is None:
+                continue
+            own = tuple(given)[:-2]
+            # A shape that may also be one vector per matrix is not told apart.
+            doubtful = len(given) == batch + 1 and tuple(given)[:-1] == leading
+            if len(given) < 2 or doubtful or not broadcasts(own, leading):
+                parts.append(everything(r, int(np.prod(out, dtype=np.int64)), context))
+                continue
+            count = int(np.prod(own, dtype=np.int64))
+            each = r.shape[0] // max(count, 1)
+            together = put(r, np.arange(r.shape[0]) // max(each, 1), count)
+            parts.append(taken(together, np.repeat(broadcast(own, leading), inner), context))
+        found.append(_summed(context, parts, out))
+    return found
+
+
 def external_rows(context: NodeContext) -> list[Rows] | None:
     """An external whose pattern was given: `sparsity=`, or `elementwise=True`."""
     from adjoint.external._call import Call
@@ -220,4 +247,5 @@ DEPENDENCE_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
     "pair joined": _view_as_complex,
     "distances": _cdist,
     **WINDOW_RULES,
+    "matrices": _matrices,
 }

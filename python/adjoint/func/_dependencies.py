@@ -2,8 +2,8 @@
 
 Every node passes sets of input elements on, oldest first: one row of a sparse boolean matrix per
 element of its result. What an op does with the rows is stated in its block, or follows from its
-kind (`Depends` in src/ops/facts.h), never from the values of its operands, so a zero that happens
-to be there hides nothing:
+kind (`Depends` in src/dispatch/facts.h), never from the values of its operands, so a zero that
+happens to be there hides nothing:
 
 - pointwise: each element of the result has what stands in its place in the operands
 - moved: elements are picked (views, indexing, joining) or gathered into others (sums, scatters);
@@ -14,7 +14,7 @@ to be there hides nothing:
   by the pattern that they were given): ``_dependence_rules.py``
 - anything else: every element of the result has everything. Never too little.
 
-Read next: ``sparse.py``, which asks.
+Read next: ``_sparse.py``, which asks.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from adjoint._tensor.creation import from_numpy
 from adjoint._tensor.typeinfo import finfo
 from adjoint.autograd.grad_mode import enable_grad
 
-from ._dependence_rules import DEPENDENCE_RULES, external_rows
-from ._rows import (
+from ._dependence_rows import (
     NodeContext,
     Rows,
     broadcast,
@@ -45,6 +44,7 @@ from ._rows import (
     taken,
     unknown,
 )
+from ._dependence_rules import DEPENDENCE_RULES, external_rows
 
 __all__ = ["RULES", "dependencies"]
 

@@ -1,4 +1,4 @@
-"""Forward-mode transforms, and products with Hessians: ``jvp``, ``linearize``, ``hvp``, ``vhp``."""
+"""Forward-mode transforms: ``jvp``, ``linearize``. Products with Hessians: _hessian_products.py."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from adjoint.autograd.grad_mode import enable_grad
 from adjoint.composite._functions import can_have_gradient
 
 from ._arguments import Variables, released, split_aux, tensor_primals
-from ._reverse import gradient_of, pulled_back
 from ._tensor_leaves import TensorLeaves, tensor_outputs
 
 _JVP = "jvp(f, primals, tangents)"
 
 
-def _primal_tensors(primals: Any, name: str) -> TensorLeaves:
+def primal_tensors(primals: Any, name: str) -> TensorLeaves:
     """The tensors of the primals."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
@@ -37,7 +36,7 @@ def _primal_tensors(primals: Any, name: str) -> TensorLeaves:
     return selected
 
 
-def _directions(selected: TensorLeaves, tangents: Any, name: str) -> list[Tensor]:
+def directions_like(selected: TensorLeaves, tangents: Any, name: str) -> list[Tensor]:
     """The tangents of the tensors, which must be built as the primals are."""
     directions, other = _tree.flatten(tangents)
     if selected.spec != other:
@@ -89,8 +88,8 @@ def jvp(
     >>> ad.func.jvp(lambda x: x * x, (x,), (ad.tensor([1.0, 0.0]),))
     (tensor([1., 4.]), tensor([2., 0.]))
     """
-    selected = _primal_tensors(primals, _JVP)
-    return pushed(func, selected, _directions(selected, tangents, _JVP), strict, has_aux, _JVP)
+    selected = primal_tensors(primals, _JVP)
+    return pushed(func, selected, directions_like(selected, tangents, _JVP), strict, has_aux, _JVP)
 
 
 def pushed(
@@ -173,7 +172,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def jvp_fn(*tangents: Any) -> Any:
         from adjoint.autograd import grad
 
-        directions = _directions(selected, tangents, name)
+        directions = directions_like(selected, tangents, name)
         used = [(g, t) for g, t in zip(pulled, directions, strict=True) if g.requires_grad]
         moved: Any = (None,) * len(outputs)
         if used:
@@ -188,58 +187,3 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         return results.filled(zeros)
 
     return released(results.filled(outputs), record), jvp_fn
-
-
-def hvp(
-    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """Return the value of ``func`` and the product of its Hessian with ``tangents``.
-
-    Forward over reverse: one gradient with tangents.
-
-    Parameters
-    ----------
-    func
-        A function of tensors, or of structures of them, that returns a tensor of no axes.
-    primals, tangents
-        Its arguments and the vector: tuples of the same structure.
-
-    Returns
-    -------
-    tuple
-        ``(output, product)``; the product is a tuple like the primals.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> x, v = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0])
-    >>> ad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
-    (tensor(9.), (tensor([6., 0.]),))
-    """
-    name = "hvp(f, primals, tangents)"
-    selected = _primal_tensors(primals, name)
-    both = gradient_of(func, tuple(range(len(primals))), False, name)
-    directions = _directions(selected, tangents, name)
-    _, product, value = pushed(both, selected, directions, False, True, name)
-    return value, product
-
-
-def vhp(
-    func: Callable[..., Any], primals: tuple[Any, ...], cotangents: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """Return the value of ``func`` and the product of ``cotangents`` with its Hessian.
-
-    The same numbers as `hvp`, in reverse over reverse.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> x, v = ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0])
-    >>> ad.func.vhp(lambda x: (x**3).sum(), (x,), (v,))
-    (tensor(9.), (tensor([6., 0.]),))
-    """
-    name = "vhp(f, primals, cotangents)"
-    selected = _primal_tensors(primals, name)
-    both = gradient_of(func, tuple(range(len(primals))), False, name)
-    _, pull, value = pulled_back(both, tuple(primals), True, name, selected)
-    return value, pull(cotangents)

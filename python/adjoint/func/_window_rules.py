@@ -1,7 +1,7 @@
-"""Rules of dependence of convolutions, by what their blocks say (`Depends`).
+"""Rules of dependence of convolutions and pooling, by what their blocks say (`Depends`).
 
 A convolution is a sum of products of an element of the input, one of the weight and one of the
-result; the three ops differ in which of these they give. Read first: ``_rows.py``.
+result; the three ops differ in which of these they give. Read first: ``_dependence_rows.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import NodeContext, Rows, joined, sparse
+from ._dependence_rows import NodeContext, Rows, joined, sparse
 
 __all__ = ["WINDOW_RULES"]
 
@@ -81,8 +81,69 @@ def _convolution(names: str) -> Callable[[NodeContext], list[Rows] | None]:
     return rule
 
 
+def _pooled(context: NodeContext, places: list[Array], axes: int) -> list[Rows] | None:
+    """Each element of the smaller side has its window of the larger one, or the other way round.
+
+    ``places``: by axis, which element of the larger side (columns) is in which window (rows).
+    """
+    rows, back = context.inputs[0], context.saved("size") is not None
+    if rows is None:
+        return None
+    together = sparse().csr_array(np.ones((1, 1), bool))
+    for incidence in places:
+        together = sparse().kron(together, sparse().csr_array(incidence), format="csr")
+    lead = int(np.prod(context.outputs[0][:-axes], dtype=np.int64))
+    matrix = sparse().kron(sparse().eye_array(lead, dtype=bool), together, format="csr")
+    found = sparse().csr_array(matrix.T if back else matrix) @ rows
+    return [found] * len(context.outputs)
+
+
+def _sides(context: NodeContext, axes: int) -> tuple[Shape, Shape]:
+    """Sizes of the input of the pooling and of its result."""
+    one, other = tuple(context.shapes[0])[-axes:], tuple(context.outputs[0])[-axes:]
+    return (other, one) if context.saved("size") is not None else (one, other)
+
+
+def _windows(context: NodeContext) -> list[Rows] | None:
+    kernel, stride = context.saved("kernel_size"), context.saved("stride")
+    if context.inputs[0] is None:
+        return None
+    padding, holes = context.saved("padding"), context.saved("dilation") or (1,) * len(kernel)
+    inner, outer = _sides(context, len(kernel))
+    places = []
+    for n, m, k, s, p, d in zip(inner, outer, kernel, stride, padding, holes, strict=True):
+        element = np.arange(m)[:, None, None] * s - p + np.arange(k)[:, None] * d
+        places.append((element == np.arange(n)).any(axis=1))
+    return _pooled(context, places, len(kernel))
+
+
+def _adaptive_windows(context: NodeContext) -> list[Rows] | None:
+    size = context.saved("size") or context.saved("output_size")
+    if size is None or context.inputs[0] is None:
+        return None
+    places = []
+    for n, m in zip(*_sides(context, len(size)), strict=True):
+        q, element = np.arange(m)[:, None], np.arange(n)
+        places.append((element >= q * n // m) & (element < -(-(q + 1) * n // m)))
+    return _pooled(context, places, len(size))
+
+
+def _by_kind(names: str) -> Callable[[NodeContext], list[Rows] | None]:
+    """A pooling is a convolution without weights: what the node has kept tells them apart."""
+    convolution = _convolution(names)
+
+    def rule(context: NodeContext) -> list[Rows] | None:
+        if context.saved("groups") is not None:
+            return convolution(context)
+        return (_windows if context.saved("kernel_size") is not None else _adaptive_windows)(
+            context
+        )
+
+    return rule
+
+
 WINDOW_RULES: dict[str, Callable[[NodeContext], list[Rows] | None]] = {
-    "window products": _convolution("xwy"),
-    "window products, input": _convolution("ywx"),
+    "window products": _by_kind("xwy"),
+    "window products, input": _by_kind("ywx"),
     "window products, weight": _convolution("yxw"),
 }

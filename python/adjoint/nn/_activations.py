@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_lower_precision
 from adjoint._core import Generator
 from adjoint._tensor.arguments import require_tensor, write_out
 
@@ -73,6 +74,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape((1, -1, *[1] * (input.dim() - 2)))
     else:
         weight = weight.reshape(())
+    input, weight = in_lower_precision(input, weight)
     return ad.where(input > 0, input, weight * input)
 
 

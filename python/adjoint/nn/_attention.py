@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor
@@ -50,17 +51,22 @@ def _mha_shape_check(
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {axes}-D query tensor"
         )
-    for name, given, wanted in (
-        ("key", key, (axes,)),
-        ("value", value, (axes,)),
-        ("key_padding_mask", key_padding_mask, (axes - 1,)),
-        ("attn_mask", attn_mask, (2, 3)),
-    ):
-        if given is not None and given.dim() not in wanted:
-            raise AssertionError(
-                f"For a {axes}-D `query`, expected `{name}` to be "
-                f"{' or '.join(f'{n}-D' for n in wanted)} but found {given.dim()}-D"
-            )
+    start = f"For {'batched' if axes == 3 else 'unbatched'} ({axes}-D) `query`, expected "
+    if key.dim() != axes or value.dim() != axes:
+        raise AssertionError(
+            f"{start}`key` and `value` to be {axes}-D but found {key.dim()}-D and {value.dim()}-D "
+            "tensors respectively"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != axes - 1:
+        raise AssertionError(
+            f"{start}`key_padding_mask` to be `None` or {axes - 1}-D but found "
+            f"{key_padding_mask.dim()}-D tensor instead"
+        )
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"{start}`attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor "
+            "instead"
+        )
     if axes == 2 and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:
@@ -172,6 +178,34 @@ def _static(given: Tensor, name: str, samples: int, heads: int, width: int) -> T
     return given.unflatten(0, (samples, heads))
 
 
+def _projected(
+    given: tuple[Tensor, Tensor, Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    separate: tuple[Tensor | None, Tensor | None, Tensor | None] | None,
+) -> Sequence[Tensor]:
+    """Queries, keys and values, by the packed weight or by `separate` ones."""
+    if separate is None:
+        if weight is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        return _in_projection_packed(*given, weight, bias)
+    w_q, w_k, w_v = separate
+    if w_q is None or w_k is None or w_v is None:
+        raise AssertionError(
+            "use_separate_proj_weight is True but q_proj_weight, k_proj_weight or "
+            "v_proj_weight is None"
+        )
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    return _in_projection(*given, w_q, w_k, w_v, *biases)
+
+
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, dropout_p: float) -> Tensor:
+    """How much each query sees of each key: [N, H, L, S]."""
+    scores = (q * math.sqrt(1.0 / q.size(-1))) @ k.transpose(-2, -1)
+    seen = (scores if mask is None else scores + mask).softmax(-1)
+    return dropout(seen, dropout_p) if dropout_p > 0 else seen
+
+
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
@@ -218,19 +252,12 @@ def multi_head_attention_forward(
     masks, is_causal = _masks(
         query, attn_mask, key_padding_mask, need_weights=need_weights, is_causal=is_causal
     )
-    if use_separate_proj_weight:
-        if q_proj_weight is None or k_proj_weight is None or v_proj_weight is None:
-            raise AssertionError(
-                "use_separate_proj_weight is True but q_proj_weight, k_proj_weight or "
-                "v_proj_weight is None"
-            )
-        biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _in_projection(query, key, value, *weights, *biases)
-    else:
-        if in_proj_weight is None:
-            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
+    q, k, v = _projected(
+        (query, key, value),
+        in_proj_weight,
+        in_proj_bias,
+        (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None,
+    )
     masks.attn = _check_attn_mask(masks.attn, samples * num_heads, queries, k.size(0))
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
@@ -242,15 +269,9 @@ def multi_head_attention_forward(
         raise AssertionError("bias_k and bias_v must both be given, or neither")
     part = width // num_heads
     q = _heads(q, num_heads)
-    k = (
-        _heads(k, num_heads)
-        if static_k is None
-        else _static(static_k, "static_k", samples, num_heads, part)
-    )
-    v = (
-        _heads(v, num_heads)
-        if static_v is None
-        else _static(static_v, "static_v", samples, num_heads, part)
+    k, v = (
+        _heads(x, num_heads) if given is None else _static(given, name, samples, num_heads, part)
+        for x, given, name in ((k, static_k, "static_k"), (v, static_v, "static_v"))
     )
     if add_zero_attn:
         none = ad.zeros(samples, num_heads, 1, part, dtype=k.dtype)
@@ -262,10 +283,7 @@ def multi_head_attention_forward(
     if need_weights:
         if is_causal and mask is None:
             raise AssertionError("is_causal not implemented for need_weights")
-        scores = (q * math.sqrt(1.0 / part)) @ k.transpose(-2, -1)
-        seen = (scores if mask is None else scores + mask).softmax(-1)
-        if dropout_p > 0:
-            seen = dropout(seen, dropout_p)
+        seen = _weights(q, k, mask, dropout_p)
         joined = seen @ v
         seen = seen.mean(1) if average_attn_weights else seen
     else:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import ON, in_modes
 from adjoint._tensor.arguments import require_tensor
 
 
@@ -22,7 +23,8 @@ def linear(
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``sum_ij input1_i weight_kij input2_j + bias_k``."""
-    result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
+    with in_modes(_core._autocast_modes() & ~ON):  # autocast leaves it its precision
+        result = ad.einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias
 
 
@@ -55,42 +57,6 @@ def rms_norm(
     """Divide by the root of the mean square over the last axes, then scale by `weight`."""
     _check_shape("rms_norm", normalized_shape)
     return _core.rms_norm(input, normalized_shape, weight, eps)
-
-
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Rows of `weight` for the integers in `input`; the row `padding_idx` gets no gradient.
-
-    With `max_norm`, rows that are looked up and longer than it are first shortened to it in
-    `weight` itself, as in PyTorch. `scale_grad_by_freq` divides the gradient of a row by how often
-    it was looked up.
-    """
-    padding = -1  # the op's word for none
-    if padding_idx is not None:
-        padding = padding_idx
-        if padding_idx != 0 and not -weight.size(0) <= padding_idx < weight.size(0):
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        if padding_idx < 0:
-            padding += weight.size(0)
-    if max_norm is not None:
-        _shorten_rows(weight, input, max_norm, norm_type)
-    return ad.embedding(weight, input, padding, scale_grad_by_freq, sparse)
-
-
-def _shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    with ad.no_grad():
-        named = index.unique()
-        rows = weight.index_select(0, named)
-        norms = rows.norm(norm_type, 1, keepdim=True)
-        factor = ad.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
-        weight.index_copy_(0, named, (rows * factor).to(weight.dtype))
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -6,6 +6,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_float32
 from adjoint._tensor.arguments import require_tensor
 
 
@@ -150,6 +151,7 @@ def kl_div(
 ) -> Tensor:
     """Target * (log target - input); "batchmean" divides the sum by the first axis' size."""
     _require_pair("kl_div", input, target)
+    input, target = in_float32(input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     if log_target:
         loss = target.exp() * (target - input)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_float32
 from adjoint._tensor.arguments import require_flag, require_tensor
 from adjoint.nn._losses import _check_reduction, _legacy_reduction, _reduce, _require_pair
 
@@ -31,6 +32,7 @@ def cosine_embedding_loss(
             f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found "
             f"inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
+    input1, input2, target = in_float32(input1, input2, target)
     axis = target.dim()
     # Added to the squares, so that a vector of zeros has a cosine and a gradient.
     tiny = 1e-12
@@ -54,6 +56,7 @@ def hinge_embedding_loss(
     """The input where the target is 1, max(0, margin - input) where it is -1."""
     _require_pair("hinge_embedding_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
+    input, target = in_float32(input, target)
     zero = ad.zeros_like(input)
     if not input.is_floating_point():
         margin = int(margin)  # the loss has the input's dtype
@@ -82,6 +85,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
+    input1, input2, target = in_float32(input1, input2, target)
     return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
@@ -95,6 +99,7 @@ def soft_margin_loss(
     """log(1 + exp(-target * input)), without overflow."""
     _require_pair("soft_margin_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
+    input, target = in_float32(input, target)
     return _reduce(-ad.logsigmoid(target * input), reduction)
 
 
@@ -137,6 +142,7 @@ def multi_margin_loss(
         require_tensor("multi_margin_loss", "weight", 5, weight)
         if weight.dim() != 1:
             raise ValueError(f"weight must be one-dimensional, got shape {list(weight.shape)}")
+    input, weight = in_float32(input, weight)
     scores = _rows("multi_margin_loss", input)
     samples, classes = scores.shape
     if target.dim() > 1 or target.numel() != samples:
@@ -176,6 +182,7 @@ def multilabel_margin_loss(
     _require_pair("multilabel_margin_loss", input, target)
     reduction = _legacy_reduction(size_average, reduce, reduction)
     _check_reduction(reduction)
+    (input,) = in_float32(input)
     scores = _rows("multilabel_margin_loss", input)
     if target.shape != input.shape and not (target.dim() < 2 and target.numel() == input.numel()):
         raise RuntimeError(
@@ -238,6 +245,7 @@ def triplet_margin_loss(
             f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and "
             f"negative {negative.dim()}D inputs"
         )
+    anchor, positive, negative = in_float32(anchor, positive, negative)
     near = ad.pairwise_distance(anchor, positive, p, eps)
     far = ad.pairwise_distance(anchor, negative, p, eps)
     if swap:

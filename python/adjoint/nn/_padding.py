@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_float32
 from adjoint._tensor.arguments import require_tensor
 
 _MODES = ("reflect", "replicate", "circular")
@@ -52,6 +53,8 @@ def pad(
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_axes(input, len(pad) // 2, mode)
+    if mode == "replicate" or (mode == "reflect" and len(pad) < 6):  # as PyTorch has it
+        (input,) = in_float32(input)
     return _core._pad_elements(input, pad, mode)
 
 

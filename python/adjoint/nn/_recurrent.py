@@ -12,6 +12,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import Tensor, _core
+from adjoint._autocast import in_lower_precision, is_autocast_enabled
 from adjoint.nn import functional as F
 
 __all__ = [
@@ -50,12 +51,20 @@ def _last(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
     return states[ad.tensor(rows)]
 
 
+def _as_state(state: Tensor, *tensors: Any) -> tuple[Any, ...]:
+    """Under autocast, operands in the dtype of the state, which the steps keep."""
+    if not is_autocast_enabled("cpu"):
+        return tensors
+    return tuple(None if one is None else one.to(state.dtype) for one in tensors)
+
+
 def _lstm(x: Tensor, state: State, weights: Weights, sizes: list[int], reverse: bool) -> Any:
     sums = F.linear(x, weights[0], _summed(weights))
     if len(weights) in (3, 5):
         return _projected_lstm(sums, state, weights, sizes, reverse)
     h, c = state
-    h, c, _ = _core._lstm_sequence(sums, weights[1], h, c, sizes, reverse)
+    sums, w_hh, h = _as_state(c, sums, weights[1], h)
+    h, c, _ = _core._lstm_sequence(sums, w_hh, h, c, sizes, reverse)
     return h, (_last(h, sizes, reverse), _last(c, sizes, reverse))
 
 
@@ -83,7 +92,8 @@ def _projected_lstm(
 def _gru(x: Tensor, state: State, weights: Weights, sizes: list[int], reverse: bool) -> Any:
     b_ih, b_hh = _biases(weights)
     sums = F.linear(x, weights[0], b_ih)
-    h, _ = _core._gru_sequence(sums, weights[1], b_hh, state[0], sizes, reverse)
+    sums, w_hh, b_hh = _as_state(state[0], sums, weights[1], b_hh)
+    h, _ = _core._gru_sequence(sums, w_hh, b_hh, state[0], sizes, reverse)
     return h, (_last(h, sizes, reverse),)
 
 
@@ -189,6 +199,8 @@ def run_padded(
     steps, batch = input.shape[:2]
     if steps == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if mode == "LSTM" and len(weights[0]) not in (3, 5):  # autocast has one op for it
+        state = in_lower_precision(*state)
     data, after = run_layers(
         mode, input.flatten(0, 1), [batch] * steps, state, weights, dropout, train, bidirectional
     )

@@ -9,6 +9,8 @@ import adjoint as ad
 from adjoint import Tensor
 from adjoint._tensor.arguments import require_tensor
 
+_HALVES = (ad.float16, ad.bfloat16)
+
 
 def _check_more_than_one(values: int, shape: Sequence[int], what: str) -> None:
     if values == 1:
@@ -44,7 +46,10 @@ def _along_channels(x: Tensor, input: Tensor) -> Tensor:
 def _scaled(normal: Tensor, input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if weight is not None:
         normal = normal * _along_channels(weight, input)
-    return normal if bias is None else normal + _along_channels(bias, input)
+    if bias is not None:
+        normal = normal + _along_channels(bias, input)
+    # 16-bit inputs may come with float32 parameters; the result has the input's precision.
+    return normal.to(input.dtype) if input.dtype in _HALVES else normal
 
 
 def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

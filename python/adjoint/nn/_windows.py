@@ -1,11 +1,10 @@
-"""What convolutions and pooling share: sizes per axis, and the windows that slide over an input."""
+"""What convolutions and pooling share: sizes per axis; and the windows of images as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint import Tensor
-from adjoint._tensor.arguments import require_tensor
+from adjoint import Tensor, _core
 
 Sizes = int | Sequence[int]
 
@@ -24,33 +23,30 @@ def per_axis(value: Sizes, n: int, what: str) -> tuple[int, ...]:
     return given
 
 
-def check_positive(name: str, **sizes: tuple[int, ...]) -> None:
-    """Refuse sizes below one."""
-    for what, value in sizes.items():
-        if any(v < 1 for v in value):
-            raise RuntimeError(f"{name}: {what} should be greater than zero, but got {value}")
-
-
-def batched_input(input: Tensor, n: int, name: str) -> tuple[Tensor, bool]:
-    """The input with an axis of samples, and whether it had one."""
-    require_tensor(name, "input", 1, input)
-    if input.ndim not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "
-            f"of size: {list(input.shape)}"
-        )
-    return (input, True) if input.ndim == n + 2 else (input.unsqueeze(0), False)
-
-
-def sliding(
-    input: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+def unfold(
+    input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
-    """Views of the last ``n`` axes: [..., *positions, *kernel]."""
-    n = len(kernel)
-    first = input.ndim - n
-    for i, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
-        input = input.unfold(first + i, d * (k - 1) + 1, s)
-    if all(d == 1 for d in dilation):
-        return input
-    steps = tuple(slice(None, None, d) for d in dilation)
-    return input[(..., *steps)]
+    """The windows of images as columns: [N, C, H, W] becomes [N, C * kernel, windows].
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.unfold(ad.arange(6.0).view(1, 1, 2, 3), 2)
+    tensor([[[0., 1.],
+             [1., 2.],
+             [3., 4.],
+             [4., 5.]]])
+    """
+    return _core._unfold_windows(input, kernel_size, dilation, padding, stride)
+
+
+def fold(
+    input: Tensor,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Add columns into the windows that they stand for: the transpose of `unfold`."""
+    return _core._fold_windows(input, output_size, kernel_size, dilation, padding, stride)

@@ -5,8 +5,12 @@ derivatives of any order follow. Read next: `_activations.py`, `_losses.py`, `_l
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import NoReturn as _NoReturn
+from typing import Any as _Any
 
+from adjoint._core import adaptive_avg_pool1d as adaptive_avg_pool1d
+from adjoint._core import avg_pool1d as avg_pool1d
+from adjoint._core import avg_pool2d as avg_pool2d
+from adjoint._core import avg_pool3d as avg_pool3d
 from adjoint._core import channel_shuffle as channel_shuffle
 from adjoint._core import conv1d as conv1d
 from adjoint._core import conv2d as conv2d
@@ -19,6 +23,9 @@ from adjoint._core import cosine_similarity as cosine_similarity
 from adjoint._core import elu_ as elu_
 from adjoint._core import hardtanh_ as hardtanh_
 from adjoint._core import leaky_relu_ as leaky_relu_
+from adjoint._core import max_pool1d_with_indices as max_pool1d_with_indices
+from adjoint._core import max_pool2d_with_indices as max_pool2d_with_indices
+from adjoint._core import max_pool3d_with_indices as max_pool3d_with_indices
 from adjoint._core import native_channel_shuffle as native_channel_shuffle
 from adjoint._core import pairwise_distance as pairwise_distance
 from adjoint._core import pdist as pdist
@@ -72,16 +79,22 @@ from adjoint.nn._dropout import dropout1d as dropout1d
 from adjoint.nn._dropout import dropout2d as dropout2d
 from adjoint.nn._dropout import dropout3d as dropout3d
 from adjoint.nn._dropout import feature_alpha_dropout as feature_alpha_dropout
+from adjoint.nn._embedding import _no_grad_embedding_renorm_ as _no_grad_embedding_renorm_
+from adjoint.nn._embedding import embedding as embedding
+from adjoint.nn._embedding import embedding_bag as embedding_bag
+from adjoint.nn._grids import affine_grid as affine_grid
+from adjoint.nn._grids import grid_sample as grid_sample
 from adjoint.nn._layers import bilinear as bilinear
-from adjoint.nn._layers import embedding as embedding
 from adjoint.nn._layers import layer_norm as layer_norm
 from adjoint.nn._layers import linear as linear
 from adjoint.nn._layers import local_response_norm as local_response_norm
 from adjoint.nn._layers import normalize as normalize
 from adjoint.nn._layers import one_hot as one_hot
 from adjoint.nn._layers import rms_norm as rms_norm
+from adjoint.nn._likelihoods import ctc_loss as ctc_loss
 from adjoint.nn._likelihoods import gaussian_nll_loss as gaussian_nll_loss
 from adjoint.nn._likelihoods import poisson_nll_loss as poisson_nll_loss
+from adjoint.nn._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from adjoint.nn._losses import _REDUCTIONS as _REDUCTIONS
 from adjoint.nn._losses import _legacy_reduction as _legacy_reduction
 from adjoint.nn._losses import binary_cross_entropy as binary_cross_entropy
@@ -107,15 +120,56 @@ from adjoint.nn._margin_losses import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
 from adjoint.nn._padding import pad as pad
+from adjoint.nn._pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from adjoint.nn._pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
+from adjoint.nn._pooling import adaptive_max_pool1d as adaptive_max_pool1d
+from adjoint.nn._pooling import adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices
+from adjoint.nn._pooling import adaptive_max_pool2d as adaptive_max_pool2d
+from adjoint.nn._pooling import adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices
+from adjoint.nn._pooling import adaptive_max_pool3d as adaptive_max_pool3d
+from adjoint.nn._pooling import adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices
+from adjoint.nn._pooling import fractional_max_pool2d as fractional_max_pool2d
+from adjoint.nn._pooling import (
+    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
+)
+from adjoint.nn._pooling import fractional_max_pool3d as fractional_max_pool3d
+from adjoint.nn._pooling import (
+    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices,
+)
+from adjoint.nn._pooling import lp_pool1d as lp_pool1d
+from adjoint.nn._pooling import lp_pool2d as lp_pool2d
+from adjoint.nn._pooling import lp_pool3d as lp_pool3d
 from adjoint.nn._pooling import max_pool1d as max_pool1d
 from adjoint.nn._pooling import max_pool2d as max_pool2d
 from adjoint.nn._pooling import max_pool3d as max_pool3d
+from adjoint.nn._pooling import max_unpool1d as max_unpool1d
+from adjoint.nn._pooling import max_unpool2d as max_unpool2d
+from adjoint.nn._pooling import max_unpool3d as max_unpool3d
+from adjoint.nn._resizing import interpolate as interpolate
+from adjoint.nn._resizing import upsample as upsample
+from adjoint.nn._resizing import upsample_bilinear as upsample_bilinear
+from adjoint.nn._resizing import upsample_nearest as upsample_nearest
 from adjoint.nn._statistics import batch_norm as batch_norm
 from adjoint.nn._statistics import group_norm as group_norm
 from adjoint.nn._statistics import instance_norm as instance_norm
+from adjoint.nn._windows import fold as fold
+from adjoint.nn._windows import unfold as unfold
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -133,6 +187,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -140,10 +195,17 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
+    "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -154,19 +216,30 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
@@ -208,10 +281,18 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
-    def __getattr__(name: str) -> _NoReturn:
+    def __getattr__(name: str) -> _Any:
+        if name == "grad":  # PyTorch's functions reach its module of gradients too
+            from adjoint.nn import grad
+
+            return grad
         raise _missing(__name__, name)

@@ -7,14 +7,14 @@ _steps.py and the file of each method; docs/guides/externals.md explains when to
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._difference_tally import count_differences
 from ._directional import directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
@@ -26,7 +26,7 @@ from ._sparse_jacobian import AnyPattern, ColouredPattern, SamplePattern, colour
 from ._step_choice import PAIRS, ROUGH, probe
 from ._steps import Steps
 
-__all__ = ["Plan", "Price", "difference_tally"]
+__all__ = ["Plan", "Price"]
 
 
 class Price(NamedTuple):
@@ -78,8 +78,7 @@ class Plan:
 
     def jacobian(self, point: Point, steps: Steps, batch: tuple[int, ...] = ()) -> Jacobian:
         """The Jacobian at a point; ``batch`` are its leading axes of independent samples."""
-        for tally in _tallies:
-            tally.see(self, steps.noise, point.evaluator)
+        count_differences(self.expected_error(steps.noise), point.evaluator)
         method = self.method
         stencil = method if isinstance(method, Stencil) else None
         settled = not method.probe or not np.isnan(steps.given).any()
@@ -204,38 +203,3 @@ def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:
     shapes = [*point.inputs.shapes, *point.outputs.shapes]
     sizes = [*point.inputs.sizes, *point.outputs.sizes]
     return bool(batch) and all(sizes) and all(s[: len(batch)] == batch for s in shapes)
-
-
-# --- for `check`: what derivatives by differences went into its values ----------------------------
-
-
-class DifferenceTally:
-    """What became known of the Jacobians by differences that were computed meanwhile."""
-
-    def __init__(self) -> None:
-        self.error = 0.0  # the largest relative error to expect in one
-        self._before: dict[Any, int] = {}
-
-    def see(self, plan: Plan, noise: float, evaluator: Any) -> None:
-        """Note one Jacobian."""
-        self.error = max(self.error, plan.expected_error(noise))
-        self._before.setdefault(evaluator, evaluator.count)
-
-    @property
-    def evaluations(self) -> int:
-        """Of all functions concerned, since the first derivative of each."""
-        return sum(e.count - before for e, before in self._before.items())
-
-
-_tallies: list[DifferenceTally] = []
-
-
-@contextlib.contextmanager
-def difference_tally() -> Iterator[DifferenceTally]:
-    """Counts what is differenced meanwhile."""
-    tally = DifferenceTally()
-    _tallies.append(tally)
-    try:
-        yield tally
-    finally:
-        _tallies.remove(tally)

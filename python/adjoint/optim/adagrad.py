@@ -16,6 +16,7 @@ from adjoint.optim._elementwise import (
     update,
 )
 from adjoint.optim._options import check_fused, check_rate, check_sign
+from adjoint.optim._sparse_steps import sparse_adagrad_step
 from adjoint.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
@@ -137,7 +138,24 @@ def adagrad(
     ready = unscaled(grads, grad_scale, found_inf)
     if ready is None:
         return
-    for count, columns in each(counted(state_steps), (params, ready, state_sums)):
+    counts = counted(state_steps)
+    dense = [i for i, grad in enumerate(ready) if not grad.is_sparse]
+    for i in sorted({*range(len(ready))} - {*dense}):
+        sparse_adagrad_step(
+            params[i],
+            ready[i],
+            state_sums[i],
+            weight_decay=weight_decay,
+            rate=scalar(lr) / (1 + (counts[i] - 1) * lr_decay),
+            eps=eps,
+            maximize=maximize,
+        )
+    if len(dense) < len(ready):
+        counts = [counts[i] for i in dense]
+        params, ready, state_sums = (
+            [column[i] for i in dense] for column in (params, ready, state_sums)
+        )
+    for count, columns in each(counts, (params, ready, state_sums)):
         update(
             "adagrad",
             columns,

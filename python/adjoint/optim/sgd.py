@@ -7,6 +7,7 @@ from typing import Any
 from adjoint import Tensor
 from adjoint.optim._elementwise import Elementwise, scalar, unscaled, update
 from adjoint.optim._options import _device_dtype_check_for_fused, check_fused, check_rate
+from adjoint.optim._sparse_steps import sparse_sgd_step
 from adjoint.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
@@ -120,6 +121,17 @@ def sgd(
     grads = unscaled(d_p_list, grad_scale, found_inf)
     if grads is None:
         return
+    if any(grad.is_sparse for grad in grads):
+        given: dict[str, Any] = {
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "lr": lr,
+            "dampening": dampening,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        _step_one_by_one(params, grads, momentum_buffer_list, given)
+        return
     numbers = (momentum, 1 - dampening, -scalar(lr))
     options = {"weight_decay": scalar(weight_decay), "maximize": maximize}
     if momentum == 0:
@@ -140,3 +152,21 @@ def sgd(
     for chosen, first in ((running, 0), (fresh, _FIRST)):
         columns = tuple([column[i] for i in chosen] for column in (params, grads, buffers))
         update("sgd", columns, numbers, choice | first, **options)
+
+
+def _step_one_by_one(
+    params: list[Tensor],
+    grads: list[Tensor],
+    buffers: list[Tensor | None],
+    options: dict[str, Any],
+) -> None:
+    """Some gradients are sparse, and only these need another step."""
+    for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        held = buffers[i : i + 1]
+        if grad.is_sparse:
+            options_here = {**options, "lr": scalar(options["lr"])}
+            held[:] = [sparse_sgd_step(param, grad, held[0] if held else None, **options_here)]
+        else:
+            sgd([param], [grad], held, **options)
+        if buffers:
+            buffers[i] = held[0]

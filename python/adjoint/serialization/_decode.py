@@ -15,6 +15,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.device import device
+from adjoint._tensor.sparse import LAYOUTS, of_parts
 from adjoint.serialization import _classes
 from adjoint.serialization._errors import LoadError, as_damage
 from adjoint.serialization._formats import DTYPES, FACTORIES, PATHS, numpy_dtype
@@ -98,15 +99,29 @@ class Decoder:
             t = _restrided(t, _ints(row["stride"]))
         else:  # a tensor of its own, on the memory of the entry
             t = _core._on_storage(t, t.dtype, tuple(t.shape), tuple(t.stride()), 0)
-        made: Tensor = t
+        return self._finished(t, row)
+
+    def _finished(self, made: Tensor, row: dict[str, Any]) -> Tensor:
         if row.get("parameter"):
             from adjoint.nn.parameter import Parameter
 
-            made = Parameter(t, bool(row.get("requires_grad")))
+            made = Parameter(made, bool(row.get("requires_grad")))
         elif row.get("requires_grad"):
             made.requires_grad_()
         self._set_attributes(made, row)
         return made
+
+    def sparse(self, value: Any, row: dict[str, Any]) -> Tensor:
+        """A sparse tensor; what indices say is checked where it is made."""
+        layout, size, coalesced, entries = value
+        parts = self.items(entries)
+        if layout not in LAYOUTS or not all(isinstance(part, Tensor) for part in parts):
+            raise LoadError(f"it has a sparse tensor with the layout {layout!r} and other parts")
+        try:
+            made = of_parts(layout, _ints(size), bool(coalesced), parts)
+        except RuntimeError as error:
+            raise LoadError(f"it has a sparse tensor that is damaged: {error}") from error
+        return self._finished(made, row)
 
     def array(self, name: Any, row: dict[str, Any]) -> Any:
         """A NumPy array."""
@@ -203,6 +218,7 @@ Maker = Callable[[Decoder, Any, dict[str, Any]], Any]
 _KINDS: dict[str, Maker] = {
     "again": Decoder.again,
     "tensor": Decoder.tensor,
+    "sparse": Decoder.sparse,
     "array": Decoder.array,
     "object": Decoder.object,
     "enum": Decoder.enum,

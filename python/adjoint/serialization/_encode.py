@@ -18,6 +18,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.device import device
+from adjoint._tensor.sparse import parts_of
 from adjoint.serialization import _classes
 from adjoint.serialization._errors import shown
 from adjoint.serialization._formats import FACTORIES, PATHS, numpy_name
@@ -143,7 +144,12 @@ class Encoder:
         for hook in (t._backward_hooks or {}).values():
             if not hasattr(hook, "__torch_unserializable__"):
                 self.warnings.append(f"the hook {hook!r} on {where} is not saved with it")
-        row = self.memory.add_tensor(t, where)
+        if t._layout_name != "strided":
+            parts = [self.encode(part, f"{where} (its parts)") for part in parts_of(t)]
+            coalesced = t.is_sparse and t.is_coalesced()
+            row: dict[str, Any] = {"sparse": [t._layout_name, list(t.shape), coalesced, parts]}
+        else:
+            row = self.memory.add_tensor(t, where)
         if t.requires_grad:
             row["requires_grad"] = True
         if parameter:

@@ -17,10 +17,13 @@ struct Edges {
 
 Object tuple_of(const Tensor* ts, int n);  // None where undefined
 
-// backward.cpp: running passes. hooks.cpp: hooks and retained gradients. fresh_thread.cpp.
-void add_backward(PyObject* module);
+// Refuses what is not a tensor.
+Tensor tensor_of(PyObject* o);
+
+void add_grad_mode(PyObject* module);
+void add_cuts(PyObject* module);
 void add_hooks(PyObject* module);
-void prepare_fresh_threads();
+void prepare_fresh_threads();  // fresh_thread.cpp
 void run_on_fresh_thread(void (*body)(void*), void* argument);
 // Ctrl-C arrived: a Python exception is set.
 bool interrupted();

@@ -3,7 +3,7 @@
 #include "bindings/autograd/autograd.h"
 #include "bindings/program/program.h"
 #include "dispatch/program_recorder.h"
-#include "engine/shape_gradient.h"
+#include "engine/match_edge.h"
 
 namespace adjoint {
 namespace {
@@ -54,7 +54,6 @@ Tensor implicit_grad(const Edge& e, Py_ssize_t i) {
   if (mode_on(kRecorded)) return op<"ones">(m.shape, m.dtype);
   Tensor one = scalar_tensor(Value(1), m.dtype);
   if (m.shape.size() == 0) return one;
-  if (recorded()) return op<"ones">(m.shape, m.dtype);
   Tensor shaped = empty(m.shape, m.dtype);
   copy_into(shaped, op<"expand">(one, m.shape));
   return shaped;
@@ -237,9 +236,13 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-void add_backward(PyObject* module) {
+void add_autograd(PyObject* module) {
   add_functions(module, functions);
   extend_tensor_type(methods, nullptr);
+  add_grad_mode(module);
+  add_cuts(module);
+  add_hooks(module);
+  prepare_fresh_threads();
 }
 
 }  // namespace adjoint

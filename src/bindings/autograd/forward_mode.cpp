@@ -45,7 +45,7 @@ Tensor without_tangent(const Tensor& t, Level level) {
   Tensor seen;
   {
     TangentLimit off(0);
-    seen = needs_grad(t.get()) ? op<"_alias">(t).tensor() : alias(t);
+    seen = needs_grad(t.get()) ? op<"alias">(t).tensor() : alias(t);
   }
   for (size_t i = 0; i < t_levels.size() && levels >> i; ++i) {
     Level k = t_levels[i].level;

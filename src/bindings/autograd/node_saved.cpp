@@ -5,7 +5,7 @@
 #include "bindings/autograd/node_saved.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/saved.h"
-#include "engine/shape_gradient.h"
+#include "engine/match_edge.h"
 #include "graph/second_backward.h"
 
 namespace adjoint {

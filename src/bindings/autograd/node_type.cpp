@@ -4,7 +4,7 @@
 #include "bindings/autograd/saved_hooks.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/saved.h"
-#include "engine/shape_gradient.h"
+#include "engine/match_edge.h"
 
 #include <map>
 

@@ -5,8 +5,6 @@
 // hook on each of them, there while backward runs, sees the passes that backward runs itself; a
 // `.grad` that changed tells that it was written by hand. What got neither is lost, and that is an
 // error, if the gradient was asked for at all.
-#include <algorithm>
-#include <string_view>
 #include <unordered_set>
 
 #include "bindings/function/function_node.h"
@@ -49,14 +47,7 @@ void put_into_words(FunctionNode* n, PyObject* args, ForwardReads& all,
 
 // Whether a node hands gradients on as they are, in another shape or order: an argument such as
 // `cat([p.view(-1) for p in params])` stands for what it was put together from.
-bool only_moves(const Node* n) {
-  static constexpr std::string_view names[] = {
-      "AliasBackward0",   "CatBackward0",        "CloneBackward0",     "PermuteBackward0",
-      "ReshapeBackward0", "StackBackward0",      "TBackward0",         "TransposeBackward0",
-      "ViewBackward0",    "UnsafeViewBackward0", "UnsqueezeBackward0", "ReshapeAliasBackward0"};
-  return std::find(std::begin(names), std::end(names), std::string_view(n->name)) !=
-         std::end(names);
-}
+bool only_moves(const Node* n) { return n->op && n->op->facts.rearranges; }
 
 // Whether an argument is the hidden tensor in another shape, so that backward gave it a gradient.
 bool was_given(const FunctionNode* function, const Node* hidden) {

@@ -83,6 +83,9 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
       "the values of a tensor go to NumPy, or another library; fix: use adjoint's functions, or "
       "wrap the code with adjoint.external");
   TensorObject* t = as_tensor(o);
+  if (is_sparse(t))
+    return refuse(view,
+                  "a sparse tensor has no buffer; use .to_dense(), or its values and indices");
   const char* format = format_of(t->dtype);
   if (!format) return refuse(view, "bfloat16 has no buffer format; use .float() first");
   if (needs_grad(t))
@@ -307,6 +310,7 @@ Tensor tensor_argument(PyObject* o) {
 PyObject* to_bytes(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     refuse_recording("the values of a tensor are made into bytes (save, pickle)");
+    require_strided(tensor_argument(o).get(), "reading the memory");
     Tensor t = contiguous(tensor_argument(o));
     return PyBytes_FromStringAndSize(t->data, t.numel() * static_cast<Py_ssize_t>(t.itemsize()));
   });
@@ -316,6 +320,7 @@ PyObject* to_bytes(PyObject*, PyObject* o) {
 PyObject* storage_of(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     Tensor t = tensor_argument(o);
+    require_strided(t.get(), "asking for the storage");
     return Py_BuildValue("NN", PyLong_FromVoidPtr(t->storage->data),
                          PyLong_FromSize_t(t->storage->bytes));
   });
@@ -325,6 +330,7 @@ PyObject* storage_of(PyObject*, PyObject* o) {
 PyObject* whole(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     Tensor t = tensor_argument(o);
+    require_strided(t.get(), "asking for the storage");
     refuse_recording("the memory behind a tensor is used (deepcopy, storages); fix: use clone()");
     return to_python(on_storage(t->storage, Dims{static_cast<int64_t>(t->storage->bytes)}, Dims{1},
                                 0, DType::UInt8));
@@ -338,6 +344,7 @@ PyObject* seen_as(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOOL", &o, &dtype, &size, &stride, &offset)) return nullptr;
   return guard([&]() -> PyObject* {
     Tensor t = tensor_argument(o);
+    require_strided(t.get(), "asking for the storage");
     refuse_recording("the memory behind a tensor is used (deepcopy, storages); fix: use clone()");
     DType d;
     Dims shape, strides;

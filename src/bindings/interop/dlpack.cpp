@@ -123,6 +123,7 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("expected a Tensor, not ", Py_TYPE(o)->tp_name);
     Tensor t = Tensor::borrow(as_tensor(o));
+    if (is_sparse(t)) buffer_error("Can't export sparse tensors, use tensor.to_dense()");
     if (needs_grad(t.get()))
       buffer_error("Can't export tensors that require gradient, use tensor.detach()");
     if (versioned) {

@@ -1,7 +1,7 @@
 // Recordings and programs as Python objects. Read program/program.h first;
 // python/adjoint/compiler is who uses them.
 #include "bindings/program/program.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "program/capture/capture.h"
 #include "program/passes/pipeline.h"
 #include "program/replay/replay.h"
@@ -133,15 +133,16 @@ PyObject* outside(PyObject* o, PyObject* outputs) {
     return list.release();
   });
 }
-// inner(results): the places of those that others of them are computed from.
-PyObject* inner(PyObject* o, PyObject* results) {
+// history(results): the places of those that others of them are computed from, and whether there are
+// ops alone behind them.
+PyObject* history(PyObject* o, PyObject* results) {
   return guard([&]() -> PyObject* {
-    std::vector<bool> found = capture_of(o).inner(tensors_of(results, "inner()"));
+    Capture::History found = capture_of(o).history(tensors_of(results, "history()"));
     Object list = checked(PyList_New(0));
-    for (size_t k = 0; k < found.size(); ++k) {
-      if (found[k]) checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(k)).get()));
+    for (size_t k = 0; k < found.inner.size(); ++k) {
+      if (found.inner[k]) checked(PyList_Append(list.get(), checked(PyLong_FromSize_t(k)).get()));
     }
-    return list.release();
+    return Py_BuildValue("(OO)", list.get(), found.plain ? Py_True : Py_False);
   });
 }
 PyObject* knows(PyObject* o, PyObject* t) {
@@ -158,7 +159,9 @@ PyMethodDef recording_methods[] = {
     {"add_inputs", add_inputs, METH_O, "Tensors that later instructions get from outside."},
     {"reached", reached, METH_NOARGS, "Tensors that are not arguments and were read."},
     {"outside", outside, METH_O, "Which tensors share memory with what is not the function's."},
-    {"inner", inner, METH_O, "The places of results that others of them are computed from."},
+    {"history", history, METH_O,
+     "The places of results that others of them are computed from, and whether a backward pass "
+     "through them calls no Python."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
     {"program", make_program, METH_VARARGS,
      "program(from, to, given, outputs): instructions as a program."},
@@ -171,7 +174,7 @@ int traverse_program(PyObject* o, visitproc visit, void* arg) {
   for (const Tensor& t : p->held) Py_VISIT(reinterpret_cast<PyObject*>(t.get()));
   if (int r = p->identity.each_object([&](PyObject* x) { return visit(x, arg); })) return r;
   for (const Instruction& i : p->code) {
-    if (i.host) Py_VISIT(i.host.python());
+    if (i.kind == Kind::Host) Py_VISIT(i.more->host.python());
   }
   return 0;
 }
@@ -254,8 +257,9 @@ PyObject* generators(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
     for (const Instruction& i : program_of(o).code) {
-      for (const Value& v : i.draws() ? i.args : std::vector<Value>()) {
-        if (v.kind() == Value::Object) checked(PyList_Append(list.get(), v.python()));
+      for (int k = 0; i.draws() && k < i.op->argument_count; ++k) {
+        if (i.args[k].kind() == Value::Object)
+          checked(PyList_Append(list.get(), i.args[k].python()));
       }
     }
     return list.release();
@@ -280,8 +284,9 @@ PyObject* changes(PyObject* o, PyObject*) {
 
 PyObject* calls_python(PyObject* o, PyObject*) {
   const auto& code = program_of(o).code;
-  return PyBool_FromLong(std::any_of(code.begin(), code.end(),
-                                     [](const Instruction& i) { return i.host && !i.changes; }));
+  return PyBool_FromLong(std::any_of(code.begin(), code.end(), [](const Instruction& i) {
+    return i.kind == Kind::Host && !i.changes;
+  }));
 }
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
@@ -353,8 +358,13 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
 // values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & (kSlowModes | kStrongZeros)) || t_op_cache ||
-                         t_plain_functions);
+  return PyBool_FromLong((t_modes & ((kSlowModes & ~kAutocast) | kStrongZeros)) ||
+                         t_checkpoint_cache || t_plain_functions);
+}
+// The modes that recordings are sorted by: whether ops record, and autocast where it is on.
+PyObject* call_mode(PyObject*, PyObject*) {
+  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
+  return PyLong_FromUnsignedLong(autocast | (t_modes & kGradOff));
 }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
@@ -429,12 +439,15 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
+    {"_call_mode", call_mode, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,
      "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},
     {"_record_constant", record_constant, METH_O, "A tensor made from numbers of the function."},
     {"_replay", reinterpret_cast<PyCFunction>(replay), METH_FASTCALL,
      "_replay(recorded, program, given, reached, count, places): a program as a node."},
+    {"_as_node", reinterpret_cast<PyCFunction>(as_node), METH_FASTCALL,
+     "_as_node(recorded, results, given, places): results of a recorded call, as those of a node."},
     {"_host_change", reinterpret_cast<PyCFunction>(host_change), METH_FASTCALL,
      "_host_change(run, tensors): the same for what changes the tensors and gives nothing."},
     {"_allow_draws", allow_draws, METH_O,

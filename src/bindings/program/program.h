@@ -12,6 +12,7 @@ const Program& program_in(PyObject* o);
 Tensors tensors_of(PyObject* o, const char* what, bool optional = false);
 PyObject* list_of(const Tensors& ts);
 
+PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n);
 void add_program_node();
 // A program is one node, which has no gradient between its results: an error where that is asked

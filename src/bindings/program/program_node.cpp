@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "bindings/program/program.h"
-#include "dispatch/op_cache.h"
+#include "dispatch/checkpoint_cache.h"
 #include "dispatch/record_node.h"
 #include "dispatch/saved.h"
 #include "engine/engine.h"
@@ -83,7 +83,9 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released) fail_freed(n);
   UnpackScope scope;
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
-  bool usual = !grad_enabled() && !(t_modes & (kSlowModes | kStrongZeros)) && !t_op_cache;
+  // The program knows its precisions: autocast does not change them.
+  constexpr uint32_t kUnusual = (kSlowModes & ~kAutocast) | kStrongZeros;
+  bool usual = !grad_enabled() && !(t_modes & kUnusual) && !t_checkpoint_cache;
   if (!usual) return eager_backward(n, grads, result);
   PyObject* recorded = n->saved[kRecorded_].value.python();
   // What hooks and custom functions read, eager execution would read now.
@@ -95,7 +97,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   const Program& p = program_in(part.program.get());
   for (int64_t k : Span(places)) {
     if (!grads[k]) continue;
-    const Geometry& g = p.registers[p.inputs[given.size()]].geometry;
+    const Geometry& g = p.registers[p.inputs[given.size()]].geometry();
     given.push_back(laid_as(g, grads[k]));
   }
   for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {
@@ -136,6 +138,66 @@ void refuse_inner_result(const Edge& e, const char* what) {
                 "uncompiled (disable=True)");
 }
 
+namespace {
+
+// Makes the first `count` of what was found results of a node with an edge for each of the tensors
+// `all`; those at `places` have a gradient. The others are kept for the backward part.
+void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, const Dims& places) {
+  int kept = static_cast<int>(found.size() - count);
+  std::vector<Edge> edges;
+  for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));
+  NodeRef node(new_node("CompiledFunctionBackward", program_backward, static_cast<int>(all.size()),
+                        kFirst + kept));
+  std::copy(edges.begin(), edges.end(), node->edges);
+  node->set_output_count(static_cast<int>(count));
+  node->saved[kRecorded_].value = Value::object(recorded);
+  add_back_link(node.get());
+  Dims versions;
+  for (const Tensor& t : all) versions.push_back(t.version());
+  node->saved[kVersions].value = Value(std::move(versions));
+  node->saved[kGiven].value = Value(std::move(all));
+  node->saved[kPlaces].value = Value(places);
+  for (int k = 0; k < kept; ++k) {
+    const Tensor& t = found[count + k];
+    bool output = std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count),
+                              [&](const Tensor& o) { return o.is(t); });
+    node->saved[kFirst + k] = output ? pack_output(t) : pack(Value(t));
+  }
+  for (size_t k = 0; k < count; ++k) set_meta(node.get(), static_cast<uint32_t>(k), found[k]);
+  for (int64_t k : Span(places)) set_history(found[k], node.get(), static_cast<uint32_t>(k));
+  found.resize(count);
+}
+
+void check_places(const Dims& places, size_t count, const char* what) {
+  for (int64_t k : Span(places)) {
+    if (k < 0 || k >= static_cast<int64_t>(count))
+      value_error(what, ": there is no result ", k, " of ", count);
+  }
+}
+
+}  // namespace
+
+// _as_node(recorded, results, given, places): other headers on the results of a call that was
+// recorded, as results of one node: a backward pass asks `recorded` for the gradients.
+PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 4) type_error("_as_node() takes 4 arguments");
+    Tensors found = tensors_of(args[1], "_as_node(): results");
+    Tensors given = tensors_of(args[2], "_as_node(): given");
+    Dims places;
+    if (!parse_ints(args[3], &places)) type_error("_as_node(): places of outputs are expected");
+    check_places(places, found.size(), "_as_node()");
+    for (int64_t k : Span(places)) {
+      Tensor own = on_storage(found[k]->storage, found[k].shape(), found[k].strides(),
+                              found[k].offset(), found[k].dtype());
+      own.set(kData, found[k].has(kData));
+      found[k] = std::move(own);
+    }
+    make_node(args[0], std::move(given), found, found.size(), places);
+    return list_of(found);
+  });
+}
+
 // _replay(recorded, program, given, reached, count, places): runs the program and makes its first
 // `count` outputs results of a node with an edge for each of the tensors; those at `places` have a
 // gradient.
@@ -151,33 +213,14 @@ PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
       type_error("_replay(): a number of outputs and their places are expected");
     if (static_cast<int>(given.size()) != p.given)
       value_error("_replay(): ", p.given, " tensors are expected, not ", given.size());
+    if (count < 0 || count > static_cast<int64_t>(p.outputs.size()))
+      value_error("_replay(): the program has ", p.outputs.size(), " outputs, not ", count);
+    check_places(places, static_cast<size_t>(count), "_replay()");
     all.insert(all.begin(), given.begin(), given.end());
     Object alive = Object::borrow(args[1]);
     Tensors found = run(p, given, {});
     for (int64_t k : Span(places)) found[k] = whole(found, found[k]);
-    int kept = static_cast<int>(found.size() - count);
-    std::vector<Edge> edges;
-    for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));
-    NodeRef node(new_node("CompiledFunctionBackward", program_backward,
-                          static_cast<int>(all.size()), kFirst + kept));
-    std::copy(edges.begin(), edges.end(), node->edges);
-    node->set_output_count(static_cast<int>(count));
-    node->saved[kRecorded_].value = Value::object(args[0]);
-    add_back_link(node.get());
-    Dims versions;
-    for (const Tensor& t : all) versions.push_back(t.version());
-    node->saved[kVersions].value = Value(std::move(versions));
-    node->saved[kGiven].value = Value(std::move(all));
-    node->saved[kPlaces].value = Value(places);
-    for (int k = 0; k < kept; ++k) {
-      const Tensor& t = found[count + k];
-      bool output = std::any_of(found.begin(), found.begin() + count,
-                                [&](const Tensor& o) { return o.is(t); });
-      node->saved[kFirst + k] = output ? pack_output(t) : pack(Value(t));
-    }
-    for (int64_t k = 0; k < count; ++k) set_meta(node.get(), static_cast<uint32_t>(k), found[k]);
-    for (int64_t k : Span(places)) set_history(found[k], node.get(), static_cast<uint32_t>(k));
-    found.resize(count);
+    make_node(args[0], std::move(all), found, static_cast<size_t>(count), places);
     return list_of(found);
   });
 }

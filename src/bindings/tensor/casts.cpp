@@ -97,6 +97,21 @@ void take_keyword(const std::string& name, PyObject* o, Wanted& w) {
   }
 }
 
+// "meta", the device of tensors without values: Note [Tensors without values] in op_function.cpp.
+bool names_meta(PyObject* o) {
+  if (PyUnicode_Check(o)) return PyUnicode_CompareWithASCIIString(o, "meta") == 0;
+  if (std::strcmp(Py_TYPE(o)->tp_name, "device") != 0) return false;
+  Object text = checked(PyObject_Str(o));
+  return PyUnicode_CompareWithASCIIString(text.get(), "meta") == 0;
+}
+PyObject* without_values(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
+  Object module = checked(PyImport_ImportModule("adjoint._tensor.meta"));
+  Object moved = checked(PyObject_GetAttrString(module.get(), "moved"));
+  std::vector<PyObject*> all{self};
+  all.insert(all.end(), args, args + n + (keywords ? PyTuple_GET_SIZE(keywords) : 0));
+  return PyObject_Vectorcall(moved.get(), all.data(), static_cast<size_t>(n) + 1, keywords);
+}
+
 PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   if (any_overriding(&self, 1)) return call_overriding_method("to", self, args, n, keywords);
   return guard([&]() -> PyObject* {
@@ -104,6 +119,9 @@ PyObject* to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keyw
     Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
     if (n + named == 0) type_error("to() missing 1 required argument: a dtype, device or tensor");
     if (n > 4) type_error("to() takes at most 4 positional arguments but ", n, " were given");
+    for (Py_ssize_t i = 0; i < n + named; ++i) {
+      if (names_meta(args[i])) return without_values(self, args, n, keywords);
+    }
     int flags = 0;
     for (Py_ssize_t i = 0; i < n; ++i) take_positional(args[i], flags, w);
     for (Py_ssize_t i = 0; i < named; ++i)

@@ -136,7 +136,7 @@ bool parse_int(PyObject* o, int64_t* out) {
   if (is_tensor(o)) {
     TensorObject* t = as_tensor(o);
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
-    if (batch_of(t)) return false;  // it has no single value
+    if (batch_of(t) || is_sparse(t)) return false;  // it has no single value
     refuse_recording("a tensor stands where an int is wanted, which reads its value");
     return *out = load_int(t->dtype, t->data), true;
   }

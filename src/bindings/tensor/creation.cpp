@@ -118,6 +118,7 @@ struct Filler {
     if (t->numel != 1 || depth < shape.n)
       value_error("only one element tensors can be converted to Python scalars");
     if (batch_of(t)) refuse_reading_batched("calling .item() on");
+    require_strided(t, "a list with tensors");
     refuse_recording("a list with tensors is made into one, which reads values; fix: use stack()");
     copy_run(at, static_cast<int64_t>(item_size(dtype)), dtype, t->data, 0, t->dtype, 1);
     at += item_size(dtype);

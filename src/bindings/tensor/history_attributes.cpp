@@ -186,6 +186,8 @@ int set_data(PyObject* o, PyObject* v, void*) {
     if (!is_tensor(v))
       type_error("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     Tensor t = self_of(o), from = self_of(v);
+    require_strided(t.get(), "`.data = `");
+    require_strided(from.get(), "`.data = `");
     if (is_batched(t) || is_batched(from)) {
       runtime_error(
           "mutating directly with `.data` under vmap transform is not allowed; fix: use copy_()");

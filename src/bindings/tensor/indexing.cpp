@@ -180,6 +180,7 @@ class Reader {
   }
 
   void read_tensor(const Tensor& t) {
+    require_strided(t.get(), "an index");
     if (t.ndim() > 0 || !is_integral(t.dtype())) {
       if (!is_mask(t.dtype()) && t.dtype() != DType::Int64 && t.dtype() != DType::Int32) {
         index_error("tensors used as indices must be long, int, byte or bool tensors, not ",
@@ -301,7 +302,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
     Reader r(t, false);
     r.read(key);
     if (r.has_tensors()) return to_python(op<"index">(r.view(), Value(std::move(r.indices()))));
-    if (r.view().is(t)) return to_python(op<"_alias">(t));
+    if (r.view().is(t)) return to_python(op<"alias">(t));
     return to_python(r.view());
   });
 }

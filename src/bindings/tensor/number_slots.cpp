@@ -148,6 +148,15 @@ struct Operands {
   return nullptr;
 }
 
+// A sparse matrix of SciPy beside a tensor, as a sparse tensor; what is none is left alone.
+bool parse_matrix(PyObject* o, PyObject* beside, Value* out) {
+  if (is_tensor(o) || !is_tensor(beside) || !PyObject_HasAttrString(o, "tocsr")) return false;
+  Object module = checked(PyImport_ImportModule("adjoint._tensor.scipy_matrices"));
+  Object made = checked(PyObject_CallMethod(module.get(), "sparse_tensor_beside", "OO", o, beside));
+  *out = Value(Tensor::borrow(as_tensor(made.get())));
+  return true;
+}
+
 template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
@@ -156,7 +165,11 @@ PyObject* binary(PyObject* a, PyObject* b) {
     if (TensorObject* out = short_way(op_of(O), a, b)) return reinterpret_cast<PyObject*>(out);
     if (is_array(a)) refuse_array_on_the_left(O);
     Operands operands;
-    if (!operands.parse(0, a) || !operands.parse(1, b)) Py_RETURN_NOTIMPLEMENTED;
+    auto parse = [&](int i, PyObject* o, PyObject* beside) {
+      if (O == MatMul && parse_matrix(o, beside, &operands.args[i])) return true;
+      return operands.parse(i, o);
+    };
+    if (!parse(0, a, b) || !parse(1, b, a)) Py_RETURN_NOTIMPLEMENTED;
     if (O == MatMul && !(operands.args[0].is_tensor() && operands.args[1].is_tensor()))
       Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
@@ -221,6 +234,7 @@ PyObject* one_item(PyObject* self, const char* what) {
                                     "or, assert); fix: keep it a tensor, use where() instead of if"
                                   : "a tensor is made into a number (float(), int(), an index); "
                                     "fix: go on with the tensor");
+  if (is_sparse(t)) return guard([&]() -> PyObject* { refuse_sparse(t, "reading the value"); });
   return item_of(t->data, t->dtype);
 }
 int truth(PyObject* self) {

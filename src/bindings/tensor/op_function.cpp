@@ -59,9 +59,51 @@ PyObject* call_composite(OpFunction* f, PyObject* const* args, size_t flags, PyO
   return result;
 }
 
+// Note [Tensors without values]
+// A tensor on the device "meta" has a shape and no values. Python makes it (adjoint._tensor.meta):
+// calls that make tensors go there while the device is the default of this thread, and after
+// `require_cpu` has raised `MetaAsked` because it was named.
+thread_local bool t_meta = false;
+
+bool has_device(const OpFunction* f) {
+  for (const Argument& a : f->overloads->front()->schema.arguments) {
+    if (a.name == "device") return true;
+  }
+  return false;
+}
+PyObject* make_without_values(PyObject* callable, PyObject* const* args, size_t flags,
+                              PyObject* keywords) {
+  return guard([&]() -> PyObject* {
+    Object module = checked(PyImport_ImportModule("adjoint._tensor.meta"));
+    Object maker = checked(PyObject_GetAttrString(module.get(), "made"));
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    std::vector<PyObject*> all{callable};
+    all.insert(all.end(), args, args + n + (keywords ? PyTuple_GET_SIZE(keywords) : 0));
+    return PyObject_Vectorcall(maker.get(), all.data(), static_cast<size_t>(n) + 1, keywords);
+  });
+}
+// Whether the error that is set says that "meta" was named; it is cleared then.
+bool meta_was_named() {
+  static PyObject* asked = nullptr;
+  if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return false;
+  if (!asked) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyObject* module = PyImport_ImportModule("adjoint._tensor.device")) {
+      asked = PyObject_GetAttrString(module, "MetaAsked");
+      Py_DECREF(module);
+    }
+    PyErr_Restore(type, value, trace);
+  }
+  if (!asked || !PyErr_ExceptionMatches(asked)) return false;
+  PyErr_Clear();
+  return true;
+}
+
 PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keywords) {
   OpFunction* f = self_of(callable);
   if (g_subclasses) [[unlikely]] {
+    if (t_meta && has_device(f)) return make_without_values(callable, args, flags, keywords);
     Py_ssize_t total = PyVectorcall_NARGS(flags) + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
     if (any_overriding(args, total))
       return call_overriding(callable, args, PyVectorcall_NARGS(flags), keywords);
@@ -72,6 +114,7 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
   }
   PyObject* result = call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
                               PyVectorcall_NARGS(flags), keywords);
+  if (!result && meta_was_named()) return make_without_values(callable, args, flags, keywords);
   if (!result && f->composite_form) return call_composite(f, args, flags, keywords);
   return result;
 }
@@ -142,6 +185,12 @@ Object new_function(const std::string& name, std::vector<const Op*> overloads, b
   return Object::steal(reinterpret_cast<PyObject*>(f));
 }
 
+// _make_without_values(on) -> what it was: whether "meta" is this thread's default device.
+PyObject* set_meta(PyObject*, PyObject* on) {
+  g_subclasses = true;  // the way of calls that looks at it
+  return PyBool_FromLong(std::exchange(t_meta, PyObject_IsTrue(on) == 1));
+}
+
 // _set_composite_forms({name: function}): what op functions call where a structure is given.
 PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
   if (!PyDict_Check(forms)) {
@@ -163,7 +212,9 @@ PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"_set_composite_forms", set_composite_forms, METH_O,
+PyMethodDef functions[] = {{"_make_without_values", set_meta, METH_O,
+                            "Whether this thread makes tensors on \"meta\"; returns what it was."},
+                           {"_set_composite_forms", set_composite_forms, METH_O,
                             "Tells op functions what to call where a structure is given."},
                            {nullptr}};
 

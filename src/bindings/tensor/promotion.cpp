@@ -49,8 +49,28 @@ bool has_all(const char* const (&names)[2], PyObject* args, PyObject* keywords) 
   return true;
 }
 
+// The array API's form: any number of tensors, numbers and dtypes, which stand for tensors of theirs.
+DType result_type_of_all(PyObject* args) {
+  ResultType type;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    type.add(is_dtype(o) ? Value(empty(Dims{0}, dtype_value(o))) : operand(o, "tensor"));
+  }
+  return type.get();
+}
+
+bool any_dtype(PyObject* args) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    if (is_dtype(PyTuple_GET_ITEM(args, i))) return true;
+  }
+  return false;
+}
+
 PyObject* result_type(PyObject*, PyObject* args, PyObject* keywords) {
   return guard([&]() -> PyObject* {
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+    if (!keywords && count && (count != 2 || any_dtype(args)))
+      return shared(result_type_of_all(args));
     const char* const(*names)[2] = &kOperandNames[0];
     while (keywords && names < std::end(kOperandNames) - 1 && !has_all(*names, args, keywords))
       ++names;
@@ -81,7 +101,7 @@ PyObject* castable(PyObject*, PyObject* args, PyObject* keywords) {
 PyMethodDef functions[] = {
     {"result_type", reinterpret_cast<PyCFunction>(result_type), METH_VARARGS | METH_KEYWORDS,
      "result_type(tensor1, tensor2)\n\nThe dtype that an operation on two tensors or numbers "
-     "gives."},
+     "gives; or on any number of them, and of dtypes."},
     {"promote_types", reinterpret_cast<PyCFunction>(promote), METH_VARARGS | METH_KEYWORDS,
      "promote_types(type1, type2)\n\nThe smallest dtype that holds the values of both."},
     {"can_cast", reinterpret_cast<PyCFunction>(castable), METH_VARARGS | METH_KEYWORDS,

@@ -61,6 +61,7 @@ PyGetSetDef attributes[] = {
 // `seen`, a view of `t` with its history, becomes what `t` itself is.
 PyObject* become(const Tensor& t, const Tensor& seen) {
   refuse_recording("a tensor is given another shape in place; fix: use the form without the _");
+  require_strided(t.get(), "another shape in place");
   if (seen->storage != t->storage || seen.dtype() != t.dtype())
     runtime_error("a method that gives a tensor another shape returned other memory than its own");
   t->data = seen->data;
@@ -97,6 +98,7 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
     Tensor t = self_of(o);
     Dims shape;
     if (!parse_ints(sizes, &shape)) type_error("resize_(): the size must be a tuple of ints");
+    require_strided(t.get(), "resize_()");
     if (is_batched(t)) {
       runtime_error(
           "resize_() is not supported inside of vmap: all samples share one memory. (fix: use "

@@ -52,7 +52,8 @@ Tensor moved_to(PyTypeObject* type, Tensor from) {
   std::swap(t->grad_fn, from->grad_fn);
   std::swap(t->base, from->base);
   t->dtype = from->dtype;
-  t->flags = from->flags;
+  t->flags = from->flags & ~kSparse;
+  if (is_sparse(from)) share_parts(made, from);
   if (from->shape != from->dims) {
     std::swap(t->shape, from->shape);
     std::swap(t->strides, from->strides);
@@ -164,6 +165,19 @@ PyObject* plain_tensors(PyObject*, PyObject* on) {
   return PyBool_FromLong(std::exchange(t_plain, PyObject_IsTrue(on) == 1));
 }
 
+// After `x.__class__ = cls`: what the header remembers of the class.
+PyObject* refresh_class(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("_refresh_class(): not a tensor, but ", Py_TYPE(o)->tp_name);
+    Tensor t = Tensor::borrow(as_tensor(o));
+    bool asks = overrides(Py_TYPE(o));
+    t.set(kSubclass, asks);
+    g_subclasses |= asks;
+    if (has_back_link(Py_TYPE(o))) add_back_link(t.get());
+    Py_RETURN_NONE;
+  });
+}
+
 // x.as_subclass(cls)
 PyObject* as_subclass(PyObject* o, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"cls", nullptr};
@@ -185,6 +199,8 @@ PyObject* as_subclass(PyObject* o, PyObject* args, PyObject* keywords) {
 PyMethodDef functions[] = {
     {"_disabled_torch_function_impl", reinterpret_cast<PyCFunction>(disabled_handler),
      METH_VARARGS | METH_KEYWORDS, "Marks a subclass whose results are plain tensors."},
+    {"_refresh_class", refresh_class, METH_O,
+     "Tells a tensor that its class was changed by assigning to __class__."},
     {"_plain_tensors", plain_tensors, METH_O,
      "Whether subclasses are treated as plain tensors in this thread; returns what it was."},
     {nullptr}};

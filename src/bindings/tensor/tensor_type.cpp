@@ -103,7 +103,6 @@ PyGetSetDef attributes[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"is_cuda", get_false, nullptr, "False: adjoint runs on CPUs.", nullptr},
-    {"is_sparse", get_false, nullptr, "False: adjoint's tensors are dense.", nullptr},
     {"is_quantized", get_false, nullptr, "False.", nullptr},
     {"is_meta", get_false, nullptr, "False.", nullptr},
     {"is_mkldnn", get_false, nullptr, "False.", nullptr},
@@ -153,7 +152,12 @@ PyObject* storage_offset(PyObject* o, PyObject*) {
   refuse_outside(as_tensor(o), "storage_offset() is read");
   return PyLong_FromLongLong(self_of(o).offset());
 }
+// Raises for a sparse tensor, whose elements are not in its memory.
+bool is_refused(PyObject* o, const char* what) {
+  return is_sparse(as_tensor(o)) && guard_int([&]() -> int { refuse_sparse(as_tensor(o), what); });
+}
 PyObject* data_ptr(PyObject* o, PyObject*) {
+  if (is_refused(o, "data_ptr()")) return nullptr;
   if (batch_of(as_tensor(o)))
     return guard([]() -> PyObject* { refuse_reading_batched("reading the memory of"); });
   refuse_recording("the memory of a tensor is used outside ops: data_ptr(), storages, pickle");
@@ -193,6 +197,7 @@ PyObject* item(PyObject* o, PyObject*) {
   if (batch_of(t))
     return guard([]() -> PyObject* { refuse_reading_batched("calling .item() on"); });
   refuse_recording("item() reads a value; fix: go on with the tensor");
+  if (t->numel == 1 && is_refused(o, "item()")) return nullptr;
   if (t->numel == 1) return item_of(t->data, t->dtype);
   PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                static_cast<long long>(t->numel));
@@ -224,6 +229,7 @@ PyObject* tolist(PyObject* o, PyObject*) {
     return guard([]() -> PyObject* { refuse_reading_batched("calling .tolist() on"); });
   return guard([&]() -> PyObject* {
     refuse_recording("tolist() reads values; fix: go on with the tensor");
+    require_strided(as_tensor(o), "tolist()");
     check_list_room(as_tensor(o));
     Tensor t = self_of(o);  // a second header: a signal handler may change the first
     Tensor seen = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());

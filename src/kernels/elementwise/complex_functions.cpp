@@ -5,6 +5,7 @@
 #include <complex>
 #include <numbers>
 
+#include "kernels/complex_logarithms.h"
 #include "kernels/elementwise/loops.h"
 
 namespace adjoint::Base {
@@ -26,17 +27,6 @@ Complex<T> expm1(Complex<T> z) {
   return {std::expm1(x) * std::cos(y) - 2 * half_sine * half_sine, std::exp(x) * std::sin(y)};
 }
 
-// log(1 + z): near 0 the modulus of 1 + z is 1 + x(2 + x) + y^2, whose first 1 must not be added.
-template <class T>
-Complex<T> log1p(Complex<T> z) {
-  const T x = z.real(), y = z.imag();
-  const T angle = std::atan2(y, x + 1);
-  if (std::abs(x) < T(0.5) && std::abs(y) < T(0.5)) {
-    return {std::log1p(x * (2 + x) + y * y) / 2, angle};
-  }
-  return {std::log(std::hypot(x + 1, y)), angle};
-}
-
 template <class T>
 Complex<T> inverse(Complex<T> z) {
   return Complex<T>(1) / z;
@@ -48,6 +38,25 @@ Complex<T> sigmoid(Complex<T> z) {
   if (z.real() >= 0) return inverse(Complex<T>(1) + std::exp(-z));
   const Complex<T> e = std::exp(z);
   return e / (Complex<T>(1) + e);
+}
+
+template <class T>
+Complex<T> sinc(Complex<T> z) {
+  if (z == T(0)) return T(1);
+  const Complex<T> y = z * std::numbers::pi_v<T>;
+  return std::sin(y) / y;
+}
+
+template <class T>
+Complex<T> log_add_of_two(Complex<T> a, Complex<T> b) {
+  return log_add(a * std::numbers::ln2_v<T>, b * std::numbers::ln2_v<T>) / std::numbers::ln2_v<T>;
+}
+
+// The derivative of z sigmoid(z), times g.
+template <class T>
+Complex<T> silu_grad(Complex<T> g, Complex<T> z) {
+  const Complex<T> s = sigmoid(z);
+  return g * s * (Complex<T>(1) + z * (Complex<T>(1) - s));
 }
 
 template <class T>
@@ -82,15 +91,20 @@ void register_exponentials() {
   both("log10",
        [](auto z) { return std::log(z) / std::numbers::ln10_v<typename decltype(z)::value_type>; });
   both("log1p", [](auto z) { return log1p(z); });
+  both("logaddexp", [](auto a, auto b) { return log_add(a, b); });
+  both("logaddexp2", [](auto a, auto b) { return log_add_of_two(a, b); });
   both("sqrt", [](auto z) { return std::sqrt(z); });
   both("rsqrt", [](auto z) { return inverse(std::sqrt(z)); });
   both("sigmoid", [](auto z) { return sigmoid(z); });
+  both("silu", [](auto z) { return z * sigmoid(z); });
+  both("silu_grad", [](auto g, auto z) { return silu_grad(g, z); });
   both("pow", [](auto z, auto exponent) { return power(z, exponent); });
 }
 
 void register_trigonometry() {
   both("sin", [](auto z) { return std::sin(z); });
   both("cos", [](auto z) { return std::cos(z); });
+  both("sinc", [](auto z) { return sinc(z); });
   both("tan", [](auto z) { return std::tan(z); });
   both("asin", [](auto z) { return std::asin(z); });
   both("acos", [](auto z) { return std::acos(z); });

@@ -59,34 +59,6 @@ T elu(T x, T alpha, T scale, T input_scale) {
   return x > 0 ? scale * x : scale * alpha * std::expm1(input_scale * x);
 }
 
-// The Hurwitz zeta function by Euler and Maclaurin: terms up to x + 12, then the tail's expansion.
-double zeta(double s, double x) {
-  double sum = 0;
-  for (int k = 0; k < 12; ++k, x += 1) sum += std::pow(x, -s);
-  const double power = std::pow(x, -s);
-  sum += x * power / (s - 1) + power / 2;
-  // B_2j / (2j)!
-  constexpr double bernoulli[] = {1. / 12,          -1. / 720,
-                                  1. / 30240,       -1. / 1209600,
-                                  1. / 47900160,    -691. / 1307674368000,
-                                  1. / 74724249600, -3617. / 10670622842880000};
-  double term = power * s / x, next = s;
-  for (double b : bernoulli) {
-    sum += b * term;
-    term *= (next + 1) * (next + 2) / (x * x);
-    next += 2;
-  }
-  return sum;
-}
-
-// The n-th derivative of digamma, n >= 2: a sum of equal signs, (-1)^(n+1) n! zeta(n + 1, x).
-double polygamma(double n, double x) {
-  double sum = x <= 0 && x == std::floor(x) ? INFINITY : 0;
-  for (; x < 1 && sum < INFINITY; x += 1) sum += std::pow(x, -(n + 1));
-  const double value = std::tgamma(n + 1) * (sum < INFINITY ? sum + zeta(n + 1, x) : sum);
-  return std::fmod(n, 2) == 0 ? -value : value;
-}
-
 void register_functions() {
   same<FLOATS>("logit", [](auto x, auto eps) { return logit(x, eps); });
   same<FLOATS>("sinc", [](auto x) { return sinc(x); });
@@ -95,7 +67,6 @@ void register_functions() {
   same<FLOATS>("elu", [](auto x, auto alpha, auto scale, auto input_scale) {
     return elu(x, alpha, scale, input_scale);
   });
-  same<FLOATS>("polygamma", [](auto n, auto x) { return decltype(x)(polygamma(n, x)); });
   same<FLOATS>("threshold", [](auto x, auto limit, auto value) { return x <= limit ? value : x; });
   same<INTS>("threshold", [](auto x, auto limit, auto value) { return x <= limit ? value : x; });
 }

@@ -20,6 +20,13 @@ class Failed {
   std::atomic<bool> failed_{false};
 };
 
+struct KeptBlock {
+  void* block = nullptr;
+  bool taken = false;
+  ~KeptBlock() { std::free(block); }
+};
+inline thread_local KeptBlock kept;
+
 // A block that each thread keeps, for the small; memory of its own for the large, or where the
 // thread's is in use.
 template <class T>
@@ -48,12 +55,6 @@ class Scratch {
 
  private:
   static constexpr size_t kKept = size_t{1} << 18;
-  struct Kept {
-    void* block = nullptr;
-    bool taken = false;
-    ~Kept() { std::free(block); }
-  };
-  static inline thread_local Kept kept;
   T* data_;
   bool keeps_;
 };

@@ -39,9 +39,21 @@ __attribute__((noinline)) void finish(int rows, int vectors, const T* sums, cons
     }
 }
 
+// With Pairs, numbers are pairs of bfloat16, whose two products are added. By name, since the compiler
+// would want the whole function built for processors that have the instruction.
+template <bool Pairs, class V>
+ADJOINT_INLINE void add_product(V& sum, V a, V b) {
+#if ADJOINT_SIMD == 512
+  if constexpr (Pairs)
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  else
+#endif
+    sum += a * b;
+}
+
 // A sum runs over k in order, whatever the tile: the result depends neither on how positions are
 // shared out nor, where there is a fused product, on the width of vectors.
-template <class T, int M, int N>
+template <class T, bool Pairs, int M, int N>
 void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, T* out,
           int64_t stored) {
   using V = VecOf<T>;
@@ -59,14 +71,14 @@ void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, T* 
       UNROLL for (int m = 0; m < M; ++m) a[m] = splat<V>(w[m]);
       UNROLL for (int v = 0; v < N; ++v) {
         const V b = load<T, V>(base[v] + at);
-        UNROLL for (int m = 0; m < M; ++m) sum[m][v] += a[m] * b;
+        UNROLL for (int m = 0; m < M; ++m) add_product<Pairs>(sum[m][v], a[m], b);
       }
     } else {
       V b[N];
       UNROLL for (int v = 0; v < N; ++v) b[v] = load<T, V>(base[v] + at);
       UNROLL for (int m = 0; m < M; ++m) {
         const V a = splat<V>(w[m]);
-        UNROLL for (int v = 0; v < N; ++v) sum[m][v] += a * b[v];
+        UNROLL for (int v = 0; v < N; ++v) add_product<Pairs>(sum[m][v], a, b[v]);
       }
     }
   }
@@ -81,27 +93,27 @@ using Tile = void (*)(const ConvSums&, const T*, const T*, const Place*, T*, int
 template <class T>
 using TilesOfRows = std::array<Tile<T>, 8>;
 
-template <class T, int M, int... N>
+template <class T, bool Pairs, int M, int... N>
 constexpr TilesOfRows<T> tiles_of(std::integer_sequence<int, N...>) {
-  return {tile<T, M, N + 1>...};
+  return {tile<T, Pairs, M, N + 1>...};
 }
-template <class T, int M>
+template <class T, bool Pairs, int M>
 constexpr TilesOfRows<T> tiles_of() {
-  return tiles_of<T, M>(std::make_integer_sequence<int, most_vectors(M)>{});
+  return tiles_of<T, Pairs, M>(std::make_integer_sequence<int, most_vectors(M)>{});
 }
 
 // By rows and vectors. No tile has 5 or 7 rows: see tile_rows.
-template <class T>
+template <class T, bool Pairs>
 constexpr std::array<TilesOfRows<T>, kRows> kTiles = {
-    tiles_of<T, 1>(), tiles_of<T, 2>(), tiles_of<T, 3>(),
-    tiles_of<T, 4>(),
+    tiles_of<T, Pairs, 1>(), tiles_of<T, Pairs, 2>(), tiles_of<T, Pairs, 3>(),
+    tiles_of<T, Pairs, 4>(),
 #if ADJOINT_SIMD == 512
-    TilesOfRows<T>{}, tiles_of<T, 6>(), TilesOfRows<T>{},
-    tiles_of<T, 8>()
+    TilesOfRows<T>{},        tiles_of<T, Pairs, 6>(), TilesOfRows<T>{},
+    tiles_of<T, Pairs, 8>()
 #endif
 };
 
-template <class T>
+template <class T, bool Pairs = false>
 void conv_sums(char* const* p, int64_t) {
   const ConvSums& s = *reinterpret_cast<const ConvSums*>(p[0]);
   const T* w = reinterpret_cast<const T*>(s.w);
@@ -114,7 +126,7 @@ void conv_sums(char* const* p, int64_t) {
     int64_t begin = 0;
     for (int64_t t = 1; t <= tiles; ++t) {
       const int64_t end = s.count * t / tiles;
-      kTiles<T>[rows - 1][end - begin - 1](s, w, bias, s.places + begin, out, left);
+      kTiles<T, Pairs>[rows - 1][end - begin - 1](s, w, bias, s.places + begin, out, left);
       begin = end;
     }
     w += rows * s.length;
@@ -124,6 +136,10 @@ void conv_sums(char* const* p, int64_t) {
 }
 
 ROW_KERNEL(conv_sums, 1)
+#if ADJOINT_SIMD == 512
+const LoopRegistrar conv_pair_sums{kIsa,         "conv_sums",     1,
+                                   Result::Same, DType::BFloat16, conv_sums<float, true>};
+#endif
 
 }  // namespace
 }  // namespace ADJOINT_ISA_TAG

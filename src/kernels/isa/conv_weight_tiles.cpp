@@ -36,9 +36,20 @@ ADJOINT_INLINE V fold(const V* v) {
     return fold_pair<Bit>(v[0], v[1], all);
 }
 
+// With Pairs, numbers are pairs of bfloat16: see conv_tiles.cpp.
+template <bool Pairs, class V>
+ADJOINT_INLINE void add_product(V& sum, V a, V b) {
+#if ADJOINT_SIMD == 512
+  if constexpr (Pairs)
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  else
+#endif
+    sum += a * b;
+}
+
 // g is [place][M][lanes]. x is loaded under the mask of the vector, so that what lies between rows
 // does not enter: 0 * inf would be NaN.
-template <class T, int M, int N>
+template <class T, bool Pairs, int M, int N>
 void tile(int64_t count, const Place* places, const T* g, const T* x, const int32_t* offset, T* dw,
           int64_t row, int64_t stored) {
   using V = VecOf<T>;
@@ -54,7 +65,7 @@ void tile(int64_t count, const Place* places, const T* g, const T* x, const int3
     UNROLL for (int m = 0; m < M; ++m) a[m] = load<T, V>(g + m * L);
     UNROLL for (int t = 0; t < N; ++t) {
       const V b = load_where<T>(base[t] + in, mask);
-      UNROLL for (int m = 0; m < M; ++m) sum[m][t] += a[m] * b;
+      UNROLL for (int m = 0; m < M; ++m) add_product<Pairs>(sum[m][t], a[m], b);
     }
   }
   constexpr int kFolds = (M * N - 1) / L + 1;
@@ -71,13 +82,13 @@ using Tile = void (*)(int64_t, const Place*, const T*, const T*, const int32_t*,
                       int64_t);
 template <class T>
 using TilesOfRows = std::array<Tile<T>, 12>;
-template <class T, int M, int... N>
+template <class T, bool Pairs, int M, int... N>
 constexpr TilesOfRows<T> tiles_of(std::integer_sequence<int, N...>) {
-  return {tile<T, M, N + 1>...};
+  return {tile<T, Pairs, M, N + 1>...};
 }
-template <class T, int M>
+template <class T, bool Pairs, int M>
 constexpr TilesOfRows<T> tiles_of() {
-  return tiles_of<T, M>(std::make_integer_sequence<int, columns_of(M)>{});
+  return tiles_of<T, Pairs, M>(std::make_integer_sequence<int, columns_of(M)>{});
 }
 
 template <class T>
@@ -96,11 +107,11 @@ void gather(const ConvProducts& s, const Place* places, int64_t count, int rows,
   }
 }
 
-template <class T>
+template <class T, bool Pairs = false>
 void conv_products(char* const* p, int64_t) {
   const ConvProducts& s = *reinterpret_cast<const ConvProducts*>(p[0]);
-  static constexpr TilesOfRows<T> kOne = tiles_of<T, 1>(), kTwo = tiles_of<T, 2>(),
-                                  kMost = tiles_of<T, kRows>();
+  static constexpr TilesOfRows<T> kOne = tiles_of<T, Pairs, 1>(), kTwo = tiles_of<T, Pairs, 2>(),
+                                  kMost = tiles_of<T, Pairs, kRows>();
   const int rows = s.channels > 2 ? kRows : static_cast<int>(s.channels);
   const TilesOfRows<T>& tiles = rows == 1 ? kOne : rows == 2 ? kTwo : kMost;
   const int64_t columns = columns_of(rows);
@@ -119,6 +130,10 @@ void conv_products(char* const* p, int64_t) {
 }
 
 ROW_KERNEL(conv_products, 1)
+#if ADJOINT_SIMD == 512
+const LoopRegistrar conv_pair_products{kIsa,         "conv_products", 1,
+                                       Result::Same, DType::BFloat16, conv_products<float, true>};
+#endif
 
 }  // namespace
 }  // namespace ADJOINT_ISA_TAG

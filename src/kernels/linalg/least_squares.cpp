@@ -27,6 +27,14 @@ struct Problem {
   }
 };
 
+template <class T>
+bool all_finite(const T* a, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!(a[i] - a[i] == T(0))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void least_squares(DType dtype, Driver driver, int64_t count, int64_t m, int64_t n, int64_t columns,
@@ -44,6 +52,8 @@ void least_squares(DType dtype, Driver driver, int64_t count, int64_t m, int64_t
     // gelsd says how much it wants of these; the others want less than the rest.
     const int64_t reals = std::max<int64_t>(asked(real_answer), 5 * k + 2 * n);
     const int64_t ints = std::max<int64_t>(int_answer, n);
+    // Iterations on what is not finite need not end.
+    const bool by_values = driver == Driver::Gelsd || driver == Driver::Gelss;
     share(count, 4 * double(m) * double(n) * double(k), [&](int64_t begin, int64_t end) {
       Piece<T> work(lwork);
       Piece<R> rwork(reals), values(k);
@@ -52,6 +62,10 @@ void least_squares(DType dtype, Driver driver, int64_t count, int64_t m, int64_t
       for (int64_t i = begin; i < end; ++i) {
         if (driver == Driver::Gelsy) std::fill(iwork.data, iwork.data + n, 0);
         int found = 0;
+        if (by_values && !all_finite(static_cast<T*>(a) + i * m * n, m * n)) {
+          info[i] = 1;
+          continue;
+        }
         R* to = s ? static_cast<R*>(s) + i * k : values.data;
         info[i] = p.call(static_cast<T*>(a) + i * m * n, static_cast<T*>(b) + i * height * columns,
                          &found, to, work.data, lwork, rwork.data, iwork.data);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/products/blas.h"
+#include "kernels/products/half_gemm.h"
 #include "kernels/convert.h"
 #include "kernels/products/packing.h"
 #include "kernels/products/small_products.h"
@@ -43,7 +44,7 @@ struct Problem {
   bool is_small() const { return k > 0 && m <= 64 && n <= 64 && k <= 64; }
 };
 
-// What one thread needs: two packed inputs and, for 16-bit floats, a tile of the output in float32.
+// What one thread needs: two packed inputs and sums of slices.
 struct ThreadScratch {
   Scratch a, b, c;
   void drop_if_large() noexcept {
@@ -92,9 +93,8 @@ struct Tile {
   int64_t row, col, rows, cols;
 };
 
-// False if there is no memory.
 template <class T>
-bool tile_product(const Problem& p, const BlasOperand& a, const BlasOperand& b, const Tile& t) {
+void tile_product(const Problem& p, const BlasOperand& a, const BlasOperand& b, const Tile& t) {
   const size_t item = sizeof(T);
   const BlasOperand ta{a.at(t.row, 0, item), a.ld, a.trans},
       tb{b.at(0, t.col, item), b.ld, b.trans};
@@ -107,23 +107,8 @@ bool tile_product(const Problem& p, const BlasOperand& a, const BlasOperand& b, 
                     reinterpret_cast<T*>(c), p.ldc, alpha, beta);
   } else {
     const int m = static_cast<int>(t.rows), n = static_cast<int>(t.cols), k = static_cast<int>(p.k);
-    if (!is_half(p.dtype)) {
-      blas_product(m, n, k, ta, tb, reinterpret_cast<T*>(c), static_cast<int>(p.ldc), alpha, beta);
-      return true;
-    }
-    char* wide = scratch.c.get(static_cast<size_t>(t.rows * t.cols) * item);
-    if (!wide) return false;
-    const int64_t wide_row = t.cols * static_cast<int64_t>(item);
-    if (beta != T(0))
-      for (int64_t i = 0; i < t.rows; ++i)
-        copy_run(wide + i * wide_row, item, DType::Float32, c + i * p.ldc * c_item, c_item, p.dtype,
-                 t.cols);
-    blas_product(m, n, k, ta, tb, reinterpret_cast<T*>(wide), n, alpha, beta);
-    for (int64_t i = 0; i < t.rows; ++i)
-      copy_run(c + i * p.ldc * c_item, c_item, p.dtype, wide + i * wide_row, item, DType::Float32,
-               t.cols);
+    blas_product(m, n, k, ta, tb, reinterpret_cast<T*>(c), static_cast<int>(p.ldc), alpha, beta);
   }
-  return true;
 }
 
 // ---- whole products
@@ -158,12 +143,18 @@ void scale_output(const Problem& p) {
 }
 
 bool is_tiny(const Problem& p) {
-  return p.m <= kTiny && p.n <= kTiny && p.k <= kTiny && !is_half(p.dtype) && !is_integral(p.dtype);
+  return p.m <= kTiny && p.n <= kTiny && p.k <= kTiny && !is_integral(p.dtype);
+}
+
+bool half_problem(const Problem& p, bool share) {
+  return half_product(p.dtype, p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, scalar<float>(p.alpha),
+                      scalar<float>(p.beta), share);
 }
 
 // On the calling thread alone. False if there is no memory.
 template <class T>
 bool serial_product(const Problem& p) {
+  if (is_half(p.dtype)) return half_problem(p, false);
   if constexpr (!std::is_integral_v<T>) {
     if (is_tiny(p)) {
       tiny_product(p.m, p.n, p.k, static_cast<const T*>(p.a.data), p.a.row_stride, p.a.col_stride,
@@ -172,7 +163,7 @@ bool serial_product(const Problem& p) {
       return true;
     }
     BlasOperand a, b;
-    if (!is_half(p.dtype) && as_it_lies(p.a, p.m, p.k, a) && as_it_lies(p.b, p.k, p.n, b)) {
+    if (as_it_lies(p.a, p.m, p.k, a) && as_it_lies(p.b, p.k, p.n, b)) {
       blas_product(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), a, b,
                    reinterpret_cast<T*>(p.c), static_cast<int>(p.ldc), scalar<T>(p.alpha),
                    scalar<T>(p.beta));
@@ -181,7 +172,9 @@ bool serial_product(const Problem& p) {
   }
   const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
   const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
-  return a.data && b.data && tile_product<T>(p, a, b, {0, 0, p.m, p.n});
+  if (!a.data || !b.data) return false;
+  tile_product<T>(p, a, b, {0, 0, p.m, p.n});
+  return true;
 }
 
 struct Tiles {
@@ -212,13 +205,13 @@ template <class T>
 void tiled_product(const Problem& p, const Tiles& tiles) {
   const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
   const BlasOperand b = prepare(p.dtype, p.b, p.k, p.n, layout_of_b(p.dtype), scratch.b);
-  std::atomic<bool> ok = a.data && b.data;
+  const bool ok = a.data && b.data;
   const int64_t across = tiles.across(p);
   if (ok)
     parallel::parallel_for(tiles.down(p) * across, [&](int64_t i) {
       const int64_t row = i / across * tiles.rows, col = i % across * tiles.cols;
       const Tile tile{row, col, std::min(tiles.rows, p.m - row), std::min(tiles.cols, p.n - col)};
-      if (!tile_product<T>(p, a, b, tile)) ok = false;
+      tile_product<T>(p, a, b, tile);
     });
   scratch.drop_if_large();
   if (!ok) throw std::bad_alloc();
@@ -287,12 +280,17 @@ void gemm_batch(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Mat
       for (int64_t i = 0; i < batch; ++i) scale_output<T>(nth(i));
       return;
     }
+    if (is_half(dtype) && first.work() > kShare) {
+      for (int64_t i = 0; i < batch; ++i)
+        if (!half_problem(nth(i), true)) throw std::bad_alloc();
+      return;
+    }
     if constexpr (!std::is_integral_v<T>)
-      if (is_sliced(first)) {
+      if (!is_half(dtype) && is_sliced(first)) {
         for (int64_t i = 0; i < batch; ++i) sliced_product<T>(nth(i));
         return;
       }
-    const Tiles tiles = plan(first);
+    const Tiles tiles = is_half(dtype) ? Tiles{m, n} : plan(first);
     if (tiles.rows < m || tiles.cols < n) {
       for (int64_t i = 0; i < batch; ++i) tiled_product<T>(nth(i), tiles);
       return;

@@ -395,7 +395,8 @@ void Job::run() {
 void coalesce(Axes& a) {
   int n = 0;
   for (int i = 0; i < a.count; ++i) {
-    if (n && a.stride[n - 1] == a.stride[i] * a.size[i]) {
+    int64_t span = 0;  // of an axis of an empty tensor it may not fit
+    if (n && !__builtin_mul_overflow(a.stride[i], a.size[i], &span) && a.stride[n - 1] == span) {
       a.size[n - 1] *= a.size[i];
       a.stride[n - 1] = a.stride[i];
     } else {
@@ -443,14 +444,16 @@ void plan_axes(Span shape, Span strides, size_t item, uint64_t mask, Problem* p,
   }
   *ordered = !sort_by_stride(order, kept, strides);
   sort_by_stride(reduced_axis, reduced, strides);
+  // Strides of an empty tensor may not fit when counted in bytes, and lead nowhere.
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   auto fill = [&](Axes& a, const int* axis, int n) {
     a.count = 0;
     for (int i = 0; i < n; ++i) {
       if (shape[axis[i]] == 1) continue;
       a.size[a.count] = shape[axis[i]];
-      a.stride[a.count++] = strides[axis[i]] * static_cast<int64_t>(item);
+      a.stride[a.count++] = empty ? 0 : strides[axis[i]] * static_cast<int64_t>(item);
     }
-    coalesce(a);
+    if (!empty) coalesce(a);
   };
   fill(p->kept, order, kept);
   fill(p->reduced, reduced_axis, reduced);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/complex_logarithms.h"
 #include "kernels/element_type.h"
 #include "kernels/reduce/reduce.h"
 #include "parallel/pool.h"
@@ -99,8 +100,12 @@ void run_typed(Kind kind, const char* in, char* out, Shape s) {
     return from_end ? sum_rows<-1, Acc>(x, y, s) : sum_rows<1, Acc>(x, y, s);
   }
   if (kind == Prod) return scan_with(x, y, s, Acc(1), false, [](Acc a, Acc b) { return a * b; });
-  if constexpr (std::is_floating_point_v<T>)
+  if constexpr (std::is_floating_point_v<T>) {
     scan_with(x, y, s, -std::numeric_limits<Acc>::infinity(), false, log_add);
+  } else if constexpr (!std::is_integral_v<T>) {
+    scan_with(x, y, s, Acc(-std::numeric_limits<double>::infinity()), false,
+              [](Acc a, Acc b) { return adjoint::log_add(b, a); });
+  }
 }
 
 // Whether b takes the place of a; `Equal`: also where they are equal.

@@ -13,8 +13,8 @@ struct Shape {
 
 enum Kind : uint8_t { Sum, SumFromEnd, Prod, LogSumExp };
 
-// Floats run in double precision and round once per element. LogSumExp: Float32 and Float64 only;
-// the others also Int64 and complex.
+// Floats run in double precision and round once per element. Floats, complex numbers, and but for
+// LogSumExp Int64.
 void run(Kind kind, DType dtype, const char* in, char* out, Shape s);
 
 // The largest (or smallest) so far and its last place; NaN wins and stays. Any real dtype but

@@ -7,6 +7,11 @@
 // all channels of the result pass; so nothing is shared but the packed weights, and nobody waits.
 // A sum runs over channels and taps in order however chunks are cut, so the cut may depend on the
 // number of threads.
+//
+// Note [Pairs of bfloat16]
+// Where the processor multiplies pairs of bfloat16, an element of a plane or of a weight is a pair of
+// them, of two channels that follow one another, or of two samples in the gradient of the weight; all
+// else is as for float32, whose size a pair has.
 #include "kernels/windows/conv.h"
 
 #include <algorithm>
@@ -18,6 +23,7 @@
 #include "kernels/windows/conv_pack.h"
 #include "kernels/windows/conv_tiles.h"
 #include "kernels/convert.h"
+#include "kernels/products/half_gemm.h"
 #include "parallel/pool.h"
 
 namespace adjoint {
@@ -34,7 +40,9 @@ class SumsDriver {
         type_(compute_dtype(dtype)),
         item_(static_cast<int64_t>(item_size(type_))),
         lanes_(conv_lanes(type_)),
-        from_(s.of_input ? s.c.co : s.c.ci),
+        channels_(s.of_input ? s.c.co : s.c.ci),
+        pairs_(dtype == DType::BFloat16 && channels_ > 1 && multiplies_pairs()),
+        from_(pairs_ ? (channels_ + 1) / 2 : channels_),
         to_(s.of_input ? s.c.ci : s.c.co),
         source_(source),
         out_(out),
@@ -42,10 +50,11 @@ class SumsDriver {
         layouts_(s, blocks_, lanes_) {
     ConvScratch& scratch = ConvScratch::of_thread();
     static const Kernel& kernel = *find_kernel("conv_sums");
-    loop_ = kernel.loop[static_cast<int>(type_)];
+    loop_ = kernel.loop[static_cast<int>(pairs_ ? DType::BFloat16 : type_)];
     const int64_t weights = c_.groups * c_.co * c_.ci * volume(c_.kernel);
     bias_ = computed_form(bias, dtype, c_.groups * to_, scratch.bias);
-    pack_weights(computed_form(w, dtype, weights, scratch.converted));
+    const char* numbers = computed_form(w, dtype, weights, scratch.converted);
+    pack_weights(pairs_ ? paired_weights(numbers) : numbers);
   }
 
   void run() {
@@ -88,6 +97,22 @@ class SumsDriver {
     spans_ = std::clamp<int64_t>(wanted / std::max<int64_t>(1, chunks), 1, (to_ - 1) / rows + 1);
   }
 
+  // Channels of the source by two: Note [Pairs of bfloat16].
+  const char* paired_weights(const char* w) const {
+    const int64_t taps = volume(c_.kernel), run = (s_.of_input ? to_ : 1) * taps * item_;
+    const int64_t lines = c_.groups * (s_.of_input ? 1 : to_);
+    char* const all = memory(ConvScratch::of_thread().planes, lines * from_ * run / item_, type_);
+    if (!all) throw std::bad_alloc();
+    char* to = all;
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t k = 0; k < channels_; k += 2, to += run) {
+        const char* from = w + (i * channels_ + k) * run;
+        std::memcpy(to, from, static_cast<size_t>(run));
+        join_pairs(to, k + 1 < channels_ ? from + run : nullptr, run / item_);
+      }
+    return all;
+  }
+
   // [remainder][group][block of rows][channel][tap][row]
   void pack_weights(const char* w) {
     const int64_t taps = volume(c_.kernel), rows = conv_rows(active_isa());
@@ -106,8 +131,8 @@ class SumsDriver {
       }
     weights_ = memory(ConvScratch::of_thread().weights, size, type_);
     if (!weights_) throw std::bad_alloc();
-    const int64_t row = s_.of_input ? taps : c_.ci * taps,
-                  channel = s_.of_input ? c_.ci * taps : taps;
+    const int64_t row = s_.of_input ? taps : from_ * taps,
+                  channel = s_.of_input ? to_ * taps : taps;
     for (const Pass* p : passes) {
       const int64_t length = from_ * static_cast<int64_t>(p->tap.size());
       char* to = weights_ + weight_of_[static_cast<size_t>(p->remainder)] * item_;
@@ -116,7 +141,7 @@ class SumsDriver {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t group = i / blocks, first = i % blocks * rows;
           pack_weight(to + (group * padded_ + first) * length * item_, type_, *p,
-                      w + (group * c_.co * c_.ci * taps + first * row) * item_,
+                      w + (group * from_ * to_ * taps + first * row) * item_,
                       std::min(rows, to_ - first), rows_of(first), row, from_, channel);
         }
       });
@@ -133,12 +158,13 @@ class SumsDriver {
                   end = std::min(to_, all * (span + 1) / spans_ * rows);
     const int64_t reserve = reserve_of_planes(lanes_);
     ConvScratch& scratch = ConvScratch::of_thread();
-    char* planes = memory(scratch.planes, some * from_ * channel + reserve, type_);
+    const int64_t used = some * from_ * channel + reserve;
+    char* planes = memory(scratch.planes, used + (pairs_ ? channel : 0), type_);
     char* out =
         out_ + ((sample * c_.groups + group) * to_ * plane() + blocks_.offset(block)) * item_;
     if (rounds_results()) out = memory(scratch.results, some * to_ * volume(block.size), type_);
     if (!planes || !out) return false;
-    pack(planes, l, block, sample, some, group);
+    pack(planes, l, block, sample, some, group, planes + used * item_);
     std::memset(planes + some * from_ * channel * item_, 0, static_cast<size_t>(reserve * item_));
     for (size_t k = 0; k < l.g.passes.size(); ++k) {
       const Pass& p = l.g.passes[k];
@@ -163,16 +189,25 @@ class SumsDriver {
     return true;
   }
 
+  // `second`: memory for a channel, where they go by pairs.
   void pack(char* to, const ConvLayout& l, const Block& b, int64_t sample, int64_t some,
-            int64_t group) const {
+            int64_t group, char* second) const {
     const auto item = static_cast<int64_t>(item_size(dtype_));
     const Axes3 origin = s_.origin(b.start);
+    const auto channel = [&](int64_t n, int64_t k, char* where) {
+      const int64_t at = n * source_.sample + (group * channels_ + k) * source_.channel;
+      pack_channel(where, type_, l.g, source_.data + at * item, dtype_, source_.strides,
+                   s_.source(), origin);
+    };
+    const int64_t step = pairs_ ? 2 : 1;
     for (int64_t n = sample; n < sample + some; ++n)
-      for (int64_t k = 0; k < from_; ++k, to += l.g.channel() * item_)
-        pack_channel(
-            to, type_, l.g,
-            source_.data + (n * source_.sample + (group * from_ + k) * source_.channel) * item,
-            dtype_, source_.strides, s_.source(), origin);
+      for (int64_t k = 0; k < channels_; k += step, to += l.g.channel() * item_) {
+        channel(n, k, to);
+        if (!pairs_) continue;
+        const bool whole = k + 1 < channels_;
+        if (whole) channel(n, k + 1, second);
+        join_pairs(to, whole ? second : nullptr, l.g.channel());
+      }
   }
 
   void round_results(const char* from, const Block& b, int64_t sample, int64_t some, int64_t group,
@@ -192,7 +227,9 @@ class SumsDriver {
   const DType dtype_, type_;
   const int64_t item_;
   const int lanes_;
-  const int64_t from_, to_;  // channels of a group
+  const int64_t channels_;   // of a group of the source
+  const bool pairs_;         // Note [Pairs of bfloat16]
+  const int64_t from_, to_;  // elements of a group's planes at a place, and channels of its result
   const Planes& source_;
   char* out_;
   const Blocks blocks_;

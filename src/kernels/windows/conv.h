@@ -1,5 +1,5 @@
 // Convolutions over up to three spatial axes, of float32, float64 and 16-bit floats (computed in
-// float32, rounded once). Three functions, since a convolution is linear in its input and in its
+// float32, rounded once; bfloat16 by pairs where the processor can: Note [Pairs of bfloat16]). Three functions, since a convolution is linear in its input and in its
 // weight: the result, the gradient of the input (a transposed convolution) and the gradient of the
 // weight.
 //

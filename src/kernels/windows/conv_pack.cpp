@@ -109,4 +109,13 @@ void pack_weight(char* to, DType type, const Pass& p, const char* w, int64_t row
               row_stride, channels, channel_stride);
 }
 
+void join_pairs(char* to, const char* second, int64_t count) {
+  auto* pair = reinterpret_cast<uint32_t*>(to);
+  const auto* next = reinterpret_cast<const uint32_t*>(second);
+  if (next)
+    for (int64_t i = 0; i < count; ++i) pair[i] = pair[i] >> 16 | (next[i] & 0xffff0000u);
+  else
+    for (int64_t i = 0; i < count; ++i) pair[i] >>= 16;
+}
+
 }  // namespace adjoint

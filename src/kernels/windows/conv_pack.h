@@ -12,6 +12,10 @@ inline int64_t reserve_of_planes(int lanes) { return 2 * lanes; }
 void pack_channel(char* to, DType type, const Geometry& g, const char* from, DType from_type,
                   const Axes3& strides, const Axes3& size, const Axes3& origin);
 
+// Pairs of bfloat16 from two arrays of them as float32: those of `to` come first, and those of
+// `second`, or zeros if it is null, behind.
+void join_pairs(char* to, const char* second, int64_t count);
+
 // The taps of a pass of `rows` channels from [rows][channels][taps], by strides: [channels][taps]
 // [rows], with zeros up to `padded` rows.
 void pack_weight(char* to, DType type, const Pass& p, const char* w, int64_t rows, int64_t padded,

@@ -14,6 +14,7 @@
 #include "kernels/windows/conv_pack.h"
 #include "kernels/windows/conv_tiles.h"
 #include "kernels/convert.h"
+#include "kernels/products/half_gemm.h"
 #include "parallel/pool.h"
 
 namespace adjoint {
@@ -31,6 +32,8 @@ class WeightDriver {
         type_(compute_dtype(dtype)),
         item_(static_cast<int64_t>(item_size(type_))),
         lanes_(conv_lanes(type_)),
+        pairs_(dtype == DType::BFloat16 && c.samples > 1 && multiplies_pairs()),
+        all_samples_(pairs_ ? (c.samples + 1) / 2 : c.samples),
         taps_(volume(c.kernel)),
         rows_(conv_weight_rows(active_isa())),
         g_(g),
@@ -39,7 +42,7 @@ class WeightDriver {
         blocks_(s_, std::max<int64_t>(1, kConvPacked / item_ / c.ci)),
         layouts_(s_, blocks_, lanes_) {
     static const Kernel& kernel = *find_kernel("conv_products");
-    loop_ = kernel.loop[static_cast<int>(type_)];
+    loop_ = kernel.loop[static_cast<int>(pairs_ ? DType::BFloat16 : type_)];
     in_place_ = type_ == dtype_ && g.strides == steps_of(c.out);
     slice_ = std::max<int64_t>(8, kGathered / (rows_ * lanes_ * item_));
   }
@@ -68,15 +71,15 @@ class WeightDriver {
   }
 
  private:
-  int64_t rounds() const { return (c_.samples - 1) / samples_ + 1; }
+  int64_t rounds() const { return (all_samples_ - 1) / samples_ + 1; }
 
   // `samples_` and `parts_` by sizes only: Note [Order of a weight's gradient].
   void plan() {
     const int64_t sample = c_.ci * layouts_.largest_channel();
     const int64_t row_blocks = (c_.co - 1) / rows_ + 1;
     const int64_t separate = c_.groups * row_blocks * std::max<int64_t>(1, c_.ci / 8);
-    samples_ = std::clamp<int64_t>(kConvPacked / item_ / sample, 1, c_.samples);
-    if (separate < kMostParts) samples_ = std::min(samples_, (c_.samples - 1) / kMostParts + 1);
+    samples_ = std::clamp<int64_t>(kConvPacked / item_ / sample, 1, all_samples_);
+    if (separate < kMostParts) samples_ = std::min(samples_, (all_samples_ - 1) / kMostParts + 1);
     const double apart = static_cast<double>(std::max(g_.sample, sample));
     if (apart * static_cast<double>(samples_) > kConvMost) samples_ = 1;
     const double work = static_cast<double>(c_.samples * volume(c_.out)) *
@@ -112,13 +115,14 @@ class WeightDriver {
   bool add_item(const Part& p, int64_t sample, int64_t index) const {
     const ConvLayout& l = layouts_[index];
     const Block block = blocks_[index];
-    const int64_t some = std::min(samples_, c_.samples - sample), channel = l.g.channel();
+    const int64_t some = std::min(samples_, all_samples_ - sample), channel = l.g.channel();
     const int64_t reserve = reserve_of_planes(lanes_);
     ConvScratch& scratch = ConvScratch::of_thread();
-    char* planes = memory(scratch.planes, some * c_.ci * channel + reserve, type_);
+    const int64_t used = some * c_.ci * channel + reserve;
+    char* planes = memory(scratch.planes, used + (pairs_ ? channel : 0), type_);
     char* gathered = memory(scratch.gathered, slice_ * rows_ * lanes_, type_);
     if (!planes || !gathered) return false;
-    pack(planes, l, block, sample, some, p);
+    pack(planes, l, block, sample, some, p, planes + used * item_);
     const int64_t per_sample = static_cast<int64_t>(l.g.passes[0].places.size());
     ConvProducts job;
     job.length = (p.x_end - p.x_first) * taps_;
@@ -148,17 +152,29 @@ class WeightDriver {
     return true;
   }
 
+  // copy(sample, to) of `count` numbers: of one sample, or of the two of a pair.
+  template <class F>
+  void copy_sample(int64_t sample, char* to, char* second, int64_t count, F copy) const {
+    if (!pairs_) return copy(sample, to);
+    copy(2 * sample, to);
+    const bool whole = 2 * sample + 1 < c_.samples;
+    if (whole) copy(2 * sample + 1, second);
+    join_pairs(to, whole ? second : nullptr, count);
+  }
+
   void pack(char* to, const ConvLayout& l, const Block& b, int64_t sample, int64_t some,
-            const Part& p) const {
+            const Part& p, char* second) const {
     const auto item = static_cast<int64_t>(item_size(dtype_));
     const Axes3 origin = s_.origin(b.start);
     const int64_t reserve = reserve_of_planes(lanes_);
     for (int64_t n = 0; n < some; ++n) {
       for (int64_t k = p.x_first; k < p.x_end; ++k)
-        pack_channel(
-            to + (n * c_.ci + k) * l.g.channel() * item_, type_, l.g,
-            x_.data + ((sample + n) * x_.sample + (p.group * c_.ci + k) * x_.channel) * item,
-            dtype_, x_.strides, c_.in, origin);
+        copy_sample(sample + n, to + (n * c_.ci + k) * l.g.channel() * item_, second, l.g.channel(),
+                    [&](int64_t which, char* where) {
+                      const int64_t at = which * x_.sample + (p.group * c_.ci + k) * x_.channel;
+                      pack_channel(where, type_, l.g, x_.data + at * item, dtype_, x_.strides,
+                                   c_.in, origin);
+                    });
       // What is packed next may be written over it, and begins with as many zeros as are needed.
       std::memset(to + (n * c_.ci + p.x_end) * l.g.channel() * item_, 0,
                   static_cast<size_t>(reserve * item_));
@@ -169,22 +185,25 @@ class WeightDriver {
   bool copy_gradient(ConvProducts& job, std::vector<Place>& places, const Block& b, int64_t sample,
                      int64_t some, int64_t first, int64_t per_sample) const {
     const int64_t length = volume(b.size), apart = job.channels * length;
-    char* to = memory(ConvScratch::of_thread().converted, some * apart, type_);
+    char* to = memory(ConvScratch::of_thread().converted, some * apart + length, type_);
     if (!to) return false;
+    char* const second = to + some * apart * item_;
     job.g = to;
     job.g_plane = length;
     job.places = places.data();
     const auto item = static_cast<int64_t>(item_size(dtype_));
     for (int64_t n = 0; n < some; ++n)
-      for (int64_t o = 0; o < job.channels; ++o)
-        for (int64_t z = 0; z < b.size[0]; ++z)
-          for (int64_t y = 0; y < b.size[1]; ++y, to += b.size[2] * item_)
-            copy_run(to, item_, type_,
-                     g_.data + ((sample + n) * g_.sample + (first + o) * g_.channel +
-                                (b.start[0] + z) * g_.strides[0] +
-                                (b.start[1] + y) * g_.strides[1] + b.start[2] * g_.strides[2]) *
-                                   item,
-                     g_.strides[2] * item, dtype_, b.size[2]);
+      for (int64_t o = 0; o < job.channels; ++o, to += length * item_)
+        copy_sample(sample + n, to, second, length, [&](int64_t which, char* where) {
+          const int64_t channel = which * g_.sample + (first + o) * g_.channel;
+          for (int64_t z = b.start[0]; z < b.start[0] + b.size[0]; ++z)
+            for (int64_t y = b.start[1]; y < b.start[1] + b.size[1]; ++y) {
+              const int64_t row = channel + z * g_.strides[0] + y * g_.strides[1];
+              copy_run(where, item_, type_, g_.data + (row + b.start[2] * g_.strides[2]) * item,
+                       g_.strides[2] * item, dtype_, b.size[2]);
+              where += b.size[2] * item_;
+            }
+        });
     for (int64_t n = 0; n < some; ++n)
       for (int64_t i = 0; i < per_sample; ++i)
         places[static_cast<size_t>(n * per_sample + i)].out =
@@ -210,6 +229,8 @@ class WeightDriver {
   const DType dtype_, type_;
   const int64_t item_;
   const int lanes_;
+  const bool pairs_;  // Note [Pairs of bfloat16] in conv.cpp
+  const int64_t all_samples_;
   const int64_t taps_, rows_;
   const Planes &g_, &x_;
   char* dw_;

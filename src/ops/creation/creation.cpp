@@ -4,6 +4,7 @@
 
 #include "kernels/convert.h"
 #include "ops/creation/options.h"
+#include "ops/sparse/rules.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
@@ -191,7 +192,8 @@ static const Op& zeros_like_ =
         .function_only()
         .no_out()
         .batch(batch::as_is)
-        .fills();
+        .fills()
+        .sparse(sparse::zeros_like);
 static const Op& ones_like_ =
     def("ones_like(input, " ADJOINT_LIKE_OPTIONS, "A tensor like `input` filled with 1.")
         .forward(constant_like<1>)
@@ -211,7 +213,8 @@ static const Op& empty_like_ =
         .function_only()
         .no_out()
         .batch(batch::as_is)
-        .uninitialised();
+        .uninitialised()
+        .sparse(sparse::zeros_like);
 
 static const Op& full_like_ = def("full_like(input, fill_value: Scalar, " ADJOINT_LIKE_OPTIONS,
                                   "A tensor like `input` filled with one value.")

@@ -3,6 +3,7 @@
 #include "dispatch/scalar_range.h"
 #include "kernels/convert.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 #include "parallel/pool.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
@@ -85,6 +86,7 @@ static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .inplace()
                              .internal()
                              .writes_all()
-                             .batch(batch::as_is);
+                             .batch(batch::as_is)
+                             .sparse(sparse::zero);
 
 }  // namespace adjoint

@@ -197,6 +197,30 @@ static const Op& logspace_ =
 
 namespace {
 
+// Tensors of no axes are numbers, which the other forms take.
+Value refuse_axes(Call& c) {
+  auto axes = [&](int i) { return c[i].is_tensor() ? c.tensor(i).ndim() : 0; };
+  runtime_error(c.op.name,
+                " only supports 0-dimensional start and end tensors, but got start with ", axes(0),
+                " dimension(s) and end with ", axes(1), " dimension(s).");
+}
+
+}  // namespace
+
+static const Op& linspace_tensors_ =
+    def("linspace.tensors(start: Operand, end: Operand, steps: int, " ADJOINT_OPTIONS,
+        "Ends with axes are refused.")
+        .forward(refuse_axes)
+        .function_only();
+
+static const Op& logspace_tensors_ = def("logspace.tensors(start: Operand, end: Operand, steps: "
+                                         "int, base: float = 10.0, " ADJOINT_OPTIONS,
+                                         "Ends with axes are refused.")
+                                         .forward(refuse_axes)
+                                         .function_only();
+
+namespace {
+
 Value identity(Call& c, int64_t n, int64_t m, int options_at) {
   Options options(c, options_at);
   if (n < 0) runtime_error("n must be greater or equal to 0, got ", n);

@@ -5,6 +5,7 @@
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -86,7 +87,8 @@ static const Op& relu_ =
         .reads_grad_once()
         .inplace()
         .cheap()
-        .zero_text("passes nothing on where its input is not positive: here everywhere");
+        .zero_text("passes nothing on where its input is not positive: here everywhere")
+        .sparse(sparse::on_entries);
 
 static const Op& relu_grad_ =
     def("_relu_grad(input, y)", "`input` where y is positive.")

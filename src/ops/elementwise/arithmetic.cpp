@@ -4,6 +4,7 @@
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -161,7 +162,8 @@ static const Op& add_ = def("add(input: Operand, other: Operand, *, alpha: Scala
                             .partial(1, nothing, [](T g, C c) { return scaled(g, c.in(2)); })
                             .inplace()
                             .cheap()
-                            .takes_numbers();
+                            .takes_numbers()
+                            .sparse(sparse::add);
 
 static const Op& add_alpha_ = def("add.alpha(input, alpha: Scalar, other: Operand)",
                                   "`input + alpha * other`: an older order of the arguments.")
@@ -183,7 +185,8 @@ static const Op& sub_ =
         .node([](const Value* v) { return v[0].is_tensor() ? "SubBackward0" : "RsubBackward1"; })
         .alias("subtract")
         .cheap()
-        .takes_numbers();
+        .takes_numbers()
+        .sparse(sparse::sub);
 
 static const Op& sub_alpha_ = def("sub.alpha(input, alpha: Scalar, other: Operand)",
                                   "`input - alpha * other`: an older order of the arguments.")
@@ -213,7 +216,8 @@ static const Op& mul_ = def("mul(input: Operand, other: Operand)", "`input * oth
                             .inplace()
                             .alias("multiply")
                             .cheap()
-                            .takes_numbers();
+                            .takes_numbers()
+                            .sparse(sparse::mul);
 
 static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
                             .elementwise("neg")
@@ -222,7 +226,8 @@ static const Op& neg_ = def("neg(input)", "`-input`, elementwise.")
                             .reads_grad_once()
                             .inplace()
                             .alias("negative")
-                            .cheap();
+                            .cheap()
+                            .sparse(sparse::linear_on_entries);
 
 static const Op& positive_ =
     def("positive(input)", "`+input`: the tensor itself; bool has no sign and is refused.")
@@ -232,7 +237,8 @@ static const Op& positive_ =
           }
           return c[0];
         })
-        .no_out();
+        .no_out()
+        .sparse(sparse::linear_on_entries);
 
 static const Op& addcmul_ =
     def("addcmul(input, tensor1, tensor2, *, value: Scalar = 1)",

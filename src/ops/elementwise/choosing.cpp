@@ -6,6 +6,7 @@
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -227,6 +228,7 @@ static const Op& nan_to_num_ =
         .forward(nan_to_num_forward)
         .partial(0, input(0), [](T g, C c) { return g * op<"isfinite">(c.in(0)); })
         .inplace()
-        .out_dtype(OutDType::Input);
+        .out_dtype(OutDType::Input)
+        .sparse(sparse::on_entries);
 
 }  // namespace adjoint

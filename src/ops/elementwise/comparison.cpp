@@ -2,6 +2,7 @@
 // Read next: logical.cpp.
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -102,26 +103,33 @@ static const Op& equal_ =
         .batch(batch::each_sample)
         .by_values();
 
-static const Op& isnan_ =
-    def("isnan(input)", "Whether an element is not a number.").elementwise("isnan").no_out();
-static const Op& isinf_ =
-    def("isinf(input)", "Whether an element is infinite.").elementwise("isinf").no_out();
+static const Op& isnan_ = def("isnan(input)", "Whether an element is not a number.")
+                              .elementwise("isnan")
+                              .no_out()
+                              .sparse(sparse::on_entries);
+static const Op& isinf_ = def("isinf(input)", "Whether an element is infinite.")
+                              .elementwise("isinf")
+                              .no_out()
+                              .sparse(sparse::on_entries);
 static const Op& isfinite_ = def("isfinite(input)", "Whether an element is a finite number.")
                                  .elementwise("isfinite")
                                  .no_out();
 static const Op& isposinf_ = def("isposinf(input)", "Whether an element is positive infinity.")
                                  .elementwise("isposinf")
                                  .forward(real_test)
-                                 .out_dtype(OutDType::Bool);
+                                 .out_dtype(OutDType::Bool)
+                                 .sparse(sparse::on_entries);
 static const Op& isneginf_ = def("isneginf(input)", "Whether an element is negative infinity.")
                                  .elementwise("isneginf")
                                  .forward(real_test)
-                                 .out_dtype(OutDType::Bool);
+                                 .out_dtype(OutDType::Bool)
+                                 .sparse(sparse::on_entries);
 static const Op& signbit_ =
     def("signbit(input)", "Whether an element is negative; true for -0.0 too.")
         .elementwise("signbit")
         .forward(real_test)
-        .out_dtype(OutDType::Bool);
+        .out_dtype(OutDType::Bool)
+        .sparse(sparse::on_entries);
 
 static const Op& isreal_ = def("isreal(input)", "Whether the imaginary part is zero.")
                                .forward([](Call& c) -> Value {

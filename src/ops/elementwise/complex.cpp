@@ -4,6 +4,7 @@
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
 
@@ -103,7 +104,8 @@ static const Op& conj_ =
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
         .linear()
         .no_out()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .sparse(sparse::linear_on_entries);
 
 static const Op& conj_physical_ =
     def("conj_physical(input)", "The complex conjugate, in memory of its own.")
@@ -116,7 +118,8 @@ static const Op& conj_physical_ =
         .linear()
         .inplace()
         .batch(batch::as_is)
-        .out_dtype(OutDType::Input);
+        .out_dtype(OutDType::Input)
+        .sparse(sparse::linear_on_entries);
 
 static const Op& real_ =
     def("real(input)", "The real part: a view; a real tensor is returned as it is.")
@@ -130,7 +133,8 @@ static const Op& real_ =
         .function_only()
         .node("SelectBackward0")
         .batch(batch::as_is)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .sparse(sparse::linear_on_entries);
 
 static const Op& imag_ =
     def("imag(input)", "The imaginary part: a view; refused for real tensors.")
@@ -147,7 +151,8 @@ static const Op& imag_ =
         .function_only()
         .node("SelectBackward0")
         .batch(batch::as_is)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .sparse(sparse::linear_on_entries);
 
 static const Op& view_as_real_ =
     def("view_as_real(input)", "A complex tensor as a real one with a last axis of length two.")
@@ -177,7 +182,8 @@ static const Op& view_as_complex_ =
             runtime_error("Input tensor must have one or more dimensions");
           return apply(c.op, c.args);
         })
-        .depends(Depends::PairJoined);
+        .depends(Depends::PairJoined)
+        .autocast(Autocast::Float32);
 
 static const Op& complex_ =
     def("complex(real, imag)", "A complex tensor from its real and imaginary parts.")
@@ -202,7 +208,8 @@ static const Op& polar_ =
           check_parts(size, c.tensor(1));
           return op<"complex">(size * op<"cos">(c[1]), size * op<"sin">(c[1]));
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 // The angle of z turns by Im(dz / z); that of real numbers only jumps.
 static const Op& angle_ =

@@ -2,6 +2,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -42,7 +43,8 @@ static const Op& div_ = def("div(input: Operand, other: Operand)",
                             .inplace()
                             .alias("divide")
                             .alias("true_divide")
-                            .takes_numbers();
+                            .takes_numbers()
+                            .sparse(sparse::div);
 
 static const Op& div_mode_ =
     def("div.mode(input: Operand, other: Operand, *, rounding_mode: str?)",
@@ -55,7 +57,8 @@ static const Op& div_mode_ =
         .inplace()
         .node("DivBackward2")
         .alias("divide")
-        .takes_numbers();
+        .takes_numbers()
+        .sparse(sparse::rounded_div);
 
 static const Op& floor_divide_ =
     def("floor_divide(input: Operand, other: Operand)",
@@ -65,7 +68,8 @@ static const Op& floor_divide_ =
         .partial(1, nothing, [](T g, C) { return zeros_of(g); })
         .inplace()
         .flat()
-        .takes_numbers();
+        .takes_numbers()
+        .sparse(sparse::rounded_div);
 
 static const Op& remainder_ =
     def("remainder(input: Operand, other: Operand)",

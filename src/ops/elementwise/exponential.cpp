@@ -3,6 +3,7 @@
 
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -21,7 +22,8 @@ static const Op& exp_ = def("exp(input)", "The exponential, elementwise.")
 static const Op& expm1_ = def("expm1(input)", "exp(input) - 1, accurate near zero.")
                               .elementwise("expm1", ToFloat)
                               .partial(0, output(), [](T g, C c) { return g * (c.out() + 1.0); })
-                              .inplace();
+                              .inplace()
+                              .sparse(sparse::on_entries);
 
 static const Op& exp2_ =
     def("exp2(input)", "2 to the power of the input, elementwise.")
@@ -40,7 +42,8 @@ static const Op& log1p_ =
         .elementwise("log1p", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g / (c.tensor(0) + 1.0); })
         .inplace()
-        .node("Log1PBackward0");
+        .node("Log1PBackward0")
+        .sparse(sparse::on_entries);
 
 static const Op& log2_ = def("log2(input)", "The logarithm to base 2, elementwise.")
                              .elementwise("log2", ToFloat)

@@ -5,6 +5,7 @@
 #include "dispatch/op.h"
 #include "dispatch/scalar_range.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -134,7 +135,8 @@ static const Op& pow_ =
                  [](T g, C c) { return exponent_slope(g, c.in(0), c.in(1), c.out()); })
         .reads_grad_once()
         .inplace()
-        .node(power_name);
+        .node(power_name)
+        .sparse(sparse::pow);
 
 static const Op& float_power_ =
     def("float_power(input: Operand, exponent: Operand)",
@@ -168,7 +170,8 @@ static const Op& square_ =
         .node("PowBackward0")
         .cheap()
         // A power, in PyTorch, where other ops of one operand do not convert.
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Converts)
+        .sparse(sparse::on_entries);
 
 static const Op& sqrt_ =
     def("sqrt(input)", "The square root, elementwise; NaN for negative numbers.")
@@ -179,7 +182,8 @@ static const Op& sqrt_ =
                    return op<"_sqrt_grad">(g, c.out());
                  })
         .reads_grad_once()
-        .inplace();
+        .inplace()
+        .sparse(sparse::on_entries);
 
 static const Op& rsqrt_ = def("rsqrt(input)", "`1 / sqrt(input)`, elementwise.")
                               .elementwise("rsqrt", ToFloat)

@@ -4,6 +4,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -51,22 +52,26 @@ static const Op& floor_ = def("floor(input)", "The largest whole number not abov
                               .elementwise("floor")
                               .partial(0, nothing, flat)
                               .inplace()
-                              .flat();
+                              .flat()
+                              .sparse(sparse::on_entries);
 static const Op& ceil_ = def("ceil(input)", "The smallest whole number not below, elementwise.")
                              .elementwise("ceil")
                              .partial(0, nothing, flat)
                              .inplace()
-                             .flat();
+                             .flat()
+                             .sparse(sparse::on_entries);
 static const Op& trunc_ = def("trunc(input)", "The whole part, towards zero, elementwise.")
                               .elementwise("trunc")
                               .partial(0, nothing, flat)
                               .inplace()
                               .alias("fix")
-                              .flat();
+                              .flat()
+                              .sparse(sparse::on_entries);
 static const Op& frac_ = def("frac(input)", "What trunc takes off: input - trunc(input).")
                              .elementwise("frac")
                              .partial(0, nothing, [](T g, C) { return g; })
-                             .inplace();
+                             .inplace()
+                             .sparse(sparse::on_entries);
 static const Op& round_ =
     def("round(input, *, decimals: int = 0)",
         "The nearest multiple of 10**-decimals; halves go to the even neighbour.")
@@ -75,14 +80,16 @@ static const Op& round_ =
         .inplace()
         .node([](const Value* v) { return v[1].integer() ? "RoundBackward1" : "RoundBackward0"; })
         .flat()
-        .out_dtype(OutDType::Input);
+        .out_dtype(OutDType::Input)
+        .sparse(sparse::on_entries);
 
 static const Op& sign_ = def("sign(input)", "-1, 0 or 1, elementwise.")
                              .elementwise("sign")
                              .partial(0, nothing, flat)
                              .inplace()
                              .cheap()
-                             .flat();
+                             .flat()
+                             .sparse(sparse::on_entries);
 
 static const Op& sgn_ =
     def("sgn(input)", "sign(input); for complex numbers input / |input|, and 0 at zero.")
@@ -97,7 +104,8 @@ static const Op& sgn_ =
         .batch(batch::pointwise)
         .depends(Depends::Pointwise)
         .out_dtype(OutDType::Input)
-        .zero_text("is flat: its derivative is 0 everywhere");
+        .zero_text("is flat: its derivative is 0 everywhere")
+        .sparse(sparse::on_entries);
 
 static const Op& abs_ =
     def("abs(input)", "The absolute value, elementwise; the modulus of complex numbers.")
@@ -120,7 +128,8 @@ static const Op& abs_ =
         .cheap()
         .out_dtype([](const Value* args) {
           return is_complex(args[0].object()->dtype) ? OutDType::Converts : OutDType::Input;
-        });
+        })
+        .sparse(sparse::on_entries);
 
 static const Op& copysign_ =
     def("copysign(input, other: Operand)", "The size of `input` with the sign of `other`.")

@@ -5,6 +5,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -43,7 +44,8 @@ static const Op& erf_ =
         .elementwise("erf", ToFloat)
         .partial(0, input(0),
                  [](T g, C c) { return mul_scaled(g, exp_minus_square(c.in(0)), kTwoOverSqrtPi); })
-        .inplace();
+        .inplace()
+        .sparse(sparse::on_entries);
 
 static const Op& erfc_ =
     def("erfc(input)", "1 - erf(input), accurate where it is small.")
@@ -59,7 +61,8 @@ static const Op& erfinv_ =
                  [](T g, C c) {
                    return mul_scaled(g, op<"exp">(op<"square">(c.out())), 1 / kTwoOverSqrtPi);
                  })
-        .inplace();
+        .inplace()
+        .sparse(sparse::on_entries);
 
 static const Op& lgamma_ =
     def("lgamma(input)", "The logarithm of the gamma function's absolute value.")

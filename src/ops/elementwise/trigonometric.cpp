@@ -5,6 +5,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "ops/elementwise/fused.h"
+#include "ops/sparse/rules.h"
 
 namespace adjoint {
 namespace {
@@ -38,7 +39,8 @@ static const Op& sin_ = def("sin(input)", "The sine of radians, elementwise.")
                             .elementwise("sin", ToFloat)
                             .partial(0, input(0), [](T g, C c) { return mul_cos(g, c.in(0)); })
                             .reads_grad_once()
-                            .inplace();
+                            .inplace()
+                            .sparse(sparse::on_entries);
 
 static const Op& cos_ = def("cos(input)", "The cosine of radians, elementwise.")
                             .elementwise("cos", ToFloat)
@@ -50,14 +52,16 @@ static const Op& tan_ =
     def("tan(input)", "The tangent of radians, elementwise.")
         .elementwise("tan", ToFloat)
         .partial(0, output(), [](T g, C c) { return g * (square(c.out()) + 1.0); })
-        .inplace();
+        .inplace()
+        .sparse(sparse::on_entries);
 
 static const Op& asin_ =
     def("asin(input)", "The inverse sine, in radians.")
         .elementwise("asin", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g * rsqrt(one_minus_square(c.in(0))); })
         .inplace()
-        .alias("arcsin");
+        .alias("arcsin")
+        .sparse(sparse::on_entries);
 
 static const Op& acos_ =
     def("acos(input)", "The inverse cosine, in radians.")
@@ -71,7 +75,8 @@ static const Op& atan_ =
         .elementwise("atan", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g / (square(c.in(0)) + 1.0); })
         .inplace()
-        .alias("arctan");
+        .alias("arctan")
+        .sparse(sparse::on_entries);
 
 static const Op& atan2_ =
     def("atan2(input, other)", "The angle of the point (other, input), in radians.")
@@ -86,7 +91,8 @@ static const Op& atan2_ =
 static const Op& sinh_ = def("sinh(input)", "The hyperbolic sine, elementwise.")
                              .elementwise("sinh", ToFloat)
                              .partial(0, input(0), [](T g, C c) { return g * op<"cosh">(c.in(0)); })
-                             .inplace();
+                             .inplace()
+                             .sparse(sparse::on_entries);
 
 static const Op& cosh_ = def("cosh(input)", "The hyperbolic cosine, elementwise.")
                              .elementwise("cosh", ToFloat)
@@ -102,14 +108,16 @@ static const Op& tanh_ = def("tanh(input)", "The hyperbolic tangent, elementwise
                                         return op<"_tanh_grad">(g, c.out());
                                       })
                              .reads_grad_once()
-                             .inplace();
+                             .inplace()
+                             .sparse(sparse::on_entries);
 
 static const Op& asinh_ =
     def("asinh(input)", "The inverse hyperbolic sine, elementwise.")
         .elementwise("asinh", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g * rsqrt(square(c.in(0)) + 1.0); })
         .inplace()
-        .alias("arcsinh");
+        .alias("arcsinh")
+        .sparse(sparse::on_entries);
 
 static const Op& acosh_ = def("acosh(input)", "The inverse hyperbolic cosine, elementwise.")
                               .elementwise("acosh", ToFloat)
@@ -130,7 +138,8 @@ static const Op& atanh_ =
         .elementwise("atanh", ToFloat)
         .partial(0, input(0), [](T g, C c) { return g / one_minus_square(c.in(0)); })
         .inplace()
-        .alias("arctanh");
+        .alias("arctanh")
+        .sparse(sparse::on_entries);
 
 static const Op& hypot_ =
     def("hypot(input, other)", "sqrt(input**2 + other**2), without overflow.")
@@ -175,13 +184,15 @@ static const Op& deg2rad_ =
         .forward(change_unit<true>)
         .partial(0, nothing, [](T g, C) { return g * (std::numbers::pi / 180); })
         .inplace()
-        .node("Deg2RadBackward0");
+        .node("Deg2RadBackward0")
+        .sparse(sparse::linear_on_entries);
 
 static const Op& rad2deg_ =
     def("rad2deg(input)", "Radians as degrees.")
         .forward(change_unit<false>)
         .partial(0, nothing, [](T g, C) { return g * (180 / std::numbers::pi); })
         .inplace()
-        .node("Rad2DegBackward0");
+        .node("Rad2DegBackward0")
+        .sparse(sparse::linear_on_entries);
 
 }  // namespace adjoint

@@ -238,7 +238,8 @@ static const Op& stft_ =
         "The Fourier transforms of frames of `n_fft` samples, `hop_length` apart, each times a "
         "window; frequencies by frames.")
         .forward(stft_forward)
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 static const Op& istft_ =
     def("istft(input, n_fft: int, hop_length: int? = None, win_length: int? = None, "

@@ -241,44 +241,52 @@ static const Op& fft_ = def("fft_fft" ONE_AXIS,
                             "with zeros up to `n`.")
                             .forward([](Call& c) { return fft_1d(c, true); })
                             .function_only()
-                            .out_dtype(OutDType::SameKind);
+                            .out_dtype(OutDType::SameKind)
+                            .autocast(Autocast::Float32);
 static const Op& ifft_ = def("fft_ifft" ONE_AXIS, "The inverse of fft.")
                              .forward([](Call& c) { return fft_1d(c, false); })
                              .function_only()
-                             .out_dtype(OutDType::SameKind);
+                             .out_dtype(OutDType::SameKind)
+                             .autocast(Autocast::Float32);
 static const Op& rfft_ =
     def("fft_rfft" ONE_AXIS,
         "The first n/2 + 1 elements of the Fourier transform of real numbers; the others are their "
         "conjugates.")
         .forward([](Call& c) { return rfft_1d(c, true); })
         .function_only()
-        .out_dtype(OutDType::SameKind);
+        .out_dtype(OutDType::SameKind)
+        .autocast(Autocast::Float32);
 static const Op& irfft_ =
     def("fft_irfft" ONE_AXIS, "The inverse of rfft: `n` real numbers, an even number by default.")
         .forward([](Call& c) { return irfft_1d(c, false); })
         .function_only()
-        .out_dtype(OutDType::SameKind);
+        .out_dtype(OutDType::SameKind)
+        .autocast(Autocast::Float32);
 static const Op& hfft_ =
     def("fft_hfft" ONE_AXIS,
         "The Fourier transform, which is real, of a signal given by its first half: the second is "
         "the conjugate of the first seen backwards.")
         .forward([](Call& c) { return irfft_1d(c, true); })
         .function_only()
-        .out_dtype(OutDType::SameKind);
+        .out_dtype(OutDType::SameKind)
+        .autocast(Autocast::Float32);
 static const Op& ihfft_ = def("fft_ihfft" ONE_AXIS, "The inverse of hfft.")
                               .forward([](Call& c) { return rfft_1d(c, false); })
                               .function_only()
-                              .out_dtype(OutDType::SameKind);
+                              .out_dtype(OutDType::SameKind)
+                              .autocast(Autocast::Float32);
 
 #define SEVERAL_AXES(name, doc, call)                                                   \
   static const Op& name##2_ = def("fft_" #name "2" TWO_AXES, doc " over two axes.")     \
                                   .forward([](Call& c) -> Value { return call; })       \
                                   .function_only()                                      \
-                                  .out_dtype(OutDType::SameKind);                       \
+                                  .out_dtype(OutDType::SameKind)                        \
+                                  .autocast(Autocast::Float32);                         \
   static const Op& name##n_ = def("fft_" #name "n" ALL_AXES, doc " over several axes.") \
                                   .forward([](Call& c) -> Value { return call; })       \
                                   .function_only()                                      \
-                                  .out_dtype(OutDType::SameKind);
+                                  .out_dtype(OutDType::SameKind)                        \
+                                  .autocast(Autocast::Float32);
 SEVERAL_AXES(fft, "The discrete Fourier transform", fft_nd(c, true))
 SEVERAL_AXES(ifft, "The inverse of the discrete Fourier transform", fft_nd(c, false))
 SEVERAL_AXES(rfft,

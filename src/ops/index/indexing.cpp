@@ -3,6 +3,7 @@
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
+#include "ops/sparse/rules.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -241,7 +242,8 @@ static const Op& index_select_ =
           Call call{op_named<"index">(), args};
           return index_rule(call, inner);
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .sparse(sparse::index_select);
 
 static const Op& index_add_ =
     def("index_add(input, dim: int, index, source, *, alpha: Scalar = 1)",
@@ -298,7 +300,8 @@ static const Op& index_copy_ =
         .linear()
         .inplace()
         .batch(batch::rows)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .autocast(Autocast::Widest);
 
 namespace {
 
@@ -443,6 +446,21 @@ Lookup lookup(T indices, int64_t width) {
   return out;
 }
 
+// Rows of the gradient where they belong, without the others.
+Tensor sparse_embedding_grad(T g, C c) {
+  if (c.in(3).boolean())
+    runtime_error("embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+  const int64_t padding = c.in(2).integer(), width = c.shape(0)[1];
+  Tensor at = op<"reshape">(c.tensor(1), Dims{-1}),
+         rows = op<"reshape">(g, Dims{at.numel(), width});
+  if (padding >= 0) {
+    Tensor kept = op<"ne">(at, padding);
+    at = op<"index">(at, Value(Tensors{kept}));
+    rows = op<"index">(rows, Value(Tensors{kept}));
+  }
+  return op<"_sparse_coo">(op<"unsqueeze">(at, 0), rows, c.shape(0));
+}
+
 // A saved index can have been changed since behind autograd's back.
 void require_rows(T flat, int64_t rows) {
   const int64_t* index = flat.data<int64_t>();
@@ -463,15 +481,12 @@ static const Op& embedding_ =
         .forward([](Call& c) -> Value {
           Tensor w = c.tensor(0);
           if (w.ndim() != 2) runtime_error("'weight' must be 2-D, got shape ", w.shape());
-          if (c.flag(4)) {
-            not_implemented(
-                "embedding(sparse=True): gradients are dense here. (fix: leave `sparse` out)");
-          }
           Lookup l = lookup(c.tensor(1), w.size(1));
           return read_places(w, plan_rows(w, 0, l.flat, "embedding"), l.shape);
         })
         .grad(0, input(1),
               [](T g, C c) -> Tensor {
+                if (c.in(4).boolean()) return sparse_embedding_grad(g, c);
                 return op<"_embedding_backward">(g, c.in(1), c.shape(0)[0], c.in(2), c.in(3));
               })
         .linear()

@@ -73,7 +73,9 @@ static const Op& linalg_cholesky_ =
         })
         .function_only()
         .node("LinalgCholeskyExBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_cholesky_ex_ =
     def("linalg_cholesky_ex(input|A, *, upper: bool = False, check_errors: bool = False)",
@@ -93,7 +95,9 @@ static const Op& linalg_cholesky_ex_ =
         })
         .results({"L", "info"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& cholesky_ =
     def("cholesky(input, upper: bool = False)",
@@ -104,7 +108,9 @@ static const Op& cholesky_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return factor_tangent(t[0], c.out(), c.in(1).boolean());
         })
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 // --- solutions from a factor ---------------------------------------------------------------------
 namespace {
@@ -137,7 +143,8 @@ static const Op& cholesky_solve_ =
                           l.size(-1), " by ", l.size(-1), " but each b matrix is ", b.size(-2),
                           " by ", b.size(-1));
           return cholesky_solve(b, l, c.flag(2));
-        });
+        })
+        .autocast(Autocast::Float32);
 
 static const Op& cholesky_inverse_ =
     def("cholesky_inverse(input|L, upper: bool = False)",
@@ -172,6 +179,8 @@ static const Op& cholesky_inverse_ =
           half = mul(mul(inverse, half), inverse);
           return -(half + adjoint_of(half));
         })
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

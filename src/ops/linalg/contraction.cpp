@@ -161,7 +161,8 @@ static const Op& tensordot_ =
           return contract(x, y, wanted).t;
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 static const Op& inner_ =
     def("inner(input, other)", "The products of both tensors summed over their last axes.")
@@ -179,7 +180,8 @@ static const Op& inner_ =
         .out_dtype([](const Value* args) {
           bool product = args[0].object()->ndim == 0 || args[1].object()->ndim == 0;
           return product ? OutDType::Converts : OutDType::Exact;
-        });
+        })
+        .autocast(Autocast::Inside);
 
 static const Op& kron_ =
     def("kron(input, other)",
@@ -217,16 +219,16 @@ static const Op& cross_ =
           Dims shape = broadcast_shapes(a.shape(), b.shape());
           int dim = -1;
           if (c[2].is_none()) {
-            for (int i = 0; i < shape.size() && dim < 0; ++i) {
-              if (shape[i] == 3) dim = i;
+            for (int i = 0; i < a.ndim() && dim < 0; ++i) {
+              if (a.size(i) == 3) dim = i;
             }
-            if (dim < 0) runtime_error("no dimension of size 3 in input of shape ", shape);
+            if (dim < 0) runtime_error("no dimension of size 3 in input of shape ", a.shape());
           } else {
             dim = wrap_dim(c.integer(2), shape.size());
-            if (shape.empty() || shape[dim] != 3) {
-              runtime_error("linalg.cross: inputs dimension ", c.integer(2),
-                            " must have length 3. Got shape ", shape);
-            }
+          }
+          if (shape.empty() || a.size(dim) != 3 || b.size(dim) != 3) {
+            runtime_error("linalg.cross: inputs dimension ", c[2].is_none() ? dim : c.integer(2),
+                          " must have length 3. Got shapes ", a.shape(), " and ", b.shape());
           }
           Tensor x = op<"expand">(a, shape), y = op<"expand">(b, shape);
           auto turned = [&](T t, int by) -> Tensor { return op<"roll">(t, Dims{by}, Dims{dim}); };

@@ -162,7 +162,8 @@ static const Op& cofactors_ =
         .batch([](Call& c, const int* axes) -> Value {
           for (int i = 0; i < 3; ++i) c.args[i] = batch::whole(c, axes, i);
           return apply(c.op, c.args);
-        });
+        })
+        .depends(Depends::Matrices);
 
 namespace {
 
@@ -192,7 +193,8 @@ static const Op& linalg_det_ =
           return op<"sum">(cofactors_of(c) * t[0], Dims{-2, -1});
         })
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& det_ = def("det(input|A)", "The determinants of square matrices; linalg.det.")
                             .forward([](Call& c) -> Value { return op<"linalg_det">(c[0]); })
@@ -261,7 +263,8 @@ static const Op& linalg_slogdet_ =
         .jvp([](C c, const Tensor* t) -> Value { return log_tangent(c, t[0], c.out(0)); })
         .results({"sign", "logabsdet"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& slogdet_ =
     def("slogdet(input|A)", "Sign and logarithm of determinants; linalg.slogdet.")

@@ -1,9 +1,7 @@
-// Distances between rows, covariances and correlations, and rows shortened to a length. All but
-// cdist are written from ops. Read ops/reduce/statistics.cpp first.
+// Distances between rows. Read ops/reduce/statistics.cpp first, which has norms.
 #include <functional>
 
 #include "dispatch/op.h"
-#include "dispatch/program_recorder.h"
 #include "dispatch/elementwise_forward.h"
 #include "ops/reduce/reduce_forward.h"
 #include "parallel/pool.h"
@@ -189,56 +187,6 @@ Value distance_tangent(C c, const Tensor* t) {
   return op<"sum">(slopes(x, y, dist, p) * moved, Dims{-1});
 }
 
-// --- covariance ---------------------------------------------------------------------------------
-Tensor checked_weights(const Value& given, int64_t n, bool whole, const char* name) {
-  if (given.is_none()) return Tensor();
-  Tensor w = given.tensor();
-  if (w.ndim() > 1)
-    runtime_error("cov(): expected ", name, " to have one or fewer dimensions, got ", w.ndim());
-  if (whole != is_integral(w.dtype())) {
-    runtime_error("cov(): expected ", name, " to have ", whole ? "integral" : "floating point",
-                  " dtype but got ", name, " with ", w.dtype(), " dtype");
-  }
-  if (w.numel() != n) {
-    runtime_error("cov(): expected ", name, " to have the same numel as there are observations in ",
-                  "the input but got ", w.numel(), " != ", n);
-  }
-  GradMode off(false);
-  refuse_recording("cov() looks at the values of ", name, "; fix: compute it outside");
-  if (n && op<"any">(op<"lt">(w, 0)).tensor().data<bool>()[0])
-    runtime_error("cov(): ", name, " cannot be negative");
-  return w;
-}
-
-Tensor covariance(T given, const Value& correction, const Value& fweights, const Value& aweights) {
-  if (given.ndim() > 2) {
-    runtime_error("cov(): expected input to have two or fewer dimensions but got an input with ",
-                  given.ndim(), " dimensions");
-  }
-  if (given.dtype() == DType::Bool) runtime_error("cov(): bool dtype is not supported for input");
-  Tensor x = given.ndim() < 2 ? op<"reshape">(given, Dims{1, given.numel()}).tensor() : given;
-  int64_t n = x.size(1);
-  Tensor w = checked_weights(fweights, n, true, "fweights");
-  Tensor a = checked_weights(aweights, n, false, "aweights");
-  if (a) w = w ? w * a : a;
-  double off = correction.real();
-  Value count = w ? Value(op<"sum">(w)) : Value(static_cast<double>(n));
-  if (n == 0) count = Value(0.0);
-  Tensor weighted = w ? x * w : x;
-  Tensor mean = op<"sum">(weighted, Dims{1}, true).tensor() / count;
-  Tensor centred = x - mean;
-  Value freedom;
-  if (w && n) {
-    Tensor lost = a && off != 0 ? op<"sum">(w * a).tensor() / count * off : Tensor();
-    freedom = lost ? op<"sub">(count, lost) : op<"sub">(count, off);
-    freedom = op<"clamp_min">(freedom, 0);
-  } else {
-    freedom = Value(std::max(static_cast<double>(n) - off, 0.0));
-  }
-  Tensor other = op<"conj">(op<"transpose">(w ? centred * w : centred, 0, 1));
-  return op<"squeeze">(op<"matmul">(centred, other).tensor() / freedom);
-}
-
 }  // namespace
 
 static const Op& cdist_ =
@@ -254,7 +202,8 @@ static const Op& cdist_ =
         .function_only()
         .no_out()
         .batch(batch::pointwise)
-        .depends(Depends::Distances);
+        .depends(Depends::Distances)
+        .autocast(Autocast::Float32);
 
 static const Op& euclid_grads_ =
     def("_euclid_grads(g, x1, x2, distances)", "The gradients of cdist with p = 2 for both sets.")
@@ -263,84 +212,6 @@ static const Op& euclid_grads_ =
         })
         .results({"x1", "x2"})
         .internal()
-        .batch(batch::each_sample);
-
-static const Op& cov_ =
-    def("cov(input, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None)",
-        "The covariances of the rows of a matrix, whose columns are observations that occur "
-        "`fweights` times and count with `aweights`.")
-        .forward([](Call& c) -> Value { return covariance(c.tensor(0), c[1], c[2], c[3]); })
-        .no_out()
-        .batch(batch::each_sample);
-
-static const Op& corrcoef_ =
-    def("corrcoef(input)",
-        "The correlations of the rows of a matrix, whose columns are "
-        "observations.")
-        .forward([](Call& c) -> Value {
-          if (c.tensor(0).ndim() > 2) {
-            runtime_error(
-                "corrcoef(): expected input to have two or fewer dimensions but got an input with ",
-                c.tensor(0).ndim(), " dimensions");
-          }
-          Tensor cov = covariance(c.tensor(0), Value(1), {}, {});
-          if (cov.ndim() == 0) return cov / cov;
-          Tensor spread = op<"diagonal">(cov);
-          if (is_complex(cov.dtype())) spread = op<"real">(spread);
-          spread = op<"sqrt">(spread);
-          Tensor out = cov / op<"unsqueeze">(spread, 1).tensor() / spread;
-          if (!is_complex(out.dtype())) return op<"clamp">(out, -1, 1);
-          auto limited = [](const Value& part) -> Tensor { return op<"clamp">(part, -1, 1); };
-          return op<"complex">(limited(op<"real">(out)), limited(op<"imag">(out)));
-        })
-        .no_out()
-        .batch(batch::each_sample);
-
-static const Op& renorm_ =
-    def("renorm(input, p: Scalar, dim: int, maxnorm: Scalar)",
-        "Every slice along `dim` whose p-norm exceeds maxnorm, scaled down to it.")
-        .forward([](Call& c) -> Value {
-          Tensor t = c.tensor(0);
-          if (t.ndim() < 2) {
-            runtime_error("renorm: input needs at least 2 dimensions, got ", t.ndim(),
-                          " dimensions");
-          }
-          if (!(c.real(1) > 0))
-            runtime_error("renorm: non-positive-norm not supported, got p=", c.real(1));
-          if (!(c.real(3) >= 0))
-            runtime_error("renorm: expected maxnorm to be >= 0 but got ", c.real(3));
-          int axis = wrap_dim(c.integer(2), t.ndim());
-          Dims rest;
-          for (int d = 0; d < t.ndim(); ++d) {
-            if (d != axis) rest.push_back(d);
-          }
-          Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
-          Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
-          return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
-        })
-        .batch(batch::each_sample);
-
-static const Op& vander_ =
-    def("vander(x, N: int? = None, increasing: bool = False)",
-        "The powers of the elements of a vector, as columns: falling, unless `increasing`.")
-        .forward([](Call& c) -> Value {
-          Tensor x = c.tensor(0);
-          if (x.ndim() != 1)
-            runtime_error("x must be a one-dimensional tensor, got shape ", x.shape());
-          int64_t n = c[1].is_none() ? x.size(0) : c.integer(1);
-          if (n < 0) runtime_error("N must be non-negative, got ", n);
-          if (is_integral(x.dtype())) x = cast(x, DType::Int64);
-          if (n == 0) return zeros(Dims{x.size(0), 0}, x.dtype());
-          Tensor column = op<"unsqueeze">(x, 1), one = op<"_ones_like">(column);
-          Tensor powers = one;
-          if (n > 1) {
-            Tensor rest = op<"cumprod">(op<"expand">(column, Dims{x.size(0), n - 1}), 1);
-            powers = op<"cat">(Tensors{one, rest}, 1);
-          }
-          return c.flag(2) ? powers : op<"flip">(powers, Dims{1}).tensor();
-        })
-        .function_only()
-        .no_out()
         .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -101,7 +101,9 @@ static const Op& linalg_eig_ =
         .jvp([](C c, const Tensor* t) { return eigen_tangent(t[0], c.out(0), c.out(1)); })
         .results({"eigenvalues", "eigenvectors"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& eigvals_alone_ =
     def("_linalg_eigvals(input|A)", "Eigenvalues without vectors; see linalg.eigvals.")
@@ -121,7 +123,8 @@ static const Op& eigvals_alone_ =
         })
         .internal()
         .called("linalg.eigvals")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& linalg_eigvals_ =
     def("linalg_eigvals(input|A)",
@@ -130,6 +133,7 @@ static const Op& linalg_eigvals_ =
           if (may_be_differentiated(c.tensor(0))) return op<"linalg_eig">(c[0]).tensors()[0];
           return op<"_linalg_eigvals">(c[0]);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

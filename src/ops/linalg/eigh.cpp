@@ -83,7 +83,9 @@ static const Op& linalg_eigh_ =
         .jvp([](C c, const Tensor* t) { return eigen_tangent(t[0], c.out(0), c.out(1)); })
         .results({"eigenvalues", "eigenvectors"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& eigvalsh_alone_ =
     def("_eigvalsh(input, UPLO: str = 'L')", "Eigenvalues without vectors; see linalg.eigvalsh.")
@@ -99,7 +101,8 @@ static const Op& eigvalsh_alone_ =
         })
         .internal()
         .called("linalg.eigvalsh")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& linalg_eigvalsh_ =
     def("linalg_eigvalsh(input|A, UPLO: str = 'L')",
@@ -109,6 +112,7 @@ static const Op& linalg_eigvalsh_ =
           if (may_be_differentiated(c.tensor(0))) return op<"linalg_eigh">(c[0], c[1]).tensors()[0];
           return op<"_eigvalsh">(c[0], c[1]);
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

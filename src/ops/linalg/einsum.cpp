@@ -196,6 +196,7 @@ static const Op& einsum_ = def("_einsum(equation: str, operands: Tensor[])",
                                "Sums of products of the operands' elements, as the equation says.")
                                .forward(einsum)
                                .function_only()
-                               .no_out();
+                               .no_out()
+                               .autocast(Autocast::Inside);
 
 }  // namespace adjoint

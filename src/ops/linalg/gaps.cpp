@@ -19,8 +19,7 @@ namespace matrices {
 
 bool may_be_differentiated(T a) {
   const Tensor inner = innermost(a);
-  return (grad_enabled() && (inner.requires_grad() || inner->grad_fn)) || a.has(kTransformed) ||
-         inner.has(kTransformed);
+  return grad_enabled() && (inner.requires_grad() || inner->grad_fn);
 }
 
 Tensor checked_phases(T diagonal, const char* message) {
@@ -154,7 +153,8 @@ static const Op& over_gaps_ =
         .batch([](Call& c, const int* axes) -> Value {
           for (int i = 0; i < 3; ++i) c.args[i] = batch::whole(c, axes, i);
           return apply(c.op, c.args);
-        });
+        })
+        .depends(Depends::Matrices);
 
 static const Op& checked_phases_ =
     def("_checked_phases(input, message: str)",
@@ -176,6 +176,7 @@ static const Op& checked_phases_ =
         .grad(0, nothing, [](T g, C) { return g; })
         .linear()
         .internal()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 }  // namespace adjoint

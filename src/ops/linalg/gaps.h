@@ -29,7 +29,8 @@ inline Tensor pair_size(T m) {
 // vectors, which is nobody's. PyTorch's tolerances.
 Tensor checked_phases(T diagonal, const char* message);
 
-// Whether derivatives may be asked for, so that vectors are worth computing along with values.
+// Whether a gradient may be asked for, so that vectors are worth computing along with values. Tangents
+// are not a reason: those of vectors are not defined at equal values, where those of values are.
 bool may_be_differentiated(T a);
 
 }  // namespace adjoint::matrices

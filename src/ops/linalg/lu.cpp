@@ -198,6 +198,7 @@ static const Op& pivots_to_matrix_ =
         .forward([](Call& c) -> Value {
           Tensor pivots = contiguous(c.tensor(0));
           const int64_t m = c.integer(1), k = pivots.size(-1);
+          if (k > m) runtime_error("expected at most ", m, " pivots of a matrix, got ", k);
           Dims leading = Span{pivots->shape, pivots.ndim() - 1};
           const int64_t count = count_of(leading);
           Tensor order = empty(Dims{count, m}, DType::Int64);
@@ -246,7 +247,8 @@ static const Op& lu_factor_ex_ =
         })
         .results({"LU", "pivots", "info"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& lu_factor_ =
     def("linalg_lu_factor(A, *, pivot: bool = True)",
@@ -267,7 +269,17 @@ static const Op& lu_factor_ =
         .results({"LU", "pivots"})
         .function_only()
         .node("LinalgLuFactorExBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
+
+// One pivot for each row or column of the factors, whichever are fewer.
+static void check_one_per_row(T lu, T pivots) {
+  Dims wanted = Span{lu->shape, lu.ndim() - 2};
+  wanted.push_back(std::min(lu.size(-2), lu.size(-1)));
+  if (!(Span{pivots->shape, pivots.ndim()} == Span(wanted)))
+    runtime_error("torch.lu_unpack: expected pivots of shape ", Span(wanted), " for LU of shape ",
+                  lu.shape(), ", got ", pivots.shape());
+}
 
 static const Op& lu_unpack_ =
     def("lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True)",
@@ -280,6 +292,7 @@ static const Op& lu_unpack_ =
                 "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
                 "dtype.\nNote: this function is intended to be used with the output produced by "
                 "torch.linalg.lu_factor");
+          if (c.flag(3)) check_one_per_row(lu, pivots);
           Tensors out(3);
           if (c.flag(3)) out[0] = permutation(pivots, lu.size(-2), lu.dtype());
           if (c.flag(2)) {
@@ -392,12 +405,14 @@ static const Op& lu_solve_ =
               c.args[i] = batch::line_up(batch::whole(c, axes, i), ndim - (i == 1));
           }
           return apply(c.op, c.args);
-        });
+        })
+        .depends(Depends::Matrices);
 
 static const Op& old_lu_solve_ =
     def("lu_solve(input|b, LU_data, LU_pivots)",
         "The solution of `A @ x = input` from the LU factors of A; see linalg.lu_solve.")
-        .forward([](Call& c) -> Value { return op<"linalg_lu_solve">(c[1], c[2], c[0]); });
+        .forward([](Call& c) -> Value { return op<"linalg_lu_solve">(c[1], c[2], c[0]); })
+        .autocast(Autocast::Float32);
 
 static const Op& lu_with_info_ =
     def("_lu_with_info(input, pivot: bool = True, check_errors: bool = True)",
@@ -405,6 +420,7 @@ static const Op& lu_with_info_ =
         .forward([](Call& c) -> Value { return op<"linalg_lu_factor_ex">(c[0], c[1], c[2]); })
         .results({"LU", "pivots", "info"})
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -3,6 +3,7 @@
 #include "dispatch/op.h"
 #include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
+#include "ops/sparse/rules.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -262,7 +263,9 @@ static const Op& mm_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mm">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mm_rule)
-        .product(Product::Matrices);
+        .product(Product::Matrices)
+        .autocast(Autocast::Lower)
+        .sparse(sparse::matmul);
 
 static const Op& bmm_ =
     def("bmm(input, mat2)", "The product of matrices, one per entry of the first axis.")
@@ -271,7 +274,8 @@ static const Op& bmm_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"bmm">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(bmm_rule)
-        .product(Product::Batches);
+        .product(Product::Batches)
+        .autocast(Autocast::Lower);
 
 static const Op& mv_ =
     def("mv(input, vec)", "The product of a matrix and a vector.")
@@ -288,7 +292,8 @@ static const Op& mv_ =
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mv_rule)
-        .product(Product::MatrixVector);
+        .product(Product::MatrixVector)
+        .sparse(sparse::matmul);
 
 static const Op& dot_ =
     def("dot(input, tensor)",
@@ -367,7 +372,9 @@ static const Op& addmm_ =
         .jvp(tangent_of_sum<"mm">)
         .inplace()
         .batch(add_product_rule<mm_rule>)
-        .product(Product::Matrices, 1, 0);
+        .product(Product::Matrices, 1, 0)
+        .autocast(Autocast::Lower)
+        .sparse(sparse::addmm);
 
 static const Op& baddbmm_ =
     def("baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -381,7 +388,8 @@ static const Op& baddbmm_ =
         .jvp(tangent_of_sum<"bmm">)
         .inplace()
         .batch(add_product_rule<bmm_rule>)
-        .product(Product::Batches, 1, 0);
+        .product(Product::Batches, 1, 0)
+        .autocast(Autocast::Lower);
 
 static const Op& addmv_ =
     def("addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1)",
@@ -477,13 +485,16 @@ static const Op& addbmm_ =
           if (!(sum.shape() == c.out_shape())) sum = op<"expand">(sum, c.out_shape());
           return sum;
         })
-        .inplace();
+        .inplace()
+        .autocast(Autocast::Lower);
 
 static const Op& matmul_ =
     def("matmul(input, other)",
         "The product of matrices or vectors, broadcasting over leading axes.")
         .forward([](Call& c) -> Value { return matmul(c.tensor(0), c.tensor(1)); })
-        .product(Product::ByAxes);
+        .product(Product::ByAxes)
+        .autocast(Autocast::Lower)
+        .sparse(sparse::matmul);
 
 // --- linear: as addmm with the transpose of the weight, but without making it, and with a gradient of the weight that lies in memory as the weight does.
 namespace {
@@ -578,7 +589,8 @@ static const Op& linear_plain_ = def("_linear(input, weight)", "`input @ weight.
                                      .internal()
                                      .node(product_name)
                                      .batch(linear_rule)
-                                     .product(Product::Transposed);
+                                     .product(Product::Transposed)
+                                     .autocast(Autocast::Lower);
 
 static const Op& linear_bias_ =
     def("_linear_bias(input, weight, bias)", "`input @ weight.T + bias`.")
@@ -592,7 +604,8 @@ static const Op& linear_bias_ =
           return v[0].object()->ndim == 2 ? "AddmmBackward0" : "ViewBackward0";
         })
         .batch(linear_rule)
-        .product(Product::Transposed, 0, 2);
+        .product(Product::Transposed, 0, 2)
+        .autocast(Autocast::Lower);
 
 static const Op& linear_ =
     def("linear(input, weight, bias: Tensor? = None)", "`input @ weight.T + bias`.")
@@ -613,6 +626,8 @@ static const Op& linear_ =
           return c[2].is_none() ? op<"_linear">(x, w) : op<"_linear_bias">(x, w, c[2]);
         })
         .function_only()
-        .product(Product::Transposed, 0, 2);
+        .product(Product::Transposed, 0, 2)
+        .autocast(Autocast::Lower)
+        .sparse(sparse::linear);
 
 }  // namespace adjoint

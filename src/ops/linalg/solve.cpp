@@ -91,7 +91,8 @@ static const Op& solve_factored_ =
             if (axes[i] >= 0) c.args[i] = batch::line_up(c.tensor(i), ndim - (i == 3));
           }
           return apply(c.op, c.args);
-        });
+        })
+        .depends(Depends::Matrices);
 
 static const Op& solve_matrices_ =
     def("_linalg_solve(A, B, left: bool = True)",
@@ -112,7 +113,8 @@ static const Op& solve_matrices_ =
         .internal()
         .called("linalg.solve")
         .node("LinalgSolveExBackward0")
-        .batch(batch::lined_up);
+        .batch(batch::lined_up)
+        .depends(Depends::Matrices);
 
 static const Op& solve_matrices_ex_ =
     def("_linalg_solve_ex(A, B, left: bool = True, check_errors: bool = False)",
@@ -143,7 +145,8 @@ static const Op& solve_matrices_ex_ =
           if (axes[0] < 0) shape.insert(0, batch::size(c, axes));
           out[1] = axes[0] < 0 ? op<"expand">(out[1], shape) : op<"reshape">(out[1], shape);
           return out;
-        });
+        })
+        .depends(Depends::Matrices);
 
 // --- the functions -------------------------------------------------------------------------------
 namespace {
@@ -178,7 +181,8 @@ static const Op& linalg_solve_ =
           Tensor x = op<"_linalg_solve">(a, matrices_of(a, b, vector, c.flag(2)), c[2]);
           return vector ? op<"squeeze.dim">(x, -1).tensor() : x;
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_solve_ex_ =
     def("linalg_solve_ex(A, B, *, left: bool = True, check_errors: bool = False)",
@@ -235,7 +239,9 @@ static const Op& linalg_inv_ =
         .jvp([](C c, const Tensor* t) -> Value { return inverse_tangent(t[0], c.out()); })
         .function_only()
         .node("LinalgInvExBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_inv_ex_ =
     def("linalg_inv_ex(A, *, check_errors: bool = False)",
@@ -255,9 +261,12 @@ static const Op& linalg_inv_ex_ =
         })
         .results({"inverse", "info"})
         .function_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices)
+        .autocast(Autocast::Float32);
 
 static const Op& inverse_ = def("inverse(input)", "The inverse of square matrices; linalg.inv.")
-                                .forward([](Call& c) -> Value { return op<"linalg_inv">(c[0]); });
+                                .forward([](Call& c) -> Value { return op<"linalg_inv">(c[0]); })
+                                .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -147,7 +147,8 @@ static const Op& svd_vectors_ =
         .internal()
         .called("linalg.svd")
         .node("LinalgSvdBackward0")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 static const Op& svdvals_alone_ =
     def("_svdvals(A)", "Singular values without vectors; see linalg.svdvals.")
@@ -163,7 +164,8 @@ static const Op& svdvals_alone_ =
         })
         .internal()
         .called("linalg.svdvals")
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .depends(Depends::Matrices);
 
 namespace {
 
@@ -192,7 +194,8 @@ static const Op& linalg_svd_ =
           return op<"_linalg_svd">(c[0], c[1]);
         })
         .results({"U", "S", "Vh"})
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& linalg_svdvals_ =
     def("linalg_svdvals(A, *, driver: str? = None)",
@@ -201,7 +204,8 @@ static const Op& linalg_svdvals_ =
           check_driver(c[1]);
           return values_of(c.tensor(0));
         })
-        .function_only();
+        .function_only()
+        .autocast(Autocast::Float32);
 
 static const Op& svd_ =
     def("svd(input, some: bool = True, compute_uv: bool = True)",
@@ -218,6 +222,7 @@ static const Op& svd_ =
           return Tensors{op<"zeros">(with_matrix(leading, a.size(-2), a.size(-2)), a.dtype()), s,
                          op<"zeros">(with_matrix(leading, a.size(-1), a.size(-1)), a.dtype())};
         })
-        .results({"U", "S", "V"});
+        .results({"U", "S", "V"})
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -57,7 +57,8 @@ static const Op& solve_triangular_ =
           return solve_triangular(c.tensor(0), moved, upper, left, unit);
         })
         .function_only()
-        .batch(batch::lined_up);
+        .batch(batch::lined_up)
+        .depends(Depends::Matrices);
 
 static const Op& triangular_solve_ =
     def("triangular_solve(input|b, A, upper: bool = True, transpose: bool = False, "
@@ -88,6 +89,7 @@ static const Op& triangular_solve_ =
               solve_triangular(turned ? transposed(a) : a, b, upper != turned, true, c.flag(4));
           return Tensors{x, copy};
         })
-        .results({"solution", "cloned_coefficient"});
+        .results({"solution", "cloned_coefficient"})
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -120,6 +120,7 @@ static const Op& scaled_dot_product_attention_ =
         "never stored, unless there is dropout. A query that sees no key gets zeros.")
         .forward(attend)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 }  // namespace adjoint

@@ -247,7 +247,8 @@ static const Op& conv1d_ =
         "`conv2d`.")
         .forward(conv<1>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 static const Op& conv1d_named_ =
     def("conv1d.padding" CONV_ARGUMENTS
         "padding: str = 'valid', dilation: int[] = 1, groups: int = 1)",
@@ -255,7 +256,8 @@ static const Op& conv1d_named_ =
         "`conv2d`.")
         .forward(conv_named<1>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 static const Op& conv2d_ =
     def("conv2d" CONV_ARGUMENTS "padding: int[] = 0, dilation: int[] = 1, groups: int = 1)",
@@ -266,14 +268,16 @@ static const Op& conv2d_ =
         "'same'.")
         .forward(conv<2>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 static const Op& conv2d_named_ =
     def("conv2d.padding" CONV_ARGUMENTS
         "padding: str = 'valid', dilation: int[] = 1, groups: int = 1)",
         "Slides `weight` over the last two axes of `input`: a cross-correlation.")
         .forward(conv_named<2>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 static const Op& conv3d_ =
     def("conv3d" CONV_ARGUMENTS "padding: int[] = 0, dilation: int[] = 1, groups: int = 1)",
@@ -281,7 +285,8 @@ static const Op& conv3d_ =
         "`conv2d`.")
         .forward(conv<3>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 static const Op& conv3d_named_ =
     def("conv3d.padding" CONV_ARGUMENTS
         "padding: str = 'valid', dilation: int[] = 1, groups: int = 1)",
@@ -289,7 +294,8 @@ static const Op& conv3d_named_ =
         "`conv2d`.")
         .forward(conv_named<3>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 #define TRANSPOSE_ARGUMENTS \
   CONV_ARGUMENTS            \
@@ -299,7 +305,8 @@ static const Op& conv_transpose1d_ = def("conv_transpose1d" TRANSPOSE_ARGUMENTS,
                                          "The transpose of `conv1d`; see `conv_transpose2d`.")
                                          .forward(conv_transpose<1>)
                                          .function_only()
-                                         .no_out();
+                                         .no_out()
+                                         .autocast(Autocast::Lower);
 static const Op& conv_transpose2d_ =
     def("conv_transpose2d" TRANSPOSE_ARGUMENTS,
         "The transpose of `conv2d`: each element of `input` [N, in, H, W] puts `weight` [in, out / "
@@ -307,12 +314,14 @@ static const Op& conv_transpose2d_ =
         "end, since several sizes would be convolved to that of the input.")
         .forward(conv_transpose<2>)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 static const Op& conv_transpose3d_ = def("conv_transpose3d" TRANSPOSE_ARGUMENTS,
                                          "The transpose of `conv3d`; see `conv_transpose2d`.")
                                          .forward(conv_transpose<3>)
                                          .function_only()
-                                         .no_out();
+                                         .no_out()
+                                         .autocast(Autocast::Lower);
 
 static const Op& convolution_ =
     def("convolution(input, weight, bias: Tensor?, stride: int[], padding: int[], dilation: int[], "
@@ -327,6 +336,7 @@ static const Op& conv_tbc_ =
         "A convolution over time: `input` [time, batch, in], `weight` [k, in, out].")
         .forward(conv_tbc)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Lower);
 
 }  // namespace adjoint

@@ -11,7 +11,7 @@
 #include "ops/nn/convolution.h"
 
 #include "kernels/windows/conv.h"
-#include "ops/creation/memory_format.h"
+#include "ops/nn/planes.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 
@@ -30,14 +30,8 @@ ConvSteps steps_from(Call& c, int first) {
   return {c.ints(first), c.ints(first + 1), c.ints(first + 2), c.integer(first + 3)};
 }
 
-Axes3 three(Span d, int64_t fill) {
-  Axes3 a = {fill, fill, fill};
-  for (int i = 0; i < d.n; ++i) a[static_cast<size_t>(3 - d.n + i)] = d[i];
-  return a;
-}
-
 Planes planes(T t) {
-  Planes p{t.bytes(), t.stride(0), t.stride(1), three(Span{t->strides + 2, t.ndim() - 2}, 0)};
+  Planes p{t.bytes(), t.stride(0), t.stride(1), three_axes(Span{t->strides + 2, t.ndim() - 2}, 0)};
   // Strides of axes of length one mean nothing; rows that follow one another are worth knowing.
   for (int d = t.ndim() - 1, k = 2; k >= 0; --d, --k) {
     const bool missing = d < 2;
@@ -55,12 +49,16 @@ Conv geometry(Span x, Span w, Span y, const ConvSteps& s) {
   c.groups = s.groups;
   c.ci = w[1];
   c.co = w[0] / s.groups;
-  c.in = three({x.p + 2, x.n - 2}, 1);
-  c.out = three({y.p + 2, y.n - 2}, 1);
-  c.kernel = three({w.p + 2, w.n - 2}, 1);
-  c.stride = three(s.stride, 1);
-  c.padding = three(s.padding, 0);
-  c.dilation = three(s.dilation, 1);
+  c.in = three_axes({x.p + 2, x.n - 2}, 1);
+  c.out = three_axes({y.p + 2, y.n - 2}, 1);
+  c.kernel = three_axes({w.p + 2, w.n - 2}, 1);
+  c.stride = three_axes(s.stride, 1);
+  c.padding = three_axes(s.padding, 0);
+  c.dilation = three_axes(s.dilation, 1);
+  for (size_t d = 0; d < 3; ++d) {  // of one window, or one tap, steps say nothing and may be huge
+    if (c.out[d] <= 1) c.stride[d] = 1;
+    if (c.kernel[d] <= 1) c.dilation[d] = 1;
+  }
   return c;
 }
 
@@ -149,19 +147,6 @@ void check_dtype(DType d, bool transposed) {
                     "\" not implemented for ", d, "; convert with .float() or .long()");
 }
 
-// As convolutions of PyTorch do: in the order of axes of the input or of the weight.
-Tensor in_format(T result, T input, T weight) {
-  if (result.ndim() < 4) return result;
-  const MemoryFormat format =
-      result.ndim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
-  const auto is_last = [&](T t) { return !t.contiguous() && lies_in_format(t, format); };
-  if (!is_last(input) && !is_last(weight)) return result;
-  Tensor out =
-      empty_strided(result.shape(), strides_in_format(result.shape(), format), result.dtype());
-  copy_into(out, result);
-  return out;
-}
-
 // The bias alone, where there is nothing to sum.
 Tensor only_bias(const Dims& shape, DType d, const Value& bias) {
   if (bias.is_none()) return zeros(shape, d);
@@ -190,7 +175,7 @@ Value sums_forward(Call& c) {
     Tensor real = split_channels(source, s.groups), weight = split_weight(w, s.groups, !Input);
     Tensor out = Input ? conv_input_of(real, weight, bias, c.ints(3), s)
                        : conv_output_of(real, weight, bias, c.ints(3), s);
-    return in_format(join_channels(out, s.groups), source, w);
+    return in_format_of(join_channels(out, s.groups), {source, w});
   }
   const DType as = conv_dtype(d);
   Tensor in = cast(source, as), weight = contiguous(cast(w, as));
@@ -205,7 +190,7 @@ Value sums_forward(Call& c) {
                                     : (Input ? conv_input : conv_output);
     run(conv, as, from, weight->data, bias ? bias->data : nullptr, out->data);
   }
-  return in_format(cast(out, d), source, w);
+  return in_format_of(cast(out, d), {source, w});
 }
 
 Value weight_forward(Call& c) {

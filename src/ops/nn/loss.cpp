@@ -171,7 +171,8 @@ static const Op& mse_loss_ =
         })
         .function_only()
         .batch(loss_rule)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .autocast(Autocast::Float32);
 
 static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')",
                                 "The mean (or sum, or each) of |input - target|.")
@@ -180,7 +181,8 @@ static const Op& l1_loss_ = def("l1_loss(input, target, reduction: str = 'mean')
                                   return reduce_loss(op<"abs">(c.tensor(0) - c.tensor(1)), how);
                                 })
                                 .function_only()
-                                .no_out();
+                                .no_out()
+                                .autocast(Autocast::Float32);
 
 namespace {
 
@@ -217,7 +219,8 @@ static const Op& smooth_l1_loss_ =
         })
         .function_only()
         .batch(loss_rule)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .autocast(Autocast::Float32);
 
 static const Op& huber_loss_ =
     def("huber_loss(input, target, reduction: str = 'mean', delta: float = 1.0)",
@@ -248,7 +251,8 @@ static const Op& huber_loss_ =
         })
         .function_only()
         .batch(loss_rule)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .autocast(Autocast::Float32);
 
 // --- losses of probabilities ---------------------------------------------------------------------
 namespace {
@@ -314,7 +318,8 @@ static const Op& binary_cross_entropy_ =
           return reduce_loss(each, how);
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 static const Op& binary_cross_entropy_with_logits_ =
     def("binary_cross_entropy_with_logits(input, target, weight: Tensor? = None, pos_weight: "
@@ -334,6 +339,7 @@ static const Op& binary_cross_entropy_with_logits_ =
           return reduce_loss(each, how);
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

@@ -421,7 +421,8 @@ static const Op& nll_loss_ =
         .forward(
             [](Call& c) -> Value { return nll_loss(c.tensor(0), c.tensor(1), c[2], c[3], c[4]); })
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 static const Op& cross_entropy_ =
     def("cross_entropy(input, target, weight: Tensor? = None, ignore_index: int = -100, reduction: "
@@ -429,6 +430,7 @@ static const Op& cross_entropy_ =
         "Cross-entropy of logits with target classes (integers) or class probabilities (floats).")
         .forward(cross_entropy)
         .function_only()
-        .no_out();
+        .no_out()
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

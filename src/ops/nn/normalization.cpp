@@ -266,9 +266,10 @@ static const Op& rms_norm_ =
           Tensor x = c.tensor(0);
           const Dims& normalized = c.ints(1);
           rows_of("rms_norm", x.shape(), normalized);
-          row_dtype("rms_norm", x.dtype());
+          if (!is_complex(x.dtype())) row_dtype("rms_norm", x.dtype());
           parameter(c[2], "weight", normalized, x.dtype());
-          double eps = x.dtype() == DType::Float64 ? 0x1p-52 : 0x1p-23;
+          const bool wide = x.dtype() == DType::Float64 || x.dtype() == DType::Complex128;
+          double eps = wide ? 0x1p-52 : 0x1p-23;
           if (!c[3].is_none()) eps = c.real(3);
           Dims axes = last_axes(c[1]);
           Tensor up = is_half(x.dtype()) ? op<"_to_copy">(x, DType::Float32).tensor() : x;

@@ -378,6 +378,7 @@ static const Op& rnn_ =
         .jvp(rnn_tangent)
         .function_only()
         .no_out()
-        .batch([](Call& c, const int* axes) { return as_more_sequences(c, axes, {0, 2}, {1}, 4); });
+        .batch([](Call& c, const int* axes) { return as_more_sequences(c, axes, {0, 2}, {1}, 4); })
+        .autocast(Autocast::Lower);
 
 }  // namespace adjoint

@@ -1,3 +1,4 @@
+// Bringing the axis of an op to where its loop wants it, and running the loop. Read rows.h first.
 #include "ops/nn/rows.h"
 
 #include "dispatch/elementwise_forward.h"

@@ -1,9 +1,7 @@
 // Differences of neighbours and sums by the trapezoidal rule, all written from ops: diff,
-// trapezoid, cumulative_trapezoid. And choices of several elements: combinations.
-#include "dispatch/program_recorder.h"
-#include "dispatch/view.h"
+// trapezoid, cumulative_trapezoid.
+#include "dispatch/op.h"
 #include "python/interrupt.h"
-#include "tensor/checked.h"
 
 namespace adjoint {
 namespace {
@@ -99,19 +97,6 @@ Value cumulative_forward(Call& c) {
   return op<"cumsum">(slabs, axis);
 }
 
-// The ways to choose r of n things.
-int64_t choices(int64_t n, int64_t r) {
-  if (n < 0 || r > n) return 0;
-  const int64_t fewer = std::min(r, n - r);
-  __int128 count = 1;  // at least doubled by each factor
-  for (int64_t i = 1; i <= fewer; ++i) {
-    count = count * (n - fewer + i) / i;
-    if (count > INT64_MAX)
-      runtime_error("combinations: there are too many ways to choose ", r, " of ", n, " elements");
-  }
-  return static_cast<int64_t>(count);
-}
-
 }  // namespace
 
 static const Op& diff_ =
@@ -147,39 +132,6 @@ static const Op& cumulative_trapezoid_dx_ =
         "The same with points dx apart.")
         .forward(cumulative_forward<false>)
         .function_only()
-        .no_out();
-
-static const Op& combinations_ =
-    def("combinations(input, r: int = 2, with_replacement: bool = False)",
-        "All choices of r elements of a vector, one row each.")
-        .forward([](Call& c) -> Value {
-          Tensor t = c.tensor(0);
-          int64_t r = c.integer(1), n = t.ndim() == 1 ? t.size(0) : 0;
-          if (t.ndim() != 1) {
-            runtime_error("Expect a 1D vector, but got shape ", t.shape());
-          }
-          if (r < 0) runtime_error("Expect a non-negative number, but got ", r);
-          if (r == 0) return empty(Dims{0}, t.dtype());
-          bool again = c.flag(2);
-          const int64_t count = again ? choices(checked_add(n, r) - 1, r) : choices(n, r);
-          Tensor index = empty(Dims{checked_mul(count, r)}, DType::Int64);
-          empty(index.shape(), t.dtype());  // room for the result too, before the work
-          std::vector<int64_t> pick(count ? r : 0);
-          for (int64_t i = 0; i < r && count; ++i) pick[i] = again ? 0 : i;
-          int64_t* row = index.data<int64_t>();
-          NowAndThen signals;
-          for (int64_t k = 0; k < count; ++k) {
-            signals.check(r);
-            row = std::copy(pick.begin(), pick.end(), row);
-            int64_t i = r - 1;
-            while (i >= 0 && pick[i] == (again ? n - 1 : n - r + i)) --i;
-            if (i < 0) break;
-            int64_t next = ++pick[i];
-            for (int64_t j = i + 1; j < r; ++j) pick[j] = again ? next : next + (j - i);
-          }
-          if (recorded()) t_recorder->constant(index.get());
-          return unshared(op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r}));
-        })
         .no_out();
 
 }  // namespace adjoint

@@ -290,12 +290,14 @@ static const Op& quantile_ =
         "The q-th quantiles of all elements or along an axis: q, or each of its elements, is the "
         "share of elements that lie below. NaN where there is one.")
         .forward([](Call& c) { return quantile(c, false); })
-        .batch(batch::each_sample);
+        .batch(batch::each_sample)
+        .autocast(Autocast::Float32);
 static const Op& nanquantile_ =
     def("nanquantile(input, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: "
         "str = 'linear')",
         "The q-th quantiles of the elements that are not NaN.")
         .forward([](Call& c) { return quantile(c, true); })
-        .batch(batch::each_sample);
+        .batch(batch::each_sample)
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

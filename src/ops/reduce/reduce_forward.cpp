@@ -1,3 +1,4 @@
+// Read reduce_forward.h first.
 #include "ops/reduce/reduce_forward.h"
 
 #include "dispatch/kernel_observer.h"

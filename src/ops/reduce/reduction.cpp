@@ -1,5 +1,7 @@
-// Sums, means and products over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp.
+// Sums and means over axes. Read next: reduce_forward.h, extrema.cpp, statistics.cpp; scan.cpp for
+// products.
 #include "ops/reduce/reduce_forward.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -48,7 +50,8 @@ static const Op& sum_all_ =
         .linear()
         .batch(batch::over_sample<"sum">)
         .sums()
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Converts)
+        .sparse(sparse::sum_all);
 
 static const Op& sum_ =
     def("sum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -61,7 +64,8 @@ static const Op& sum_ =
         .node("SumBackward1")
         .batch(batch::along)
         .sums()
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .sparse(sparse::sum);
 
 static const Op& mean_all_ =
     def("mean.all(input)", "The mean of all elements.")

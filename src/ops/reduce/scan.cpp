@@ -1,5 +1,5 @@
-// Running sums, products, maxima along an axis; and the product over axes, whose derivative is made
-// of running products. The loops are in kernels/reduce/scan.h.
+// Running sums, products (vander: powers), maxima along an axis; and the product over axes, whose
+// derivative is made of running products. The loops are in kernels/reduce/scan.h.
 #include "kernels/reduce/scan.h"
 
 #include "dispatch/program_recorder.h"
@@ -166,20 +166,23 @@ Tensor logcumsumexp_grad(T g, C c) {
   if (x.ndim() == 0) return g;
   if (x.numel() == 0) return g;
   Dims axis{c.in(1).integer()};
-  auto half = [&](T part) -> Tensor {
-    Tensor size = log_of_positive(part) - out;
-    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(size, axis), c.in(1)), axis);
+  auto weighted = [&](T log) -> Tensor {
+    Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(log - out, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };
+  if (is_complex(x.dtype())) return op<"conj">(weighted(op<"log">(op<"conj">(g))));
+  auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(g) - half(-g);
 }
 
 Value logcumsumexp_tangent(C c, const Tensor* t) {
   Tensor x = c.tensor(0), out = c.out();
   if (x.ndim() == 0 || x.numel() == 0) return t[0];
-  auto half = [&](T part) -> Tensor {
-    return op<"exp">(op<"logcumsumexp">(log_of_positive(part) + x, c.in(1)).tensor() - out);
+  auto weighted = [&](T log) -> Tensor {
+    return op<"exp">(op<"logcumsumexp">(log + x, c.in(1)).tensor() - out);
   };
+  if (is_complex(x.dtype())) return weighted(op<"log">(t[0]));
+  auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(t[0]) - half(-t[0]);
 }
 
@@ -239,7 +242,7 @@ static const Op& logcumsumexp_ =
     def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
-          if (!is_floating(t.dtype()))
+          if (is_integral(t.dtype()))
             not_implemented("\"logcumsumexp\" not implemented for '", t.dtype(), "'");
           return scanned(scan::LogSumExp, t, c.integer(1), t.dtype());
         })
@@ -303,7 +306,8 @@ static const Op& prod_ =
         .batch([](Call& c, const int*) -> Value {
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .autocast(Autocast::Float32);
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -321,7 +325,8 @@ static const Op& prod_dim_ =
         .node("ProdBackward1")
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .autocast(Autocast::Float32);
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",
@@ -341,6 +346,29 @@ static const Op& cumprod_grad_ =
           return cumprod_grad_of(c.tensor(0), c.tensor(1), c.tensor(2), axis);
         })
         .internal()
+        .batch(batch::each_sample);
+
+static const Op& vander_ =
+    def("vander(x, N: int? = None, increasing: bool = False)",
+        "The powers of the elements of a vector, as columns: falling, unless `increasing`.")
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0);
+          if (x.ndim() != 1)
+            runtime_error("x must be a one-dimensional tensor, got shape ", x.shape());
+          int64_t n = c[1].is_none() ? x.size(0) : c.integer(1);
+          if (n < 0) runtime_error("N must be non-negative, got ", n);
+          if (is_integral(x.dtype())) x = cast(x, DType::Int64);
+          if (n == 0) return zeros(Dims{x.size(0), 0}, x.dtype());
+          Tensor column = op<"unsqueeze">(x, 1), one = op<"_ones_like">(column);
+          Tensor powers = one;
+          if (n > 1) {
+            Tensor rest = op<"cumprod">(op<"expand">(column, Dims{x.size(0), n - 1}), 1);
+            powers = op<"cat">(Tensors{one, rest}, 1);
+          }
+          return c.flag(2) ? powers : op<"flip">(powers, Dims{1}).tensor();
+        })
+        .function_only()
+        .no_out()
         .batch(batch::each_sample);
 
 }  // namespace adjoint

@@ -1,6 +1,7 @@
-// Variances, norms, logsumexp, and sums that leave NaN out.
+// Variances, norms and renorm, logsumexp, and sums that leave NaN out.
 #include "ops/reduce/reduce_forward.h"
 #include "ops/reduce/reduce_tangent.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -125,7 +126,10 @@ Tensor norm_grad(T given, C c) {
   if (p == 0) return op<"mul">(x, 0.0);
   if (p == 1) return op<"sgn">(x).tensor() * wide(given);
   Tensor norm = c.out(), none = op<"eq">(norm, 0);
-  if (p == 2) return x * wide(zero_where(none, given / norm));
+  if (p == 2) {  // divided by something else than zero, for the derivative of the quotient
+    Tensor divisor = op<"where">(none, 1.0, norm);
+    return x * wide(zero_where(none, given / divisor));
+  }
   if (p == kInfinity || p == -kInfinity) {
     Tensor size = op<"abs">(x), top = wide(norm);
     Tensor mask = op<"logical_or">(op<"eq">(size, top), op<"isnan">(size));
@@ -268,9 +272,9 @@ static const Op& std_mean_all_ =
         .no_out();
 
 static const Op& vector_norm_ =
-    def("linalg_vector_norm(input, ord: Scalar = 2, dim: int[]? = None, keepdim: bool = False, "
-        "dtype: dtype? = None)",
-        "The ord-norm of the elements over axes.")
+    def("linalg_vector_norm(input|x, ord: Scalar = 2, dim: int[]? = None, keepdim: bool = False, "
+        "*, dtype: dtype? = None)",
+        "The ord-norm of the elements over axes, or over all: ord may be any number, inf or -inf.")
         .forward([](Call& c) -> Value {
           return norm_forward(c.tensor(0), c.real(1), c[2], c.flag(3), c[4]);
         })
@@ -278,9 +282,10 @@ static const Op& vector_norm_ =
         .jvp([](C c, const Tensor* t) -> Value {
           return reduce_tangent(t[0], c, norm_grad, c.in(2), c.in(3).boolean());
         })
-        .internal()
+        .function_only()
         .batch(batch::along)
-        .depends(Depends::Along);
+        .depends(Depends::Along)
+        .sparse(sparse::norm);
 
 static const Op& norm_ =
     def("norm(input, p: Scalar? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
@@ -289,14 +294,22 @@ static const Op& norm_ =
         .forward([](Call& c) -> Value {
           Value p = c[1].is_none() ? Value(2.0) : c[1];
           return op<"linalg_vector_norm">(c[0], p, c[2], c[3], c[4]);
-        });
+        })
+        .sparse(sparse::norm);
 static const Op& norm_named_ =
     def("norm.named(input, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = "
         "None)",
-        "The Frobenius norm.")
+        "The Frobenius norm, or the nuclear norm (p='nuc').")
         .forward([](Call& c) -> Value {
-          if (c[1].str() == "nuc")
-            not_implemented("norm(p='nuc'): the nuclear norm needs singular values");
+          if (c[1].str() == "nuc") {
+            Dims both{0, 1};
+            if (c[2].is_none() && c.tensor(0).ndim() != 2) {
+              both = Dims();
+              for (int d = 0; d < c.tensor(0).ndim(); ++d) both.push_back(d);
+            }
+            return op<"linalg_matrix_norm.named">(c[0], "nuc", c[2].is_none() ? Value(both) : c[2],
+                                                  c[3], c[4]);
+          }
           if (c[1].str() != "fro")
             runtime_error("linalg.matrix_norm: Order ", c[1].str(), " not supported.");
           return op<"linalg_vector_norm">(c[0], 2.0, c[2], c[3], c[4]);
@@ -361,5 +374,29 @@ static const Op& nanmean_ =
           return op<"nansum">(t, c[1], c[2], c[3]).tensor() / count;
         })
         .out_dtype(OutDType::Converts);
+
+static const Op& renorm_ =
+    def("renorm(input, p: Scalar, dim: int, maxnorm: Scalar)",
+        "Every slice along `dim` whose p-norm exceeds maxnorm, scaled down to it.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          if (t.ndim() < 2) {
+            runtime_error("renorm: input needs at least 2 dimensions, got ", t.ndim(),
+                          " dimensions");
+          }
+          if (!(c.real(1) > 0))
+            runtime_error("renorm: non-positive-norm not supported, got p=", c.real(1));
+          if (!(c.real(3) >= 0))
+            runtime_error("renorm: expected maxnorm to be >= 0 but got ", c.real(3));
+          int axis = wrap_dim(c.integer(2), t.ndim());
+          Dims rest;
+          for (int d = 0; d < t.ndim(); ++d) {
+            if (d != axis) rest.push_back(d);
+          }
+          Tensor norm = op<"linalg_vector_norm">(t, c[1], rest, true);
+          Tensor factor = op<"reciprocal">(norm + 1e-7).tensor() * c[3];
+          return t * op<"where">(op<"gt">(norm, c[3]), factor, 1.0).tensor();
+        })
+        .batch(batch::each_sample);
 
 }  // namespace adjoint

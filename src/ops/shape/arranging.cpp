@@ -106,6 +106,7 @@ static const Op& flip_ =
         .forward(flip_forward)
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"flip">(g, c.in(1)); })
         .linear()
+        .rearranges()
         .no_out()
         .batch(batch::along);
 
@@ -130,6 +131,7 @@ static const Op& roll_ =
         .grad(0, nothing,
               [](T g, C c) -> Tensor { return op<"roll">(g, negated(c.in(1).ints()), c.in(2)); })
         .linear()
+        .rearranges()
         .no_out()
         .batch([](Call& c, const int* axes) -> Value {
           if (!c[2].is_none() && !c.ints(2).empty()) return batch::along(c, axes);
@@ -265,6 +267,7 @@ static const Op& trace_ =
         .linear()
         .batch([](Call& c, const int*) -> Value {
           return op<"sum">(op<"diagonal">(c[0], 0, 1, 2), Dims{-1});
-        });
+        })
+        .autocast(Autocast::Float32);
 
 }  // namespace adjoint

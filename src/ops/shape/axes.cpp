@@ -1,7 +1,8 @@
-// Views that rename axes: permute, transpose, squeeze, unsqueeze and their like. Read view_ops.cpp
-// first.
+// Views that rename axes: permute, transpose, movedim, squeeze. Read view_ops.cpp first; unsqueeze
+// is in basic_indexing.cpp.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -94,13 +95,15 @@ static const Op& permute_ =
               })
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           int ndim = c.tensor(0).ndim() - 1;
           Dims dims = c.ints(1);
           for (int64_t& d : dims) d = wrap_dim(d, ndim) + 1;
           dims.insert(0, 0);
           return op<"permute">(c[0], dims);
-        });
+        })
+        .sparse(sparse::permute);
 
 static const Op& transpose_ =
     def("transpose(input, dim0: int, dim1: int)", "A view with two axes exchanged.")
@@ -111,9 +114,11 @@ static const Op& transpose_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"transpose">(g, c.in(1), c.in(2)); })
         .linear()
         .view()
+        .rearranges()
         .alias("swapaxes")
         .alias("swapdims")
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::transpose);
 
 static const Op& adjoint_ =
     def("adjoint(input)", "The last two axes exchanged, the elements conjugated.")
@@ -140,12 +145,14 @@ static const Op& t_ =
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"t">(g); })
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           int ndim = c.tensor(0).ndim() - 1;
           if (ndim > 2)
             runtime_error("t() expects a tensor with <= 2 dimensions, but self is ", ndim, "D");
           return ndim < 2 ? op<"alias">(c[0]) : op<"transpose">(c[0], 1, 2);
-        });
+        })
+        .sparse(sparse::t);
 
 static const Op& movedim_ =
     def("movedim(input, source: int[], destination: int[])",
@@ -174,6 +181,7 @@ static const Op& movedim_ =
         .no_out()
         .alias("moveaxis");
 
+// x[...] and x[:] too.
 static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .forward([](Call& c) -> Value {
                                 Tensor t = c.tensor(0);
@@ -182,8 +190,10 @@ static const Op& alias_ = def("alias(input)", "A view of the whole tensor.")
                               .grad(0, nothing, [](T g, C) { return g; })
                               .linear()
                               .view()
+                              .rearranges()
                               .internal()
-                              .batch(batch::as_is);
+                              .batch(batch::as_is)
+                              .sparse(sparse::linear_on_entries);
 
 static const Op& squeeze_ =
     def("squeeze(input)", "A view without the axes of length one.")
@@ -191,6 +201,7 @@ static const Op& squeeze_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .batch([](Call& c, const int*) -> Value {
           Tensor t = c.tensor(0);
           Dims ones;
@@ -209,6 +220,7 @@ static const Op& squeeze_dim_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .node("SqueezeBackward1")
         .batch(batch::along);
 
@@ -223,6 +235,7 @@ static const Op& squeeze_dims_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .view()
+        .rearranges()
         .node("SqueezeBackward2")
         .batch(batch::along);
 

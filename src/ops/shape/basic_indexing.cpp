@@ -2,6 +2,7 @@
 // Read next: bindings/tensor/indexing.cpp, which calls them.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
 
@@ -95,7 +96,8 @@ static const Op& select_ =
               })
         .linear()
         .view()
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::select);
 
 static const Op& select_backward_ =
     def("_select_backward(input, sizes: int[], dim: int, index: int)", "The transpose of select.")
@@ -204,20 +206,9 @@ static const Op& unsqueeze_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"select">(g, c.in(1), 0); })
         .linear()
         .view()
-        .batch(batch::along_new);
-
-// x[...] and x[:]: a view of everything.
-static const Op& alias_ = def("_alias(input)", "A view of the whole tensor.")
-                              .forward([](Call& c) -> Value {
-                                Tensor t = c.tensor(0);
-                                return make_view(t, t.shape(), t.strides(), t.offset());
-                              })
-                              .grad(0, nothing, [](T g, C) { return g; })
-                              .linear()
-                              .view()
-                              .internal()
-                              .node("AliasBackward0")
-                              .batch(batch::as_is);
+        .rearranges()
+        .batch(batch::along_new)
+        .sparse(sparse::unsqueeze);
 
 static const Op& select_scatter_ =
     def("select_scatter(input, src, dim: int, index: int)",

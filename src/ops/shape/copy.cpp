@@ -5,9 +5,12 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "ops/creation/memory_format.h"
+#include "ops/sparse/rules.h"
 #include "python/gil.h"
 #include "transforms/batch_rules.h"
 #include "transforms/batched.h"
+
+#include "tensor/sparse.h"
 
 namespace adjoint {
 namespace {
@@ -39,6 +42,9 @@ void copy_into(const Tensor& to, const Tensor& from) {
   if ((to->flags | from->flags) & kTransformed) [[unlikely]] {
     if (is_batched(to) || is_batched(from)) refuse_reading_batched("reading the memory of");
   }
+  // No op comes here with a sparse operand; whatever else does reads no garbage.
+  require_strided(to.get(), "copying");
+  require_strided(from.get(), "copying");
   if (to.numel() == 0) return;
   refuse_recording("memory is written by something else than an op");
   Tensor read = in_step(from, to);
@@ -99,7 +105,9 @@ static const Op& clone_ =
         .linear()
         .no_out()
         .batch(batch::as_is)
-        .copies();
+        .copies()
+        .rearranges()
+        .sparse(sparse::clone);
 
 static const Op& contiguous_ =
     def("contiguous(input, *, memory_format: any? = None)",
@@ -118,7 +126,8 @@ static const Op& contiguous_ =
         .method_only()
         .node("CloneBackward0")
         .batch(batch::as_is)
-        .copies();
+        .copies()
+        .rearranges();
 
 static const Op& to_copy_ =
     def("_to_copy(input, dtype: dtype)", "A copy in another dtype; the tensor itself if it has it.")
@@ -130,7 +139,8 @@ static const Op& to_copy_ =
         .node("ToCopyBackward0")
         .batch(batch::as_is)
         .called("to")
-        .copies();
+        .copies()
+        .sparse(sparse::linear_on_entries);
 
 // The same values with given strides (dense ones), for laying a gradient out as a base was.
 static const Op& with_strides_ =
@@ -151,7 +161,8 @@ static const Op& with_strides_ =
           strides.insert(0, sample);
           return op<"_with_strides">(t, strides);
         })
-        .copies();
+        .copies()
+        .rearranges();
 
 static const Op& copy_ =
     def("copy(input, src|other, non_blocking: bool = False)",
@@ -184,7 +195,8 @@ static const Op& copy_ =
           return op<"copy">(to, from);
         })
         .depends(Depends::Moved)
-        .overwrites();
+        .overwrites()
+        .sparse(sparse::copy);
 
 static const Op& copy_number_ =
     def("copy.number(input, src|other: Scalar, non_blocking: bool = False)",

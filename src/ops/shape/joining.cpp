@@ -1,6 +1,7 @@
 // Joining tensors (cat, stack and their like) and repeating one.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -221,6 +222,7 @@ static const Op& cat_ =
         .forward(cat_forward)
         .vjp(nothing, cat_vjp)
         .linear()
+        .rearranges()
         .function_only()
         .alias("concat")
         .alias("concatenate")
@@ -232,18 +234,23 @@ static const Op& cat_ =
           p.at += size;
           return op<"narrow">(p.whole, axis, p.at - size, size);
         })
-        .out_dtype(OutDType::ConvertsElseTypeError);
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest)
+        .sparse(sparse::cat);
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
         .forward(stack_forward)
         .vjp(nothing, stack_vjp)
         .linear()
+        .rearranges()
         .function_only()
         .batch(joined<1>)
         .depends(Depends::Moved)
         .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
-        .out_dtype(OutDType::ConvertsElseTypeError);
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .autocast(Autocast::Widest)
+        .sparse(sparse::stack);
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",

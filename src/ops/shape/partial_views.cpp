@@ -1,9 +1,9 @@
 // Views of a part: diagonal, unfold, and those that return several parts (select and slice are in
-// basic_indexing.cpp). The
-// transposes (a zero tensor with the part written into it) stand beside them. Read view_ops.cpp
-// first.
+// basic_indexing.cpp). The transposes (a zero tensor with the part written into it) stand beside
+// them. Read view_ops.cpp first.
 #include "dispatch/op.h"
 #include "dispatch/view.h"
+#include "ops/sparse/rules.h"
 #include "python/interrupt.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -147,7 +147,8 @@ static const Op& unbind_ =
              })
         .linear()
         .multi_view()
-        .batch(batch::along);
+        .batch(batch::along)
+        .sparse(sparse::unbind);
 
 static const Op& split_ =
     def("split(input|tensor, split_size_or_sections|split_size: int, dim: int = 0)",

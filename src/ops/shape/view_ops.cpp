@@ -126,6 +126,7 @@ static const Op& view_ = def("view(input, shape|size: int[*])",
                              .grad(0, nothing, as_input_shape)
                              .linear()
                              .view()
+                             .rearranges()
                              .method_only()
                              .batch(view_rule);
 
@@ -136,6 +137,7 @@ static const Op& unsafe_view_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .internal()
+        .rearranges()
         .batch(view_rule);
 // The same where a product loses the axis that a vector was given, under PyTorch's name for that.
 static const Op& unsafe_squeeze_ =
@@ -144,6 +146,7 @@ static const Op& unsafe_squeeze_ =
         .grad(0, nothing, as_input_shape)
         .linear()
         .internal()
+        .rearranges()
         .node("SqueezeBackward4")
         .batch(view_rule);
 

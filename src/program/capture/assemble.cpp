@@ -1,5 +1,6 @@
 // From what was recorded to a program: a range of instructions, its inputs and its outputs. What is
 // done to it then stands in program/passes/pipeline.h. Read capture.h first.
+#include "dispatch/saved.h"
 #include "program/capture/capture.h"
 #include "program/capture/sharing.h"
 #include "program/passes/simplify.h"
@@ -36,26 +37,55 @@ std::vector<int> Capture::outside(const Tensors& ts) {
     found.push_back(input ? 2 : roots_[root].external || first != t.get() ? 1 : 0);
   }
   running_ = false;
+  note_inputs();
   return found;
 }
 
-std::vector<bool> Capture::inner(const Tensors& results) const {
-  std::vector<bool> found(results.size());
+Capture::Input::Input(const TensorObject* t)
+    : requires_grad(needs_grad(t)), leaf(!t->grad_fn), view(view_kind(t)), storage(t->storage) {}
+
+void Capture::note_inputs() {
+  for (TensorObject* t : inputs_) described_.emplace(register_of(t), Input(t));
+  identity_ = Identity(arguments_, asked_);
+  default_dtype_ = default_dtype();
+}
+
+// Whether its backward calls no Python: hooks, custom functions, values that were packed.
+static bool is_plain(const Node* n) {
+  if ((!n->op && !n->variable) || n->dict) return false;
+  const NodeExtra* x = n->extra;
+  if (x && (!x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks))
+    return false;
+  // The version of an output that is not kept is that of the node's earlier life.
+  bool packed = !n->output.value.is_none() && is_packed(n->output);
+  packed |= n->kept.kind() >= Value::List;
+  for (int k = 0; k < n->saved_count; ++k) packed |= is_packed(n->saved[k]);
+  return !packed;
+}
+
+Capture::History Capture::history(const Tensors& results) const {
+  // A pass that the function ran itself has freed the graph, or a part of it.
+  History found{std::vector<bool>(results.size()), !passed_};
   std::vector<Node*> stack;
-  std::unordered_set<Node*> seen;
-  for (const Tensor& t : results) {
-    if (seen.insert(t->grad_fn).second) stack.push_back(t->grad_fn);
-  }
+  std::vector<bool> seen(last_sequence - newest_before_ + 1);  // by number
+  auto visit = [&](Node* n) {
+    if (!n || n->sequence <= newest_before_) return;
+    size_t at = n->sequence - newest_before_;
+    if (seen[at]) return;
+    seen[at] = true;
+    stack.push_back(n);
+  };
+  for (const Tensor& t : results) visit(t->grad_fn);
   while (!stack.empty()) {
     Node* n = stack.back();
     stack.pop_back();
-    for (int k = 0; n && k < n->edge_count; ++k) {
+    found.plain &= is_plain(n);
+    for (int k = 0; k < n->edge_count; ++k) {
       const Edge& e = n->edges[k];
-      if (!e.node || e.node->sequence <= newest_before_) continue;
-      for (size_t r = 0; r < results.size(); ++r) {
-        if (results[r]->grad_fn == e.node && results[r]->output_nr == e.slot) found[r] = true;
+      for (size_t r = 0; r < results.size() && results.size() > 1; ++r) {
+        if (results[r]->grad_fn == e.node && results[r]->output_nr == e.slot) found.inner[r] = true;
       }
-      if (seen.insert(e.node).second) stack.push_back(e.node);
+      visit(e.node);
     }
   }
   return found;
@@ -79,28 +109,30 @@ void Capture::take_code(Program& p, size_t from, size_t to) {
 const std::vector<Instruction>& Capture::forward_code() {
   if (forward_) return *forward_;
   Program forward;
+  forward.descriptions = descriptions_;
   forward.registers = registers_;
   forward.roots = roots_;
   forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
-  make_aliases(forward, headers_);
+  make_aliases(forward);
   return forward_.emplace(std::move(forward.code));
 }
 
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs) {
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
+  p.descriptions = descriptions_;
   p.registers = registers_;
-  for (size_t r = 0; r < headers_.size(); ++r) p.registers[r].data = headers_[r].has(kData);
+  for (int r : alive_) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
   take_code(p, from, to);
-  for (const Tensor& t : given) p.inputs.push_back(register_of_.at(t.get()));
+  for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
   p.given = static_cast<int>(given.size());
   bool first = from == 0;
-  if (first) p.identity = Identity(given, asked_);
-  p.default_dtype = default_dtype();
+  if (first) p.identity = identity_;
+  p.default_dtype = default_dtype_;
   p.passes = first && passed_;
-  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of_.at(t.get()) : -1);
-  run_passes(p, {headers_, first ? nullptr : &forward_code(), [&](Program& made) {
+  for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
+  run_passes(p, {first ? nullptr : &forward_code(), [&](Program& made) {
                    find_inputs(made, first);
                    describe_inputs(made);
                  }});
@@ -129,7 +161,7 @@ void Capture::find_inputs(Program& p, bool first) {
   }
   // What the function has looked at only: it must be as it was.
   if (first) {
-    for (const Tensor& t : reached_) need(register_of_.at(t.get()));
+    for (const Tensor& t : reached_) need(register_of(t.get()));
   }
   // Inputs of a later part may be memory that an earlier part made.
   for (int r : p.inputs) p.roots[p.registers[r].root].external = true;
@@ -147,11 +179,12 @@ void Capture::describe_inputs(Program& p) const {
       auto& [found, gradient] = state->second;
       p.grads.push_back({static_cast<int>(k), found, gradient.get()});
     }
-    TensorObject* t = headers_[p.inputs[k]].get();
-    p.requires_grad.push_back(needs_grad(t));
-    p.leaf.push_back(!t->grad_fn);
-    p.view.push_back(view_kind(t));
-    if (changes) p.shares.push_back(sharing.first_on(t->storage, static_cast<int>(k)));
+    auto noted = described_.find(p.inputs[k]);
+    Input input = noted != described_.end() ? noted->second : Input(headers_[p.inputs[k]].get());
+    p.requires_grad.push_back(input.requires_grad);
+    p.leaf.push_back(input.leaf);
+    p.view.push_back(input.view);
+    if (changes) p.shares.push_back(sharing.first_on(input.storage, static_cast<int>(k)));
   }
 }
 

@@ -6,6 +6,8 @@
 #include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
+#include "program/capture/copying_ops.h"
+#include "program/passes/sources.h"
 #include "program/replay/replay.h"
 #include "tensor/handmade_tensors.h"
 #include "transforms/batched.h"
@@ -42,9 +44,9 @@ bool each_result(const Value& v, F&& f) {
   }
 }
 
-constexpr const char* kChangedAside =
-    "Python code that is called with values (an external, an optimiser) changes a tensor that the "
-    "function uses; fix: return the new value from it";
+bool holds_tensors(const Value& out) {
+  return out.is_tensor() || out.is_tensors() || out.kind() == Value::List;
+}
 
 // Whether the shape of a result, or the result itself, depends on values.
 bool depends_on_values(const Op& op, const Value* args) {
@@ -63,13 +65,19 @@ bool has_integers(const Op& op, const Value* args) {
 }
 
 // Versions of the memory of operands, to see whether a forward changes it.
-using Versions = std::vector<std::pair<Tensor, uint32_t>>;
+struct Version {
+  TensorObject* of;
+  uint32_t version;
+};
+using Versions = Few<Version, 4>;
 Versions versions_of(const Op& op, const Value* args) {
   Versions v;
   for (int i = 0; i < op.argument_count; ++i)
-    each_tensor(args[i], [&](const Tensor& t) { v.emplace_back(t, t.version()); });
+    each_tensor(args[i], [&](const Tensor& t) { v.push_back({t.get(), t.version()}); });
   return v;
 }
+
+size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
 
 // A history, or a tangent.
 bool carries_derivative(const TensorObject* t) {
@@ -91,25 +99,22 @@ void recorded_alias(const Tensor& from, const Tensor& made) {
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
 // else.
-std::shared_ptr<const KernelCall> kernel_of(const KernelObserver& seen, const Call& c,
-                                            const Value& out, const Instruction& i) {
+const KernelCall* kernel_of(const KernelObserver& seen, const Call& c, const Value& out,
+                            const Instruction& i, Descriptions& descriptions) {
   bool only = seen.calls == 1 && (c.op.is_elementwise || c.op.is_partial) && !c.kept &&
               out.is_tensor() && out.object() == seen.result;
   if (!only) return nullptr;
-  auto call = std::make_shared<KernelCall>();
-  call->kernel = seen.kernel;
-  call->common = seen.common;
+  int reads[kMaxOperands];
   for (int k = 0; k < seen.count; ++k) {
-    KernelCall::Operand operand{-1, seen.numbers[k]};
+    reads[k] = -1;
     for (size_t n = 0; seen.tensors[k] && n < i.reads.size(); ++n) {
       const Read& r = i.reads[n];
-      if (r.item < 0 && c[r.argument].object() == seen.tensors[k])
-        operand.read = static_cast<int>(n);
+      if (r.item < 0 && c[r.argument].object() == seen.tensors[k]) reads[k] = static_cast<int>(n);
     }
-    if (seen.tensors[k] && operand.read < 0) return nullptr;
-    call->operands.push_back(std::move(operand));
+    if (seen.tensors[k] && reads[k] < 0) return nullptr;
   }
-  return call;
+  return descriptions.kernel(seen.kernel, seen.common, {reads, static_cast<size_t>(seen.count)},
+                             seen.numbers);
 }
 
 // The same for sums: what is reduced, if it is the op's operand and nothing else happens.
@@ -124,11 +129,7 @@ std::shared_ptr<const reduce::Problem> sum_of(const KernelObserver& seen, const 
 
 }  // namespace
 
-Capture::Capture(const Tensors& arguments) : generation_(next_generation()) {
-  constexpr size_t kSome = 512;  // instructions: most functions have fewer
-  register_of_.reserve(kSome);
-  first_on_.reserve(kSome);
-  code_.reserve(kSome);
+Capture::Capture(const Tensors& arguments) : arguments_(arguments), generation_(next_generation()) {
   handmade_observer = {recorded_zeros, recorded_alias};
   add_inputs(arguments);
 }
@@ -169,24 +170,39 @@ void Capture::refuse(std::string reason) {
 }
 
 // --- registers -----------------------------------------------------------------------------------
-int Capture::new_register(TensorObject* t, int root) {
+int Capture::new_register(TensorObject* t, int root, bool first) {
   int reg = static_cast<int>(registers_.size());
-  registers_.push_back({Geometry(t), root});
+  registers_.push_back({descriptions_->geometry(t), t->data - roots_[root].origin, root});
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
-  register_of_.emplace(t, reg);
-  first_on_.emplace(t->storage, reg);
+  alive_.push_back(reg);
+  registers_at_.add(hash_of(t), reg);
+  if (first) storages_at_.add(hash_of(t->storage), reg);
   return reg;
 }
 
+// Both tables may hold numbers of registers that were rolled back.
+int Capture::register_of(const TensorObject* t) const {
+  return registers_at_.find(hash_of(t), [&](int reg) {
+    return reg < static_cast<int>(headers_.size()) && headers_[reg].get() == t;
+  });
+}
+
+int Capture::first_on(const Storage* s) const {
+  return storages_at_.find(hash_of(s), [&](int reg) {
+    return reg < static_cast<int>(places_.size()) && places_[reg].first == s;
+  });
+}
+
 int Capture::define(TensorObject* t) {
-  if (auto found = first_on_.find(t->storage); found != first_on_.end())
-    return new_register(t, registers_[found->second].root);
+  if (int first = first_on(t->storage); first >= 0)
+    return new_register(t, registers_[first].root, false);
   int root = -1;
   // Arrays from outside that overlap are one memory, under several storages.
   if (!t->storage->own) {
-    for (auto& [storage, reg] : first_on_) {
-      if (storage->own || !overlap(storage, t->storage)) continue;
+    for (size_t reg = 0; reg < registers_.size(); ++reg) {
+      const Storage* storage = places_[reg].first;
+      if (!storage || storage->own || !overlap(storage, t->storage)) continue;
       if (root >= 0 && root != registers_[reg].root)
         refuse("an array overlaps two others in memory; fix: pass a copy of it");
       root = registers_[reg].root;
@@ -194,14 +210,15 @@ int Capture::define(TensorObject* t) {
   }
   if (root < 0) {
     root = static_cast<int>(roots_.size());
-    roots_.push_back({});
+    roots_.push_back({t->data});
+    fresh_bytes_ += t->storage->bytes;
   }
-  return new_register(t, root);
+  return new_register(t, root, true);
 }
 
 void Capture::add_inputs(const Tensors& ts) {
   for (const Tensor& t : ts) {
-    if (register_of_.count(t.get())) continue;
+    if (register_of(t.get()) >= 0) continue;
     int reg = define(t.get());
     roots_[registers_[reg].root].external = true;
     inputs_.insert(t.get());
@@ -210,15 +227,16 @@ void Capture::add_inputs(const Tensors& ts) {
 }
 
 void Capture::constant(TensorObject* t) {
-  if (register_of_.count(t) || first_on_.count(t->storage)) return;
+  if (register_of(t) >= 0 || first_on(t->storage) >= 0) return;
   Instruction i;
   i.kind = Kind::Constant;
   i.line = SourceLine::here();
   {
     Unrecorded quiet;
     GradMode off(false);
-    i.constant = op<"clone">(Tensor::borrow(t));
+    i.with_more().constant = op<"clone">(Tensor::borrow(t));
   }
+  if (t->numel == 1) i.more->element = i.more->constant->data;
   i.writes.push_back(define(t));
   code_.push_back(std::move(i));
 }
@@ -228,16 +246,12 @@ void Capture::add_alias(int from, TensorObject* made) {
   i.kind = Kind::Alias;
   i.line = SourceLine::here();
   i.reads.push_back({from});
-  i.alias_offset = made->data - headers_[from]->data;
-  i.alias_shape = Dims(Span{made->shape, made->ndim});
-  i.alias_strides = Dims(Span{made->strides, made->ndim});
-  i.alias_dtype = made->dtype;
   i.writes.push_back(define(made));
   code_.push_back(std::move(i));
 }
 
 void Capture::alias(TensorObject* from, TensorObject* made) {
-  if (register_of_.count(made) || batch_of(from)) return;
+  if (register_of(made) >= 0 || batch_of(from)) return;
   int reg = read(from);
   if (reg >= 0) add_alias(reg, made);
 }
@@ -248,26 +262,25 @@ int Capture::read(TensorObject* t) {
                        : text("an object of the class ", Py_TYPE(t)->tp_name, " takes part"));
     return -1;
   }
-  if (auto found = register_of_.find(t); found != register_of_.end()) {
-    int reg = found->second;
+  if (int reg = register_of(t); reg >= 0) {
     bool same_place = places_[reg] == std::pair(t->storage, t->data);
-    if (same_place && registers_[reg].geometry.is_of(t)) return reg;
+    if (same_place && registers_[reg].geometry().is_of(t)) return reg;
     refuse("the shape or memory of a tensor is changed in place; fix: make a new tensor instead");
     return -1;
   }
-  auto on = first_on_.find(t->storage);
+  int on = first_on(t->storage);
   // A header that is older than the recording is one that the function reached, whatever memory it
   // is on.
-  if (on != first_on_.end() && t->recording == generation_) {
-    add_alias(on->second, t);
-    return register_of_.at(t);
+  if (on >= 0 && t->recording == generation_) {
+    add_alias(on, t);
+    return register_of(t);
   }
   if (made_here(t)) {
     refuse("a tensor takes part that was made by something else than an op");
     return -1;
   }
   if (changed_aside_.count(t->storage)) {
-    refuse(kChangedAside);
+    refuse_changed_aside();
     return -1;
   }
   int reg = define(t);
@@ -277,68 +290,133 @@ int Capture::read(TensorObject* t) {
   return reg;
 }
 
-void Capture::take_reads(Instruction& i, const Op& op, const Value* args) {
-  i.args.resize(op.argument_count);
+const Value* Capture::take_reads(Few<Read, 3>& reads, const Op& op, const Value* args) {
   for (int k = 0; k < op.argument_count && running_; ++k) {
     const Value& v = args[k];
     auto at = static_cast<int16_t>(k);
     if (v.is_tensor()) {
-      i.reads.push_back({read(v.object()), at});
+      reads.push_back({read(v.object()), at});
     } else if (v.is_tensors()) {
-      Tensors none(v.tensors().size());
-      for (size_t n = 0; n < none.size() && running_; ++n) {
+      for (size_t n = 0; n < v.tensors().size() && running_; ++n) {
         if (v.tensors()[n])
-          i.reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
+          reads.push_back({read(v.tensors()[n].get()), at, static_cast<int16_t>(n)});
       }
-      i.args[k] = Value(std::move(none));
-    } else {
-      if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; }))
-        refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
-      i.args[k] = v;
+    } else if (v.kind() == Value::List && v.each_object([](PyObject*) { return 1; })) {
+      refuse(text("an argument of `", op.name, "` is a list that tensors stand in"));
     }
   }
+  return descriptions_->arguments(op, args);
 }
 
-// False: the result holds no tensor, but a value.
-bool Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
+void Capture::take_results(Instruction& i, const Value& out, const Value& kept) {
   auto take = [&](TensorObject* t) {
     if (!t) return i.writes.push_back(-1);
-    auto found = register_of_.find(t);
     // One of the operands, or a result that stands in two places.
-    bool again = found != register_of_.end();
+    bool again = register_of(t) >= 0;
     i.writes.push_back(again ? -1 : define(t));
   };
-  if (!out.is_tensor() && !out.is_tensors() && out.kind() != Value::List) return false;
   each_result(out, take);
   each_result(kept, take);
-  return true;
 }
 
 void Capture::roll_back(size_t instructions, size_t registers) {
   code_.resize(instructions);
   while (registers_.size() > registers) {
     TensorObject* t = headers_.back().get();
-    auto on = first_on_.find(t->storage);
     // What was reached for the first time stays reached: its register is an input's.
     if (roots_[registers_.back().root].external && !reached_.empty() && reached_.back().get() == t)
       reached_.pop_back();
-    if (on != first_on_.end() && on->second == static_cast<int>(registers_.size()) - 1)
-      first_on_.erase(on);
-    register_of_.erase(t);
     inputs_.erase(t);
     registers_.pop_back();
     headers_.pop_back();
     places_.pop_back();
   }
+  std::erase_if(alive_, [&](int reg) { return reg >= static_cast<int>(registers); });
+}
+
+// Memory that only the recording holds is nobody's any more: a call that is recorded should take
+// about as much as one that is not. Headers go together with their memory, and only so can neither
+// be taken for another of the same address.
+void Capture::let_go() {
+  std::unordered_map<const Storage*, int> ours;        // headers that nobody else holds
+  std::unordered_map<const TensorObject*, int> views;  // of a tensor, by such headers
+  auto holders = [&](const TensorObject* t) {
+    auto found = views.find(t);
+    return found == views.end() ? 1 : 1 + found->second;
+  };
+  std::vector<bool> dead(alive_.size());
+  for (size_t k = alive_.size(); k-- > 0;) {  // views come after what they are views of
+    const TensorObject* t = headers_[alive_[k]].get();
+    dead[k] = Py_REFCNT(t) == holders(t) && t->storage == places_[alive_[k]].first;
+    if (!dead[k]) continue;
+    ++ours[t->storage];
+    if (t->base) ++views[t->base];
+  }
+  std::vector<int> left;
+  kept_bytes_ = fresh_bytes_ = 0;
+  for (size_t k = 0; k < alive_.size(); ++k) {
+    int reg = alive_[k];
+    const Storage* s = headers_[reg]->storage;
+    auto count = ours.find(s);
+    dead[k] = dead[k] && count != ours.end() && count->second == s->references;
+    if (dead[k]) continue;
+    if (first_on(s) == reg) kept_bytes_ += s->bytes;
+    left.push_back(reg);
+  }
+  for (size_t k = alive_.size(); k-- > 0;) {
+    if (!dead[k]) continue;
+    registers_[alive_[k]].data = headers_[alive_[k]].has(kData);
+    headers_[alive_[k]] = Tensor();
+    places_[alive_[k]].first = nullptr;
+  }
+  alive_ = std::move(left);
 }
 
 // --- ops -----------------------------------------------------------------------------------------
+// What was seen of a call while it ran.
+struct Capture::Seen {
+  const Value* args;
+  Few<Read, 3> reads;
+  const KernelObserver& kernel;
+  const Versions& before;
+};
+
+void Capture::take_call(Call& c, Seen seen, const Value& out) {
+  const Op& op = c.op;
+  if (!holds_tensors(out))
+    return refuse(text("`", op.name, "` gives a value that is not a tensor"));
+  Instruction& i = code_.emplace_back();
+  i.op = &op;
+  i.args = seen.args;
+  i.reads = std::move(seen.reads);
+  SourceLine::capture(&i.line);
+  take_results(i, out, c.kept);
+  for (const Version& v : seen.before) {
+    if (v.of->storage->version == v.version) continue;
+    i.changes = true;
+    roots_[registers_[register_of(v.of)].root].changed = true;
+  }
+  i.may_fail = !until_inputs_ && has_integers(op, c.args);
+  if (!i.changes) {
+    i.kernel = kernel_of(seen.kernel, c, out, i, *descriptions_);
+    if (auto sum = sum_of(seen.kernel, c, out)) i.with_more().sum = std::move(sum);
+    if (op.facts.part) {
+      Unrecorded quiet;
+      if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
+    }
+    if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
+      i.with_more().element = descriptions_->element(out.object());
+  }
+}
+
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
   if (!running_) {  // a pass on placeholders, after a refusal
     Unrecorded quiet;
     return op.forward(c);
   }
+  constexpr size_t kMuch = 16 << 20;  // bytes
+  if (fresh_bytes_ > std::max(kMuch, kept_bytes_)) let_go();
   check_draws(op);
   if (depends_on_values(op, c.args)) {
     refuse(text("the result of `", op.name,
@@ -365,49 +443,30 @@ Value Capture::forward(Call& c) {
       throw;
     }
   };
-  auto take = [&](Instruction& i, const Value& out) {
-    if (!take_results(i, out, c.kept))
-      return refuse(text("`", op.name, "` gives a value that is not a tensor"));
-    for (auto& [t, version] : before) {
-      if (t.version() == version) continue;
-      i.changes = true;
-      roots_[registers_[register_of_.at(t.get())].root].changed = true;
-    }
-    i.may_fail = !until_inputs_ && has_integers(op, c.args);
-    if (!i.changes) {
-      i.kernel = kernel_of(seen, c, out, i);
-      i.sum = sum_of(seen, c, out);
-    }
-    code_.push_back(std::move(i));
-  };
+  Few<Read, 3> reads;
   // An op without a derivative is written with others where it is differentiated: those are what
   // backward will refer to.
-  bool inside = !op.differentiable() && is_differentiated(op, c.args);
+  // So is one whose ops autocast asks: what they were given is part of the program.
+  bool asked = mode_on(kAutocast) && op.facts.autocast == Autocast::Inside;
+  bool inside = asked || (!op.differentiable() && is_differentiated(op, c.args));
   if (inside) {
     Value out = computed();
     bool any = false;
     each_result(out, [&](TensorObject* t) { any |= t && carries_derivative(t); });
-    if (any || !running_) return out;
+    if (any || asked || !running_) return out;
     roll_back(instructions, registers);
-    instructions = code_.size();
-    Instruction i;
-    i.op = &op;
-    i.line = SourceLine::here();
-    take_reads(i, op, c.args);
-    if (running_) take(i, out);
+    const Value* args = take_reads(reads, op, c.args);
+    if (running_) take_call(c, {args, std::move(reads), seen, before}, out);
     return out;
   }
-  Instruction i;
-  i.op = &op;
-  i.line = SourceLine::here();
-  take_reads(i, op, c.args);
+  const Value* args = take_reads(reads, op, c.args);
   if (!running_) return forward(c);
   Value out;
   {
     Unrecorded quiet;
     out = computed();
   }
-  take(i, out);
+  take_call(c, {args, std::move(reads), seen, before}, out);
   return out;
 }
 
@@ -436,7 +495,7 @@ void Capture::change(Call& c, const Tensor& self) {
   i.line = SourceLine::here();
   if (depends_on_values(op, c.args)) refuse(text("what `", op.name, "_` does depends on data"));
   int reg = running_ ? read(self.get()) : -1;
-  if (running_) take_reads(i, op, c.args);
+  if (running_) i.args = take_reads(i.reads, op, c.args);
   if (running_ && roots_[registers_[reg].root].external && grad_enabled() &&
       wants_recording(op, c.args)) {
     refuse(text("`", op.name,
@@ -454,194 +513,29 @@ void Capture::change(Call& c, const Tensor& self) {
     throw;
   }
   if (!running_) return;
-  i.reads.insert(i.reads.begin(), {reg, -1, -1});
+  i.reads.push_front({reg, -1, -1});
   each_result(c.kept, [&](TensorObject* t) {
-    i.writes.push_back(!t || register_of_.count(t) ? -1 : define(t));
+    i.writes.push_back(!t || register_of(t) >= 0 ? -1 : define(t));
   });
   roots_[registers_[reg].root].changed = true;
   code_.push_back(std::move(i));
 }
 
-Tensors Capture::host(PyObject* run, const Tensors& operands, const Tensors* like) {
-  return take_host(run, operands, like, false);
-}
-
-void Capture::host_change(PyObject* run, const Tensors& operands) {
-  take_host(run, operands, nullptr, true);
-}
-
-Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors* like,
-                           bool changes) {
-  Instruction i;
-  i.kind = Kind::Host;
-  i.host = Value::object(run);
-  i.line = SourceLine::here();
-  for (size_t n = 0; n < operands.size() && running_; ++n)
-    i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
-  Tensors results;
-  {
-    Unrecorded quiet;
-    if (like) {
-      for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
-    } else {
-      results = call_host(run, operands);
-    }
-  }
-  if (!running_) return results;
-  if (changes) {
-    i.changes = true;
-    for (const Read& r : i.reads) roots_[registers_[r.reg].root].changed = true;
-    for (const Tensor& t : operands) changed_aside_.erase(t->storage);
-  }
-  // Instructions are put in order by what they are known to change.
-  for (Storage* s : changed_aside_) {
-    if (!first_on_.count(s)) continue;
-    refuse(kChangedAside);
-    return results;
-  }
-  for (const Tensor& t : results) {
-    if (register_of_.count(t.get()) || first_on_.count(t->storage)) {
-      refuse("a host call gives back memory of its operands");
-      return results;
-    }
-    i.writes.push_back(define(t.get()));
-  }
-  code_.push_back(std::move(i));
-  return results;
-}
-
-Tensors Capture::call_host(PyObject* run, const Tensors& operands) {
-  in_host_ = true;
-  try {
-    Tensors results = host_call(run, operands);
-    in_host_ = false;
-    return results;
-  } catch (...) {
-    in_host_ = false;
-    refuse("Python code that is called with values (an external) raises an error");
-    throw;
-  }
-}
-
-void Capture::changed_aside(const Tensor& t) {
-  if (in_host_) changed_aside_.insert(t->storage);
-}
-
-// --- gradients of leaves -------------------------------------------------------------------------
-bool Capture::pass(Node* node, bool executed) {
-  TensorObject* leaf = node->variable;
-  bool before =
-      leaf ? !register_of_.count(leaf) || is_input(leaf) : node->sequence <= newest_before_;
-  if (before && until_inputs_) return false;
-  passed_ |= !until_inputs_;
-  if (before && executed && node->backward) {
-    refuse(text("a backward pass goes on into `", node->name,
-                "`, which was recorded before the function was called (", node->line.describe(),
-                "); fix: detach() what comes from outside"));
-    return true;
-  }
-  bool hooks = leaf && leaf->extra && (leaf->extra->hooks || leaf->extra->post_accumulate);
-  if (NodeExtra* x = node->extra)
-    hooks |= !x->tensor_hooks.empty() || !x->retains.empty() || x->pre_hooks || x->post_hooks;
-  if (before && hooks)
-    refuse("a tensor from outside the function has hooks, or keeps its gradient by retain_grad()");
-  return true;
-}
-
+// --- tensors from outside ------------------------------------------------------------------------
 void Capture::look_at(TensorObject* t) {
-  if (!made_here(t) && !batch_of(t) && !register_of_.count(t)) read(t);
+  if (!made_here(t) && !batch_of(t) && register_of(t) < 0) read(t);
 }
 
 bool Capture::is_outside(TensorObject* t) const {
-  auto on = first_on_.find(t->storage);
-  if (on != first_on_.end()) return roots_[registers_[on->second].root].external;
+  int on = first_on(t->storage);
+  if (on >= 0) return roots_[registers_[on].root].external;
   return t->storage->born >> 8 != generation_;
 }
 
 void Capture::refuse_outside(TensorObject* t, const char* what) {
   if (batch_of(t)) return;
-  if (register_of_.count(t) ? is_input(t) : !made_here(t))
+  if (register_of(t) >= 0 ? is_input(t) : !made_here(t))
     refuse(text(what, ", on a tensor from outside the function"));
-}
-
-bool Capture::known_outside(TensorObject* t) {
-  if (t->extra && t->extra->post_accumulate) {
-    refuse("a leaf has a hook that runs after its gradient was added");
-    return false;
-  }
-  return read(t) >= 0 && is_input(t);
-}
-
-void Capture::watch_grad(TensorObject* leaf) {
-  std::optional<Geometry> found;
-  if (leaf->grad) {
-    found.emplace(leaf->grad);
-    if (!is_plain_gradient(leaf->grad))
-      refuse("a gradient has a history, hooks, attributes or a class of its own");
-    // The same memory under two names, of which one is the caller's choice in each call.
-    if (auto on = first_on_.find(leaf->grad->storage);
-        on != first_on_.end() && is_input(headers_[on->second].get()))
-      refuse("a tensor shares memory with a gradient that the function uses; fix: pass a clone()");
-  }
-  grad_states_.emplace(register_of_.at(leaf),
-                       std::pair(std::move(found), Tensor::borrow(leaf->grad)));
-}
-
-bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
-  if (!known_outside(leaf)) return false;
-  if (grad_enabled()) {
-    refuse("a gradient with a history of its own is added to a leaf");
-    return false;
-  }
-  fail_if_placeholders("a backward pass runs another one, which adds to the gradient of a leaf");
-  watch_grad(leaf);
-  if (leaf->grad) read_grad(leaf);
-  Instruction i;
-  i.kind = Kind::Accumulate;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(leaf), 0});
-  i.reads.push_back({read(grad.get()), 1});
-  if (!running_) return false;
-  {
-    Unrecorded quiet;
-    accumulate_grad(leaf, grad);
-  }
-  if (auto held = register_of_.find(leaf->grad); held != register_of_.end())
-    roots_[registers_[held->second].root].changed = true;
-  code_.push_back(std::move(i));
-  read_grad(leaf);
-  return true;
-}
-
-void Capture::read_grad(TensorObject* t) {
-  if (!t->grad || register_of_.count(t->grad)) {
-    if (!t->grad && known_outside(t)) watch_grad(t);
-    return;
-  }
-  if (!known_outside(t)) return;
-  watch_grad(t);
-  Instruction i;
-  i.kind = Kind::GradOf;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(t), 0});
-  int reg = define(t->grad);
-  roots_[registers_[reg].root].external = true;
-  i.writes.push_back(reg);
-  code_.push_back(std::move(i));
-}
-
-void Capture::set_grad(TensorObject* t) {
-  if (!known_outside(t)) return;
-  Instruction i;
-  i.kind = Kind::SetGrad;
-  i.line = SourceLine::here();
-  i.reads.push_back({register_of_.at(t), 0});
-  if (t->grad) {
-    int reg = read(t->grad);
-    i.reads.push_back({reg, 1});
-    if (reg >= 0) roots_[registers_[reg].root].external = true;
-  }
-  if (running_) code_.push_back(std::move(i));
 }
 
 }  // namespace adjoint

@@ -67,9 +67,14 @@ class Capture final : public Recorder {
   // an earlier tensor of the list; else 0. One that is unknown is looked at as an operand would be.
   // A result that carries more than its value (hooks, a kept gradient) is refused.
   std::vector<int> outside(const Tensors& ts);
-  // Which of these results others of them are computed from, by their history.
-  std::vector<bool> inner(const Tensors& results) const;
-  bool knows(TensorObject* t) const { return register_of_.count(t) > 0; }
+  // Which of these results others of them are computed from, by their history; and whether that
+  // is still there and consists of ops alone, so that a backward pass through it calls no Python.
+  struct History {
+    std::vector<bool> inner;
+    bool plain = true;
+  };
+  History history(const Tensors& results) const;
+  bool knows(TensorObject* t) const { return register_of(t) >= 0; }
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
@@ -80,42 +85,65 @@ class Capture final : public Recorder {
   int each_object(Visit&& visit) const;
 
  private:
+  // The register of a header, or of the first one on a storage; -1 if it is not known.
+  int register_of(const TensorObject* t) const;
+  int first_on(const Storage* s) const;
   int read(TensorObject* t);    // the register of an operand, or -1 after a refusal
   int define(TensorObject* t);  // a register for a result
-  int new_register(TensorObject* t, int root);
+  int new_register(TensorObject* t, int root, bool first);
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to);
   const std::vector<Instruction>& forward_code();
   void find_inputs(Program& p, bool first);
   void describe_inputs(Program& p) const;
-  void take_reads(Instruction& i, const Op& op, const Value* args);
-  bool take_results(Instruction& i, const Value& out, const Value& kept);
+  void note_inputs();
+  const Value* take_reads(Few<Read, 3>& reads, const Op& op, const Value* args);
+  void take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
+  void let_go();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
   // The tensor, or its memory, was made during the recording.
   bool made_here(const TensorObject* t) const {
     return t->storage->born >> 8 == generation_ || t->recording == generation_;
   }
+  struct Seen;
+  void take_call(Call& c, Seen seen, const Value& out);
   void check_draws(const Op& op);
   bool known_outside(TensorObject* t);
   void watch_grad(TensorObject* leaf);
   void fail_if_placeholders(const std::string& what);
   Tensors take_host(PyObject* run, const Tensors& operands, const Tensors* like, bool changes);
   Tensors call_host(PyObject* run, const Tensors& operands);
+  void refuse_changed_aside();
 
   std::vector<Register> registers_;
-  Tensors headers_;  // of the registers, kept alive
+  Tensors headers_;  // of the registers, kept alive while somebody else has them (let_go)
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
+  std::vector<int> alive_;  // registers with a header
+  size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
+  size_t kept_bytes_ = 0;   // that it left
   std::vector<Memory> roots_;
-  std::unordered_map<TensorObject*, int> register_of_;
-  std::unordered_map<Storage*, int> first_on_;  // storage -> its first register
+  Lookup registers_at_{128}, storages_at_{128};
+  std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
   std::optional<std::vector<Instruction>> forward_;
   Tensors reached_;
+  Tensors arguments_;
+  // Inputs as they were when the function had run: a program may be made later.
+  struct Input {
+    bool requires_grad, leaf;
+    uint8_t view;
+    const Storage* storage;
+
+    explicit Input(const TensorObject* t);
+  };
+  std::unordered_map<int, Input> described_;  // by register
+  Identity identity_;
+  DType default_dtype_ = DType::Float32;
   std::unordered_set<Storage*> placeholders_;   // memory of gradients that will arrive
   std::unordered_set<TensorObject*> inputs_;    // headers from outside: arguments and reached_
   std::unordered_set<TensorObject*> asked_;     // whose address was asked for
@@ -138,8 +166,8 @@ class Capture final : public Recorder {
 
 template <class Visit>
 int Capture::each_object(Visit&& visit) const {
-  for (const Tensor& t : headers_) {
-    if (int r = visit(reinterpret_cast<PyObject*>(t.get()))) return r;
+  for (int reg : alive_) {
+    if (int r = visit(reinterpret_cast<PyObject*>(headers_[reg].get()))) return r;
   }
   return 0;
 }

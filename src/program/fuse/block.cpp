@@ -84,8 +84,11 @@ class BlockBuilder {
   BlockBuilder(const std::vector<Part>& parts, const Instruction& i,
                const std::vector<Register>& registers)
       : parts_(parts), i_(i), registers_(registers) {
-    for (size_t k = 0; k < i.reads.size(); ++k) outside_[i.reads[k].reg] = {false, k};
-    for (size_t k = 0; k < i.writes.size(); ++k) outside_[i.writes[k]] = {true, k};
+    for (size_t k = 0; k < i.reads.size(); ++k) known(i.reads[k].reg).outside = static_cast<int>(k);
+    for (size_t k = 0; k < i.writes.size(); ++k) {
+      known(i.writes[k]).outside = static_cast<int>(k);
+      known(i.writes[k]).written = true;
+    }
   }
 
   std::shared_ptr<FusedLoops> build() {
@@ -111,12 +114,20 @@ class BlockBuilder {
   // A pointer, before the memory is there.
   struct Pointer {
     enum { Local, Scratch, Number, Fixed } kind = Local;
-    size_t offset = 0;
-    char* fixed = nullptr;
+    size_t offset = 0;  // of a number: which; of what is fixed: the address
   };
-  struct Outside {
-    bool written;
-    size_t index;
+  // What is known of a register.
+  struct Known {
+    int reg;
+    int outside = -1;  // of the reads or writes
+    bool written = false;
+    size_t last_use = 0;  // the part
+    int64_t local = -1;   // where it stands in the block's memory
+  };
+  struct Constant {
+    TileLoops::Number number;
+    int64_t count;  // elements
+    size_t offset = 0;
   };
   struct PlannedLoop {
     Loop loop;
@@ -124,56 +135,76 @@ class BlockBuilder {
     int64_t n;
   };
 
+  Known& known(int reg) {
+    size_t hash = mix(0, static_cast<size_t>(reg));
+    int at = known_at_.find(hash, [&](int k) { return known_[k].reg == reg; });
+    if (at < 0) {
+      at = static_cast<int>(known_.size());
+      known_.push_back({reg});
+      known_at_.add(hash, at);
+    }
+    return known_[at];
+  }
+
   // --- memory of the block's own values, reused when nobody reads them any more
   void find_last_uses() {
     for (size_t k = 0; k < parts_.size(); ++k)
-      parts_[k].each_register([&](int reg, bool) { last_use_[reg] = k; });
+      parts_[k].each_register([&](int reg, bool) { known(reg).last_use = k; });
   }
   size_t bytes_of(int reg) const {
-    const Geometry& g = registers_[reg].geometry;
-    return (static_cast<size_t>(g.numel()) * item_size(g.dtype) + 63) / 64 * 64;
+    const Geometry& g = registers_[reg].geometry();
+    return (static_cast<size_t>(g.numel) * item_size(g.dtype) + 63) / 64 * 64;
   }
   void give_memory(int reg) {
-    if (outside_.count(reg) || local_.count(reg)) return;
-    std::vector<size_t>& idle = idle_[bytes_of(reg)];
+    Known& k = known(reg);
+    if (k.outside >= 0 || k.local >= 0) return;
+    std::vector<int64_t>& idle = idle_[bytes_of(reg)];
     if (idle.empty()) {
-      local_[reg] = local_bytes_;
-      local_bytes_ += bytes_of(reg);
+      k.local = local_bytes_;
+      local_bytes_ += static_cast<int64_t>(bytes_of(reg));
     } else {
-      local_[reg] = idle.back();
+      k.local = idle.back();
       idle.pop_back();
     }
   }
   void release_memory(int reg, size_t part) {
-    auto found = local_.find(reg);
-    if (found == local_.end() || last_use_[reg] != part) return;
-    idle_[bytes_of(reg)].push_back(found->second);
-    local_.erase(found);
+    Known& k = known(reg);
+    if (k.local < 0 || k.last_use != part) return;
+    idle_[bytes_of(reg)].push_back(std::exchange(k.local, -1));
   }
 
   // --- pointers
   void point_to(int reg, int64_t offset) {
-    if (auto found = outside_.find(reg); found != outside_.end()) {
-      block_->patches_.push_back({static_cast<uint32_t>(pointers_.size()),
-                                  static_cast<int>(found->second.index), found->second.written,
-                                  offset});
+    const Known& k = known(reg);
+    if (k.outside >= 0) {
+      block_->patches_.push_back(
+          {static_cast<uint32_t>(pointers_.size()), k.outside, k.written, offset});
       pointers_.push_back({Pointer::Fixed});
+    } else if (k.local >= 0) {
+      pointers_.push_back({Pointer::Local, static_cast<size_t>(k.local + offset)});
     } else {
-      pointers_.push_back({Pointer::Local, local_.at(reg) + static_cast<size_t>(offset)});
+      throw std::logic_error("a block reads a value that it does not have");
     }
   }
-  void fixed(const void* p) {
-    pointers_.push_back({Pointer::Fixed, 0, static_cast<char*>(const_cast<void*>(p))});
-  }
+  void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
   void scratch(const TileLoops& f, uint32_t tile) {
     pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes()});
   }
-  size_t number(const TileLoops::Number& n, int64_t count) {
-    std::string key(n.bytes, sizeof(n.bytes));
-    key += static_cast<char>(n.dtype);
-    auto [at, fresh] = numbers_.emplace(std::move(key), std::pair{n, count});
-    at->second.second = std::max(at->second.second, count);
-    return static_cast<size_t>(std::distance(numbers_.begin(), at));
+  void number(const TileLoops::Number& n, int64_t count) {
+    size_t words[2];
+    std::memcpy(words, n.bytes, sizeof words);
+    size_t hash = mix(mix(static_cast<size_t>(n.dtype), words[0]), words[1]);
+    int at = number_at_.find(hash, [&](int k) {
+      const TileLoops::Number& known = numbers_[k].number;
+      return known.dtype == n.dtype && std::memcmp(known.bytes, n.bytes, sizeof n.bytes) == 0;
+    });
+    if (at < 0) {
+      at = static_cast<int>(numbers_.size());
+      numbers_.push_back({n, count});
+      number_at_.add(hash, at);
+    }
+    numbers_[at].count = std::max(numbers_[at].count, count);
+    pointers_.push_back({Pointer::Number, static_cast<size_t>(at)});
   }
 
   // --- parts
@@ -222,8 +253,6 @@ class BlockBuilder {
           point_to(f.places[a.index].reg, f.places[a.index].offset);
         } else {
           number(f.numbers[a.index], f.numel);
-          number_at_.push_back({pointers_.size(), f.numbers[a.index]});
-          pointers_.push_back({Pointer::Number});
         }
       }
       loops_.push_back({f.actions[s].loop, at, f.numel});
@@ -245,30 +274,29 @@ class BlockBuilder {
 
   // Numbers, then tiles, then values.
   void finish() {
-    std::vector<size_t> number_offset;
     size_t numbers = 0;
-    for (const auto& [key, n] : numbers_) {
-      number_offset.push_back(numbers);
-      numbers += (static_cast<size_t>(n.second) * item_size(n.first.dtype) + 63) / 64 * 64;
+    for (Constant& c : numbers_) {
+      c.offset = numbers;
+      numbers += (static_cast<size_t>(c.count) * item_size(c.number.dtype) + 63) / 64 * 64;
     }
-    size_t bytes = numbers + scratch_bytes_ + local_bytes_;
-    block_->memory_.reset(new char[bytes + 64]);
+    size_t tiles_end = numbers + scratch_bytes_;
+    block_->memory_.reset(new char[tiles_end + static_cast<size_t>(local_bytes_) + 64]);
     char* memory = block_->memory_.get();
     memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64;
-    size_t k = 0;
-    for (const auto& [key, n] : numbers_)
-      fill_run(memory + number_offset[k++], n.first.dtype, n.first.bytes, n.second);
-    for (auto& [at, n] : number_at_) pointers_[at].offset = number_offset[number(n, 0)];
+    for (const Constant& c : numbers_)
+      fill_run(memory + c.offset, c.number.dtype, c.number.bytes, c.count);
+    block_->pointers_.reserve(pointers_.size());
     for (const Pointer& p : pointers_) {
-      size_t region = p.kind == Pointer::Scratch ? numbers
-                      : p.kind == Pointer::Local ? numbers + scratch_bytes_
-                                                 : 0;
-      block_->pointers_.push_back(p.kind == Pointer::Fixed ? p.fixed : memory + region + p.offset);
+      block_->pointers_.push_back(p.kind == Pointer::Fixed     ? reinterpret_cast<char*>(p.offset)
+                                  : p.kind == Pointer::Number  ? memory + numbers_[p.offset].offset
+                                  : p.kind == Pointer::Scratch ? memory + numbers + p.offset
+                                                               : memory + tiles_end + p.offset);
     }
+    block_->loops_.reserve(loops_.size());
     for (const PlannedLoop& s : loops_)
       block_->loops_.push_back({s.loop, block_->pointers_.data() + s.at, s.n});
     for (int reg : i_.writes) {
-      const Geometry& g = registers_[reg].geometry;
+      const Geometry& g = registers_[reg].geometry();
       block_->results.push_back(g);
       bool plain = g.shape.size() <= kInlineDims && g.strides == contiguous_strides(g.shape);
       block_->like_.push_back(plain ? empty(g.shape, g.dtype) : Tensor());
@@ -279,14 +307,15 @@ class BlockBuilder {
   const Instruction& i_;
   const std::vector<Register>& registers_;
   std::shared_ptr<Block> block_ = std::make_shared<Block>();
-  std::unordered_map<int, Outside> outside_;
-  std::unordered_map<int, size_t> local_, last_use_;
-  std::map<size_t, std::vector<size_t>> idle_;  // offsets by size
-  std::map<std::string, std::pair<TileLoops::Number, int64_t>> numbers_;
-  std::vector<std::pair<size_t, TileLoops::Number>> number_at_;  // pointers to numbers
+  std::vector<Known> known_;
+  Lookup known_at_;
+  std::map<size_t, std::vector<int64_t>> idle_;  // offsets by size
+  std::vector<Constant> numbers_;
+  Lookup number_at_;
   std::vector<Pointer> pointers_;
   std::vector<PlannedLoop> loops_;
-  size_t local_bytes_ = 0, scratch_bytes_ = 0;
+  int64_t local_bytes_ = 0;
+  size_t scratch_bytes_ = 0;
 };
 
 }  // namespace

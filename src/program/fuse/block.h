@@ -8,8 +8,6 @@
 
 namespace adjoint {
 
-inline constexpr int64_t kBlockNumel = 8192;  // elements that are small
-
 // One piece: loops over tiles, or a call (calls.h).
 struct Part {
   struct From {

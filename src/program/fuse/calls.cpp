@@ -94,11 +94,11 @@ bool set_product(Factors& q, SmallCall& call, Product form, const Geometry& a, c
       q.k = b.shape[1], q.n = b.shape[0];
       if (a.shape.size() == 2)
         q.a = matrix(a);
-      else if (a.contiguous())
+      else if (a.contiguous)
         q.a = {nullptr, q.k, 1};
       else
         return false;
-      q.m = q.k ? a.numel() / q.k : 0;
+      q.m = q.k ? a.numel / q.k : 0;
       q.b = {nullptr, b.strides[1], b.strides[0]};
       return true;
     default:
@@ -112,13 +112,13 @@ std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Registe
   if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.reads.empty())
     return {};
   auto geometry = [&](int read) -> const Geometry& {
-    return registers[i.reads[read].reg].geometry;
+    return registers[i.reads[read].reg].geometry();
   };
   SmallCall call;
-  if (i.sum) {
-    if (geometry(0).numel() >= kSmallSum) return {};
+  if (const reduce::Problem* sum = i.sum()) {
+    if (geometry(0).numel >= kSmallSum) return {};
     call.loop = sum_loop;
-    call.what = std::make_shared<reduce::Problem>(*i.sum);
+    call.what = std::make_shared<reduce::Problem>(*sum);
     call.reads = {0};
     return call;
   }

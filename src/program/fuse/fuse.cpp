@@ -9,6 +9,7 @@
 
 #include <map>
 #include <queue>
+#include <span>
 
 #include "dispatch/elementwise_forward.h"
 #include "program/fuse/loop_parts.h"
@@ -28,15 +29,14 @@ enum class How : uint8_t {
 
 class Fusion {
  public:
-  Fusion(Program& p, const Tensors& headers) : p_(p), sources_(p, headers) {
-    pieces_.reserve(p.code.size());
+  explicit Fusion(Program& p) : p_(p), sources_(p), values_(p.registers.size()) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
     for (const Instruction& i : p.code) {
-      pieces_.push_back(pieces_of(i, headers));
-      calls_.push_back(call_of(i, p.registers));
-      how_.push_back(way_of(i, pieces_.back().has_value(), calls_.back().has_value()));
+      auto call = call_of(i, p.registers);
+      calls_.push_back(call ? std::make_unique<SmallCall>(std::move(*call)) : nullptr);
+      how_.push_back(way_of(i, calls_.back() != nullptr));
     }
     order_changes();
   }
@@ -60,18 +60,18 @@ class Fusion {
 
   // --- what an instruction is
   // Whether an instruction takes an operand as a number rather than from memory.
-  bool is_number(size_t k, const Source& s, int reg) const {
-    return how_[k] != How::Alone && !calls_[k] && sources_.uniform(s, reg);
+  bool is_number(size_t k, int reg) const {
+    return how_[k] != How::Alone && !calls_[k] && sources_.uniform(reg);
   }
 
-  How way_of(const Instruction& i, bool in_pieces, bool is_call) const {
+  How way_of(const Instruction& i, bool is_call) const {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
     const Geometry& out = geometry(i.writes[0]);
-    if (!is_dense(out.shape, out.strides)) return How::Alone;
-    if (in_pieces || is_call || is_outer(i, sources_) ||
-        (Sources::fills(i) && sources_.known(i.writes[0])))
-      return out.numel() < kBlockNumel ? How::Small : How::Alone;
+    if (!out.dense) return How::Alone;
+    bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
+    if (i.pieces() || is_call || is_outer(i, sources_) || filled)
+      return out.numel < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
       // An error should come before or after an effect as it does without the program.
       if (effects_ && divides_integers(*i.kernel)) return How::Alone;
@@ -100,23 +100,24 @@ class Fusion {
 
   // Loops that touch changed memory stay between the changes that they stood between.
   void order_changes() {
-    after_.resize(p_.code.size());
+    after_first_.reserve(p_.code.size() + 1);
     std::vector<int> change(p_.roots.size(), -1);             // the last one
     std::vector<std::vector<int>> touching(p_.roots.size());  // loops since then
     std::vector<bool> gradients = gradient_roots();
     auto changes = [&](int k, int root) {
-      for (int reader : touching[root]) after_[k].push_back(reader);
+      after_.insert(after_.end(), touching[root].begin(), touching[root].end());
       touching[root].clear();
       change[root] = k;
     };
     for (size_t at = 0; at < p_.code.size(); ++at) {
       const Instruction& i = p_.code[at];
       int k = static_cast<int>(at);
+      after_first_.push_back(after_.size());
       if (how_[at] != How::Alone) {
         auto touch = [&](int reg) {
           int root = p_.registers[reg].root;
           if (!p_.roots[root].changed) return;
-          if (change[root] >= 0) after_[at].push_back(change[root]);
+          if (change[root] >= 0) after_.push_back(change[root]);
           touching[root].push_back(k);
         };
         for (const Read& r : reads(at)) touch(r.reg);
@@ -129,6 +130,7 @@ class Fusion {
         for (const Read& r : i.reads) changes(k, p_.registers[r.reg].root);
       }
     }
+    after_first_.push_back(after_.size());
   }
 
   // Memory that is, or becomes, the gradient of a leaf.
@@ -143,9 +145,9 @@ class Fusion {
   }
 
   // A fill takes nothing but the shape from its operand.
-  const std::vector<Read>& reads(size_t k) const {
-    static const std::vector<Read> none;
-    return how_[k] == How::Small && Sources::fills(p_.code[k]) ? none : p_.code[k].reads;
+  std::span<const Read> reads(size_t k) const {
+    if (how_[k] == How::Small && Sources::fills(p_.code[k])) return {};
+    return {p_.code[k].reads.begin(), p_.code[k].reads.size()};
   }
 
   // f(instruction, whether its very elements are read)
@@ -156,11 +158,10 @@ class Fusion {
         if (sources_.made_by(r.reg) >= 0) f(sources_.made_by(r.reg), false);
         continue;
       }
-      Source s = sources_.of(r.reg);
-      if (!is_number(k, s, r.reg) && sources_.made_by(s.reg) >= 0)
-        f(sources_.made_by(s.reg), s.same);
+      const Source& s = sources_.of(r.reg);
+      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg)) f(sources_.made_by(s.reg), s.same);
     }
-    for (int from : after_[k]) f(from, false);
+    for (size_t at = after_first_[k]; at < after_first_[k + 1]; ++at) f(after_[at], false);
   }
 
   // --- groups
@@ -169,6 +170,8 @@ class Fusion {
     std::map<std::vector<int64_t>, int> shapes;
     size_t before = p_.code.size();           // the last that was looked up: most are of one shape
     std::map<std::pair<int, int>, int> open;  // (shape, level) -> unit
+    std::pair<int, int> key(-1, -1);          // the last of those, and its unit
+    int* unit = nullptr;
     std::vector<bool> outside = read_outside();
     unit_of_.assign(p_.code.size(), -1);
     int last_ordered = -1;
@@ -177,7 +180,8 @@ class Fusion {
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
-        bool again = before < k && s == Span(geometry(p_.code[before].writes[0]).shape);
+        const Geometry* last = before < k ? &geometry(p_.code[before].writes[0]) : nullptr;
+        bool again = last && (last == &geometry(i.writes[0]) || s == Span(last->shape));
         shape_of[k] = again
                           ? shape_of[before]
                           : shapes.emplace(std::vector<int64_t>(s.begin(), s.end()), shapes.size())
@@ -196,12 +200,15 @@ class Fusion {
         unit_of_[k] = new_unit(k);
         continue;
       }
-      auto [at, fresh] = open.emplace(std::pair{shape_of[k], level[k]}, -1);
-      if (fresh || full(at->second))
-        at->second = new_unit(k);
+      if (std::pair now(shape_of[k], level[k]); now != key) {
+        key = now;
+        unit = &open.try_emplace(key, -1).first->second;
+      }
+      if (*unit < 0 || full(*unit))
+        *unit = new_unit(k);
       else
-        units_[at->second].members.push_back(static_cast<int>(k));
-      unit_of_[k] = at->second;
+        units_[*unit].members.push_back(static_cast<int>(k));
+      unit_of_[k] = *unit;
       if (outside[i.writes[0]]) ++written_[unit_of_[k]];
     }
   }
@@ -210,7 +217,7 @@ class Fusion {
     Unit u;
     u.members.push_back(static_cast<int>(k));
     u.small = how_[k] == How::Small ||
-              (how_[k] == How::Group && geometry(p_.code[k].writes[0]).numel() < kBlockNumel);
+              (how_[k] == How::Group && geometry(p_.code[k].writes[0]).numel < kBlockNumel);
     units_.push_back(std::move(u));
     written_.push_back(0);
     return static_cast<int>(units_.size()) - 1;
@@ -219,7 +226,7 @@ class Fusion {
   // Large groups with many results would keep them all in memory at once.
   bool full(int unit) const {
     const Instruction& i = p_.code[units_[unit].members[0]];
-    return written_[unit] >= kMaxWritten && geometry(i.writes[0]).numel() >= kLarge;
+    return written_[unit] >= kMaxWritten && geometry(i.writes[0]).numel >= kLarge;
   }
 
   // Registers that are read by something that is not elementwise on their shape.
@@ -231,7 +238,7 @@ class Fusion {
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
       for (const Read& r : reads(k)) {
-        Source s = sources_.of(r.reg);
+        const Source& s = sources_.of(r.reg);
         if (how_[k] != How::Group || !s.same ||
             !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
           outside[s.reg] = true;
@@ -261,13 +268,13 @@ class Fusion {
         continue;
       }
       for (const Read& r : reads(k)) {
-        Source s = how_[k] == How::Alone ? Source{r.reg} : sources_.of(r.reg);
-        if (is_number(k, s, r.reg)) continue;
-        int from = sources_.made_by(s.reg);
+        if (is_number(k, r.reg)) continue;
+        int reg = how_[k] == How::Alone ? r.reg : sources_.of(r.reg).reg;
+        int from = sources_.made_by(reg);
         if (from < 0 || unit_of_[from] != unit_of_[k])
-          needed_[s.reg] = true;
+          needed_[reg] = true;
         else
-          used[s.reg] = true;
+          used[reg] = true;
       }
     }
     for (Unit& u : units_) {
@@ -332,18 +339,20 @@ class Fusion {
 
   void rewrite(const std::vector<int>& sequence) {
     std::vector<int> readers = count_readers(sequence);
+    read_by_.assign(p_.registers.size(), 0);
+    made_in_.assign(p_.registers.size(), 0);
     std::vector<Instruction> code;
     for (size_t at = 0; at < sequence.size();) {
       const Unit& u = units_[sequence[at]];
       if (u.small) {
         size_t end = at + 1;
         while (end < sequence.size() && units_[sequence[end]].small) ++end;
-        code.push_back(block({sequence.begin() + at, sequence.begin() + end}, readers));
+        code.push_back(block({sequence.data() + at, end - at}, readers));
         at = end;
         continue;
       }
-      const Instruction& first = p_.code[u.members[0]];
-      code.push_back(how_[u.members[0]] == How::Group ? large(u) : first);
+      int first = u.members[0];
+      code.push_back(how_[first] == How::Group ? large(u) : std::move(p_.code[first]));
       ++at;
     }
     p_.code = std::move(code);
@@ -366,55 +375,53 @@ class Fusion {
   }
 
   void set_results(Instruction& made) const {
-    for (int reg : made.writes) made.fused->results.push_back(geometry(reg));
+    for (int reg : made.writes) made.more->fused->results.push_back(geometry(reg));
   }
 
   Instruction large(const Unit& u) {
     Instruction made;
     made.kind = Kind::Fused;
     made.line = p_.code[u.members[0]].line;
-    Part part = group_part(u.members, p_, sources_, needed_);
+    Part part = group_part(u.members, p_, sources_, needed_, values_);
+    ++instruction_;
     for (const TileLoops::Place& p : part.tiles->places) {
       if (p.written)
         made.writes.push_back(p.reg);
       else
         add_read(made, p.reg);
     }
-    made.fused = large_loops(part.tiles, made);
+    made.with_more().fused = large_loops(part.tiles, made);
     set_results(made);
     return made;
   }
 
-  static void add_read(Instruction& made, int reg) {
-    for (const Read& r : made.reads) {
-      if (r.reg == reg) return;
-    }
-    made.reads.push_back({reg});
+  void add_read(Instruction& made, int reg) {
+    if (std::exchange(read_by_[reg], instruction_) != instruction_) made.reads.push_back({reg});
   }
 
-  void add_parts(const Unit& u, std::vector<Part>& parts) const {
+  void add_parts(const Unit& u, std::vector<Part>& parts) {
     int k = u.members[0];
     const Instruction& i = p_.code[k];
     if (how_[k] == How::Group)
-      parts.push_back(group_part(u.members, p_, sources_, needed_));
+      parts.push_back(group_part(u.members, p_, sources_, needed_, values_));
     else if (calls_[k])
       add_call(parts, i, *calls_[k], sources_);
-    else if (pieces_[k])
-      add_pieces(parts, i, *pieces_[k], sources_);
+    else if (i.pieces())
+      add_pieces(parts, i, sources_);
     else if (Sources::fills(i))
-      add_fill(parts, i.writes[0], sources_.element(i.writes[0]), sources_);
+      add_fill(parts, i.writes[0], i.element(), sources_);
     else
       add_outer(parts, i, sources_);
   }
 
   // Small units that follow one another. What nobody else reads stays in the block.
-  Instruction block(const std::vector<int>& units, std::vector<int> readers) {
+  Instruction block(std::span<const int> units, std::vector<int>& readers) {
     Instruction made;
     made.kind = Kind::Fused;
     made.line = p_.code[units_[units[0]].members[0]].line;
     std::vector<Part> parts;
-    std::vector<bool> inside(p_.registers.size()), read(p_.registers.size());
     std::vector<int> written;
+    ++instruction_;
     for (int u : units) {
       for (int k : units_[u].members) {
         for (const Read& r : reads(k)) --readers[sources_.of(r.reg).reg];
@@ -423,36 +430,38 @@ class Fusion {
       add_parts(units_[u], parts);
       for (; first < parts.size(); ++first) {
         parts[first].each_register([&](int reg, bool writes) {
-          if (writes && !inside[reg]) written.push_back(reg);
-          if (!writes && !inside[reg] && !read[reg]) {
-            made.reads.push_back({reg});
-            read[reg] = true;
-          }
-          if (writes) inside[reg] = true;
+          if (made_in_[reg] == instruction_) return;
+          if (!writes) return add_read(made, reg);
+          written.push_back(reg);
+          made_in_[reg] = instruction_;
         });
       }
     }
     for (int reg : written) {
       if (readers[reg] > 0) made.writes.push_back(reg);
     }
-    made.fused = make_block(parts, made, p_.registers);
+    made.with_more().fused = make_block(parts, made, p_.registers);
     return made;
   }
 
   Program& p_;
   Sources sources_;
   bool effects_ = false;
-  std::vector<std::optional<Pieces>> pieces_;  // by instruction
-  std::vector<std::optional<SmallCall>> calls_;
+  std::vector<std::unique_ptr<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
-  std::vector<std::vector<int>> after_;  // by instruction: others that come before it
+  std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
+  std::vector<size_t> after_first_;
   std::vector<Unit> units_;
   std::vector<int> unit_of_, written_;
   std::vector<bool> needed_, gone_;
+  Values values_;
+  // By register: the last of the instructions made here that reads it, that makes it.
+  std::vector<int> read_by_, made_in_;
+  int instruction_ = 0;
 };
 
 }  // namespace
 
-void fuse(Program& p, const Tensors& headers) { Fusion(p, headers).run(); }
+void fuse(Program& p) { Fusion(p).run(); }
 
 }  // namespace adjoint

@@ -12,7 +12,6 @@
 
 namespace adjoint {
 
-// `headers` are the tensors that the registers had when they were recorded.
-void fuse(Program& p, const Tensors& headers);
+void fuse(Program& p);
 
 }  // namespace adjoint

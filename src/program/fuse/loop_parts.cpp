@@ -1,14 +1,10 @@
 // Read loop_parts.h first.
 #include "program/fuse/loop_parts.h"
 
-#include <unordered_map>
-
 #include "dispatch/elementwise_forward.h"
 
 namespace adjoint {
 namespace {
-
-using Values = std::unordered_map<int, int>;  // register -> value of a TileBuilder
 
 Dims byte_strides(const Geometry& g) {
   Dims strides = g.strides;
@@ -24,36 +20,36 @@ Loop product_loop(DType d) {  // null for 16-bit floats
 // The value of a register as dtype `wanted`, seen from a shape.
 int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const Sources& sources,
             const Values& value_of) {
-  Source s = sources.of(reg);
-  if (auto found = value_of.find(s.reg); found != value_of.end())
-    return tiles.converted(found->second, wanted);
+  const Source& s = sources.of(reg);
+  if (int value = value_of.of(s.reg); value >= 0) return tiles.converted(value, wanted);
   const Geometry& g = sources.geometry(reg);
-  if (const char* bytes = sources.uniform(s, reg)) return tiles.element(bytes, g.dtype, wanted);
+  if (const char* bytes = sources.uniform(reg)) return tiles.element(bytes, g.dtype, wanted);
   Dims strides(shape.size(), 0);
   int lead = shape.size() - g.shape.size();
   for (int i = 0; i < g.shape.size(); ++i) {
     if (g.shape[i] != 1)
       strides[lead + i] = g.strides[i] * static_cast<int64_t>(item_size(g.dtype));
   }
-  return tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, wanted);
+  return tiles.memory(s.reg, s.offset, strides, g.dtype, wanted);
 }
 
 int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& sources,
                  const Values& value_of) {
   const KernelCall& call = *i.kernel;
   DType compute = compute_dtype(call.common);
-  std::vector<int> operands;
-  for (size_t n = 0; n < call.operands.size(); ++n) {
+  int operands[kMaxOperands];
+  size_t count = call.operands.size();
+  for (size_t n = 0; n < count; ++n) {
     const KernelCall::Operand& o = call.operands[n];
     if (o.read < 0) {
-      operands.push_back(tiles.number(o.number, compute));
+      operands[n] = tiles.number(o.number, compute);
       continue;
     }
     int reg = i.reads[o.read].reg;
     bool condition =
         call.kernel->has(kCondition) && n == 0 && sources.geometry(reg).dtype == DType::Bool;
-    operands.push_back(operand(tiles, reg, condition ? DType::Bool : compute,
-                               sources.geometry(i.writes[0]).shape, sources, value_of));
+    operands[n] = operand(tiles, reg, condition ? DType::Bool : compute,
+                          sources.geometry(i.writes[0]).shape, sources, value_of);
   }
   if (divides_integers(call)) tiles.may_fault();
   // A gradient of ones times a factor is the factor.
@@ -62,7 +58,7 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
       if (tiles.is_one(operands[n])) return operands[1 - n];
     }
   }
-  int value = tiles.loop(call.kernel->loop[static_cast<int>(compute)], operands,
+  int value = tiles.loop(call.kernel->loop[static_cast<int>(compute)], {operands, count},
                          result_dtype(*call.kernel, compute));
   return tiles.converted(value, result_dtype(*call.kernel, call.common));
 }
@@ -81,22 +77,21 @@ bool is_outer(const Instruction& i, const Sources& sources) {
 }
 
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
-                const std::vector<bool>& needed) {
-  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape);
-  Values value_of;
-  value_of.reserve(members.size());
+                const std::vector<bool>& needed, Values& values) {
+  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape, members.size());
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];
     const Geometry& g = sources.geometry(reg);
-    int value = i.kernel ? kernel_value(tiles, i, sources, value_of)
-                         : operand(tiles, i.reads[0].reg, g.dtype, g.shape, sources, value_of);
+    int value = i.kernel ? kernel_value(tiles, i, sources, values)
+                         : operand(tiles, i.reads[0].reg, g.dtype, g.shape, sources, values);
     if (needed[reg]) {
       if (!i.kernel || !tiles.is_fresh(value)) value = tiles.copied(value);
       tiles.result(value, reg, 0, byte_strides(g));
     }
-    value_of.emplace(reg, value);
+    values.set(reg, value);
   }
+  for (int k : members) values.set(p.code[k].writes[0], -1);
   return {tiles.finish()};
 }
 
@@ -108,16 +103,15 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
   parts.push_back({tiles.finish()});
 }
 
-void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
-                const Sources& sources) {
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
   const Geometry& whole = sources.geometry(i.writes[0]);
   alignas(16) const char zero[16] = {};
-  if (pieces.zeros) add_fill(parts, i.writes[0], zero, sources);
-  for (const Piece& piece : pieces.pieces) {
+  if (i.pieces()->zeros) add_fill(parts, i.writes[0], zero, sources);
+  for (const Piece& piece : i.pieces()->pieces) {
     int reg = i.reads[piece.read].reg;
     const Dims& shape = sources.geometry(reg).shape;
     TileBuilder tiles(shape);
-    int value = tiles.copied(operand(tiles, reg, whole.dtype, shape, sources, {}));
+    int value = tiles.copied(operand(tiles, reg, whole.dtype, shape, sources, Values()));
     tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
     parts.push_back({tiles.finish()});
   }
@@ -128,8 +122,8 @@ void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& c
   if (call.start >= 0) {
     const Geometry& out = sources.geometry(i.writes[0]);
     TileBuilder tiles(out.shape);
-    int value =
-        tiles.copied(operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, {}));
+    int value = tiles.copied(
+        operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, Values()));
     tiles.result(value, i.writes[0], 0, byte_strides(out));
     parts.push_back({tiles.finish()});
   }
@@ -148,17 +142,17 @@ void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& c
 void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
   const Geometry& out = sources.geometry(i.writes[0]);
   TileBuilder tiles(out.shape);
-  std::vector<int> operands;
+  int operands[2];
   for (int n : {0, 1}) {
     const Geometry& g = sources.geometry(i.reads[n].reg);
-    Source s = sources.of(i.reads[n].reg);
-    if (const char* bytes = sources.uniform(s, i.reads[n].reg)) {
-      operands.push_back(tiles.element(bytes, g.dtype, g.dtype));
+    const Source& s = sources.of(i.reads[n].reg);
+    if (const char* bytes = sources.uniform(i.reads[n].reg)) {
+      operands[n] = tiles.element(bytes, g.dtype, g.dtype);
       continue;
     }
     Dims strides(2, 0);
     strides[n] = g.strides[0] * static_cast<int64_t>(item_size(g.dtype));
-    operands.push_back(tiles.memory(s.reg, s.offset, std::move(strides), g.dtype, g.dtype));
+    operands[n] = tiles.memory(s.reg, s.offset, strides, g.dtype, g.dtype);
   }
   int value = tiles.loop(product_loop(out.dtype), operands, out.dtype);
   tiles.result(value, i.writes[0], 0, byte_strides(out));

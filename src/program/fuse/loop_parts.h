@@ -2,7 +2,7 @@
 #pragma once
 #include "program/fuse/block.h"
 #include "program/fuse/calls.h"
-#include "program/passes/copying_ops.h"
+#include "program/capture/copying_ops.h"
 #include "program/passes/sources.h"
 
 namespace adjoint {
@@ -12,15 +12,25 @@ bool divides_integers(const KernelCall& s);
 // The product of a column and a row, whose elements have one dtype.
 bool is_outer(const Instruction& i, const Sources& sources);
 
+// Register -> value of a TileBuilder, where it has one.
+class Values {
+ public:
+  explicit Values(size_t registers = 0) : values_(registers, -1) {}
+  int of(int reg) const { return values_.empty() ? -1 : values_[reg]; }
+  void set(int reg, int value) { values_[reg] = value; }
+
+ private:
+  std::vector<int> values_;
+};
+
 // Elementwise ops of one shape: `members` of the code. Results that are `needed` by others are
-// written.
+// written. `values` is empty, before and after.
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
-                const std::vector<bool>& needed);
+                const std::vector<bool>& needed, Values& values);
 
 // One instruction that has loops of its own.
 void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources);
-void add_pieces(std::vector<Part>& parts, const Instruction& i, const Pieces& pieces,
-                const Sources& sources);
+void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources);
 void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& call,
               const Sources& sources);
 void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources);

@@ -30,60 +30,81 @@ Loop copy_loop_of(DType d) {
 
 }  // namespace
 
+TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
+  values_.reserve(calls + 4);
+  calls_.reserve(calls);
+  call_values_.reserve(3 * calls);
+  made_->actions.reserve(calls);
+  made_->arguments.reserve(3 * calls);
+}
+
 // --- values --------------------------------------------------------------------------------------
 int TileBuilder::number(const Value& v, DType wanted) {
-  Made m{wanted, Made::Number};
+  alignas(16) char bytes[16] = {};
   if (v.kind() == Value::Int || v.kind() == Value::Bool)
-    store_scalar(wanted, m.bytes, v.integer());
+    store_scalar(wanted, bytes, v.integer());
   else
-    store_scalar(wanted, m.bytes, v.complex());
-  return element(m.bytes, wanted, wanted);
+    store_scalar(wanted, bytes, v.complex());
+  return element(bytes, wanted, wanted);
 }
 
 int TileBuilder::element(const char* bytes, DType from, DType wanted) {
+  TileLoops::Number n{wanted, {}};
+  copy_run(n.bytes, 0, wanted, bytes, 0, from, 1);
+  size_t words[2];
+  std::memcpy(words, n.bytes, sizeof words);
+  size_t hash = mix(mix(static_cast<size_t>(wanted), words[0]), words[1]);
+  int known = known_.find(hash, [&](int k) {
+    const Made& v = values_[k];
+    return v.kind == Made::Number && v.dtype == wanted &&
+           std::memcmp(made_->numbers[v.place].bytes, n.bytes, sizeof n.bytes) == 0;
+  });
+  if (known >= 0) return known;
   Made m{wanted, Made::Number};
-  copy_run(m.bytes, 0, wanted, bytes, 0, from, 1);
-  std::string key(m.bytes, sizeof(m.bytes));
-  key += static_cast<char>(wanted);
-  auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
-  if (fresh) values_.push_back(m);
-  return at->second;
+  m.place = static_cast<int>(made_->numbers.size());
+  made_->numbers.push_back(n);
+  values_.push_back(m);
+  known_.add(hash, static_cast<int>(values_.size()) - 1);
+  return static_cast<int>(values_.size()) - 1;
 }
 
 bool TileBuilder::is_one(int value) const {
   const Made& m = values_[value];
-  return m.kind == Made::Number && load_complex(m.dtype, m.bytes) == 1.0;
+  return m.kind == Made::Number && load_complex(m.dtype, made_->numbers[m.place].bytes) == 1.0;
 }
 
-int TileBuilder::memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted) {
-  std::string key;  // longer than those of numbers
-  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
-  raw(int64_t{reg});
-  raw(offset);
-  for (int64_t s : byte_strides) raw(s);
-  raw(dtype);
-  raw(wanted);
-  auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(values_.size()));
-  if (!fresh) return at->second;
+int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype, DType wanted) {
+  size_t hash =
+      mix(mix(static_cast<size_t>(wanted), static_cast<size_t>(reg)), static_cast<size_t>(offset));
+  int known = known_.find(hash, [&](int k) {
+    const Made& v = values_[k];
+    if (v.kind != Made::Memory || v.dtype != wanted) return false;
+    const TileLoops::Place& p = made_->places[v.place];
+    return p.reg == reg && p.offset == offset && p.dtype == dtype &&
+           Span(p.strides) == byte_strides;
+  });
+  if (known >= 0) return known;
   TileLoops::Place p;
   p.reg = reg;
   p.offset = offset;
-  p.strides = std::move(byte_strides);
+  p.strides = byte_strides;
   p.dtype = dtype;
   p.wanted = wanted;
   Made m{wanted, Made::Memory};
   m.place = static_cast<int>(made_->places.size());
   made_->places.push_back(std::move(p));
   values_.push_back(m);
+  known_.add(hash, static_cast<int>(values_.size()) - 1);
   return static_cast<int>(values_.size()) - 1;
 }
 
-int TileBuilder::loop(Loop l, const std::vector<int>& operands, DType result) {
+int TileBuilder::loop(Loop l, std::span<const int> operands, DType result) {
   int value = static_cast<int>(values_.size());
   values_.push_back({result, Made::Tile});
-  Call c{l, {value}};
-  c.values.insert(c.values.end(), operands.begin(), operands.end());
-  calls_.push_back(std::move(c));
+  calls_.push_back(
+      {l, static_cast<uint32_t>(call_values_.size()), static_cast<uint32_t>(operands.size() + 1)});
+  call_values_.push_back(value);
+  call_values_.insert(call_values_.end(), operands.begin(), operands.end());
   return value;
 }
 
@@ -92,33 +113,32 @@ int TileBuilder::converted(int value, DType to) {
   if (m.dtype == to) return value;
   if (m.kind == Made::Number) {
     alignas(16) char bytes[16];
-    std::memcpy(bytes, m.bytes, sizeof(bytes));
+    std::memcpy(bytes, made_->numbers[m.place].bytes, sizeof(bytes));
     return element(bytes, m.dtype, to);
   }
   if (m.kind == Made::Memory) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.dtype == p.wanted) return memory(p.reg, p.offset, Dims(p.strides), p.dtype, to);
   }
-  if (static_cast<size_t>(value) >= conversions_.size()) conversions_.resize(value + 1);
-  for (int c : conversions_[value]) {
+  for (int c = m.conversion; c >= 0; c = values_[c].next) {
     if (values_[c].dtype == to) return c;
   }
-  int c = loop(conversion(to, m.dtype), {value}, to);
-  conversions_[value].push_back(c);
+  int c = loop(conversion(to, m.dtype), {&value, 1}, to);
+  values_[c].next = std::exchange(values_[value].conversion, c);
   return c;
 }
 
 int TileBuilder::copied(int value) {
-  return loop(copy_loop_of(values_[value].dtype), {value}, values_[value].dtype);
+  return loop(copy_loop_of(values_[value].dtype), {&value, 1}, values_[value].dtype);
 }
 
-void TileBuilder::result(int value, int reg, int64_t offset, Dims byte_strides) {
+void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_strides) {
   TileLoops::Place p;
   p.reg = reg;
   p.written = true;
   p.offset = offset;
   p.dtype = p.wanted = values_[value].dtype;
-  p.strides = std::move(byte_strides);
+  p.strides = byte_strides;
   values_[value].place = static_cast<int>(made_->places.size());
   made_->places.push_back(std::move(p));
 }
@@ -174,8 +194,8 @@ void TileBuilder::classify(TileLoops::Place& p) const {
 // --- tiles ---------------------------------------------------------------------------------------
 void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
-    for (size_t k = 1; k < calls_[s].values.size(); ++k)
-      values_[calls_[s].values[k]].last_use = static_cast<int>(s);
+    for (int operand : values_of(calls_[s]).subspan(1))
+      values_[operand].last_use = static_cast<int>(s);
   }
 }
 
@@ -188,9 +208,9 @@ int TileBuilder::take_tile() {
 
 // An operand that is read here for the last time gives its tile to the result, if elements are of
 // one size: a loop may write over what it reads.
-int TileBuilder::take_tile_for(int value, const Call& c, int step) {
-  for (size_t k = 1; k < c.values.size(); ++k) {
-    Made& m = values_[c.values[k]];
+int TileBuilder::take_tile_for(int value, std::span<const int> operands, int step) {
+  for (int operand : operands) {
+    Made& m = values_[operand];
     if (m.tile >= 0 && m.last_use == step && item_size(m.dtype) == item_size(values_[value].dtype))
       return std::exchange(m.tile, -1);
   }
@@ -215,16 +235,8 @@ void TileBuilder::place_operand(int value) {
 TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
-  Made& m = values_[value];
-  if (m.kind == Made::Number) {
-    if (m.number < 0) {
-      m.number = static_cast<int>(made_->numbers.size());
-      TileLoops::Number n{m.dtype, {}};
-      std::memcpy(n.bytes, m.bytes, sizeof(n.bytes));
-      made_->numbers.push_back(n);
-    }
-    return {Argument::Number, static_cast<uint32_t>(m.number)};
-  }
+  const Made& m = values_[value];
+  if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
   if (m.place >= 0) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
@@ -236,23 +248,23 @@ TileLoops::Argument TileBuilder::argument(int value) {
 
 void TileBuilder::emit(int step) {
   using Way = TileLoops::Way;
-  const Call& c = calls_[step];
+  std::span<const int> values = values_of(calls_[step]), operands = values.subspan(1);
   TileLoops& f = *made_;
-  for (size_t k = 1; k < c.values.size(); ++k) place_operand(c.values[k]);
-  std::vector<TileLoops::Argument> arguments(1);
-  for (size_t k = 1; k < c.values.size(); ++k) arguments.push_back(argument(c.values[k]));
-  Made& out = values_[c.values[0]];
-  defined_at_[c.values[0]] = step;
+  for (int operand : operands) place_operand(operand);
+  size_t first = f.arguments.size();
+  f.arguments.emplace_back();  // of the result
+  for (int operand : operands) f.arguments.push_back(argument(operand));
+  Made& out = values_[values[0]];
+  out.defined = step;
   bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
-  if (!in_memory) out.tile = take_tile_for(c.values[0], c, step);
-  arguments[0] = argument(c.values[0]);
-  f.actions.push_back({c.loop, static_cast<uint32_t>(f.arguments.size())});
-  f.arguments.insert(f.arguments.end(), arguments.begin(), arguments.end());
+  if (!in_memory) out.tile = take_tile_for(values[0], operands, step);
+  f.arguments[first] = argument(values[0]);
+  f.actions.push_back({calls_[step].loop, static_cast<uint32_t>(first)});
   if (out.place >= 0 && !in_memory) {
     f.places[out.place].tile = static_cast<uint32_t>(out.tile);
     f.actions.push_back({nullptr, static_cast<uint32_t>(out.place)});
   }
-  for (int value : c.values) {
+  for (int value : values) {
     Made& m = values_[value];
     if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
   }
@@ -262,35 +274,51 @@ void TileBuilder::emit(int step) {
 // result is made.
 void TileBuilder::find_takeovers() {
   using Way = TileLoops::Way;
-  std::unordered_map<int, int> places_of;  // register -> how many places read it
-  for (const TileLoops::Place& p : made_->places) places_of[p.reg] += !p.written;
-  for (size_t v = 0; v < values_.size(); ++v) {
-    const Made& out = values_[v];
+  // Operands that may be written over, and registers that several places read.
+  std::vector<const Made*> operands;
+  std::vector<int> read;
+  for (const TileLoops::Place& p : made_->places) {
+    if (!p.written) read.push_back(p.reg);
+  }
+  std::ranges::sort(read);
+  auto once = [&](int reg) {
+    auto [first, last] = std::equal_range(read.begin(), read.end(), reg);
+    return last - first == 1;
+  };
+  for (const Made& in : values_) {
+    if (in.kind != Made::Memory) continue;
+    const TileLoops::Place& from = made_->places[in.place];
+    if (from.way == Way::Flat && from.offset == 0 && once(from.reg)) operands.push_back(&in);
+  }
+  for (const Made& out : values_) {
     if (out.kind != Made::Tile || out.place < 0) continue;
     const TileLoops::Place& to = made_->places[out.place];
-    for (const Made& in : values_) {
-      if (in.kind != Made::Memory || in.last_use > defined_at_[v]) continue;
-      const TileLoops::Place& from = made_->places[in.place];
-      if (to.way == Way::Flat && from.way == Way::Flat && from.dtype == to.dtype &&
-          from.offset == 0 && places_of[from.reg] == 1)
+    for (const Made* in : operands) {
+      if (in->last_use <= out.defined && to.way == Way::Flat &&
+          made_->places[in->place].dtype == to.dtype)
         made_->takeovers.push_back(
-            {static_cast<uint32_t>(out.place), static_cast<uint32_t>(in.place)});
+            {static_cast<uint32_t>(out.place), static_cast<uint32_t>(in->place)});
     }
   }
 }
 
+// Counts the pointers to each place, and puts them one place after another.
 void TileBuilder::sort_pointers() {
   TileLoops& f = *made_;
-  for (uint32_t k = 0; k < f.arguments.size(); ++k) {
-    if (f.arguments[k].kind == TileLoops::Argument::Memory) f.pointed.push_back(k);
+  auto is_pointer = [](const TileLoops::Argument& a) {
+    return a.kind == TileLoops::Argument::Memory;
+  };
+  for (const TileLoops::Argument& a : f.arguments) {
+    if (is_pointer(a)) ++f.places[a.index].last;
   }
-  std::stable_sort(f.pointed.begin(), f.pointed.end(), [&](uint32_t a, uint32_t b) {
-    return f.arguments[a].index < f.arguments[b].index;
-  });
-  for (uint32_t k = 0; k < f.pointed.size(); ++k) {
-    TileLoops::Place& p = f.places[f.arguments[f.pointed[k]].index];
-    if (p.first == p.last) p.first = k;
-    p.last = k + 1;
+  uint32_t count = 0;
+  for (TileLoops::Place& p : f.places) {
+    p.first = count;
+    count += std::exchange(p.last, count);
+  }
+  f.pointed.resize(count);
+  for (uint32_t k = 0; k < f.arguments.size(); ++k) {
+    if (is_pointer(f.arguments[k])) f.pointed[f.places[f.arguments[k].index].last++] = k;
   }
 }
 
@@ -307,7 +335,6 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   for (TileLoops::Place& p : f.places) classify(p);
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
-  defined_at_.assign(values_.size(), -1);
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   if (f.numel >= kTile) find_takeovers();
   f.tile = std::min(kTile, f.numel);

@@ -2,6 +2,7 @@
 #include "program/fuse/tiles.h"
 
 #include <atomic>
+#include <unordered_map>
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
@@ -81,14 +82,10 @@ class LargeLoops final : public FusedLoops {
     // Pieces of about as much work as one op on 16384 elements, in whole tiles.
     auto actions = static_cast<int64_t>(f.actions.size());
     grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / f.tile * f.tile;
-    for (const Place& p : f.places) {
-      int at = 0;
-      if (p.written)
-        while (i.writes[at] != p.reg) ++at;
-      else
-        while (i.reads[at].reg != p.reg) ++at;
-      index_.push_back(at);
-    }
+    std::unordered_map<int, int> reads, writes;
+    for (const Read& r : i.reads) reads.emplace(r.reg, static_cast<int>(reads.size()));
+    for (int w : i.writes) writes.emplace(w, static_cast<int>(writes.size()));
+    for (const Place& p : f.places) index_.push_back((p.written ? writes : reads).at(p.reg));
   }
 
   void run(const Instruction& i, Tensor* registers) const override {

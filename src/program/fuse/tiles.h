@@ -8,8 +8,7 @@
 // which says what is computed.
 #pragma once
 #include <memory>
-#include <string>
-#include <unordered_map>
+#include <span>
 
 #include "program/program.h"
 
@@ -70,14 +69,15 @@ struct TileLoops {
 
 class TileBuilder {
  public:
-  explicit TileBuilder(Span shape) : shape_(shape) {}
+  // `calls`: how many loops there may be, or more.
+  explicit TileBuilder(Span shape, size_t calls = 1);
 
   // Values, by number. Numbers are converted as operands of ops are.
   int number(const Value& v, DType wanted);
   int element(const char* bytes, DType from, DType wanted);
   // Memory of a register, as seen from the shape.
-  int memory(int reg, int64_t offset, Dims byte_strides, DType dtype, DType wanted);
-  int loop(Loop l, const std::vector<int>& operands, DType result);
+  int memory(int reg, int64_t offset, Span byte_strides, DType dtype, DType wanted);
+  int loop(Loop l, std::span<const int> operands, DType result);
   int converted(int value, DType to);
   int copied(int value);
   bool is_one(int value) const;  // the number 1
@@ -86,7 +86,7 @@ class TileBuilder {
     return values_[value].kind == Made::Tile && values_[value].place < 0;
   }
   // The value, which a loop made, is written to memory of a register.
-  void result(int value, int reg, int64_t offset, Dims byte_strides);
+  void result(int value, int reg, int64_t offset, const Dims& byte_strides);
   void may_fault() { may_fault_ = true; }
 
   std::shared_ptr<TileLoops> finish();
@@ -94,25 +94,29 @@ class TileBuilder {
  private:
   struct Made {
     DType dtype;
-    enum { Number, Memory, Tile } kind;
-    int place = -1;                   // memory it is read from or written to
-    alignas(16) char bytes[16] = {};  // of a number
-    int number = -1;
-    int last_use = -1;
-    int tile = -1;
+    enum : uint8_t { Number, Memory, Tile } kind;
     bool ready = false;
+    int place = -1;     // memory it is read from or written to; of a number, which
+    int defined = -1;   // the step that makes it
+    int last_use = -1;  // the last one that reads it
+    int tile = -1;
+    int conversion = -1;  // the first copy of it in another dtype,
+    int next = -1;        // and the next one of what this is a copy of
   };
   struct Call {
     Loop loop;
-    std::vector<int> values;  // the result first
+    uint32_t first, count;  // of call_values_: the result, then the operands
   };
+  std::span<const int> values_of(const Call& c) const {
+    return {call_values_.data() + c.first, c.count};
+  }
 
   void order_axes();
   void merge_axes();
   void classify(TileLoops::Place& p) const;
   void count_uses();
   int take_tile();
-  int take_tile_for(int value, const Call& c, int step);
+  int take_tile_for(int value, std::span<const int> operands, int step);
   void place_operand(int value);
   TileLoops::Argument argument(int value);
   void emit(int step);
@@ -122,10 +126,9 @@ class TileBuilder {
   Dims shape_;
   std::vector<Made> values_;
   std::vector<Call> calls_;
-  std::unordered_map<std::string, int> known_;  // numbers and memory
-  std::vector<std::vector<int>> conversions_;   // by value: copies in other dtypes
+  std::vector<int> call_values_;
+  Lookup known_;  // numbers and memory
   std::vector<int> free_tiles_;
-  std::vector<int> defined_at_;  // the step that makes a value
   bool may_fault_ = false;
   std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
 };

@@ -9,7 +9,7 @@ namespace adjoint {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {"views", [](Program& p, const Origin& from) { make_aliases(p, from.headers); }},
+    {"views", [](Program& p, const Origin&) { make_aliases(p); }},
     {"merge", [](Program& p, const Origin&) { merge_common(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"recompute",
@@ -18,7 +18,7 @@ constexpr Pass kPasses[] = {
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
-    {"fuse", [](Program& p, const Origin& from) { fuse(p, from.headers); }},
+    {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"number", [](Program& p, const Origin&) { renumber(p); }},
     {"last reads", [](Program& p, const Origin&) { find_last_reads(p); }},

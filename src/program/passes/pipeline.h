@@ -13,7 +13,6 @@ namespace adjoint {
 
 // What passes may ask of the recording.
 struct Origin {
-  const Tensors& headers;  // the tensors that the registers had
   // What was recorded before this part, as aliases and ops; null for the first part.
   const std::vector<Instruction>* before;
   // Notes what the code reads and does not make itself: the inputs after those that are given.

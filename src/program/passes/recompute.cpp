@@ -18,7 +18,7 @@ bool can_repeat(const Program& p, const Instruction& i) {
     if (!unchanged(r.reg)) return false;
   }
   return unchanged(i.writes[0]) &&
-         (p.registers[i.writes[0]].geometry.numel() <= kSmall || i.op->facts.cheap);
+         (p.registers[i.writes[0]].geometry().numel <= kSmall || i.op->facts.cheap);
 }
 
 }  // namespace

@@ -1,61 +1,52 @@
 // Read simplify.h first.
 #include "program/passes/simplify.h"
 
-#include <cstring>
-#include <memory_resource>
-#include <string>
-#include <unordered_map>
+#include "program/few.h"
 
 namespace adjoint {
 
-bool Geometry::contiguous() const { return is_contiguous(shape, strides, numel()); }
-int64_t Geometry::numel() const {
-  int64_t n = 1;
-  for (int64_t s : Span(shape)) n *= s;
-  return n;
+namespace {
+
+std::vector<bool> output_registers(const Program& p) {
+  std::vector<bool> is_output(p.registers.size());
+  for (int r : p.outputs) {
+    if (r >= 0) is_output[r] = true;
+  }
+  return is_output;
 }
 
 // --- views ---------------------------------------------------------------------------------------
-namespace {
-
 // Whether an op gave nothing but other headers on the memory of its operand.
-bool only_views(const Instruction& i, const Tensors& headers) {
+bool only_views(const Program& p, const Instruction& i) {
   if (i.kind != Kind::Apply || i.reads.size() != 1 || i.draws()) return false;
   bool any = false;
   for (int w : i.writes) {
     if (w < 0) continue;
-    if (headers[w]->storage != headers[i.reads[0].reg]->storage) return false;
+    if (p.registers[w].root != p.registers[i.reads[0].reg].root) return false;
     any = true;
   }
   return any;
 }
 
-Instruction alias_of(const Instruction& i, int reg, const Tensors& headers) {
-  const TensorObject* t = headers[reg].get();
+Instruction alias_of(const Instruction& i, int reg) {
   Instruction a;
   a.kind = Kind::Alias;
   a.line = i.line;
   a.reads.push_back({i.reads[0].reg});
   a.writes.push_back(reg);
-  a.alias_offset = t->data - headers[i.reads[0].reg]->data;
-  a.alias_shape = Dims(Span{t->shape, t->ndim});
-  a.alias_strides = Dims(Span{t->strides, t->ndim});
-  a.alias_dtype = t->dtype;
   return a;
 }
 
 }  // namespace
 
-void make_aliases(Program& p, const Tensors& headers) {
-  std::vector<bool> is_output(p.registers.size());  // these are views of their base for the caller
-  for (int r : p.outputs) {
-    if (r >= 0) is_output[r] = true;
-  }
+void make_aliases(Program& p) {
+  std::vector<bool> is_output =
+      output_registers(p);  // these are views of their base for the caller
   std::vector<bool> views(p.code.size());
   bool any = false;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const Instruction& i = p.code[k];
-    views[k] = only_views(i, headers);
+    views[k] = only_views(p, i);
     for (int w : i.writes) views[k] = views[k] && (w < 0 || !is_output[w]);
     any |= views[k] || i.kind == Kind::Alias;
   }
@@ -70,13 +61,12 @@ void make_aliases(Program& p, const Tensors& headers) {
       continue;
     }
     for (int w : i.writes) {
-      if (w >= 0) code.push_back(alias_of(i, w, headers));
+      if (w >= 0) code.push_back(alias_of(i, w));
     }
   }
   for (Instruction& i : code) {
     if (i.kind != Kind::Alias) continue;
     if (const Instruction* of = alias[i.reads[0].reg]) {
-      i.alias_offset += of->alias_offset;
       i.reads[0].reg = of->reads[0].reg;
     }
     alias[i.writes[0]] = &i;
@@ -87,76 +77,43 @@ void make_aliases(Program& p, const Tensors& headers) {
 // --- common subexpressions -----------------------------------------------------------------------
 namespace {
 
-// What an argument that is not a tensor says, as bytes: equal for equal arguments only.
-using Bytes = std::pmr::string;
-bool append(Bytes& key, const Value& v) {
-  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
-  raw(v.kind());
-  switch (v.kind()) {
-    case Value::None:
-      return true;
-    case Value::Bool:
-    case Value::Int:
-      raw(v.integer());
-      return true;
-    case Value::Double:
-    case Value::Complex:
-      raw(v.complex());
-      return true;
-    case Value::Type:
-      raw(v.dtype());
-      return true;
-    case Value::String:
-      raw(v.str().size());
-      key += v.str();
-      return true;
-    case Value::Ints:
-      raw(v.ints().size());
-      for (int64_t i : Span(v.ints())) raw(i);
-      return true;
-    case Value::Tensors_:  // the places of tensors, which are reads
-      raw(v.tensors().size());
-      return true;
-    case Value::List:
-      raw(v.list().size());
-      for (const Value& item : v.list()) {
-        if (!append(key, item)) return false;
-      }
-      return true;
-    default:  // a Python object: a generator
-      return false;
-  }
+bool is_mergeable(const Program& p, const Instruction& i) {
+  if ((i.kind != Kind::Apply && i.kind != Kind::Alias) || i.draws()) return false;
+  auto changed = [&](int reg) { return reg >= 0 && p.roots[p.registers[reg].root].changed; };
+  bool any = false;
+  for (int w : i.writes) any |= changed(w);
+  for (const Read& r : i.reads) any |= changed(r.reg);
+  return !any;
 }
 
-// The key of an instruction that may be merged; empty for the others.
-Bytes key_of(const Program& p, const Instruction& i, std::pmr::memory_resource* memory) {
-  Bytes key(memory);
-  if (i.kind != Kind::Apply && i.kind != Kind::Alias) return key;
-  if (i.draws()) return key;
-  auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
-  for (int w : i.writes) {
-    if (w >= 0 && !unchanged(w)) return key;
+bool is_data(const Program& p, int reg) { return reg >= 0 && p.registers[reg].data; }
+
+// Whether two registers on one memory have the same elements in the same places.
+bool is_in_place_of(const Program& p, int a, int b) {
+  const Register &r = p.registers[a], &s = p.registers[b];
+  return r.offset == s.offset && r.geometry() == s.geometry();
+}
+
+size_t hash_of(const Program& p, const Instruction& i) {
+  size_t h = mix(reinterpret_cast<uintptr_t>(i.op) >> 4, reinterpret_cast<uintptr_t>(i.args) >> 4);
+  for (const Read& r : i.reads) h = mix(h, static_cast<size_t>(r.reg));
+  if (i.kind == Kind::Alias) h = mix(h, static_cast<size_t>(p.registers[i.writes[0]].offset));
+  return h;
+}
+
+// Whether two instructions compute the same from the same.
+bool is_same(const Program& p, const Instruction& a, const Instruction& b) {
+  if (a.kind != b.kind || a.op != b.op || a.args != b.args || a.reads.size() != b.reads.size() ||
+      a.writes.size() != b.writes.size())
+    return false;
+  for (size_t k = 0; k < a.reads.size(); ++k) {
+    const Read &r = a.reads[k], &s = b.reads[k];
+    if (r.reg != s.reg || r.argument != s.argument || r.item != s.item) return false;
   }
-  auto raw = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof(x)); };
-  raw(i.kind);
-  raw(i.op);
-  for (const Read& r : i.reads) {
-    if (!unchanged(r.reg)) return Bytes(memory);
-    raw(r.reg);
-    raw(r.argument);
-    raw(r.item);
+  for (size_t k = 0; k < a.writes.size(); ++k) {
+    if (is_data(p, a.writes[k]) != is_data(p, b.writes[k])) return false;
   }
-  for (const Value& v : i.args) {
-    if (!append(key, v)) return Bytes(memory);
-  }
-  if (i.kind == Kind::Alias) {
-    if (!append(key, Value(i.alias_shape)) || !append(key, Value(i.alias_strides)))
-      return Bytes(memory);
-    raw(i.alias_offset);
-    raw(i.alias_dtype);
-  }
-  for (int w : i.writes) raw(w >= 0 && p.registers[w].data);
-  return key;
+  return a.kind != Kind::Alias || is_in_place_of(p, a.writes[0], b.writes[0]);
 }
 
 }  // namespace
@@ -195,51 +152,45 @@ class Kept {
   size_t count_ = 0;
 };
 
-// A second header on all of a tensor, which nobody gets to see: the tensor itself does as well.
-bool is_the_same(const Program& p, const Instruction& i) {
-  if (i.kind != Kind::Alias || i.alias_offset != 0) return false;
-  for (int r : p.outputs) {
-    if (r == i.writes[0]) return false;
-  }
-  const Geometry& g = p.registers[i.reads[0].reg].geometry;
-  return g.dtype == i.alias_dtype && Span(g.shape) == Span(i.alias_shape) &&
-         Span(g.strides) == Span(i.alias_strides);
-}
-
 }  // namespace
 
 void merge_common(Program& p) {
   std::vector<int> same(p.registers.size());
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
   // Two results may be merged only while nobody can tell them apart, by changing one.
-  std::vector<bool> seen_root = seen_roots(p);
-  std::pmr::monotonic_buffer_resource memory;  // for all keys: they go together
-  std::pmr::unordered_map<Bytes, size_t> found(&memory);
-  found.reserve(p.code.size());
+  std::vector<bool> seen_root = seen_roots(p), is_output = output_registers(p);
+  // A second header on all of a tensor, which nobody gets to see: the tensor itself does as well.
+  auto is_the_same = [&](const Instruction& i) {
+    return i.kind == Kind::Alias && !is_output[i.writes[0]] &&
+           is_in_place_of(p, i.reads[0].reg, i.writes[0]);
+  };
+  Lookup found(p.code.size());  // instructions that are kept
   Kept kept(p.code);
+  // Takes the results of an earlier instruction, if every one that is wanted is there.
+  auto take = [&](const Instruction& i, const Instruction& first) {
+    for (size_t k = 0; k < i.writes.size(); ++k) {
+      if (i.writes[k] >= 0 && first.writes[k] < 0) return false;
+    }
+    for (size_t k = 0; k < i.writes.size(); ++k) {
+      if (i.writes[k] >= 0) same[i.writes[k]] = first.writes[k];
+    }
+    return true;
+  };
   for (Instruction& i : p.code) {
     for (Read& r : i.reads) r.reg = same[r.reg];
-    if (is_the_same(p, i)) {
+    if (is_the_same(i)) {
       same[i.writes[0]] = i.reads[0].reg;
       continue;
     }
-    Bytes key = key_of(p, i, &memory);
-    bool seen = false;
-    for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];
-    if (!key.empty()) {
-      auto [at, fresh] = found.emplace(std::move(key), kept.size());
-      if (!fresh && !seen) {
-        const Instruction& first = p.code[at->second];
-        bool whole = true;  // every result that is wanted is there
-        for (size_t k = 0; k < i.writes.size(); ++k)
-          whole &= i.writes[k] < 0 || (k < first.writes.size() && first.writes[k] >= 0);
-        if (whole) {
-          for (size_t k = 0; k < i.writes.size(); ++k) {
-            if (i.writes[k] >= 0) same[i.writes[k]] = first.writes[k];
-          }
-          continue;
-        }
-      }
+    if (is_mergeable(p, i)) {
+      bool seen = false;
+      for (int w : i.writes) seen |= w >= 0 && seen_root[p.registers[w].root];
+      size_t hash = hash_of(p, i);
+      int first = found.find(hash, [&](int k) { return is_same(p, p.code[k], i); });
+      if (first < 0)
+        found.add(hash, static_cast<int>(kept.size()));
+      else if (!seen && take(i, p.code[first]))
+        continue;
     }
     kept.add(i);
   }

@@ -6,8 +6,8 @@
 namespace adjoint {
 
 // Views become aliases, each of memory rather than of another view: what an op made of them is
-// known. `headers` are the tensors of the registers.
-void make_aliases(Program& p, const Tensors& headers);
+// known.
+void make_aliases(Program& p);
 // Memory that others may see or change: of outputs, of gradients, what is changed in place.
 std::vector<bool> seen_roots(const Program& p);
 // Instructions that compute the same from the same become one. Only values that nobody changes in

@@ -3,36 +3,27 @@
 
 namespace adjoint {
 
-Sources::Sources(const Program& p, const Tensors& headers)
-    : p_(p), headers_(headers), made_by_(p.registers.size(), -1), alias_(p.registers.size(), -1) {
+Sources::Sources(const Program& p)
+    : p_(p), made_by_(p.registers.size(), -1), elements_(p.registers.size()) {
+  sources_.reserve(p.registers.size());
+  for (size_t r = 0; r < p.registers.size(); ++r) sources_.push_back({static_cast<int>(r)});
   for (size_t k = 0; k < p.code.size(); ++k) {
     const Instruction& i = p.code[k];
     for (int w : i.writes) {
       if (w >= 0) made_by_[w] = static_cast<int>(k);
     }
-    if (i.kind == Kind::Alias) alias_[i.writes[0]] = static_cast<int>(k);
+    if (i.kind == Kind::Alias) see_through(i);
+    if (i.element() && i.writes[0] >= 0 && !changed(i.writes[0]))
+      elements_[i.writes[0]] = i.element();
   }
 }
 
-Source Sources::of(int reg) const {
-  Source s{reg};
-  while (alias_[s.reg] >= 0) {
-    const Instruction& i = p_.code[alias_[s.reg]];
-    s.offset += i.alias_offset;
-    s.reg = i.reads[0].reg;
-  }
-  const Geometry &g = geometry(reg), &of = geometry(s.reg);
-  s.same = s.offset == 0 && g.dtype == of.dtype && g.shape == of.shape && g.strides == of.strides;
-  return s;
-}
-
-const char* Sources::uniform(const Source& s, int reg) const {
-  int k = made_by_[s.reg];
-  if (k < 0 || !known(s.reg) || geometry(s.reg).dtype != geometry(reg).dtype) return nullptr;
-  const Instruction& i = p_.code[k];
-  bool one = i.kind == Kind::Constant && geometry(s.reg).numel() == 1;
-  if (!one && !(i.kind == Kind::Apply && fills(i))) return nullptr;
-  return element(s.reg);
+// What is viewed stands before its view.
+void Sources::see_through(const Instruction& i) {
+  Source s = sources_[i.reads[0].reg];
+  s.offset = p_.registers[i.writes[0]].offset - p_.registers[s.reg].offset;
+  s.same = s.offset == 0 && geometry(i.writes[0]) == geometry(s.reg);
+  sources_[i.writes[0]] = s;
 }
 
 bool Sources::fills(const Instruction& i) {

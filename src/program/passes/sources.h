@@ -14,29 +14,29 @@ struct Source {
 
 class Sources {
  public:
-  // `headers` are the tensors that the registers had when they were recorded.
-  Sources(const Program& p, const Tensors& headers);
+  explicit Sources(const Program& p);
 
-  const Geometry& geometry(int reg) const { return p_.registers[reg].geometry; }
+  const Geometry& geometry(int reg) const { return p_.registers[reg].geometry(); }
   bool changed(int reg) const { return p_.roots[p_.registers[reg].root].changed; }
   // The instruction, or -1 for an input.
   int made_by(int reg) const { return made_by_[reg]; }
-  Source of(int reg) const;
-  // Whether the recorded tensor still has the elements that it was made with.
-  bool known(int reg) const { return !changed(reg) && geometry(reg).numel() > 0; }
-  // The first of those.
-  const char* element(int reg) const { return headers_[reg]->data; }
-  // The one value that all elements have, if they are known to: ones_like and its kin.
-  const char* uniform(const Source& s, int reg) const;
+  const Source& of(int reg) const { return sources_[reg]; }
+  // The one value that all elements have, if it is known: ones_like and its kin.
+  const char* uniform(int reg) const {
+    const char* found = elements_[of(reg).reg];
+    return found && geometry(of(reg).reg).dtype == geometry(reg).dtype ? found : nullptr;
+  }
 
   // An op that fills its result with one number.
   static bool fills(const Instruction& i);
 
  private:
+  void see_through(const Instruction& alias);
+
   const Program& p_;
-  const Tensors& headers_;
-  std::vector<int> made_by_;  // register -> instruction
-  std::vector<int> alias_;    // register -> the Alias instruction that makes it
+  std::vector<int> made_by_;           // register -> instruction
+  std::vector<Source> sources_;        // by register
+  std::vector<const char*> elements_;  // by register: of a constant of one element, or filled
 };
 
 }  // namespace adjoint

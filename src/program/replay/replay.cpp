@@ -1,6 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include "dispatch/autocast.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/view.h"
@@ -25,7 +26,8 @@ void each_result(const Value& v, F&& f) {
   }
 }
 
-bool contains(const std::vector<int>& list, int x) {
+template <class List>
+bool contains(const List& list, int x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
@@ -55,11 +57,11 @@ class Replay {
       case Kind::Change:
         return change(i);
       case Kind::Fused:
-        return i.fused->run(i, registers_.data());
+        return i.more->fused->run(i, registers_.data());
       case Kind::Alias:
         return alias_of(i);
       case Kind::Constant:
-        registers_[i.writes[0]] = i.fresh ? op<"clone">(i.constant).tensor() : i.constant;
+        registers_[i.writes[0]] = constant(i);
         return;
       case Kind::Host:
         return host(i);
@@ -75,6 +77,11 @@ class Replay {
         return;
       }
     }
+  }
+
+  static Tensor constant(const Instruction& i) {
+    const Tensor& t = i.more->constant;
+    return i.fresh ? op<"clone">(t).tensor() : t;
   }
 
   // The value of a register, which goes with it where this is its last reader.
@@ -121,12 +128,12 @@ class Replay {
     int reg = place < i.writes.size() ? i.writes[place] : -1;
     ++place;
     if (reg < 0) return;
-    if (!t || !p_.registers[reg].geometry.is_of(t.get())) changed_shape(i, reg, t);
+    if (!t || !p_.registers[reg].geometry().is_of(t.get())) changed_shape(i, reg, t);
     registers_[reg] = t;
   }
 
   [[noreturn]] void changed_shape(const Instruction& i, int reg, const Tensor& t) {
-    const Geometry& g = p_.registers[reg].geometry;
+    const Geometry& g = p_.registers[reg].geometry();
     std::string found = t ? text(t.dtype(), " ", t.shape()) : std::string("nothing");
     runtime_error(
         "a compiled function has found a result of another kind than when it was "
@@ -167,7 +174,8 @@ class Replay {
 
   // Where axes of length one leave strides open, those of the recording count.
   bool lies_as_result(const Instruction& i, const TensorObject* t) const {
-    return i.writes.size() == 1 && i.writes[0] >= 0 && p_.registers[i.writes[0]].geometry.is_of(t);
+    return i.writes.size() == 1 && i.writes[0] >= 0 &&
+           p_.registers[i.writes[0]].geometry().is_of(t);
   }
 
   static bool unique(TensorObject* t) {
@@ -189,16 +197,17 @@ class Replay {
 
   void alias_of(const Instruction& i) {
     const Tensor& t = get(i.reads[0].reg);
-    int64_t item = static_cast<int64_t>(item_size(i.alias_dtype));
-    int64_t at = t->data - static_cast<char*>(t->storage->data) + i.alias_offset;
-    registers_[i.writes[0]] =
-        on_storage(t->storage, i.alias_shape, i.alias_strides, at / item, i.alias_dtype);
+    const Geometry& g = p_.registers[i.writes[0]].geometry();
+    int64_t item = static_cast<int64_t>(item_size(g.dtype));
+    int64_t moved = p_.registers[i.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
+    int64_t at = t->data - static_cast<char*>(t->storage->data) + moved;
+    registers_[i.writes[0]] = on_storage(t->storage, g.shape, g.strides, at / item, g.dtype);
   }
 
   void host(const Instruction& i) {
     Tensors operands;
     for (const Read& r : i.reads) operands.push_back(get(r.reg));
-    Tensors results = host_call(i.host.python(), operands);
+    Tensors results = host_call(i.more->host.python(), operands);
     size_t place = 0;
     for (const Tensor& t : results) keep(i, place, t);
     if (place < i.writes.size()) changed_shape(i, i.writes[place], Tensor());
@@ -228,7 +237,7 @@ bool accepts(const Program& p, const Tensors& given, std::string* why) {
   if (static_cast<int>(given.size()) != p.given) return fail("another number of tensors");
   if (default_dtype() != p.default_dtype) return fail("the default dtype has changed");
   for (size_t k = 0; k < p.inputs.size(); ++k) {
-    const Geometry& g = p.registers[p.inputs[k]].geometry;
+    const Geometry& g = p.registers[p.inputs[k]].geometry();
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
     if (!g.is_of(t))
       return fail(text("a tensor was ", g.dtype, " ", Span(g.shape), " and is ", t->dtype, " ",
@@ -239,7 +248,8 @@ bool accepts(const Program& p, const Tensors& given, std::string* why) {
       return fail(text("is_leaf of a tensor ", g.dtype, " ", Span(g.shape), " has changed"));
     if (view_kind(t) != p.view[k])
       return fail(text("what a tensor ", g.dtype, " ", Span(g.shape), " is a view of has changed"));
-    if (t->flags & (kTransformed | kSubclass | kInference)) return fail("a tensor of another kind");
+    if (t->flags & (kTransformed | kSubclass | kInference | kSparse))
+      return fail("a tensor of another kind");
     if (((t->flags & kData) != 0) != p.registers[p.inputs[k]].data)
       return fail("a tensor was made by .data, another was not");
     if (p.passes && p.requires_grad[k] && has_hooks(t)) return fail("a tensor has hooks");
@@ -298,11 +308,12 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   bool with_grad = grad_enabled();
   GradMode off(false);
   ModeGuard quiet(kNoCuts, true);
+  AutocastOff as_recorded;
   Replay replay(p);
   const Tensors& others = rest.empty() ? p.held : rest;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     const Tensor& t = k < given.size() ? given[k] : others[k - given.size()];
-    const Geometry& g = p.registers[p.inputs[k]].geometry;
+    const Geometry& g = p.registers[p.inputs[k]].geometry();
     if (!g.is_of(t.get()) || batch_of(t.get())) {
       runtime_error("a program was recorded with ", g.dtype, " ", Span(g.shape), " as input ", k,
                     " and cannot run with ", t.dtype(), " ", t.shape(),

@@ -40,7 +40,7 @@ def test_the_last_stage_is_the_program() -> None:
     before = _core._keep_stages(True)
     try:
         f = ad.compile(lambda x: (x * 2).sin().sum())
-        f(ad.ones(3, requires_grad=True))
+        f(ad.ones(3, requires_grad=True)).backward()
     finally:
         _core._keep_stages(before)
     made = f.programs[0]

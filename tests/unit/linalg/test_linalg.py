@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from tests.ops.samples_linalg import OPS
 from tests.unit.linalg.cases import CASES, Case
 
 
@@ -122,6 +123,19 @@ REFUSED = {
     "integers": (lambda: ad.linalg.eigh(ad.ones(3, 3, dtype=ad.int64)), RuntimeError),
     "not a tensor": (lambda: ad.linalg.svd([[1.0]]), TypeError),
     "sides": (lambda: ad.linalg.solve(ad.eye(3), ad.ones(2)), RuntimeError),
+    "too many pivots": (lambda: ad.lu_unpack(ad.eye(2), ad.ones(7, dtype=ad.int32)), RuntimeError),
+    "pivots of a batch": (
+        lambda: ad.lu_unpack(ad.ones(3, 2, 2), ad.ones(2, 2, dtype=ad.int32)),
+        RuntimeError,
+    ),
+    "a pivot too large": (
+        lambda: ad.lu_unpack(ad.eye(2), ad.full((2,), 9, dtype=ad.int32)),
+        RuntimeError,
+    ),
+    "no axis of pivots": (
+        lambda: ad.lu_unpack(ad.eye(1), ad.tensor(1, dtype=ad.int32)),
+        RuntimeError,
+    ),
     "NaN": (lambda: ad.linalg.eigh(ad.full((3, 3), float("nan"))), ad.linalg.LinAlgError),
 }
 
@@ -135,5 +149,5 @@ def test_refusals(name: str) -> None:
 
 def test_every_op_has_a_case() -> None:
     ops = {row["name"] for row in ad._core.op_table() if row["name"].startswith("linalg_")}
-    elsewhere = {"linalg_vector_norm"}  # a reduction along axes: tests/ops
-    assert ops - elsewhere <= set(CASES), sorted(ops - elsewhere - set(CASES))
+    samples = {op.name for op in OPS}  # tests/ops
+    assert ops <= samples | set(CASES), sorted(ops - samples - set(CASES))

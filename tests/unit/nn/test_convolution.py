@@ -126,8 +126,8 @@ def test_layers_of_convolutions() -> None:
         ad.nn.Conv2d(2, 3, 3, groups=2)
     with pytest.raises(ValueError, match="strided"):
         ad.nn.Conv2d(2, 4, 3, stride=2, padding="same")
-    with pytest.raises(NotImplementedError, match="padding_mode 'reflect'"):
-        ad.nn.Conv2d(2, 4, 3, padding_mode="reflect")
+    with pytest.raises(ValueError, match="padding_mode must be one of"):
+        ad.nn.Conv2d(2, 4, 3, padding_mode="odd")
 
 
 # --- pooling ------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_pooling_of_integers_and_single_samples() -> None:
     [
         ((ad.ones(1, 1, 4, 4), 2, 2, 2), "at most half of effective kernel size"),
         ((ad.ones(1, 1, 4, 4), 5), "Output size is too small"),
-        ((ad.ones(4, 4), 2), r"Expected 3D \(unbatched\)"),
+        ((ad.ones(4, 4), 2), r"Expected 3D or 4D \(batch mode\)"),
         ((ad.ones(1, 1, 4, 4), 0), "kernel_size should be greater than zero"),
     ],
 )
@@ -252,3 +252,9 @@ def test_alpha_dropout_keeps_mean_and_variance(layer: Any) -> None:
     assert layer(0.3).eval()(x) is x
     changed = x.clone()
     assert F.alpha_dropout(changed, 0.3, True, inplace=True) is changed
+
+
+def test_steps_of_one_window_or_tap_may_be_huge() -> None:
+    x, w = ad.arange(6.0).reshape(1, 1, 6), ad.ones(2, 1, 2)
+    assert F.conv1d(x, w, stride=2**63 - 1).tolist() == [[[1.0], [1.0]]]
+    assert F.conv1d(x, w[..., :1], dilation=2**62).tolist() == [[x[0, 0].tolist()] * 2]

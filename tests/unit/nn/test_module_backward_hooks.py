@@ -46,7 +46,7 @@ def test_several_inputs_and_outputs_with_one_unused():
     b = ad.tensor(1.0, requires_grad=True)
     m(a, b)[1].backward()
     ((gi, go),) = seen
-    assert gi[0] is None
+    assert gi[0].item() == 0
     assert gi[1].item() == 3
     assert go[0] is None
     assert go[1].item() == 1
@@ -56,8 +56,9 @@ def test_without_inputs_that_require_grad_the_hook_runs_with_none():
     seen = []
     m = nn.Linear(2, 1)
     m.register_full_backward_hook(lambda mod, gi, go: seen.append(gi))
-    m(ad.ones(1, 2)).sum().backward()
-    assert seen == [()]
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        m(ad.ones(1, 2)).sum().backward()
+    assert seen == [(None,)]
     assert m.weight.grad is not None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +106,36 @@ def test_files_that_comments_name_exist() -> None:
         if not any((folder / name).exists() for folder in (SRC, path.parent, ROOT))
     }
     assert not {name for name in missing if name.rpartition(" ")[2] not in others}
+
+
+def python_words(text: str) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+
+
+# A file, or a folder of ours; not the part before the * of a pattern.
+NAMED = re.compile(
+    r"(?<![\w/<.\"'-])((?:\w+/)*\w+\.(?:h|cpp|py|md)|(?:src|docs|tests|tools)/[\w/]+)\b(?!\*)"
+)
+
+
+def test_files_that_docstrings_name_exist() -> None:
+    # Programs of users, in examples.
+    others = {"model.py", "script.py", "train.py"}
+    missing = {
+        f"{path.relative_to(PYTHON)}: {name}"
+        for path in PYTHON.rglob("*.py")
+        for words in python_words(path.read_text(encoding="utf-8"))
+        for name in NAMED.findall(words)
+        if name not in others
+        and not any((folder / name).exists() for folder in (ROOT, SRC, PYTHON, path.parent))
+    }
+    assert not missing
 
 
 def test_paths_that_pages_name_exist() -> None:

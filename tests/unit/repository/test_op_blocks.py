@@ -23,6 +23,7 @@ NAMES = {n for op in op_table() for n in (op["name"], op["full_name"])} - {"adjo
 
 # Words that are names of ops and mean something else: by file, with what they mean there.
 OTHER_MEANINGS = {
+    "src/ops/nn/resampling.cpp": ("linear", "a mode of resizing"),
     # --- C++
     "src/bindings/tensor/casts.cpp": (
         "copy real imag",
@@ -36,7 +37,6 @@ OTHER_MEANINGS = {
         "bitwise_left_shift bitwise_right_shift neg abs bitwise_not lt le eq ne gt ge positive",
         "which op each operator of Python is: the language's own table",
     ),
-    "src/bindings/program/program.cpp": ("inner", "a method of recordings"),
     "src/bindings/program/program_node.cpp": ("inner", "a method of recordings"),
     "src/bindings/settings.cpp": ("view linear outer", "keys and values of op_table()"),
     "src/bindings/tensor/composite_arithmetic.cpp": ("add sub mul neg", "methods of composites"),
@@ -104,8 +104,34 @@ def test_no_name_of_an_op_is_compared_in_cpp() -> None:
     assert not found, f"a fact of the op says more than its name: see src/dispatch/facts.h; {found}"
 
 
+# Nodes are known by their ops, which several may share a name of: a product of batches is a
+# ViewBackward0 to PyTorch.
+NODE_NAME = r"\w+Backward\d+"
+
+
+def node_names(text: str) -> list[str]:
+    return re.findall(f'"({NODE_NAME})"', without_comments(text))
+
+
+def test_no_node_is_known_by_name_in_cpp() -> None:
+    found = {
+        name: names
+        for name, _, text in cpp_sources()
+        if not name.startswith("src/ops/") and (names := node_names(text))
+    }
+    assert not found, f"ask node->op->facts, and state it in the blocks of the ops: {found}"
+
+
 # --- Python ---------------------------------------------------------------------------------------
 OTHER_MEANINGS_IN_PYTHON = {
+    "_array_api.py": ("outer trace", "names of the array API standard"),
+    "__init__.py": ("repeat", "a name of the array API"),
+    "_tensor/meta.py": (
+        "allclose bincount empty equal full masked_select nonzero ones rand randint randn unique "
+        "unique_consecutive zeros",
+        "functions as users call them: which make tensors, which tell values",
+    ),
+    "nn/_reduction.py": ("mean sum", "values of `reduction`"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
@@ -119,7 +145,12 @@ OTHER_MEANINGS_IN_PYTHON = {
     "external/_ctypes.py": ("complex", "a type of C"),
     "external/_evaluate.py": ("t", "a kind of leaf"),
     "external/_workers.py": ("t", "a kind of leaf"),
+    "nn/_embedding.py": ("max mean sum", "values of `mode`"),
+    "nn/_grids.py": ("zeros", "a value of `padding_mode`"),
+    "nn/_likelihoods.py": ("mean", "a value of `reduction`"),
+    "nn/_resizing.py": ("linear", "a value of `mode`"),
     "nn/_losses.py": ("mean sum", "values of `reduction`"),
+    "nn/_linear_cross_entropy.py": ("mean sum", "values of `reduction`"),
     "nn/_recurrent.py": ("dropout", "an argument of PyTorch's functions"),
     "nn/init.py": (
         "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d leaky_relu linear "
@@ -138,6 +169,7 @@ OTHER_MEANINGS_IN_PYTHON = {
         "values of `mode`, and its name in a message",
     ),
     "optim/swa_utils.py": ("cos linear", "values of `anneal_strategy`"),
+    "sparse.py": ("amax amin mean sum", "values of `reduce`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
     "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
@@ -217,6 +249,20 @@ def test_no_op_is_known_by_name_in_python() -> None:
     assert not found, f"ask op_table(), and state it in the blocks of the ops: {found}"
 
 
+def nodes_named_in(text: str) -> list[str]:
+    constants = [n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant)]
+    return [c for c in constants if isinstance(c, str) and re.fullmatch(NODE_NAME, c)]
+
+
+def test_no_node_is_known_by_name_in_python() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): names
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (names := nodes_named_in(path.read_text()))
+    }
+    assert not found, f"ask facts_of(node), and state it in the blocks of the ops: {found}"
+
+
 # --- the tests themselves -------------------------------------------------------------------------
 def test_exceptions_are_needed() -> None:
     for name, (words, _) in OTHER_MEANINGS.items():
@@ -249,6 +295,13 @@ def test_tables_in_cpp_are_seen(table: str) -> None:
 )
 def test_comparisons_in_cpp_are_seen(test: str) -> None:
     assert COMPARES.search(f"if ({test})")
+
+
+def test_names_of_nodes_are_seen() -> None:
+    assert node_names('{"CatBackward0", "ViewBackward0"};') == ["CatBackward0", "ViewBackward0"]
+    assert not node_names('// "MulBackward0"\nnew_node("CompiledFunctionBackward")')
+    assert nodes_named_in('if node.name() in ("CatBackward0",): pass')
+    assert not nodes_named_in('"""What PyTorch calls ``MulBackward0``."""')
 
 
 def test_calls_of_ops_in_cpp_are_no_facts() -> None:
@@ -300,14 +353,20 @@ def test_what_takes_a_generator_draws() -> None:
 # Ops that vmap calls once per sample: what there is to write down. An op that forgot its rule would
 # be one more.
 LOOPED = {
+    "_euclid_grads",  # never of a batch
     "_cross_entropy_backward",
+    "_ctc_loss",
     "_cumprod_grad",
     "_embedding_backward",
+    "_embedding_bag",
     "_gru_sequence_backward",
     "_layer_norm_backward",
     "_lstm_sequence_backward",
     "_nll_loss_backward",
+    "_add_entries",
     "_prod_grad",
+    "_sparse_matmul",
+    "_sparse_sample",
     "addbmm",
     "addr",
     "allclose",
@@ -344,7 +403,19 @@ def test_no_other_op_is_called_once_per_sample() -> None:
 
 # Differentiable ops whose results depend on every element: most have one result only.
 DENSE = {
+    "_add_entries",
+    "_sparse_compressed",
+    "_sparse_coo",
+    "_sparse_entries",
+    "_sparse_matmul",
+    "_sparse_product",
+    "_sparse_sample",
+    "_sparse_with_values",
+    "_ctc_loss",
+    "_embedding_bag",
+    "_grid_sample",
     "_attention",  # of a query on all keys and values of its head: most of them
+    "_fractional_max_pool",  # the samples place its windows anywhere
     "_gru_sequence",
     "_lstm_sequence",
     "_rnn_sequence",
@@ -360,30 +431,6 @@ DENSE = {
     "prod",
     "unique",
     "unique_consecutive",
-    # Factorisations and solves: of a whole matrix each.
-    "_cofactors",
-    "_eigvalsh",
-    "_linalg_eigvals",
-    "_linalg_solve",
-    "_linalg_solve_ex",
-    "_linalg_svd",
-    "_over_gaps",
-    "_solve_factored",
-    "_svdvals",
-    "cholesky",
-    "cholesky_inverse",
-    "linalg_cholesky",
-    "linalg_cholesky_ex",
-    "linalg_det",
-    "linalg_eig",
-    "linalg_eigh",
-    "linalg_inv",
-    "linalg_inv_ex",
-    "linalg_lu_factor",
-    "linalg_lu_factor_ex",
-    "linalg_lu_solve",
-    "linalg_slogdet",
-    "linalg_solve_triangular",
 }
 
 

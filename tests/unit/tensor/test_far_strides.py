@@ -47,3 +47,20 @@ def test_places_of_an_empty_tensor_are_not_multiplied() -> None:
     x[:, [2**61]] = 0
     assert x[:, [2**61, -1]].shape == (0, 2)
     assert x.index_select(1, ad.tensor([2**61])).shape == (0, 1)
+
+
+def test_axes_of_an_empty_tensor_are_not_joined_past_64_bits() -> None:
+    x = ad.arange(6.0).as_strided([0, 2**63 - 1], [3, 3], 5)
+    assert x.sum() == 0 and x.sum(1).shape == (0,)
+
+
+def test_strides_of_an_empty_tensor_are_not_counted_in_bytes() -> None:
+    x = ad.ones(1, 0, dtype=ad.float16).expand(2, 2**61, 0).movedim(-1, -3)
+    assert x.add_(x).shape == (0, 2, 2**61)
+    assert ad.ones(0, dtype=ad.int32).expand(2, 2**61, 0).sum() == 0
+
+
+def test_an_empty_result_whose_sizes_do_not_fit_is_refused() -> None:
+    rows, one = ad.ones(1, 0).expand(2**32, 0), ad.ones(1, 1, 0).expand(2**32, 1, 0)
+    with pytest.raises(RuntimeError, match="overflow"):
+        rows + one

@@ -1,5 +1,14 @@
 """The modules, one file per topic; `module.py` holds their base class."""
 
+from adjoint.nn.modules import utils as utils
+from adjoint.nn.modules._lazy_norms import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+)
 from adjoint.nn.modules.activation import (
     CELU,
     ELU,
@@ -31,6 +40,7 @@ from adjoint.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from adjoint.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from adjoint.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -38,18 +48,33 @@ from adjoint.nn.modules.batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    SyncBatchNorm,
 )
 from adjoint.nn.modules.channelshuffle import (
     ChannelShuffle,
 )
 from adjoint.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
     ParameterList,
     Sequential,
 )
-from adjoint.nn.modules.conv import Conv1d, Conv2d, Conv3d
+from adjoint.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
 from adjoint.nn.modules.distance import (
     CosineSimilarity,
     PairwiseDistance,
@@ -63,12 +88,18 @@ from adjoint.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from adjoint.nn.modules.flatten import Flatten, Unflatten
-from adjoint.nn.modules.linear import Bilinear, Identity, Linear
+from adjoint.nn.modules.fold import Fold, Unfold
+from adjoint.nn.modules.linear import Bilinear, Identity, LazyLinear, Linear
+from adjoint.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from adjoint.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -116,7 +147,28 @@ from adjoint.nn.modules.pixelshuffle import (
     PixelShuffle,
     PixelUnshuffle,
 )
-from adjoint.nn.modules.pooling import MaxPool1d, MaxPool2d, MaxPool3d
+from adjoint.nn.modules.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 from adjoint.nn.modules.rnn import (
     GRU,
     LSTM,
@@ -127,7 +179,7 @@ from adjoint.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from adjoint.nn.modules.sparse import Embedding
+from adjoint.nn.modules.sparse import Embedding, EmbeddingBag
 from adjoint.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -150,13 +202,24 @@ __all__ = [
     "LSTM",
     "RNN",
     "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AlphaDropout",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -164,9 +227,13 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -176,8 +243,12 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -193,10 +264,28 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -205,6 +294,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -246,6 +338,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -257,6 +350,7 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from adjoint import Tensor, is_grad_enabled
+from adjoint import Tensor, is_grad_enabled, zeros
 from adjoint.autograd.function import Function
-from adjoint.utils.hooks import RemovableHandle
+from adjoint.utils.hooks import RemovableHandle, _WrappedHook
 
 if TYPE_CHECKING:
     from adjoint.nn.modules.module import Module
@@ -28,7 +28,6 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Aliases of the tensors."""
-        ctx.set_materialize_grads(False)
         return tuple(t.view_as(t) for t in tensors)
 
     @staticmethod
@@ -82,6 +81,14 @@ _MIXED = (
 )
 
 
+_NO_INPUTS = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since "
+    "no inputs require gradients. See "
+    "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module."
+    "register_full_backward_hook for more details."
+)
+
+
 def _register(
     table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool
 ) -> RemovableHandle:
@@ -95,29 +102,43 @@ def _register(
 class _Pass:
     """One call of a module: what its hooks know about it until backward has run."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.module = module
-        self.hooks = list(module._backward_hooks.values())
-        self.pre_hooks = list(module._backward_pre_hooks.values())
+        self.hooks = hooks
+        self.pre_hooks = pre_hooks
         self.grad_outputs: Grads | None = None
+        self.inputs_total = 0
         self.has_inputs = False
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         passed, node, places = _through_boundary(args)
+        self.inputs_total = total = len(args)
         if node is not None:
             self.has_inputs = True
-            total = len(args)
+
+            shapes = [(v.shape, v.dtype) if isinstance(v, Tensor) else None for v in args]
 
             def after(grad_inputs: Grads, _: Grads) -> Grads | None:
                 if self.grad_outputs is None:
                     return None  # the outputs took no part in this pass
-                return self._run_hooks(_spread(grad_inputs, places, total), places)
+                # Hooks see None for what is not a tensor only: zeros, where no gradient came.
+                spread = tuple(
+                    zeros(shape[0], dtype=shape[1]) if grad is None and shape else grad
+                    for grad, shape in zip(_spread(grad_inputs, places, total), shapes, strict=True)
+                )
+                return self._run_hooks(spread, places)
 
             node.register_hook(after)
         return passed
 
     def outputs(self, result: Any) -> Any:
         is_tuple = isinstance(result, tuple)
+        if not is_tuple and not isinstance(result, Tensor):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                f"Tensors but received {type(result)}",
+                stacklevel=5,
+            )
         values = result if is_tuple else (result,)
         passed, node, places = _through_boundary(values)
         if node is not None:
@@ -128,8 +149,9 @@ class _Pass:
                 for hook in self.pre_hooks:
                     grads = _replaced(hook(self.module, grads), grads, "pre hook", "grad_output")
                 self.grad_outputs = grads
-                if not self.has_inputs:
-                    self._run_hooks((), ())
+                if not self.has_inputs and self.hooks:
+                    warnings.warn(_NO_INPUTS, stacklevel=2)
+                    self._run_hooks((None,) * self.inputs_total, ())
                 return tuple(grads[i] for i in places)
 
             node.register_prehook(before)
@@ -138,7 +160,7 @@ class _Pass:
     def _run_hooks(self, grad_inputs: Grads, places: tuple[int, ...]) -> Grads:
         for hook in self.hooks:
             returned = hook(self.module, grad_inputs, self.grad_outputs)
-            if returned is not None and not self.has_inputs:
+            if not self.has_inputs and not _is_nothing(returned):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always "
                     "return None or None for all gradients."
@@ -148,17 +170,25 @@ class _Pass:
         return tuple(grad_inputs[i] for i in places)
 
 
+def _is_nothing(returned: Any) -> bool:
+    return returned is None or (
+        isinstance(returned, tuple) and all(grad is None for grad in returned)
+    )
+
+
 def _through_boundary(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, tuple[int, ...]]:
-    """The values with their tensors replaced by aliases, their node, and where they stand."""
-    places = tuple(i for i, v in enumerate(values) if isinstance(v, Tensor))
-    if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
+    """The values with aliases of those that require grad, their node, and where they stand."""
+    places = tuple(i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad)
+    if not is_grad_enabled() or not places:
         return values, None, ()
     aliases = BackwardHookFunction.apply(*(values[i] for i in places))
     passed = list(values)
     for i, alias in zip(places, aliases, strict=True):
         passed[i] = alias
     node = next(alias.grad_fn for alias in aliases if alias.grad_fn is not None)
-    return tuple(passed), node, places
+    # A named tuple stays one; its class takes the values one by one.
+    same = tuple(passed) if type(values) is tuple else type(values)(*passed)
+    return same, node, places
 
 
 def _spread(grads: Grads, places: tuple[int, ...], total: int) -> Grads:
@@ -184,36 +214,68 @@ def _replaced(returned: Any, grads: Grads, kind: str, what: str) -> Grads:
 def call(
     module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """``forward(*args, **kwargs)`` with the module's backward hooks around it."""
-    if module._is_full_backward_hook is False:
-        return _call_with_plain_hooks(module, forward, args, kwargs)
-    this = _Pass(module)
-    return this.outputs(forward(*this.inputs(args), **kwargs))
+    """``forward(*args, **kwargs)`` with the hooks on backward around it, the global ones first."""
+    from adjoint.nn.modules import module as everywhere
+
+    full: list[Any] = []
+    plain: list[Any] = []
+    for hooks, is_full in (
+        (everywhere._global_backward_hooks, everywhere._global_is_full_backward_hook),
+        (module._backward_hooks, module._is_full_backward_hook),
+    ):
+        (plain if is_full is False else full).extend(hooks.values())
+    pre = [*everywhere._global_backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
+    if full or pre:
+        this = _Pass(module, full, pre)
+        args = this.inputs(args)
+        result = this.outputs(forward(*args, **kwargs))
+    else:
+        result = forward(*args, **kwargs)
+    if plain:
+        _hook_last_node(module, plain, args, result)
+    return result
 
 
-def _call_with_plain_hooks(
-    module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    result = forward(*args, **kwargs)
+def _hook_last_node(module: Module, hooks: list[Any], args: tuple[Any, ...], result: Any) -> None:
     first = result
     while not isinstance(first, Tensor):
         if isinstance(first, dict):
-            first = next((v for v in first.values() if isinstance(v, Tensor)), None)
+            first = next(v for v in first.values() if isinstance(v, Tensor))
         else:
             first = first[0]
-        if first is None:
-            return result
     node = first.grad_fn
-    if node is not None:
-        if len(node.next_functions) > 1 or not isinstance(result, Tensor):
-            warnings.warn(
-                "Using a non-full backward hook when the forward contains multiple autograd Nodes "
-                "is deprecated and will be removed in future versions. This hook will be missing "
-                "some grad_input. Please use register_full_backward_hook to get the documented "
-                "behavior.",
-                FutureWarning,
-                stacklevel=4,
-            )
-        for hook in list(module._backward_hooks.values()):
-            node.register_hook(lambda grads, outs, hook=hook: hook(module, grads, outs))
-    return result
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(_WrappedHook(hook, module))
+    reason = _why_incomplete(args, result, node)
+    if reason is not None:
+        when, lost = reason
+        warnings.warn(
+            f"Using {when} is deprecated and will be removed in future versions. This hook will be "
+            f"missing {lost}. Please use register_full_backward_hook to get the documented "
+            "behavior.",
+            FutureWarning,
+            stacklevel=5,
+        )
+
+
+def _why_incomplete(args: tuple[Any, ...], result: Any, node: Any) -> tuple[str, str] | None:
+    """Why a hook on the last node sees less than the gradients of the module, if so."""
+    results = result if isinstance(result, tuple) else (result,)
+    if not all(isinstance(r, Tensor) for r in results):
+        what = "does not return a single Tensor or a tuple of Tensors"
+        return f"non-full backward hooks on a Module that {what}", "some of the grad_output"
+    if not all(isinstance(a, Tensor) for a in args):
+        what = "does not take as input a single Tensor or a tuple of Tensors"
+        return f"non-full backward hooks on a Module that {what}", "some of the grad_input"
+    made_by = [r.grad_fn for r in results if r.grad_fn is not None]
+    when = "a non-full backward hook when"
+    if not made_by or not any(n is node or n == node for n in made_by):
+        return f"{when} outputs are nested in python data structure", "some grad_output"
+    if len(set(made_by)) > 1:
+        return f"{when} outputs are generated by different autograd Nodes", "some grad_output"
+    came_from = {a.grad_fn for a in args if a.grad_fn is not None}
+    if came_from != {below for below, _ in node.next_functions}:
+        return f"{when} the forward contains multiple autograd Nodes", "some grad_input"
+    return None

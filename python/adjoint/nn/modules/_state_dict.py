@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint.nn.parameter import Parameter
-from adjoint.utils.hooks import RemovableHandle
+from adjoint import __future__ as future
+from adjoint.nn.parameter import Parameter, is_lazy
+from adjoint.utils._swapping import swap_tensors
+from adjoint.utils.hooks import RemovableHandle, _WrappedHook
 
 if TYPE_CHECKING:
     from adjoint.nn.modules.module import Module
@@ -33,8 +36,7 @@ class _IncompatibleKeys(NamedTuple):
 class _Loading(NamedTuple):
     """What one `load_state_dict` call collects while it walks the tree."""
 
-    state: OrderedDict[str, Any]
-    strict: bool
+    assign: bool
     missing: list[str]
     unexpected: list[str]
     errors: list[str]
@@ -73,6 +75,14 @@ class StateDict:
         keep_vars : bool, default False
             Return the parameters themselves rather than detached tensors sharing their values.
         """
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module."
+                "state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
         for name, value in zip(("destination", "prefix", "keep_vars"), args, strict=False):
             if name == "destination":
                 destination = value
@@ -96,6 +106,8 @@ class StateDict:
                 )
         for hook in self._state_dict_hooks.values():
             replaced = hook(self, destination, prefix, local_metadata)
+            if replaced is not None and getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None")
             destination = destination if replaced is None else replaced
         return cast("OrderedDict[str, Any]", destination)
 
@@ -157,8 +169,12 @@ class StateDict:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None)
-        loading = _Loading(OrderedDict(state_dict), strict, [], [], [])
-        _load(cast("Module", self), loading, metadata, assign, "")
+        state = OrderedDict(state_dict)
+        if metadata is not None:
+            metadata = {path: dict(local) for path, local in metadata.items()}
+            state._metadata = metadata  # type: ignore[attr-defined]
+        loading = _Loading(assign, [], [], [])
+        _load(cast("Module", self), loading, state, metadata, "")
         incompatible = _IncompatibleKeys(loading.missing, loading.unexpected)
         errors = loading.errors
         if strict and loading.unexpected:
@@ -196,24 +212,25 @@ class StateDict:
         own = self._persistent_state()
         for name, value in own.items():
             key = prefix + name
-            if key not in state_dict:
+            if key in state_dict:
+                assign = bool(local_metadata.get("assign_to_params_buffers", False))
+                error = self._load_entry(name, key, value, state_dict[key], assign)
+                if error is not None:
+                    error_msgs.append(error)
+            elif strict:
                 missing_keys.append(key)
-                continue
-            assign = bool(local_metadata.get("assign_to_params_buffers", False))
-            error = self._load_entry(name, key, value, state_dict[key], assign)
-            if error is not None:
-                error_msgs.append(error)
         extra_key = prefix + _EXTRA_STATE
         has_extra = type(self).set_extra_state is not StateDict.set_extra_state
         if has_extra and extra_key in state_dict:
             self.set_extra_state(state_dict[extra_key])
-        elif has_extra:
+        elif has_extra and strict:
             missing_keys.append(extra_key)
-        unexpected_keys.extend(
-            key
-            for key in state_dict
-            if key.startswith(prefix) and not self._expects(key[len(prefix) :], own, has_extra)
-        )
+        if strict:
+            unexpected_keys.extend(
+                key
+                for key in state_dict
+                if key.startswith(prefix) and not self._expects(key[len(prefix) :], own, has_extra)
+            )
 
     def _expects(self, name: str, own: dict[str, Tensor], has_extra: bool) -> bool:
         if name == _EXTRA_STATE:
@@ -225,41 +242,57 @@ class StateDict:
     def _load_entry(
         self, name: str, key: str, current: Tensor, given: Any, assign: bool
     ) -> str | None:
-        if not isinstance(given, Tensor):
+        if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
             return (
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
                 f"object from checkpoint but received {type(given)}"
             )
-        if current.dim() == 0 and given.dim() == 1 and given.numel() == 1:
-            given = given[0]  # files written before 0-d tensors existed
-        if tuple(given.shape) != tuple(current.shape):
-            return (
-                f"size mismatch for {key}: copying a param with shape {given.shape} from "
-                f"checkpoint, the shape in current model is {current.shape}."
+        if not is_lazy(current):  # which has no shape to compare yet
+            if current.dim() == 0 and given.dim() == 1 and given.numel() == 1:
+                given = given[0]  # files written before 0-d tensors existed
+            if tuple(given.shape) != tuple(current.shape):
+                return (
+                    f"size mismatch for {key}: copying a param with shape {given.shape} from "
+                    f"checkpoint, the shape in current model is {current.shape}."
+                )
+        if current.is_meta and not given.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                "parameter in the current model, which is a no-op. (Did you mean to pass "
+                "`assign=True` to assign items in the state dictionary to their corresponding key "
+                "in the module instead of copying them in place?)",
+                stacklevel=2,
             )
+        swap = future.get_swap_module_params_on_conversion()
         try:
             with ad.no_grad():
-                if not assign:
-                    current.copy_(given)
-                elif not isinstance(current, Parameter) or isinstance(given, Parameter):
-                    setattr(self, name, given)
+                if swap:
+                    _swap_in(current, given, assign)
+                elif assign:
+                    setattr(self, name, _as_kind(current, given))
                 else:
-                    setattr(self, name, Parameter(given, requires_grad=current.requires_grad))
+                    current.copy_(given)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are '
-                f"{current.size()} and whose dimensions in the checkpoint are {given.size()}, "
-                f"an exception occurred : {error.args}."
+                f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose '
+                f"dimensions in the model are {current.size()} and whose dimensions in the "
+                f"checkpoint are {given.size()}, an exception occurred : {error.args}."
             )
         return None
 
     # -- hooks -----------------------------------------------------------------------------------
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after saving."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after saving; it returns None."""
+        hook._from_public_api = True  # type: ignore[attr-defined]
         return _register(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was "
+                "previously registered via register_state_dict_post_hook"
+            )
         return _register(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -268,34 +301,33 @@ class StateDict:
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, ...)` before loading this module."""
-
-        def with_module(*args: Any) -> Any:
-            return hook(self, *args)
-
-        return _register(self._load_state_dict_pre_hooks, with_module)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        if with_module:
-            return self.register_load_state_dict_pre_hook(hook)
-        return _register(self._load_state_dict_pre_hooks, hook)
+        wrapped = _WrappedHook(hook, self if with_module else None)
+        return _register(self._load_state_dict_pre_hooks, wrapped)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading."""
         return _register(self._load_state_dict_post_hooks, hook)
 
 
-def _load(module: Module, loading: _Loading, metadata: Any, assign: bool, prefix: str) -> None:
-    local = dict((metadata or {}).get(prefix[:-1], {}))
-    if assign:
+def _load(
+    module: Module, loading: _Loading, state: dict[str, Any], metadata: Any, prefix: str
+) -> None:
+    local = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if loading.assign:
         local["assign_to_params_buffers"] = True
     module._load_from_state_dict(
-        loading.state, prefix, local, True, loading.missing, loading.unexpected, loading.errors
+        state, prefix, local, True, loading.missing, loading.unexpected, loading.errors
     )
     for name, child in module._modules.items():
         if child is not None:
-            _load(child, loading, metadata, assign, f"{prefix}{name}.")
+            below = f"{prefix}{name}."
+            part = {key: value for key, value in state.items() if key.startswith(below)}
+            _load(child, loading, part, metadata, below)
     incompatible = _IncompatibleKeys(loading.missing, loading.unexpected)
     for hook in module._load_state_dict_post_hooks.values():
         if hook(module, incompatible) is not None:
@@ -304,6 +336,26 @@ def _load(module: Module, loading: _Loading, metadata: Any, assign: bool, prefix
                 "return new values, if incompatible_keys need to be modified, it should be done "
                 "inplace."
             )
+
+
+def _as_kind(current: Tensor, given: Any) -> Any:
+    """``given`` as a parameter, with the same flag, if the current value is one."""
+    if not isinstance(current, Parameter):
+        return given
+    if not isinstance(given, Parameter):
+        return Parameter(given, requires_grad=current.requires_grad)
+    return given.requires_grad_(current.requires_grad)
+
+
+def _swap_in(current: Tensor, given: Any, assign: bool) -> None:
+    """Exchange the contents of the current tensor for the given ones; it stays the same object."""
+    new = current.module_load(given, assign=assign)
+    if new is given or new is current:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning "
+            "one of the inputs in module_load"
+        )
+    swap_tensors(current, _as_kind(current, new))
 
 
 def _register(table: OrderedDict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:

@@ -107,6 +107,36 @@ class Traversal:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return cast("Module", module)
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted path.
+
+        Parameters
+        ----------
+        target : str
+            The path; all but its last part must be there.
+        module : Module
+            What to put there.
+        strict : bool, default False
+            Whether a module must be there already.
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Traversal):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent: Any = self
+        for part in path.split(".") if path else []:
+            if not hasattr(parent, part):
+                raise AttributeError(f"{parent._get_name()} has no attribute `{part}`")
+            parent = getattr(parent, part)
+            if not isinstance(parent, Traversal):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Traversal):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a dotted path."""
         path, _, name = target.rpartition(".")

@@ -18,12 +18,15 @@ __all__ = [
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
+    "SyncBatchNorm",
 ]
 
 
 class _Norm(Module):
     """What the norms share: scale and shift, and running statistics."""
 
+    # 2: state dicts have num_batches_tracked.
+    _version = 2
     dims: tuple[int, ...]  # the numbers of axes an input may have
 
     def __init__(
@@ -84,6 +87,17 @@ class _Norm(Module):
         if self.momentum is None:
             return 1.0 / float(self.num_batches_tracked)
         return self.momentum
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        key = prefix + "num_batches_tracked"
+        before_counting = (local_metadata.get("version") or 1) < 2
+        if before_counting and self.track_running_stats and key not in state_dict:
+            counted = self.num_batches_tracked
+            known = counted is not None and not counted.is_meta
+            state_dict[key] = counted if known else ad.tensor(0)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
 
     def extra_repr(self) -> str:
         return (
@@ -178,3 +192,64 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of inputs (N, C, D, H, W) or (C, D, H, W)."""
 
     dims = (4, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """`BatchNorm` whose statistics several processes share; in one process it is a `BatchNorm`.
+
+    Parameters
+    ----------
+    num_features, eps, momentum, affine, track_running_stats, device, dtype
+        Those of `BatchNorm2d`.
+    process_group : optional
+        Must be None: adjoint has no groups of processes.
+    """
+
+    dims = (2, 3, 4, 5)
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        if process_group is not None:
+            raise ValueError(
+                "SyncBatchNorm: process_group must be None: adjoint has no groups of processes"
+            )
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = None
+
+    def _check_axes(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a `SyncBatchNorm` of the same parameters for each `BatchNorm` in it."""
+        converted: Module = module
+        if isinstance(module, BatchNorm1d | BatchNorm2d | BatchNorm3d):
+            norm = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            norm._parameters = module._parameters
+            norm._buffers = module._buffers
+            norm.training = module.training
+            converted = norm
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

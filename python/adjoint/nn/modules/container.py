@@ -1,17 +1,42 @@
-"""Modules that hold others, or parameters, in a sequence or under names."""
+"""Modules that hold other modules in a sequence or under names.
+
+Those that hold parameters are in `_parameter_containers.py`.
+"""
 
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, cast, overload
 
-from adjoint import Tensor
+from adjoint.nn.modules._parameter_containers import ParameterDict, ParameterList, _checked_pair
 from adjoint.nn.modules.module import Module, _block, _indent
-from adjoint.nn.parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = [
+    "Container",
+    "ModuleDict",
+    "ModuleList",
+    "ParameterDict",
+    "ParameterList",
+    "Sequential",
+]
+
+
+class Container(Module):
+    """A module of children given by name, as old programs make one; subclass `Module` instead."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Indexed(Module):
@@ -38,11 +63,10 @@ class _Indexed(Module):
     def __delitem__(self, idx: int | slice) -> None:
         names = list(self._modules)
         doomed = names[idx] if isinstance(idx, slice) else [self._name_at(idx)]
-        kept = [(name, module) for name, module in self._modules.items() if name not in doomed]
+        kept = [module for name, module in self._modules.items() if name not in doomed]
         self._modules.clear()
-        for index, (name, module) in enumerate(kept):
-            # Numbers close ranks; names that the user gave stay.
-            self._modules[str(index) if name.isdigit() else name] = module
+        # The numbers close ranks; names that the user gave become numbers too.
+        self._modules.update({str(index): module for index, module in enumerate(kept)})
 
     def _name_at(self, idx: int) -> str:
         index, size = operator.index(idx), len(self)
@@ -114,12 +138,23 @@ class Sequential(_Indexed):
         return input
 
     def __add__(self, other: object) -> Sequential:
-        if not isinstance(other, Sequential):
-            raise ValueError(
-                "add operator supports only objects of Sequential class, "
-                f"but {type(other)} is given."
-            )
-        return Sequential(*self, *other)
+        return Sequential(*self, *_sequential(other))
+
+    def __iadd__(self, other: object) -> Self:
+        return self.extend(_sequential(other))
+
+    def __mul__(self, other: int) -> Sequential:
+        _check_factor(self, other)
+        return Sequential(*(module for _ in range(other) for module in self))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        _check_factor(self, other)
+        modules = list(self)
+        for _ in range(other - 1):
+            self.extend(modules)
+        return self
 
     def insert(self, index: int, module: Module) -> Sequential:
         """Put a module before position `index`; return self."""
@@ -127,6 +162,21 @@ class Sequential(_Indexed):
             raise AssertionError(f"module should be of type: {Module}")
         super().insert(index, module)
         return self
+
+
+def _sequential(other: object) -> Sequential:
+    if not isinstance(other, Sequential):
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
+    return other
+
+
+def _check_factor(sequence: Sequential, factor: object) -> None:
+    if not isinstance(factor, int):
+        raise TypeError(f"unsupported operand type(s) for *: {type(sequence)} and {type(factor)}")
+    if factor <= 0:
+        raise ValueError(f"Non-positive multiplication factor {factor} for {type(sequence)}")
 
 
 class ModuleList(_Indexed):
@@ -229,157 +279,6 @@ class ModuleDict(Module):
                 + type(modules).__name__
             )
         pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
-        for name, module in pairs:
+        for index, pair in enumerate(pairs):
+            name, module = _checked_pair("ModuleDict", index, pair)
             self[name] = module
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors that are assigned become parameters."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self._size = 0
-        if values is not None:
-            self.extend(values)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return (getattr(self, str(index)) for index in range(self._size))
-
-    def _name_at(self, idx: int) -> str:
-        index = operator.index(idx)
-        if not -self._size <= index < self._size:
-            raise IndexError(f"index {index} is out of range")
-        return str(index % self._size)
-
-    def __getitem__(self, idx: int | slice) -> Any:
-        if isinstance(idx, slice):
-            return type(self)(list(self)[idx])
-        return getattr(self, self._name_at(idx))
-
-    def __setitem__(self, idx: int, value: Any) -> None:
-        setattr(self, self._name_at(idx), _as_parameter(value))
-
-    def append(self, value: Any) -> Self:
-        """Add a value at the end; return self."""
-        self._size += 1
-        self[self._size - 1] = value
-        return self
-
-    def extend(self, values: Iterable[Any]) -> Self:
-        """Add values at the end; return self."""
-        if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got "
-                f"{type(values).__name__}"
-            )
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def __iadd__(self, values: Iterable[Any]) -> Self:
-        return self.extend(values)
-
-    def extra_repr(self) -> str:
-        return "\n".join(_describe(str(index), value) for index, value in enumerate(self))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterList should not be called.")
-
-
-class ParameterDict(Module):
-    """Parameters under names; tensors that are assigned become parameters."""
-
-    def __init__(self, parameters: Any = None) -> None:
-        super().__init__()
-        self._keys: dict[str, None] = {}
-        if parameters is not None:
-            self.update(parameters)
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, self._attribute(key))
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._keys[key] = None
-        setattr(self, self._attribute(key), _as_parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._keys[key]
-        delattr(self, self._attribute(key))
-
-    @staticmethod
-    def _attribute(key: str) -> str:
-        if not isinstance(key, str):
-            raise TypeError(
-                "Index given to ParameterDict cannot be used as a key as it is not a string "
-                f"(type is '{type(key).__name__}'). Open an issue on github if you need "
-                "non-string keys."
-            )
-        return key
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._keys.keys()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """(name, value) pairs."""
-        return ((key, self[key]) for key in self._keys)
-
-    def values(self) -> Iterable[Any]:
-        """The values."""
-        return (self[key] for key in self._keys)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value under `key`, or `default`."""
-        return self[key] if key in self._keys else default
-
-    def pop(self, key: str) -> Any:
-        """Remove a value and return it."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def clear(self) -> None:
-        """Remove everything."""
-        for key in list(self._keys):
-            del self[key]
-
-    def update(self, parameters: Any) -> None:
-        """Add all of `parameters`, replacing those with the same names."""
-        pairs = parameters.items() if hasattr(parameters, "items") else parameters
-        for key, value in pairs:
-            self[key] = value
-
-    def extra_repr(self) -> str:
-        return "\n".join(
-            _describe(key, value, value.type() if isinstance(value, Tensor) else None)
-            for key, value in self.items()
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterDict should not be called.")
-
-
-def _as_parameter(value: Any) -> Any:
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        return Parameter(value)
-    return value
-
-
-def _describe(name: str, value: Any, element: str | None = None) -> str:
-    if isinstance(value, Tensor):
-        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        size = "x".join(str(length) for length in value.size())
-        return f"  ({name}): {kind} containing: [{element or value.dtype} of size {size}]"
-    return f"  ({name}): Object of type: {type(value).__name__}"

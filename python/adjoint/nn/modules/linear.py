@@ -9,10 +9,11 @@ import adjoint as ad
 from adjoint import Tensor
 from adjoint.nn import functional as F
 from adjoint.nn import init
+from adjoint.nn.modules.lazy import LazyModuleMixin
 from adjoint.nn.modules.module import Module
-from adjoint.nn.parameter import Parameter
+from adjoint.nn.parameter import Parameter, UninitializedParameter
 
-__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -128,3 +129,59 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A `Linear` that learns its `in_features` from the first input.
+
+    Parameters
+    ----------
+    out_features : int
+        The size of the last axis after.
+    bias : bool, default True
+        Whether a bias is added.
+    device, dtype : optional
+        Where (the CPU) and in which dtype the parameters are made.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.LazyLinear(3)
+    >>> _ = layer(ad.zeros(1, 2))
+    >>> layer
+    Linear(in_features=2, out_features=3, bias=True)
+    """
+
+    cls_to_become = Linear
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: ad.dtype | None = None,
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new weights and bias, once they have a shape."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give the parameters a shape, from the last axis of the input."""
+        if self.has_uninitialized_params():
+            with ad.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+        if self.in_features == 0:  # the weight was loaded
+            self.in_features = self.weight.shape[-1]

@@ -9,6 +9,7 @@ from adjoint.nn import functional as F
 from adjoint.nn.modules._loss_base import _Loss, _WeightedLoss
 from adjoint.nn.modules._margin_loss import (
     CosineEmbeddingLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     MarginRankingLoss,
@@ -24,6 +25,7 @@ from adjoint.nn.modules._margin_loss import (
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",

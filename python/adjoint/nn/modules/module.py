@@ -1,11 +1,14 @@
 """`Module`: a callable that owns parameters, buffers and other modules.
 
-This file holds registration, attribute access, calling and printing. Walking the tree is in
-`_traversal.py`, saving and loading in `_state_dict.py`, casting in `_convert.py`.
+This file holds construction, calling and printing. Taking things in is in `_registration.py`,
+walking the tree in `_traversal.py`, saving and loading in `_state_dict.py`, casting in
+`_convert.py`, hooks on backward in `_backward_hooks.py`, hooks on all modules in
+`_global_hooks.py`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +17,45 @@ from adjoint import Tensor
 from adjoint.nn.modules import _backward_hooks
 from adjoint.nn.modules._backward_hooks import BackwardHooks
 from adjoint.nn.modules._convert import Conversion
+from adjoint.nn.modules._global_hooks import (
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from adjoint.nn.modules._registration import Registration
+from adjoint.nn.modules._registration import _typename as _typename
 from adjoint.nn.modules._state_dict import StateDict
+from adjoint.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from adjoint.nn.modules._traversal import Traversal
 from adjoint.nn.parameter import Parameter
 from adjoint.utils.hooks import RemovableHandle
 
-__all__ = ["Module"]
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+Hooks = OrderedDict[int, Callable[..., Any]]
+# The hooks around the calls of all modules; `_global_hooks.py` fills these tables.
+_global_backward_pre_hooks: Hooks = OrderedDict()
+_global_backward_hooks: Hooks = OrderedDict()
+_global_is_full_backward_hook: bool | None = None
+_global_forward_pre_hooks: Hooks = OrderedDict()
+_global_forward_hooks: Hooks = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 
 _HOOK_TABLES = (
     "_backward_hooks",
@@ -36,7 +72,7 @@ _HOOK_TABLES = (
 )
 
 
-class Module(Traversal, StateDict, Conversion, BackwardHooks):
+class Module(Registration, Traversal, StateDict, Conversion, BackwardHooks):
     """Base class of everything in `adjoint.nn` that holds parameters or other modules.
 
     Subclasses call `super().__init__()` first, assign parameters and submodules as attributes and
@@ -98,141 +134,6 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
 
     forward: Callable[..., Any] = _forward_unimplemented
 
-    # -- registration ----------------------------------------------------------------------------
-
-    def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, reachable as an attribute; None reserves the name."""
-        self._check_new_name("parameter", "_parameters", name)
-        if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                "(torch.nn.Parameter or None required)"
-            )
-        if param is not None and param.grad_fn is not None:
-            raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
-                f"created explicitly. To express '{name}' as a function of another Tensor, "
-                "compute the value in the forward() method."
-            )
-        self._parameters[name] = param
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that belongs to the state but is not trained.
-
-        Parameters
-        ----------
-        name : str
-            The attribute's name.
-        tensor : Tensor or None
-            The values.
-        persistent : bool, default True
-            Whether `state_dict` includes it.
-        """
-        self._check_new_name("buffer", "_buffers", name)
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
-                "(torch Tensor or None required)"
-            )
-        self._buffers[name] = tensor
-        if persistent:
-            self._non_persistent_buffers_set.discard(name)
-        else:
-            self._non_persistent_buffers_set.add(name)
-
-    def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child module, reachable as an attribute."""
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_typename(module)} is not a Module subclass")
-        self._check_new_name("module", "_modules", name)
-        self._modules[name] = module
-
-    def register_module(self, name: str, module: Module | None) -> None:
-        """Alias of `add_module`."""
-        self.add_module(name, module)
-
-    def _check_new_name(self, kind: str, table: str, name: str) -> None:
-        if "_parameters" not in self.__dict__:
-            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-        if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_typename(name)}")
-        if "." in name:
-            got = f", got: {name}" if kind == "module" else ""
-            raise KeyError(f'{kind} name can\'t contain "."{got}')
-        if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in self.__dict__[table]:
-            raise KeyError(f"attribute '{name}' already exists")
-
-    # -- attributes ------------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached when ordinary lookup fails: parameters, buffers and children are not in __dict__.
-        own = self.__dict__
-        if "_parameters" in own:
-            if name in own["_parameters"]:
-                return own["_parameters"][name]
-            if name in own["_modules"]:
-                return own["_modules"][name]
-            if name in own["_buffers"]:
-                return own["_buffers"][name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__
-        parameters = own.get("_parameters")
-        if isinstance(value, Parameter):
-            if parameters is None:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, "_buffers", "_modules")
-            self.register_parameter(name, value)
-        elif isinstance(value, Module):
-            if parameters is None:
-                raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, "_parameters", "_buffers")
-            own["_modules"][name] = value
-        elif isinstance(value, Tensor) and getattr(value, "_is_buffer", False):
-            if parameters is None:
-                raise AttributeError("cannot assign buffer before Module.__init__() call")
-            self._forget(name, "_parameters", "_modules")
-            self.register_buffer(name, value, persistent=getattr(value, "persistent", True))
-        elif parameters is None:
-            object.__setattr__(self, name, value)
-        elif name in parameters:
-            if value is not None:
-                raise _cannot_assign(value, "parameter", name, "torch.nn.Parameter")
-            parameters[name] = None
-        elif name in own["_modules"]:
-            if value is not None:
-                raise _cannot_assign(value, "child module", name, "torch.nn.Module")
-            own["_modules"][name] = None
-        elif name in own["_buffers"]:
-            if value is not None and not isinstance(value, Tensor):
-                raise _cannot_assign(value, "buffer", name, "torch.Tensor")
-            own["_buffers"][name] = value
-        else:
-            object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        own = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            if name in own.get(table, ()):
-                del own[table][name]
-                own["_non_persistent_buffers_set"].discard(name)
-                return
-        object.__delattr__(self, name)
-
-    def __dir__(self) -> list[str]:
-        names = {*super().__dir__(), *self._parameters, *self._modules, *self._buffers}
-        return sorted(name for name in names if not name[:1].isdigit())
-
-    def _forget(self, name: str, *tables: str) -> None:
-        own = self.__dict__
-        own.pop(name, None)
-        for table in tables:
-            own[table].pop(name, None)
-        own["_non_persistent_buffers_set"].discard(name)
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
@@ -245,13 +146,22 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
         if (
-            not own["_forward_pre_hooks"]
-            and not own["_forward_hooks"]
-            and not own["_backward_hooks"]
-            and not own["_backward_pre_hooks"]
+            own["_forward_pre_hooks"]
+            or own["_forward_hooks"]
+            or own["_backward_hooks"]
+            or own["_backward_pre_hooks"]
+            or _global_forward_pre_hooks
+            or _global_forward_hooks
+            or _global_backward_hooks
+            or _global_backward_pre_hooks
         ):
-            return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return Module.__call__(self, *args, **kwargs)
+
+    _wrapped_call_impl = _call_impl
 
     def compile(self, **kwargs: Any) -> None:
         """Compile the forward of this module in place.
@@ -269,7 +179,8 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
         >>> import adjoint as ad
         >>> net = ad.nn.Sequential(ad.nn.Linear(2, 3), ad.nn.ReLU())
         >>> net.compile()
-        >>> list(net(ad.ones(4, 2)).shape), len(net.forward.programs)
+        >>> y = net(ad.ones(4, 2))
+        >>> list(y.shape), len(net.forward.programs)
         ([4, 3], 1)
         """
         from adjoint.compiler import Compiled, compile
@@ -281,10 +192,12 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
+        result: Any = None
 
         def forward(*args: Any, **kwargs: Any) -> Any:
+            nonlocal result
             result = self.forward(*args, **kwargs)
-            for key, hook in list(self._forward_hooks.items()):
+            for key, hook in self._forward_hooks_now():
                 called.add(key)
                 replaced = self._run_forward_hook(key, hook, args, kwargs, result)
                 result = result if replaced is None else replaced
@@ -292,20 +205,35 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
 
         try:
             args, kwargs = self._run_pre_hooks(args, kwargs)
-            if self._backward_hooks or self._backward_pre_hooks:
-                return _backward_hooks.call(self, forward, args, kwargs)
-            return forward(*args, **kwargs)
+            return _backward_hooks.call(self, forward, args, kwargs)
         except Exception:
-            # Hooks registered with always_call see a failed forward too, with no result.
-            for key, hook in list(self._forward_hooks.items()):
-                if key in self._forward_hooks_always_called and key not in called:
-                    self._run_forward_hook(key, hook, args, kwargs, None)
+            # Hooks registered with always_call see a failed forward too, with what result there is.
+            for key, hook in self._forward_hooks_now():
+                if key not in called and self._is_always_called(key):
+                    try:
+                        replaced = self._run_forward_hook(key, hook, args, kwargs, result)
+                        result = result if replaced is None else replaced
+                    except Exception as error:
+                        kind = "global module" if key in _global_forward_hooks else "module"
+                        warnings.warn(
+                            f"{kind} forward hook with ``always_call=True`` raised an exception "
+                            f"that was silenced as another error was raised in forward: {error}",
+                            stacklevel=2,
+                        )
             raise
+
+    def _forward_hooks_now(self) -> list[tuple[int, Callable[..., Any]]]:
+        """The hooks after forward, those of all modules first; a list, for they may remove some."""
+        return [*_global_forward_hooks.items(), *self._forward_hooks.items()]
+
+    def _is_always_called(self, key: int) -> bool:
+        tables = (self._forward_hooks_always_called, _global_forward_hooks_always_called)
+        return any(key in table for table in tables)
 
     def _run_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for key, hook in list(self._forward_pre_hooks.items()):
+        for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
             if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
@@ -330,7 +258,7 @@ class Module(Traversal, StateDict, Conversion, BackwardHooks):
         kwargs: dict[str, Any],
         result: Any,
     ) -> Any:
-        if key in self._forward_hooks_with_kwargs:
+        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
 
@@ -396,18 +324,3 @@ def _block(name: str, lines: list[str], children: list[str]) -> str:
 def _indent(text: str, by: int = 2) -> str:
     first, *rest = text.split("\n")
     return "\n".join([first, *(" " * by + line for line in rest)])
-
-
-def _typename(value: object) -> str:
-    if isinstance(value, Tensor):
-        return str(value.type())
-    cls = value if isinstance(value, type) else type(value)
-    return (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
-
-
-def _cannot_assign(value: object, role: str, name: str, wanted: str) -> TypeError:
-    return TypeError(
-        f"cannot assign '{_typename(value)}' as {role} '{name}' ({wanted} or None expected)"
-    )

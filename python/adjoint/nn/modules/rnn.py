@@ -11,6 +11,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._autocast import is_autocast_enabled
 from adjoint.nn import _recurrent as recurrent
 from adjoint.nn import init
 from adjoint.nn.modules.module import Module
@@ -120,7 +121,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Refuse inputs of a wrong dtype, number of axes or number of features."""
         weight = getattr(self, self._all_names[0][0])
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and not is_autocast_enabled("cpu"):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), "

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 import adjoint as ad
 from adjoint import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -52,14 +59,45 @@ def clip_grad_norm_(
     Tensor
         The norm before scaling.
     """
-    gradients = _gradients(parameters)
-    total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
-    # Multiplying by a factor limited to 1, rather than branching, keeps NaN visible.
-    factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    with ad.no_grad():
-        for gradient in gradients:
-            gradient.mul_(factor)
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not isinstance(parameters, Tensor) and not listed:
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
+        )
+    total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(listed, max_norm, total, foreach)
     return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients, in place, by ``max_norm / total_norm`` if that is less than one."""
+    # Multiplying by a factor limited to 1, rather than branching, keeps NaN visible.
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    with ad.no_grad():
+        for gradient in _gradients(parameters):
+            gradient.mul_(factor)
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The old name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(

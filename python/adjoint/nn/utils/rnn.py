@@ -150,6 +150,8 @@ def pack_padded_sequence(
     """
     if batch_first:
         input = input.transpose(0, 1)
+    if input.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
     steps, batch = input.shape[:2]
     found = _checked_lengths(lengths, batch)
     sorted_indices = None

@@ -1,7 +1,8 @@
 """Selective checkpoints: a policy decides which results are kept and which are computed again.
 
 During the call, results of the ops that the policy chooses are kept, in the order of their calls;
-the recomputation takes them from there instead of computing them (``src/dispatch/op_cache.h``).
+the recomputation takes them from there instead of computing them
+(``src/dispatch/checkpoint_cache.h``).
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ class _Mode:
 
     def __enter__(self) -> _Mode:
         self._before.append(
-            _core._set_op_cache((self._cache, self._context.is_recompute, self._wants))
+            _core._set_checkpoint_cache((self._cache, self._context.is_recompute, self._wants))
         )
         return self
 
     def __exit__(self, *args: object) -> None:
-        _core._set_op_cache(self._before.pop())
+        _core._set_checkpoint_cache(self._before.pop())
 
     def _wants(self, name: str, args: tuple[Any, ...]) -> bool:
         answer = self._policy(self._context, _op_of(name), *args)
@@ -125,5 +126,5 @@ def create_selective_checkpoint_contexts(
         policy = policy_fn_or_list
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    cache = _core._OpCache(allow_cache_entry_mutation)
+    cache = _core._CheckpointCache(allow_cache_entry_mutation)
     return _Mode(policy, cache, False), _Mode(policy, cache, True)

@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/isa/math/inverse_trig.h"
 #include "kernels/isa/math/log.h"
+#include "kernels/special/digamma_roots.h"
 
 extern "C" double lgamma_r(double,
                            int*);  // POSIX; unlike lgamma it does not write the global signgam
@@ -73,7 +74,7 @@ static inline double digamma_mirrored(double x, double at_one_minus_x) {
   if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
   double f = x - __builtin_rint(x);  // tan and sin have the period of the poles
   if (f == 0 || x == -__builtin_inf()) return __builtin_nan("");
-  return at_one_minus_x - kPi / __builtin_tan(kPi * f);
+  return special::digamma_near_root(x, at_one_minus_x - kPi / __builtin_tan(kPi * f));
 }
 static inline double trigamma_mirrored(double x, double at_one_minus_x) {
   double f = x - __builtin_rint(x);

@@ -1,0 +1,32 @@
+"""The CPU under the names of ``torch.cpu``: one device, which is always there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import amp
+
+__all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]
+
+
+def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def device_count() -> int:
+    """Return 1."""
+    return 1
+
+
+def current_device() -> str:
+    """Return "cpu"."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Do nothing: there is one."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Do nothing: ops are finished when they return."""

@@ -1,0 +1,234 @@
+// The driver of products of 16-bit floats. See half_gemm.h.
+#include "kernels/products/half_gemm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "kernels/convert.h"
+#include "kernels/products/half_tiles.h"
+#include "kernels/products/packing.h"
+#include "parallel/pool.h"
+
+namespace adjoint {
+namespace {
+
+// A block of c: its factors stay in the second cache, a panel of each in the first.
+constexpr int64_t kBlockRows = 240, kBlockColumns = 240, kBlockDepth = 512;
+constexpr int64_t kSlice = 2048, kMostSlices = 16;
+constexpr double kShare = 0x1p21;  // operations that are worth a second thread
+
+struct ThreadScratch {
+  Scratch a, b, c;
+};
+thread_local ThreadScratch scratch;
+
+void call(Loop loop, void* job) {
+  char* const p[] = {static_cast<char*>(job)};
+  loop(p, 1);
+}
+
+struct Product {
+  DType dtype;
+  int64_t m, n, k;
+  Matrix a, b;
+  char* c;
+  int64_t ldc;
+  float alpha, beta;
+
+  double work() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+
+  // c[row][column ...] = alpha * sums + beta * c, rounded; the sums are overwritten.
+  void finish(int64_t row, int64_t column, float* sums, int64_t count, float* old) const {
+    char* out = c + (row * ldc + column) * 2;
+    if (beta != 0) {
+      copy_run(reinterpret_cast<char*>(old), 4, DType::Float32, out, 2, dtype, count);
+      for (int64_t j = 0; j < count; ++j) sums[j] = alpha * sums[j] + beta * old[j];
+    } else if (alpha != 1) {
+      for (int64_t j = 0; j < count; ++j) sums[j] *= alpha;
+    }
+    copy_run(out, 2, dtype, reinterpret_cast<const char*>(sums), 4, DType::Float32, count);
+  }
+};
+
+// --- blocks --------------------------------------------------------------------------------------
+class Blocks {
+ public:
+  explicit Blocks(const Product& p)
+      : p_(p), pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
+    static const Kernel &tiles = *find_kernel("half_tiles"), &pack = *find_kernel("half_pack"),
+                        &pairs = *find_kernel("half_pairs");
+    tiles_ = tiles.loop[static_cast<int>(pairs_ ? DType::BFloat16 : DType::Float32)];
+    pack_ = (pairs_ ? pairs : pack).loop[static_cast<int>(p.dtype)];
+    // Equal shares rather than a small rest.
+    const auto share = [](int64_t all, int64_t most, int64_t unit) {
+      const int64_t parts = (all - 1) / most + 1;
+      return ((all - 1) / parts / unit + 1) * unit;
+    };
+    rows_ = share(p.m, kBlockRows, half_rows(active_isa()));
+    columns_ = share(p.n, kBlockColumns, half_columns(active_isa()));
+  }
+
+  bool run(bool shared) const {
+    const int64_t down = (p_.m - 1) / rows_ + 1, across = (p_.n - 1) / columns_ + 1;
+    if (down * across == 1) return run_alone(shared);
+    std::atomic<bool> ok = true;
+    const auto block = [&](int64_t i) {
+      const int64_t row = i / across * rows_, column = i % across * columns_;
+      float* c = sums(1);
+      if (c && add_products(row, column, 0, p_.k, c))
+        finish(row, column, c);
+      else
+        ok = false;
+    };
+    if (shared)
+      parallel::parallel_for(down * across, block);
+    else
+      for (int64_t i = 0; i < down * across; ++i) block(i);
+    return ok;
+  }
+
+ private:
+  // Lines [first, first + count) of a factor, over [k, k + depth), as panels of `width`.
+  void pack(const Matrix& x, bool rows, int64_t first, int64_t count, int64_t k, int64_t depth,
+            int width, char* to) const {
+    HalfPack job;
+    job.line_stride = rows ? x.row_stride : x.col_stride;
+    job.step = rows ? x.col_stride : x.row_stride;
+    job.width = width;
+    job.count = depth;
+    const int64_t units = pairs_ ? (depth + 1) / 2 : depth;
+    for (int64_t i = 0; i < count; i += width, to += units * width * 4) {
+      job.from =
+          static_cast<const char*>(x.data) + ((first + i) * job.line_stride + k * job.step) * 2;
+      job.lines = std::min<int64_t>(width, count - i);
+      job.to = to;
+      call(pack_, &job);
+    }
+  }
+
+  // One block of results: what can be shared is k, in slices that depend on its length only.
+  bool run_alone(bool shared) const {
+    const int64_t slices = std::clamp<int64_t>(p_.k / kSlice, 1, kMostSlices);
+    float* c = sums(slices);
+    if (!c) return false;
+    std::atomic<bool> ok = true;
+    const auto slice = [&](int64_t i) {
+      const int64_t begin = p_.k * i / slices, end = p_.k * (i + 1) / slices;
+      if (!add_products(0, 0, begin, end, c + i * size())) ok = false;
+    };
+    if (shared)
+      parallel::parallel_for(slices, slice);
+    else
+      for (int64_t i = 0; i < slices; ++i) slice(i);
+    for (int64_t i = 1; i < slices; ++i)
+      for (int64_t j = 0; j < size(); ++j) c[j] += c[i * size() + j];
+    if (ok) finish(0, 0, c);
+    return ok;
+  }
+
+  // Rows and columns of a block are whole panels, and one row more to work in.
+  int64_t size() const { return (rows_ + 1) * columns_; }
+  float* sums(int64_t blocks) const {
+    return reinterpret_cast<float*>(scratch.c.get(static_cast<size_t>(blocks * size() * 4)));
+  }
+
+  bool add_products(int64_t row, int64_t column, int64_t begin, int64_t end, float* c) const {
+    const int tall = half_rows(active_isa()), wide = half_columns(active_isa());
+    const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
+    const int64_t row_panels = (m - 1) / tall + 1, column_panels = (n - 1) / wide + 1;
+    const int64_t depth = std::min(kBlockDepth, end - begin);
+    char* a = scratch.a.get(static_cast<size_t>(row_panels * tall * depth * 4));
+    char* b = scratch.b.get(static_cast<size_t>(column_panels * wide * depth * 4));
+    if (!a || !b) return false;
+    for (int64_t k = begin; k < end; k += depth) {
+      const int64_t some = std::min(depth, end - k);
+      pack(p_.a, true, row, m, k, some, tall, a);
+      pack(p_.b, false, column, n, k, some, wide, b);
+      HalfTiles job{
+          pairs_ ? (some + 1) / 2 : some, row_panels, column_panels, a, b, c, columns_, k > begin};
+      call(tiles_, &job);
+    }
+    return true;
+  }
+
+  void finish(int64_t row, int64_t column, float* c) const {
+    const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
+    for (int64_t i = 0; i < m; ++i)
+      p_.finish(row + i, column, c + i * columns_, n, c + rows_ * columns_);
+  }
+
+  const Product& p_;
+  const bool pairs_;
+  Loop tiles_, pack_;
+  int64_t rows_, columns_;
+};
+
+// --- one vector ----------------------------------------------------------------------------------
+// c, of one row or one column, from a matrix whose elements lie together along one axis.
+bool vector_product(const Product& p, bool shared) {
+  const bool row = p.m == 1;  // x @ b, else a @ x
+  const Matrix& matrix = row ? p.b : p.a;
+  const Matrix& vector = row ? p.a : p.b;
+  const int64_t along_k = row ? matrix.row_stride : matrix.col_stride;
+  const int64_t along_out = row ? matrix.col_stride : matrix.row_stride;
+  const int64_t outputs = row ? p.n : p.m;
+  const bool dots = along_k == 1;
+  char* x = scratch.a.get(static_cast<size_t>(p.k) * 4);
+  float* sums = reinterpret_cast<float*>(scratch.c.get(static_cast<size_t>(outputs) * 8));
+  if (!x || !sums) return false;
+  copy_run(x, 4, DType::Float32, static_cast<const char*>(vector.data),
+           (row ? vector.col_stride : vector.row_stride) * 2, p.dtype, p.k);
+  static const Kernel &dot = *find_kernel("half_dots"), &axpy = *find_kernel("half_axpy");
+  const Loop loop = (dots ? dot : axpy).loop[static_cast<int>(p.dtype)];
+  const auto part = [&](int64_t begin, int64_t end) {
+    HalfVector job;
+    job.rows = static_cast<const char*>(matrix.data) + begin * along_out * 2;
+    job.stride = dots ? along_out : along_k;
+    job.length = dots ? p.k : end - begin;
+    job.count = dots ? end - begin : p.k;
+    job.x = reinterpret_cast<const float*>(x);
+    job.out = sums + begin;
+    if (!dots) std::fill(sums + begin, sums + end, 0.0f);
+    call(loop, &job);
+  };
+  if (shared && p.work() > kShare)
+    parallel::parallel_ranges(outputs, std::max<int64_t>(64, outputs / 16), part);
+  else
+    part(0, outputs);
+  if (row || p.ldc == 1) {
+    p.finish(0, 0, sums, outputs, sums + outputs);
+  } else {
+    for (int64_t i = 0; i < outputs; ++i) p.finish(i, 0, sums + i, 1, sums + outputs);
+  }
+  return true;
+}
+
+bool is_vector(const Product& p) {
+  if (p.m != 1 && p.n != 1) return false;
+  const Matrix& matrix = p.m == 1 ? p.b : p.a;
+  return matrix.row_stride == 1 || matrix.col_stride == 1;
+}
+
+}  // namespace
+
+bool multiplies_pairs() {
+#if defined(__x86_64__)
+  static const bool there =
+      active_isa() == Isa::V4 && (__builtin_cpu_init(), __builtin_cpu_supports("avx512bf16"));
+  return there;
+#else
+  return false;
+#endif
+}
+
+bool half_product(DType dtype, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+                  char* c, int64_t ldc, float alpha, float beta, bool share) {
+  const Product p{dtype, m, n, k, a, b, c, ldc, alpha, beta};
+  if (is_vector(p)) return vector_product(p, share);
+  return Blocks(p).run(share && p.work() > kShare);
+}
+
+}  // namespace adjoint

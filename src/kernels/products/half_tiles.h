@@ -1,0 +1,42 @@
+// What the driver of products of 16-bit floats hands to the loops of kernels/isa/half_tiles.cpp. p[0] of a
+// loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
+#pragma once
+#include "kernels/kernel.h"
+
+namespace adjoint {
+
+// Rows and columns of a register tile: of a panel of a and of one of b.
+inline int half_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
+inline int half_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
+
+// "half_tiles" of Float32 (units of one number) and of BFloat16 (pairs): adds to c, or writes it.
+// a is panels of half_rows() rows [units][rows], b panels of half_columns() columns; the last ones
+// are as wide, with zeros.
+struct HalfTiles {
+  int64_t units = 0, row_panels = 0, column_panels = 0;
+  const char *a = nullptr, *b = nullptr;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  bool add = false;
+};
+
+// "half_pack" of Float16, BFloat16 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
+// columns of b, up to `width`, over `count` elements along k, to [units][width]. Strides in elements.
+struct HalfPack {
+  const char* from = nullptr;
+  int64_t line_stride = 0, step = 0;  // between lines, and along k
+  int64_t lines = 0, width = 0, count = 0;
+  char* to = nullptr;
+};
+
+// "half_dots": out[i] = the sum over k of rows[i][k] * x[k]; "half_axpy": out[i] += x[k] * rows[k][i]
+// for all k. Rows are 16-bit floats, contiguous; x and out are float32.
+struct HalfVector {
+  const char* rows = nullptr;
+  int64_t stride = 0;             // between rows
+  int64_t length = 0, count = 0;  // of a row; how many
+  const float* x = nullptr;
+  float* out = nullptr;
+};
+
+}  // namespace adjoint

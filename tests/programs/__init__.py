@@ -1,0 +1,1 @@
+"""Ordinary PyTorch scripts, which must print on adjoint what they print on PyTorch."""
