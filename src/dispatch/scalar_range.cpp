@@ -38,6 +38,10 @@ bool in_range(const Value& v, DType d) {
   if (v.kind() == Value::Complex && v.complex().imag() != 0 && !is_complex(d)) return false;
   if (is_integral(d)) {
     if (v.kind() == Value::Int || v.kind() == Value::Bool) return fits_integer(v.integer(), d);
+    if (is_wide_unsigned(d)) {
+      double beyond = std::ldexp(1.0, static_cast<int>(8 * item_size(d)));
+      return v.real() >= 0 && v.real() <= beyond - 1 && v.real() < beyond;
+    }
     return std::abs(v.real()) < 9.2233720368547758e18 && fits_integer(v.integer(), d);
   }
   return !std::isfinite(v.real()) || std::abs(v.real()) <= largest(d);

@@ -1,42 +1,36 @@
+// Read wide_unsigned.h first.
 #include "dispatch/wide_unsigned.h"
 
 namespace adjoint {
 namespace {
 
-bool takes_any(const Op& op) {
-  const Facts& f = op.facts;
-  return !op.batch || is_pointwise(op) || op.operands || op.is_view || f.any_dtype || f.copies ||
-         f.fills || f.uninitialised;
-}
-
-[[noreturn]] void refuse(const Op& op, DType d) {
-  const char* names[] = {"UInt16", "UInt32", "UInt64"};
-  not_implemented("\"", op.name, "\" not implemented for '",
-                  names[static_cast<int>(d) - static_cast<int>(DType::UInt16)],
+[[noreturn, gnu::cold]] void refuse(const Op& op, DType d) {
+  not_implemented("\"", op.facts.called ? op.facts.called : op.name.c_str(),
+                  "\" not implemented for '", d,
                   "'; fix: convert with .to(), for example to int64");
-}
-
-void check(const Op& op, DType d) {
-  if (is_wide_unsigned(d) && !takes_any(op)) [[unlikely]]
-    refuse(op, d);
 }
 
 }  // namespace
 
-void refuse_wide_unsigned(const Call& c) {
+void check_wide_unsigned(const Call& c) {
+  const bool operands = c.op.facts.any_dtype;
+  auto check = [&](DType d, bool taken) {
+    if (is_wide_unsigned(d) && !taken) [[unlikely]]
+      refuse(c.op, d);
+  };
   for (int i = 0; i < c.op.argument_count; ++i) {
     const Value& v = c.args[i];
     if (v.is_tensor()) {
-      check(c.op, v.object()->dtype);
+      check(v.object()->dtype, operands);
     } else if (v.kind() == Value::Type) {
-      check(c.op, v.dtype());
+      check(v.dtype(), false);
     } else if (v.is_tensors()) {
       for (const Tensor& t : v.tensors()) {
-        if (t) check(c.op, t.dtype());
+        if (t) check(t.dtype(), operands);
       }
     }
   }
-  if (c.out) check(c.op, c.out.dtype());
+  if (c.out) check(c.out.dtype(), operands);
 }
 
 }  // namespace adjoint

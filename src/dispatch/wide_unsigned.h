@@ -1,7 +1,8 @@
-// uint16, uint32 and uint64. PyTorch stores, moves and converts them, and computes with few ops;
-// loops that know their elements' type have no form for them. An op takes them if it is a loop over
-// elements (whose kernel has a form or not), a view, made of other ops, or says `.any_dtype()`; any
-// other is refused here, in one place, before its forward can take the bytes for something else.
+// uint16, uint32 and uint64. PyTorch stores, moves and converts them, and computes with few ops; loops
+// that know the type of their elements have no form for them. An op takes them if it is a loop over
+// elements (whose kernel has a form or not), a view, made of other ops, or says `.any_dtype()`
+// (settle_facts in facts.cpp); any other is refused here, in one place, before its forward can take
+// the bytes for something else.
 #pragma once
 #include "dispatch/op.h"
 
@@ -9,6 +10,10 @@ namespace adjoint {
 
 // Raises NotImplementedError if an operand, an argument `dtype` or `out` is of such a dtype and the
 // op does not take it.
-void refuse_wide_unsigned(const Call& c);
+void check_wide_unsigned(const Call& c);
+
+inline void refuse_wide_unsigned(const Call& c) {
+  if (!c.op.facts.to_any_dtype) check_wide_unsigned(c);
+}
 
 }  // namespace adjoint

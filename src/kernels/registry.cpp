@@ -88,10 +88,8 @@ const Kernel* find_kernel(const char* name) {
     if (e.chosen.loop[d] != best) e.chosen.loop[d] = best;
   }
   if (e.chosen.has(kSignless)) {
-    auto loop = [&](DType d) -> Loop& { return e.chosen.loop[static_cast<int>(d)]; };
-    loop(DType::UInt16) = loop(DType::Int16);
-    loop(DType::UInt32) = loop(DType::Int32);
-    loop(DType::UInt64) = loop(DType::Int64);
+    for (DType d : {DType::UInt16, DType::UInt32, DType::UInt64})
+      e.chosen.loop[static_cast<int>(d)] = e.chosen.loop[static_cast<int>(signed_dtype(d))];
   }
   return &e.chosen;
 }

@@ -50,6 +50,10 @@ inline bool is_integral(DType d) { return d <= DType::UInt64; }  // bool include
 // The dtypes that PyTorch stores, moves and converts but hardly computes with: see
 // dispatch/wide_unsigned.h.
 inline bool is_wide_unsigned(DType d) { return d >= DType::UInt16 && d <= DType::UInt64; }
+// The signed dtype of the same size, whose bits mean the same where no order is asked for.
+inline DType signed_dtype(DType d) {
+  return is_wide_unsigned(d) ? static_cast<DType>(static_cast<int>(d) - 3) : d;
+}
 inline bool is_differentiable(DType d) { return d >= DType::Float16; }
 inline bool is_half(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
 

@@ -18,7 +18,7 @@ void set_default_dtype(DType d) { g_default = d; }
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
-  if (is_wide_unsigned(b) && a != DType::Bool) {
+  if (is_wide_unsigned(b) || (is_wide_unsigned(a) && !is_floating(b))) {
     runtime_error(
         "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a,
         " and ", b, "; fix: convert one of them with .to()");
@@ -74,7 +74,9 @@ DType ResultType::get() const {
       any = true;
     } else if (category(lower) > category(result)) {
       // Only the category rises: a float result keeps its precision when it becomes complex.
-      result = is_floating(result) ? complex_dtype(result) : promote_types(result, lower);
+      result = is_floating(result) ? complex_dtype(result)
+               : is_complex(lower) ? lower
+                                   : promote_types(result, lower);
     }
   }
   return result;

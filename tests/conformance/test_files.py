@@ -110,7 +110,6 @@ def test_what_pytorch_calls_damaged_is_damaged() -> None:
 
 UNKNOWN = {
     "sparse": (torch.eye(2).to_sparse(), "save tensor.to_dense()"),
-    "uint16": (torch.ones(2, dtype=torch.uint16), "use torch.uint16, .* save tensor.to"),
     "nowhere": (torch.empty(2, device="meta"), "_rebuild_meta_tensor"),
     "array": (torch.ones(2).numpy(), "torch.from_numpy"),
     "module": (torch.nn.Linear(2, 2), r"save the state_dict\(\)"),

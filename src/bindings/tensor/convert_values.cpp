@@ -125,6 +125,21 @@ bool parse_number(PyObject* o, Value* out) {
   return parse_foreign_number(o, out);
 }
 
+bool parse_large_int(PyObject* o, Value* out) {
+  int overflow = 0;
+  if (!PyLong_Check(o) || (PyLong_AsLongLongAndOverflow(o, &overflow), overflow <= 0)) return false;
+  uint64_t i = PyLong_AsUnsignedLongLong(o);
+  if (i == UINT64_MAX && PyErr_Occurred()) return PyErr_Clear(), false;
+  Tensor t = empty({}, DType::UInt64);
+  *t.data<uint64_t>() = i;
+  if (recorded()) t_recorder->constant(t.get());
+  return *out = Value(std::move(t)), true;
+}
+
+bool parse_operand_number(PyObject* o, Value* out) {
+  return parse_large_int(o, out) || parse_number(o, out);
+}
+
 bool parse_int(PyObject* o, int64_t* out) {
   if (PyBool_Check(o) || PyFloat_Check(o)) return false;
   if (PyLong_Check(o)) {
@@ -138,7 +153,11 @@ bool parse_int(PyObject* o, int64_t* out) {
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
     if (batch_of(t) || is_sparse(t)) return false;  // it has no single value
     refuse_recording("a tensor stands where an int is wanted, which reads its value");
-    return *out = load_int(t->dtype, t->data), true;
+    *out = load_int(t->dtype, t->data);
+    if (t->dtype == DType::UInt64 && *out < 0)
+      too_large(Object::steal(item_of(t->data, t->dtype)).get(), ErrorClass::Value,
+                "Overflow when unpacking long long");
+    return true;
   }
   Value v;
   if (!parse_foreign_number(o, &v) || v.kind() != Value::Int) return false;

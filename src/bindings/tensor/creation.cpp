@@ -97,9 +97,9 @@ struct Filler {
     Value v;
     if (PyLong_Check(o)) {
       int overflow = 0;
-      if (dtype == DType::UInt64 && Py_SIZE(o) > 0) {
+      if (dtype == DType::UInt64) {  // negative ones are refused, as PyTorch does
         uint64_t x = PyLong_AsUnsignedLongLong(o);
-        if (PyErr_Occurred()) throw PythonError{};
+        if (x == UINT64_MAX && PyErr_Occurred()) throw PythonError{};
         std::memcpy(at, &x, sizeof x);
         return;
       }

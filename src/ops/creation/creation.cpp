@@ -35,6 +35,10 @@ bool integer_fits(int64_t i, DType d) {
 bool real_fits(double x, DType d) {
   if (d == DType::Bool || d == DType::Float64 || is_complex(d) || is_half(d)) return true;
   if (d == DType::Float32) return !(std::abs(x) > 3.4028235677973366e38) || std::isinf(x);
+  if (is_wide_unsigned(d)) {
+    double beyond = std::ldexp(1.0, static_cast<int>(8 * item_size(d)));
+    return x >= 0 && x <= beyond - 1 && x < beyond;
+  }
   if (!(x > -9.3e18 && x < 9223372036854775808.0)) return false;  // NaN and infinity too
   return d == DType::Int64 ? x >= -9223372036854775808.0 : integer_fits(static_cast<int64_t>(x), d);
 }

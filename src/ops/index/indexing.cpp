@@ -171,7 +171,8 @@ static const Op& index_ =
         .batch(index_rule)
         .depends(Depends::Moved)
         // x[mask]
-        .by_values([](const Value* args) { return has_mask(args[1].tensors()); });
+        .by_values([](const Value* args) { return has_mask(args[1].tensors()); })
+        .any_dtype();
 
 static const Op& index_put_ =
     def("index_put(input, indices: Tensor?[], values, accumulate: bool = False)",
@@ -210,7 +211,8 @@ static const Op& index_put_ =
           }
           return out;
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& index_select_ =
     def("index_select(input, dim: int, index)",
@@ -243,7 +245,8 @@ static const Op& index_select_ =
           return index_rule(call, inner);
         })
         .depends(Depends::Moved)
-        .sparse(sparse::index_select);
+        .sparse(sparse::index_select)
+        .any_dtype();
 
 static const Op& index_add_ =
     def("index_add(input, dim: int, index, source, *, alpha: Scalar = 1)",
@@ -301,7 +304,8 @@ static const Op& index_copy_ =
         .inplace()
         .batch(batch::rows)
         .depends(Depends::Moved)
-        .autocast(Autocast::Widest);
+        .autocast(Autocast::Widest)
+        .any_dtype();
 
 namespace {
 
@@ -362,7 +366,8 @@ static const Op& index_fill_tensor_ =
         .inplace()
         .node("IndexFillBackward1")
         .batch(batch::rows_filled)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& index_fill_ =
     def("index_fill(input, dim: int, index, value: Scalar)",
@@ -372,7 +377,8 @@ static const Op& index_fill_ =
         .jvp([](C c, const Tensor* t) -> Value { return index_fill_input(t[0], c); })
         .inplace()
         .batch(batch::rows)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& take_ =
     def("take(input, index)", "The elements at flat positions, in the shape of `index`.")
@@ -386,7 +392,8 @@ static const Op& take_ =
         .grad(0, input(1),
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& put_ =
     def("put(input, index, source, accumulate: bool = False)",
@@ -422,7 +429,8 @@ static const Op& put_ =
               [](T g, C c) -> Tensor { return op<"reshape">(op<"take">(g, c.in(1)), c.shape(2)); })
         .linear()
         .inplace()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 // --- embedding ----------------------------------------------------------------------------------
 namespace {
@@ -501,7 +509,8 @@ static const Op& embedding_ =
               batch::line_up(op<"arange">(Value(weight.size(0))), batch::sample_ndim(c, axes, 1));
           return op<"index">(weight, Value(Tensors{rows, c.tensor(1)}));
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& embedding_backward_ =
     def("_embedding_backward(input, indices, rows: int, padding_idx: int, "

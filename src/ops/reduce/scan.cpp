@@ -210,7 +210,8 @@ static const Op& cumsum_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 static const Op& cumsum_from_end_ =
     def("_cumsum_from_end(input, dim: int)", "The running sum along an axis, from its end.")
@@ -236,7 +237,8 @@ static const Op& cumprod_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 static const Op& logcumsumexp_ =
     def("logcumsumexp(input, dim: int)", "log(cumsum(exp(input))) along an axis, without overflow.")
@@ -307,7 +309,8 @@ static const Op& prod_ =
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -326,7 +329,8 @@ static const Op& prod_dim_ =
         .batch(batch::along)
         .depends(Depends::Along)
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",

@@ -383,7 +383,8 @@ static const Op& diagonal_scatter_ =
              })
         .linear()
         .batch(batch::along)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& unfold_ =
     def("unfold(input, dimension: int, size: int, step: int)",
