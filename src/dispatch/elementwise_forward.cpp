@@ -4,6 +4,7 @@
 #include "dispatch/kernel_observer.h"
 #include "dispatch/overlap.h"
 #include "dispatch/reuse.h"
+#include "dispatch/wide_unsigned.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
@@ -20,6 +21,7 @@ bool same_layout(const TensorObject* a, const TensorObject* b) {
 }
 
 [[noreturn]] void no_loop(const char* op_name, DType d) {
+  if (is_wide_unsigned(d)) no_loop_for_wide_unsigned(op_name, d);
   not_implemented("\"", op_name, "\" not implemented for dtype ", d);
 }
 

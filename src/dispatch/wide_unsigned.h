@@ -12,6 +12,9 @@ namespace adjoint {
 // op does not take it.
 void check_wide_unsigned(const Call& c);
 
+// What it says, with advice.
+[[noreturn, gnu::cold]] void no_loop_for_wide_unsigned(const char* name, DType d);
+
 inline void refuse_wide_unsigned(const Call& c) {
   if (!c.op.facts.to_any_dtype) check_wide_unsigned(c);
 }

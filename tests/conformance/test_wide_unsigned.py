@@ -1,8 +1,8 @@
 """uint16, uint32 and uint64 beside torch: every op on its samples, promotion, conversions, calls.
 
-torch stores and moves these dtypes and computes with few ops. What it computes is computed here with
-the same result, what it refuses is refused with its class; adjoint moves elements in some places
-where torch has no loop for it.
+torch stores and moves these dtypes and computes with few ops. What it computes is computed here
+with the same result, what it refuses is refused with its class; adjoint moves elements in some
+places where torch has no loop for it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ REFUSED_HERE: set[str] = set()
 
 
 def drawn(op: Op, sample: Sample, dtype: str, top: bool) -> Sample | None:
-    """The sample with the arrays that have no dtype of their own in `dtype`, small numbers or (`top`)
-    with the highest bit set; None if there are none.
+    """The sample with the arrays that have no dtype of their own in `dtype`; None if there are none.
+    Small numbers, or (`top`) with the highest bit set.
     """
     found = False
 
@@ -227,7 +227,8 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "set too far": lambda m, d, x: assigned(x, 0, 2**63 - 1 if d.itemsize < 8 else 1),
     "set negative": lambda m, d, x: assigned(x, 0, -3),
     "set minus a half": lambda m, d, x: assigned(x, 0, -0.5),
-    "fill": lambda m, d, x: [x.fill_(3), x.fill_(-1), x.fill_(1.5), x.fill_(m.tensor(4)), x.zero_()],
+    "fill": lambda m, d, x: [x.fill_(n).tolist() for n in (3, -1, 1.5, m.tensor(4))],
+    "zero": lambda m, d, x: x.zero_(),
     "fill too far": lambda m, d, x: x.fill_(2**40 if d.itemsize < 8 else 1),
     "fill a large one": lambda m, d, x: x.fill_(2**64 - 1) if d.itemsize == 8 else x,
     "fill minus": lambda m, d, x: x.fill_(-0.5),

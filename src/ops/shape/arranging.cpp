@@ -177,7 +177,8 @@ static const Op& rot90_ =
               [](T g, C c) -> Tensor { return op<"rot90">(g, -(c.in(1).integer() % 4), c.in(2)); })
         .linear()
         .no_out()
-        .batch(batch::along);
+        .batch(batch::along)
+        .any_dtype();
 
 static const Op& tril_ =
     def("tril(input, diagonal: int = 0)",

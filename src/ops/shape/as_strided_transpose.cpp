@@ -114,7 +114,6 @@ static const Op& restride_ =
           shape.insert(0, t.size(0));
           layout.insert(0, step);
           return op<"_restride">(t, stride, c[2], shape, layout, c[5], c[6]);
-        })
-        .any_dtype();
+        });
 
 }  // namespace adjoint

@@ -519,6 +519,7 @@ static const Op& block_diag_ =
         .linear()
         .function_only()
         .no_out()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint
