@@ -86,8 +86,7 @@ void settle_facts(Op& op) {
   f.cheap |= op.kernel && op.kernel->result == Result::Bool;
   if (!op.batch) op.batch = batch_rule_by_kind(op);
   const bool composed = !op.batch && op.tensor_arguments > 0;
-  f.to_any_dtype = composed || op.is_view || f.copies || f.fills || f.uninitialised ||
-                   (f.any_dtype && op.tensor_arguments == 0);
+  f.to_any_dtype |= composed || op.is_view || f.copies || f.fills || f.uninitialised;
   f.any_dtype |= f.to_any_dtype || is_pointwise(op) || op.operands > 0;
   f.to_any_dtype |= f.any_dtype && !takes_dtype(op);  // there is nothing to look at in a call
 }

@@ -47,7 +47,7 @@ REFUSED_HERE: set[str] = set()
 
 
 def drawn(op: Op, sample: Sample, dtype: str, top: bool) -> Sample | None:
-    """The sample with the arrays that have no dtype of their own in `dtype`; None if there are none.
+    """The sample with the arrays that have no dtype of their own in `dtype`; None if it has none.
     Small numbers, or (`top`) with the highest bit set.
     """
     found = False

@@ -172,7 +172,7 @@ static const Op& randint_ =
         })
         .function_only()
         .fills_out()
-        .any_dtype();
+        .to_any_dtype();
 static const Op& randint_low_ =
     def_random("randint.low(low: int, high: int, size: int[], " RANDOM_OPTIONS,
                "Integers drawn uniformly from [low, high).")
@@ -183,7 +183,7 @@ static const Op& randint_low_ =
         })
         .function_only()
         .fills_out()
-        .any_dtype();
+        .to_any_dtype();
 
 static const Op& randperm_ =
     def_random("randperm(n: int, " RANDOM_OPTIONS, "A random permutation of 0 ... n - 1.")
@@ -232,7 +232,7 @@ static const Op& randint_like_ =
         .function_only()
         .no_out()
         .draws(Draws::Like)
-        .any_dtype();
+        .to_any_dtype();
 static const Op& randint_like_low_ =
     def_random("randint_like.low(input, low: int, high: int, " RANDOM_LIKE_OPTIONS,
                "Integers drawn uniformly from [low, high), in a tensor like `input`.")
@@ -244,7 +244,7 @@ static const Op& randint_like_low_ =
         .function_only()
         .no_out()
         .draws(Draws::Like)
-        .any_dtype();
+        .to_any_dtype();
 
 // --- normals with parameters of their own --------------------------------------------------------
 namespace {

@@ -282,7 +282,8 @@ static const Op& tensor_split_tensor_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 namespace {
 

@@ -205,7 +205,8 @@ static const Op& view_dtype_ =
         })
         .no_out()
         .method_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .to_any_dtype();
 
 static const Op& view_as_ =
     def("view_as(input, other)", "A view in the shape of `other`.")
