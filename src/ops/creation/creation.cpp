@@ -320,6 +320,7 @@ static const Op& scalar_tensor_ =
           return options.finish(filled(empty({}, options.dtype(otherwise)), c[0]));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .to_any_dtype();
 
 }  // namespace adjoint

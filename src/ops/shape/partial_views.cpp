@@ -356,7 +356,8 @@ static const Op& diagonal_backward_ =
               [](T g, C c) -> Tensor { return op<"diagonal">(g, c.in(2), c.in(3), c.in(4)); })
         .linear()
         .internal()
-        .batch(batch::by_sizes);
+        .batch(batch::by_sizes)
+        .any_dtype();
 
 static const Op& diagonal_scatter_ =
     def("diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1)",
