@@ -37,7 +37,7 @@ enum class Depends : uint8_t {
   ConvolutionWeight,
   Matrices,  // on whole matrices (the last two axes), or vectors that go with them
 };
-inline constexpr int kDepends = 20;
+inline constexpr int kDepends = static_cast<int>(Depends::Matrices) + 1;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.

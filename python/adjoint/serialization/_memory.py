@@ -9,13 +9,12 @@ it.
 from __future__ import annotations
 
 import struct
-from errno import EAGAIN
-from io import RawIOBase
 from typing import IO, Any, NamedTuple
 
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.serialization._formats import NAMES
+from adjoint.serialization._writing import write_all
 
 __all__ = ["Memory"]
 
@@ -76,12 +75,12 @@ class Memory:
 
     def write(self, file: IO[bytes], header: bytes) -> None:
         """The whole file."""
-        _write(file, struct.pack("<Q", len(header)))
-        _write(file, header)
+        write_all(file, struct.pack("<Q", len(header)))
+        write_all(file, header)
         for t in self._entries.values():
             if t.nbytes:
                 buffer: Any = _core._whole(t)
-                _write(file, memoryview(buffer))
+                write_all(file, memoryview(buffer))
 
     def _lay_out_storage(self, group: list[_Seen]) -> None:
         kinds = {_kind(seen.tensor) for seen in group}
@@ -117,18 +116,6 @@ class Memory:
                     f"cannot save {ranges[i][2]}: it shares memory with {ranges[i - 1][2]}, and "
                     "files keep that for tensors on one storage only. Save a copy of one of them."
                 )
-
-
-def _write(file: IO[bytes], data: bytes | memoryview) -> None:
-    """All of it: a file without a buffer may take a part only, or none at the moment."""
-    view = memoryview(data)
-    while len(view):
-        count: Any = file.write(view)
-        if count == 0 or (count is None and isinstance(file, RawIOBase)):
-            raise BlockingIOError(EAGAIN, f"cannot save: the file takes none of {len(view)} bytes")
-        if not isinstance(count, int) or count >= len(view):  # some objects do not tell
-            return
-        view = view[count:]
 
 
 def _bounds(array: Any) -> tuple[int, int]:

@@ -1,4 +1,5 @@
 // Masks: masked_fill, masked_select, masked_scatter, nonzero and their like.
+#include "dispatch/overlap.h"
 #include "dispatch/scalar_range.h"
 #include "kernels/elementwise/elementwise.h"
 #include "ops/index/offsets.h"
@@ -141,6 +142,7 @@ static const Op& masked_select_ =
         .depends(Depends::Moved)
         .by_values()
         .any_dtype();
+static const OutApart masked_select_apart{masked_select_};
 
 static const Op& masked_scatter_ =
     def("masked_scatter(input, mask, source)",
