@@ -78,7 +78,13 @@ def drawn(op: Op, sample: Sample, dtype: str, top: bool) -> Sample | None:
 
 def sizes(sample: Sample) -> list[int]:
     found: list[int] = []
-    sample.map(lambda a: found.append(a.size) if isinstance(a, np.ndarray) else None)
+
+    def look(a: Any) -> Any:
+        if isinstance(a, np.ndarray):
+            found.append(a.size)
+        return a
+
+    sample.map(look)
     return found
 
 
