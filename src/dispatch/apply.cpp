@@ -113,11 +113,11 @@ Value apply_as_given(const Op& op, Value* args) {
   return out;
 }
 
-Value run_forward(Call& c) { return recorded() ? t_recorder->forward(c) : c.op.forward(c); }
+Value run_forward(Call& c) { return captured() ? t_recorder->forward(c) : c.op.forward(c); }
 
 void run_change(Call& c, const Tensor& self) {
   refuse_wide_unsigned(c);
-  if (recorded()) return t_recorder->change(c, self);
+  if (captured()) return t_recorder->change(c, self);
   finish_inplace(self, c.op.forward(c), c.op);
   bump_version(self);
 }

@@ -132,7 +132,7 @@ bool parse_large_int(PyObject* o, Value* out) {
   if (i == UINT64_MAX && PyErr_Occurred()) return PyErr_Clear(), false;
   Tensor t = empty({}, DType::UInt64);
   *t.data<uint64_t>() = i;
-  if (recorded()) t_recorder->constant(t.get());
+  if (captured()) t_recorder->constant(t.get());
   return *out = Value(std::move(t)), true;
 }
 

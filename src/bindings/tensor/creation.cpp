@@ -179,7 +179,7 @@ Tensor tensor_from_python(PyObject* data, const Value& dtype) {
     DType d = !dtype.is_none() ? dtype.dtype() : s.any ? s.type : default_dtype();
     Tensor t = empty(s.shape, d);
     Filler{d, t->data, t.shape()}.fill(data, 0);
-    if (recorded()) t_recorder->constant(t.get());
+    if (captured()) t_recorder->constant(t.get());
     return t;
   } catch (const Foreign&) {
     return Tensor();

@@ -10,6 +10,7 @@
 
 #include "kernels/convert_element.h"
 #include "kernels/element_type.h"
+#include "kernels/moved_item.h"
 #include "kernels/stored_bool.h"
 #include "parallel/pool.h"
 
@@ -19,26 +20,6 @@ namespace {
 using namespace ADJOINT_ISA_TAG;
 
 constexpr int64_t kGrain = 32768;  // elements per chunk
-
-struct Bytes16 {
-  uint64_t a, b;
-};
-
-template <class F>
-void by_size(size_t size, F&& f) {
-  switch (size) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      return f(Bytes16{});
-  }
-}
 
 template <class Item>
 void gather_rows(Item* out, const Item* base, const Places& p, int64_t begin, int64_t end) {
@@ -227,7 +208,7 @@ void gather_places(char* out, const char* base, DType dtype, const Places& p) {
   const int64_t rows = static_cast<int64_t>(p.outer.size() * p.index.size());
   const int64_t width = static_cast<int64_t>(p.inner.size());
   const int64_t grain = std::max<int64_t>(1, kGrain / width);
-  by_size(item_size(dtype), [&](auto item) {
+  by_item_size(item_size(dtype), [&](auto item) {
     using Item = decltype(item);
     parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
       gather_rows(reinterpret_cast<Item*>(out), reinterpret_cast<const Item*>(base), p, begin, end);
@@ -312,7 +293,7 @@ Offsets true_positions(const uint8_t* mask, int64_t n) {
 
 MaskLoop mask_loop(DType dtype) {
   MaskLoop loop = nullptr;
-  by_size(item_size(dtype), [&](auto item) { loop = choose<decltype(item)>; });
+  by_item_size(item_size(dtype), [&](auto item) { loop = choose<decltype(item)>; });
   return loop;
 }
 

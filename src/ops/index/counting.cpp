@@ -441,7 +441,7 @@ static const Op& combinations_ =
             int64_t next = ++pick[i];
             for (int64_t j = i + 1; j < r; ++j) pick[j] = again ? next : next + (j - i);
           }
-          if (recorded()) t_recorder->constant(index.get());
+          if (captured()) t_recorder->constant(index.get());
           return unshared(op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r}));
         })
         .no_out();

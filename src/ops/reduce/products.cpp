@@ -31,7 +31,7 @@ Tensor product_before(T x, int axis, bool after) {
 }
 
 // Where a program is recorded, an op of its own looks for zeros anew in each run.
-bool as_op() { return recorded() && !grad_enabled(); }
+bool as_op() { return captured() && !grad_enabled(); }
 
 // d prod / d x_k = the product of the others. Without zeros a division does it.
 Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {

@@ -57,7 +57,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 Tensor contiguous(const Tensor& t) {
   if (t.contiguous()) return t;
-  if (recorded()) [[unlikely]] {
+  if (captured()) [[unlikely]] {
     GradMode off(false);
     return op<"contiguous">(t);
   }
@@ -74,7 +74,7 @@ static Tensor copy_in(MemoryFormat format, const Tensor& t) {
 
 Tensor cast(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
-  if (recorded()) [[unlikely]] {
+  if (captured()) [[unlikely]] {
     GradMode off(false);
     return op<"_to_copy">(t, dtype);
   }
@@ -89,7 +89,7 @@ Tensor scalar_tensor(const Value& v, DType dtype) {
     store_scalar(dtype, t->data, v.integer());
   else
     store_scalar(dtype, t->data, v.complex());
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     t_recorder->constant(t.get());
   return t;
 }

@@ -33,7 +33,7 @@ bool Capture::known_outside(TensorObject* t) {
 }
 
 void Capture::watch_grad(TensorObject* leaf) {
-  std::optional<Geometry> found;
+  std::optional<TensorGeometry> found;
   if (leaf->grad) {
     found.emplace(leaf->grad);
     if (!is_plain_gradient(leaf->grad))
@@ -61,7 +61,7 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
   i.reads.push_back({read(grad.get()), 1});
   if (!running_) return false;
   {
-    Unrecorded quiet;
+    Uncaptured quiet;
     accumulate_grad(leaf, grad);
   }
   if (int held = register_of(leaf->grad); held >= 0) roots_[registers_[held].root].changed = true;

@@ -16,7 +16,7 @@ class Sources {
  public:
   explicit Sources(const Program& p);
 
-  const Geometry& geometry(int reg) const { return p_.registers[reg].geometry(); }
+  const TensorGeometry& geometry(int reg) const { return p_.registers[reg].geometry(); }
   bool changed(int reg) const { return p_.roots[p_.registers[reg].root].changed; }
   // The instruction, or -1 for an input.
   int made_by(int reg) const { return made_by_[reg]; }
