@@ -19,6 +19,7 @@ constexpr int kRows = 8;
 #else
 constexpr int kRows = 4;
 #endif
+constexpr int kLine = 64 / sizeof(float);
 constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
 
 // --- tiles ---------------------------------------------------------------------------------------
@@ -33,6 +34,7 @@ void float_tile(const FloatTiles& j, const float* a, float* c, int64_t first, in
   for (int64_t k = 0; k < j.depth; ++k, a += step, b += V * kLanes32) {
     f32 x[V];
     UNROLL for (int v = 0; v < V; ++v) x[v] = load<float, f32>(b + v * kLanes32);
+    if constexpr (!Apart) __builtin_prefetch(a + kLine);
     UNROLL for (int m = 0; m < kRows; ++m) {
       const f32 w = splat<f32>(Apart ? a[m / 3 * three + m % 3 * row] : a[m]);
       UNROLL for (int v = 0; v < V; ++v) sum[m][v] += w * x[v];
