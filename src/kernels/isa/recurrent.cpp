@@ -30,14 +30,15 @@ ADJOINT_INLINE T* at(char* const* p, int k) {
   return reinterpret_cast<T*>(p[k]);
 }
 
-// gates (i, f, g, o: sums in, activations out), c before, c after, h.
+// gates (i, f, g, o: sums of the state in, activations out), c before, c after, h, sums of the input.
 template <class T>
 void lstm_cell(char* const* p, int64_t n) {
   using V = VecOf<T>;
-  T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3);
+  T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3),
+    *x = at<T>(p, 4);
   each_vector<T>(n, [=](int64_t k, auto read, auto write) {
-    V i = sigmoid(read(gates + k)), f = sigmoid(read(gates + n + k));
-    V g = tanh(read(gates + 2 * n + k)), o = sigmoid(read(gates + 3 * n + k));
+    auto sum = [&](int64_t gate) { return read(gates + gate * n + k) + read(x + gate * n + k); };
+    V i = sigmoid(sum(0)), f = sigmoid(sum(1)), g = tanh(sum(2)), o = sigmoid(sum(3));
     V c = f * read(before + k) + i * g;
     write(gates + k, i);
     write(gates + n + k, f);
@@ -105,7 +106,7 @@ void gru_cell_grad(char* const* p, int64_t n) {
   });
 }
 
-ROW_KERNEL(lstm_cell, 3)
+ROW_KERNEL(lstm_cell, 4)
 ROW_KERNEL(lstm_cell_grad, 7)
 ROW_KERNEL(gru_cell, 2)
 ROW_KERNEL(gru_cell_grad, 4)
