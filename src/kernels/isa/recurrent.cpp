@@ -36,7 +36,7 @@ void lstm_cell(char* const* p, int64_t n) {
   using V = VecOf<T>;
   T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3),
     *x = at<T>(p, 4);
-  each_vector<T>(n, [=](int64_t k, auto read, auto write) {
+  each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
     auto sum = [&](int64_t gate) { return read(gates + gate * n + k) + read(x + gate * n + k); };
     V i = sigmoid(sum(0)), f = sigmoid(sum(1)), g = tanh(sum(2)), o = sigmoid(sum(3));
     V c = f * read(before + k) + i * g;
