@@ -2,10 +2,8 @@
 // with one vector. See kernels/products/half_tiles.h for what they are handed.
 #include "kernels/products/half_tiles.h"
 
-#include <utility>
-
 #include "kernels/independent_loop.h"
-#include "kernels/isa/row_vectors.h"
+#include "kernels/isa/transposed.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -166,34 +164,19 @@ ADJOINT_INLINE f32 load_wide(const half_t* p) {
 #endif
 }
 
+constexpr int64_t kStepsAhead = 8;
+
 // One element of each line.
 template <class T>
 ADJOINT_INLINE void pack_step(const HalfPack& j, const T* at, float* to) {
   int64_t i = 0;
   if (j.line_stride == 1)
-    for (; i + kLanes32 <= j.lines; i += kLanes32) store<float, f32>(to + i, load_wide(at + i));
+    for (; i + kLanes32 <= j.lines; i += kLanes32) {
+      __builtin_prefetch(at + kStepsAhead * j.step + i);  // pieces of rows that may lie far apart
+      store<float, f32>(to + i, load_wide(at + i));
+    }
   for (; i < j.lines; ++i) to[i] = widened(at[i * j.line_stride]);
   for (; i < j.width; ++i) to[i] = 0;
-}
-
-// Lanes of two vectors by turns: of their first halves, and of their second ones.
-template <size_t... I>
-ADJOINT_INLINE void interleave(f32 a, f32 b, f32& low, f32& high, std::index_sequence<I...>) {
-  constexpr int W = kLanes32;
-  low = __builtin_shufflevector(a, b, (I % 2 * W + I / 2)...);
-  high = __builtin_shufflevector(a, b, (I % 2 * W + W / 2 + I / 2)...);
-}
-
-// From line after line to element after element, `Lines` numbers each. A round moves every number to
-// twice its place (and one more in the second half): so many rounds turn the bits of places round.
-template <int Lines>
-ADJOINT_INLINE void across(f32* x) {
-  UNROLL for (int round = 1; round < Lines; round *= 2) {
-    f32 y[Lines];
-    UNROLL for (int i = 0; i < Lines / 2; ++i) interleave(
-        x[i], x[i + Lines / 2], y[2 * i], y[2 * i + 1], std::make_index_sequence<kLanes32>());
-    UNROLL for (int i = 0; i < Lines; ++i) x[i] = y[i];
-  }
 }
 
 // Lines lie along k: a vector of each of `Lines`, then across, to `Lines` numbers of every step.
