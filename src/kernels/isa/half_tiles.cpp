@@ -164,7 +164,7 @@ ADJOINT_INLINE f32 load_wide(const half_t* p) {
 #endif
 }
 
-constexpr int64_t kStepsAhead = 8;
+constexpr int64_t kStepsAhead = 40;
 
 // One element of each line.
 template <class T>
