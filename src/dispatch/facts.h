@@ -131,6 +131,7 @@ struct Facts {
   bool overwrites = false;       // in place, nothing is left of the first argument
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
+  bool out_apart = false;        // an out= that shares memory with an argument is refused
   bool takes_numbers = false;    // may be called with no tensor at all
   bool rearranges = false;       // the result holds every element of its tensors, none changed
   const char* called = nullptr;  // by people, where the op's own name means nothing to them

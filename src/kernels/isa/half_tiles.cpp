@@ -1,6 +1,6 @@
 // Loops of products of 16-bit floats and of float32: packing into panels, register tiles, and products
-// with one vector. See kernels/products/half_tiles.h for what they are handed.
-#include "kernels/products/half_tiles.h"
+// with one vector. See kernels/products/panel_tiles.h for what they are handed.
+#include "kernels/products/panel_tiles.h"
 
 #include "kernels/independent_loop.h"
 #include "kernels/isa/transposed.h"
@@ -83,7 +83,7 @@ void float_tiles(char* const* p, int64_t) {
 const LoopRegistrar tiles_f32{kIsa, "float_tiles", 1, Result::Same, DType::Float32, float_tiles};
 
 #if ADJOINT_SIMD == 512
-ADJOINT_PAIRS void pair_tile(const HalfTiles& j, const uint32_t* a, const uint32_t* b, float* c) {
+ADJOINT_PAIRS void pair_tile(const PairTiles& j, const uint32_t* a, const uint32_t* b, float* c) {
   f32 sum[kRows][kVectors];
   UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < kVectors; ++v) sum[m][v] =
       f32{};
@@ -105,7 +105,7 @@ ADJOINT_PAIRS void pair_tile(const HalfTiles& j, const uint32_t* a, const uint32
 }
 
 void pair_tiles(char* const* p, int64_t) {
-  const HalfTiles& j = *reinterpret_cast<const HalfTiles*>(p[0]);
+  const PairTiles& j = *reinterpret_cast<const PairTiles*>(p[0]);
   const auto *a = reinterpret_cast<const uint32_t*>(j.a),
              *b = reinterpret_cast<const uint32_t*>(j.b);
   for (int64_t v = 0; v < j.column_panels; ++v)
@@ -114,7 +114,7 @@ void pair_tiles(char* const* p, int64_t) {
                 j.c + m * kRows * j.ldc + v * kColumns);
 }
 
-const LoopRegistrar tiles_pairs{kIsa, "half_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
+const LoopRegistrar tiles_pairs{kIsa, "pair_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
 #endif
 
 // --- packing -------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ constexpr int64_t kStepsAhead = 40;
 
 // One element of each line.
 template <class T>
-ADJOINT_INLINE void pack_step(const HalfPack& j, const T* at, float* to) {
+ADJOINT_INLINE void pack_step(const PanelPack& j, const T* at, float* to) {
   int64_t i = 0;
   if (j.line_stride == 1)
     for (; i + kLanes32 <= j.lines; i += kLanes32) {
@@ -199,8 +199,8 @@ ADJOINT_INLINE void pack_square(const T* from, int64_t line_stride, float* to, i
 }
 
 template <class T>
-void half_pack(char* const* p, int64_t) {
-  const HalfPack& j = *reinterpret_cast<const HalfPack*>(p[0]);
+void panel_pack(char* const* p, int64_t) {
+  const PanelPack& j = *reinterpret_cast<const PanelPack*>(p[0]);
   const T* from = reinterpret_cast<const T*>(j.from);
   float* to = reinterpret_cast<float*>(j.to);
   constexpr int W = kLanes32, kSome = W < 8 ? W : 8;
@@ -224,7 +224,7 @@ void half_pack(char* const* p, int64_t) {
 
 // Elements k and k + 1 of a line side by side, the latter zero where there is none.
 void half_pairs(char* const* p, int64_t) {
-  const HalfPack& j = *reinterpret_cast<const HalfPack*>(p[0]);
+  const PanelPack& j = *reinterpret_cast<const PanelPack*>(p[0]);
   const uint16_t* from = reinterpret_cast<const uint16_t*>(j.from);
   uint32_t* to = reinterpret_cast<uint32_t*>(j.to);
   for (int64_t k = 0; k < j.count; k += 2, to += j.width) {
@@ -298,9 +298,9 @@ void half_axpy(char* const* p, int64_t) {
   const LoopRegistrar name##_f16{kIsa, #name, 1, Result::Same, DType::Float16, name<half_t>}; \
   const LoopRegistrar name##_bf16{kIsa, #name, 1, Result::Same, DType::BFloat16, name<bfloat16_t>};
 
-HALF_KERNEL(half_pack)
-const LoopRegistrar half_pack_f32{kIsa,         "half_pack",    1,
-                                  Result::Same, DType::Float32, half_pack<float>};
+HALF_KERNEL(panel_pack)
+const LoopRegistrar panel_pack_f32{kIsa,         "panel_pack",   1,
+                                   Result::Same, DType::Float32, panel_pack<float>};
 HALF_KERNEL(half_dots)
 HALF_KERNEL(half_axpy)
 const LoopRegistrar pairs_bf16{kIsa, "half_pairs", 1, Result::Same, DType::BFloat16, half_pairs};

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/products/half_tiles.h"
+#include "kernels/products/panel_tiles.h"
 
 namespace adjoint::panels {
 namespace {
@@ -19,10 +19,10 @@ void call(const Kernel& kernel, void* job) {
 // Lines (rows of a, columns of b) over a part of k, as panels of `width`, the last of whole `unit`s.
 float* pack(const void* from, int64_t line_stride, int64_t step, int64_t lines, int64_t depth,
             int width, int unit, float* to) {
-  static const Kernel& kernel = *find_kernel("half_pack");
+  static const Kernel& kernel = *find_kernel("panel_pack");
   for (int64_t i = 0; i < lines; i += width) {
     const int64_t some = std::min<int64_t>(width, lines - i), room = up_to(some, unit);
-    HalfPack job;
+    PanelPack job;
     job.from = static_cast<const char*>(from) + i * line_stride * 4;
     job.line_stride = line_stride;
     job.step = step;
@@ -43,8 +43,8 @@ int64_t depth_of(int64_t k) {
   return (k - 1) / parts + 1;
 }
 
-int tall() { return half_rows(active_isa()); }
-int wide() { return half_columns(active_isa()); }
+int tall() { return panel_rows(active_isa()); }
+int wide() { return panel_columns(active_isa()); }
 
 int64_t size_of_columns(int64_t columns, int64_t depth) { return up_to(columns, lanes()) * depth; }
 

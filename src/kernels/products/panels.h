@@ -1,6 +1,6 @@
 // Products of float32 by register tiles. Columns of b are packed into panels: a few columns side by side,
 // row after row along k, in the order in which the tiles read them. Rows of a are read where they lie,
-// element by element: packing them would cost as much as a tenth of the product. See half_tiles.h for the
+// element by element: packing them would cost as much as a tenth of the product. See panel_tiles.h for the
 // loops, panel_gemm.cpp and shared_factor.cpp for who uses them.
 #pragma once
 #include <cstdint>

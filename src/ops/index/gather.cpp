@@ -114,8 +114,8 @@ static const Op& gather_ =
               })
         .linear()
         .batch(batch::along)
-        .depends(Depends::Moved);
-static const OutApart gather_apart{gather_};
+        .depends(Depends::Moved)
+        .out_apart();
 
 static const Op& scatter_reduce_word_ =
     def("scatter.reduce(input, dim: int, index, src, *, reduce: str)",

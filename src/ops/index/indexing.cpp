@@ -387,8 +387,8 @@ static const Op& take_ =
         .grad(0, input(1),
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
-        .depends(Depends::Moved);
-static const OutApart take_apart{take_};
+        .depends(Depends::Moved)
+        .out_apart();
 
 static const Op& put_ =
     def("put(input, index, source, accumulate: bool = False)",

@@ -138,8 +138,8 @@ static const Op& masked_select_ =
               })
         .linear()
         .depends(Depends::Moved)
-        .by_values();
-static const OutApart masked_select_apart{masked_select_};
+        .by_values()
+        .out_apart();
 
 static const Op& masked_scatter_ =
     def("masked_scatter(input, mask, source)",

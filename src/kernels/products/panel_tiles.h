@@ -8,11 +8,11 @@ namespace adjoint {
 
 inline constexpr int kTileVectors = 3;
 // Rows and columns of a register tile: of a panel of a and of one of b.
-inline int half_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
-inline int half_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
+inline int panel_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
+inline int panel_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
 
 // "float_tiles": c = a @ b, or c += a @ b, for one panel of columns of b: [depth][vectors]. Rows of a lie
-// where they lie, with a stride of 1 along k or from row to row; a tile reads half_rows() of them, which
+// where they lie, with a stride of 1 along k or from row to row; a tile reads panel_rows() of them, which
 // must be there. Sums run along k in order, whatever the tiles.
 struct FloatTiles {
   int64_t depth = 0, rows = 0;
@@ -26,9 +26,9 @@ struct FloatTiles {
   bool add = false;
 };
 
-// "half_tiles" of BFloat16, in units of pairs: adds to c, or writes it. a is panels of half_rows() rows
-// [units][rows], b panels of half_columns() columns; the last ones are as wide, with zeros.
-struct HalfTiles {
+// "pair_tiles" of BFloat16, in units of pairs: adds to c, or writes it. a is panels of panel_rows() rows
+// [units][rows], b panels of panel_columns() columns; the last ones are as wide, with zeros.
+struct PairTiles {
   int64_t units = 0, row_panels = 0, column_panels = 0;
   const char *a = nullptr, *b = nullptr;
   float* c = nullptr;
@@ -36,9 +36,9 @@ struct HalfTiles {
   bool add = false;
 };
 
-// "half_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
+// "panel_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
 // columns of b, up to `width`, over `count` elements along k, to [units][width]. Strides in elements.
-struct HalfPack {
+struct PanelPack {
   const char* from = nullptr;
   int64_t line_stride = 0, step = 0;  // between lines, and along k
   int64_t lines = 0, width = 0, count = 0;
