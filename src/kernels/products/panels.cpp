@@ -8,6 +8,8 @@
 namespace adjoint::panels {
 namespace {
 
+thread_local Scratch rows_in_order;
+
 int lanes() { return wide() / kTileVectors; }
 int64_t up_to(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -62,7 +64,7 @@ bool lie_well(const Matrix& a, int64_t rows) {
 }
 
 bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, int64_t depth,
-              float* c, int64_t ldc, bool add, Scratch& memory) {
+              float* c, int64_t ldc, bool add) {
   static const Kernel& tiles = *find_kernel("float_tiles");
   FloatTiles job;
   job.depth = depth;
@@ -74,7 +76,7 @@ bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, in
     job.a_row = a.row_stride;
     job.a_step = a.col_stride;
   } else {
-    char* packed = memory.get(static_cast<size_t>(up_to(rows, tall()) * depth) * 4);
+    char* packed = rows_in_order.get(static_cast<size_t>(up_to(rows, tall()) * depth) * 4);
     if (!packed) return false;
     float* to = reinterpret_cast<float*>(packed);
     pack(a.data, a.row_stride, a.col_stride, rows, depth, tall(), tall(), to);

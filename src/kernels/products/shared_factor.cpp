@@ -14,8 +14,6 @@ namespace {
 constexpr int64_t kFewRows = 8;    // fewer are products with vectors
 constexpr double kShare = 0x1p21;  // operations that are worth a second thread
 
-thread_local Scratch scratch;
-
 }  // namespace
 
 SharedFactor::SharedFactor(DType dtype, const Matrix& b, int64_t k, int64_t n, int64_t rows)
@@ -44,7 +42,7 @@ void SharedFactor::product(int64_t m, const Matrix& a, char* c, int64_t ldc, boo
       const int64_t depth = std::min(whole, k_ - k);
       float* to = reinterpret_cast<float*>(c) + first;
       if (!panels::multiply(panels::part(a, 0, k), m, b + first * depth, count, depth, to, ldc,
-                            add || k > 0, scratch))
+                            add || k > 0))
         ok = false;
       b += panels::size_of_columns(n_, depth);
     }
