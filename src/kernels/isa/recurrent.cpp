@@ -36,16 +36,19 @@ void lstm_cell(char* const* p, int64_t n) {
   using V = VecOf<T>;
   T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3),
     *x = at<T>(p, 4);
+  // In two passes: what follows one after the other is too long for a processor to see the next vector.
   each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
     auto sum = [&](int64_t gate) { return read(gates + gate * n + k) + read(x + gate * n + k); };
-    V i = sigmoid(sum(0)), f = sigmoid(sum(1)), g = tanh(sum(2)), o = sigmoid(sum(3));
+    write(gates + k, sigmoid(sum(0)));
+    write(gates + n + k, sigmoid(sum(1)));
+    write(gates + 2 * n + k, tanh(sum(2)));
+    write(gates + 3 * n + k, sigmoid(sum(3)));
+  });
+  each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
+    V i = read(gates + k), f = read(gates + n + k), g = read(gates + 2 * n + k);
     V c = f * read(before + k) + i * g;
-    write(gates + k, i);
-    write(gates + n + k, f);
-    write(gates + 2 * n + k, g);
-    write(gates + 3 * n + k, o);
     write(after + k, c);
-    write(h + k, o * tanh(c));
+    write(h + k, read(gates + 3 * n + k) * tanh(c));
   });
 }
 

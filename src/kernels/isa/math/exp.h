@@ -111,14 +111,14 @@ __attribute__((noinline)) static V exp2_extreme(V x) {
 
 template <class V>
 ADJOINT_INLINE V exp(V x) {
-  if (__builtin_expect(any(~(abs(x) <= ExpTable<V>::safe)), 0)) return exp_extreme(x);
+  if (__builtin_expect(any_above(abs(x), ExpTable<V>::safe), 0)) return exp_extreme(x);
   auto e = exp_parts(x);
   return scale_normal(1 + e.q, e.t);
 }
 
 template <class V>
 ADJOINT_INLINE V exp2(V x) {
-  if (__builtin_expect(any(~(abs(x) <= ExpTable<V>::safe2)), 0)) return exp2_extreme(x);
+  if (__builtin_expect(any_above(abs(x), ExpTable<V>::safe2), 0)) return exp2_extreme(x);
   auto e = exp2_parts(x);
   return scale_normal(1 + e.q, e.t);
 }
@@ -134,10 +134,11 @@ ADJOINT_INLINE V expm1(V x) {
   return abs(x) < S(1e-30) ? x : r;  // keeps -0 and denormals
 }
 
+// e^-a for a >= 0.
 template <class V>
-ADJOINT_INLINE V exp_below_zero(V y) {
-  if (__builtin_expect(any(~(y >= -ExpTable<V>::safe)), 0)) return exp_extreme(y);
-  auto e = exp_parts_plain(y);
+ADJOINT_INLINE V exp_of_minus(V a) {
+  if (__builtin_expect(any_above(a, ExpTable<V>::safe), 0)) return exp_extreme(-a);
+  auto e = exp_parts_plain(-a);
   return scale_normal(1 + e.q, e.t);
 }
 
@@ -145,7 +146,7 @@ ADJOINT_INLINE V exp_below_zero(V y) {
 // of d = 1 + e and of the quotient back out.
 template <class V>
 ADJOINT_INLINE V sigmoid(V x) {
-  V e = exp_below_zero(-abs(x));
+  V e = exp_of_minus(abs(x));
   V d = 1 + e;
   V d_rest = e - (d - 1);
   V inverse = 1 / d;
