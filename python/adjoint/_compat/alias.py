@@ -17,7 +17,6 @@ from typing import Any
 
 import adjoint
 from adjoint import _core, _missing
-from adjoint._missing_text import no_module
 from adjoint._sharing import children as _children
 from adjoint.torch_version import TORCH_VERSION
 
@@ -96,7 +95,10 @@ _NOTHING = object()
 
 
 class _Finder(MetaPathFinder):
-    """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`."""
+    """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`.
+
+    Modules that start processes pass through it, to be told of the alias.
+    """
 
     def __init__(self) -> None:
         # In the way of the method: its errors end in the line that imports.
@@ -112,8 +114,10 @@ class _Finder(MetaPathFinder):
         elif fullname == "functorch" or fullname.startswith("functorch."):
             ours = "adjoint." + fullname
         else:
-            return None
+            return _children.find_mended(fullname, path)
         if importlib.util.find_spec(ours) is None:
+            from adjoint._missing_text import no_module
+
             error = ModuleNotFoundError(no_module(fullname), name=fullname)
             error._at_callers_line = True  # type: ignore[attr-defined]
             raise error

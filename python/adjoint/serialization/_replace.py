@@ -1,9 +1,9 @@
 """Writing a file whole or not at all.
 
-What is written goes to a temporary file beside the old one, which takes its name when it is whole. A
-full disk, Ctrl-C or an error in between leaves the old file as it was. A process that is killed
+What is written goes to a temporary file beside the old one, which takes its name when it is whole.
+A full disk, Ctrl-C or an error in between leaves the old file as it was. A process that is killed
 leaves the temporary file, ``.adjoint-*.tmp``, beside it. Where there is an old file to lose, every
-byte of the new one is on the disk before it takes the name: a power cut leaves the one or the other.
+byte of the new one is on the disk before it takes the name: a power cut leaves one of the two.
 """
 
 from __future__ import annotations
