@@ -107,10 +107,8 @@ for epoch in range(8):
         is_best,
         folder,
     )
-    print(
     rate = optimizer.param_groups[0]["lr"]
     print(f"{epoch} {value:.3f} {hits:.2f} {'*' if is_best else ''} {rate:.4f}")
-    )
     if wait > 3:
         break
 update_bn(loader, swa)
