@@ -54,6 +54,7 @@ def install_as_torch() -> None:
             "script with `adjoint run`"
         )
     _missing.answers_as_torch = True
+    _core._answer_as_torch(True)
     _children.tell_children()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
