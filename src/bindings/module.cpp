@@ -19,6 +19,7 @@ void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
 void add_profile(PyObject* module);               // bindings/profile.cpp
 void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
+void add_tensor_class(PyObject* module);          // bindings/tensor/tensor_class.cpp
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 
 namespace {
@@ -30,6 +31,7 @@ void fill(PyObject* module) {
   add_error_classes(module);
   add_dtypes(module);
   add_tensor_type(module);
+  add_tensor_class(module);
   add_node_type(module);
   add_saved_hooks(module);
   add_checkpoint_cache(module);

@@ -184,7 +184,11 @@ DType dtype_named(PyObject* o) {
   DType d;
   if (parse_dtype(o, &d)) return d;
   Object text = Object::borrow(o);
+  if (o == reinterpret_cast<PyObject*>(tensor_type)) return default_dtype();
   if (!PyUnicode_Check(o)) {  // a class such as adjoint.FloatTensor
+    Object on_gpu = Object::steal(PyObject_GetAttrString(o, "is_cuda"));
+    PyErr_Clear();
+    if (on_gpu.get() == Py_True) runtime_error("type(): adjoint computes on the CPU only");
     if (Object dtype = Object::steal(PyObject_GetAttrString(o, "dtype"))) {
       if (parse_dtype(dtype.get(), &d)) return d;
     }

@@ -25,6 +25,7 @@ using T = const Tensor&;
 Tensor zero_gradient(T g, C) { return zeros(g.shape(), g.dtype()); }
 // What is drawn does not move with its parameters.
 Value no_tangent(C, const Tensor*) { return {}; }
+Value zero_tangent(C c, const Tensor*) { return op<"zeros_like">(c.out()); }
 
 // The distributions know nothing of Python's exception classes.
 template <class F>
@@ -285,7 +286,7 @@ static const Op& normal_tensors_ =
         })
         .grad(0, nothing, zero_gradient)
         .grad(1, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward3")
         .out_dtype(OutDType::Converts);
@@ -300,7 +301,7 @@ static const Op& normal_mean_ =
           return op_inplace<"add">(t, mean);
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward1")
         .out_dtype(OutDType::Converts);
@@ -316,7 +317,7 @@ static const Op& normal_std_ =
           return op_inplace<"add">(t, c[0]);
         })
         .grad(1, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward2")
         .out_dtype(OutDType::Converts);
@@ -341,7 +342,7 @@ static const Op& bernoulli_ =
           return bernoulli(generator_of(c[1]), destination(c, Dims(p.shape()), d), p);
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .node("BernoulliBackward0")
         .fills_out();
 static const Op& bernoulli_p_ =
@@ -352,7 +353,7 @@ static const Op& bernoulli_p_ =
           return bernoulli(generator_of(c[2]), empty(like.shape(), like.dtype()), c.real(1));
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .out_dtype(OutDType::Converts);
 static const Op& bernoulli_inplace_ =
     def_random(
@@ -433,7 +434,7 @@ static const Op& poisson_ =
           return out;
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .no_out();
 
