@@ -8,6 +8,7 @@
 #include "dispatch/checkpoint_cache.h"
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
@@ -88,11 +89,11 @@ Value apply_as_given(const Op& op, Value* args) {
   return out;
 }
 
-Value run_forward(Call& c) { return recorded() ? t_recorder->forward(c) : c.op.forward(c); }
+Value run_forward(Call& c) { return recorded() ? t_recorder->forward(c) : compute(c); }
 
 void run_change(Call& c, const Tensor& self) {
   if (recorded()) return t_recorder->change(c, self);
-  finish_inplace(self, c.op.forward(c), c.op);
+  compute_into(c, self);
   bump_version(self);
 }
 
@@ -230,8 +231,8 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     }
     fits = Span(shape) == out.shape();
   }
-  if (fits) c.out = out;
-  Value result = op.forward(c);
+  if (fits && !is_pending(out.get())) c.out = out;
+  Value result = compute(c);
   if (!result.is_tensor())
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",
                result.is_tensors() ? result.tensors().size() : 0, " results");

@@ -122,6 +122,7 @@ struct Facts {
 
   SparseRule sparse = nullptr;   // null: sparse operands are refused (sparse_calls.h)
   bool takes_sparse = false;     // its forward knows them
+  bool takes_pending = false;    // its forward knows operands with a pending sign
   bool copies = false;           // the result holds the elements of the first argument, converted
   bool fills = false;            // with one number, which no tensor argument gives
   bool cheap = false;            // costs less than reading its result from memory

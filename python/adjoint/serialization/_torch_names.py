@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import signed
 from adjoint.serialization._errors import LoadError, shown
 from adjoint.serialization._formats import DTYPES, FACTORIES
 from adjoint.serialization._keys import check_key
@@ -81,15 +82,17 @@ def _tensor(
     shape, strides = _ints(size, "size"), _ints(stride, "strides")
     elements(shape, dtype.itemsize, "a tensor in it")
     made: Tensor = _core._on_storage(storage.data, dtype, shape, strides, offset)
-    return _resolved(made, metadata) if metadata else made
+    return _signed(made, metadata) if metadata else made
 
 
-def _resolved(t: Tensor, metadata: Any) -> Tensor:
-    """The values of a tensor that PyTorch conjugates or negates when it is read."""
+def _signed(t: Tensor, metadata: Any) -> Tensor:
+    """A tensor that is conjugated or negated when it is read."""
     if type(metadata) is not dict or any(key not in ("conj", "neg") for key in metadata):
         raise LoadError(f"a tensor in it has the metadata {shown(metadata)}")
-    t = t.conj().clone() if metadata.get("conj") else t
-    return -t if metadata.get("neg") else t
+    conj, neg = bool(metadata.get("conj")), bool(metadata.get("neg"))
+    if (conj and not t.is_complex()) or (neg and t.dtype == _core.bool):
+        raise LoadError(f"a {t.dtype} tensor in it has the metadata {shown(metadata)}")
+    return signed(t, conj, neg)
 
 
 def _tensor_v2(

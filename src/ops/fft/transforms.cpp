@@ -144,12 +144,12 @@ Value rfft_1d(Call& c, bool forward) {
   check_real(c.tensor(0), c.op.name.substr(4));
   OneAxis a = one_axis(c, prepared(c.tensor(0), false));
   Value half = op<"_fft_r2c">(a.x, Dims{a.axis}, scaling(c[3], forward), true);
-  return forward ? half : op<"conj">(half);
+  return forward ? half : op<"conj_physical">(half);
 }
 
 Value irfft_1d(Call& c, bool forward) {
   OneAxis a = one_axis_back(c);
-  Tensor x = forward ? op<"conj">(a.x).tensor() : a.x;
+  Tensor x = forward ? op<"conj_physical">(a.x).tensor() : a.x;
   return op<"_fft_c2r">(x, Dims{a.axis}, scaling(c[3], forward), a.n);
 }
 
@@ -186,7 +186,7 @@ Value hfft_nd(Call& c) {
   const int64_t n = last_size(c, x, a, "hfftn"), mode = scaling(c[3], true);
   x = resized(x, a);
   if (a.dims.size() > 1) x = op<"_fft_c2c">(x, without_last(a.dims), mode, true);
-  return op<"_fft_c2r">(op<"conj">(x), Dims{a.dims.back()}, mode, n);
+  return op<"_fft_c2r">(op<"conj_physical">(x), Dims{a.dims.back()}, mode, n);
 }
 
 Value ihfft_nd(Call& c) {
@@ -197,7 +197,8 @@ Value ihfft_nd(Call& c) {
   Axes a = axes_of(c, real);
   if (a.dims.empty()) runtime_error("ihfftn must transform at least one axis");
   const int64_t mode = scaling(c[3], false);
-  Value half = op<"conj">(op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true));
+  Value half =
+      op<"conj_physical">(op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true));
   if (a.dims.size() == 1) return half;
   return op<"_fft_c2c">(half, without_last(a.dims), mode, false);
 }

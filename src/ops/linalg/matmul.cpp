@@ -14,7 +14,7 @@ using T = const Tensor&;
 using C = Context&;
 
 // The conjugate transpose of the last two axes.
-Tensor adjoint_of(T t) { return op<"conj">(op<"transpose">(t, -2, -1)); }
+Tensor adjoint_of(T t) { return op<"conj_physical">(op<"transpose">(t, -2, -1)); }
 
 void check_dtypes(const char* name, T a, T b) {
   if (a.dtype() != b.dtype()) {
@@ -288,7 +288,7 @@ static const Op& mv_ =
           return out;
         })
         .grad(0, input(1),
-              [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj">(c.tensor(1))); })
+              [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj_physical">(c.tensor(1))); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mv_rule)
@@ -316,8 +316,8 @@ static const Op& dot_ =
           release.finish();
           return out;
         })
-        .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })
-        .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(0)); })
+        .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(1)); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(0)); })
         .linear()
         .batch([](Call& c, const int* axes) -> Value {
           check_factors(c, axes, "dot", 1, 1);
@@ -331,7 +331,7 @@ static const Op& dot_ =
 
 static const Op& vdot_ =
     def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
-        .forward([](Call& c) -> Value { return op<"dot">(op<"conj">(c[0]), c[1]); });
+        .forward([](Call& c) -> Value { return op<"dot">(op<"conj_physical">(c[0]), c[1]); });
 
 namespace {
 
@@ -407,7 +407,9 @@ static const Op& addmv_ =
         })
         .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
         .grad(1, input(2),
-              [](T g, C c) { return times(op<"outer">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+              [](T g, C c) {
+                return times(op<"outer">(g, op<"conj_physical">(c.tensor(2))), c.in(4));
+              })
         .grad(2, input(1),
               [](T g, C c) { return times(op<"mv">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp(tangent_of_sum<"mv">)
@@ -445,12 +447,13 @@ static const Op& addr_ =
           return op<"addmm">(c[0], column, row, c[3], c[4]);
         })
         .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
-        .grad(1, input(2),
-              [](T g, C c) { return times(op<"mv">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+        .grad(
+            1, input(2),
+            [](T g, C c) { return times(op<"mv">(g, op<"conj_physical">(c.tensor(2))), c.in(4)); })
         .grad(2, input(1),
               [](T g, C c) {
                 Tensor across = op<"transpose">(g, 0, 1);
-                return times(op<"mv">(across, op<"conj">(c.tensor(1))), c.in(4));
+                return times(op<"mv">(across, op<"conj_physical">(c.tensor(1))), c.in(4));
               })
         .jvp(tangent_of_sum<"outer">)
         .inplace()
@@ -524,13 +527,13 @@ Value linear_forward(Call& c) {
 
 Tensor linear_input_grad(T g, C c) {
   Tensor w = c.in(1);
-  Tensor flat = op<"mm">(g.ndim() == 2 ? g : fold(g), op<"conj">(w));
+  Tensor flat = op<"mm">(g.ndim() == 2 ? g : fold(g), op<"conj_physical">(w));
   return g.ndim() == 2 ? flat : op<"reshape">(flat, c.shape(0)).tensor();
 }
 Tensor linear_weight_grad(T g, C c) {
   Tensor x = c.in(0);
   Tensor rows = g.ndim() == 2 ? g : fold(g), in = x.ndim() == 2 ? x : fold(x);
-  return op<"mm">(op<"transpose">(rows, 0, 1), op<"conj">(in));
+  return op<"mm">(op<"transpose">(rows, 0, 1), op<"conj_physical">(in));
 }
 template <bool Bias>
 Value linear_tangent(C c, const Tensor* t) {

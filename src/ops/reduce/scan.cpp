@@ -25,7 +25,7 @@ Tensor scanned(scan::Kind kind, Tensor t, int64_t dim, DType result) {
   scan::Shape s = around(t.shape(), axis);
   {
     WithoutGil release(t.numel() >= kReleaseGil);
-    scan::run(kind, d, t->data, out->data, s);
+    scan::run(kind, d, t.bytes(), out.bytes(), s);
   }
   return cast(out, result);
 }
@@ -71,17 +71,19 @@ Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
   if (as_op()) return op<"_prod_grad">(g, x, out, axis, keepdim);
   Dims dims{axis};
   if (!has_zero(x)) {
-    return spread(g * op<"conj">(out).tensor(), x.shape(), dims, keepdim) / op<"conj">(x).tensor();
+    return spread(g * op<"conj_physical">(out).tensor(), x.shape(), dims, keepdim) /
+           op<"conj_physical">(x).tensor();
   }
   Tensor others = product_before(x, axis, false) * product_before(x, axis, true);
-  return spread(g, x.shape(), dims, keepdim) * op<"conj">(others).tensor();
+  return spread(g, x.shape(), dims, keepdim) * op<"conj_physical">(others).tensor();
 }
 
 // d cumprod_i / d x_k = the product of x_j, j <= i, j != k. Where x has zeros, each k on its own.
 Tensor cumprod_grad_of(T g, T x, T out, int axis) {
   if (as_op()) return op<"_cumprod_grad">(g, x, out, axis);
   if (!has_zero(x)) {
-    return reversed_cumsum(g * op<"conj">(out).tensor(), axis) / op<"conj">(x).tensor();
+    return reversed_cumsum(g * op<"conj_physical">(out).tensor(), axis) /
+           op<"conj_physical">(x).tensor();
   }
   Tensor before = product_before(x, axis, false);
   int64_t n = x.size(axis);
@@ -91,8 +93,8 @@ Tensor cumprod_grad_of(T g, T x, T out, int axis) {
     Tensor later = op<"cumprod">(op<"slice">(x, axis, k + 1, n), axis);
     Tensor tail = op<"cat">(Tensors{one, later}, axis);
     Tensor weight = op<"select">(before, axis, k).tensor();
-    Tensor part = op<"slice">(g, axis, k, n).tensor() * op<"conj">(tail).tensor();
-    grads.push_back(op<"conj">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
+    Tensor part = op<"slice">(g, axis, k, n).tensor() * op<"conj_physical">(tail).tensor();
+    grads.push_back(op<"conj_physical">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
   }
   return op<"stack">(std::move(grads), axis);
 }
@@ -133,7 +135,7 @@ Value running(Call& c, bool largest) {
   scan::Shape s = around(t.shape(), axis);
   {
     WithoutGil release(t.numel() >= kReleaseGil);
-    scan::running_extremum(largest, x.dtype(), x->data, values->data, index.data<int64_t>(), s);
+    scan::running_extremum(largest, x.dtype(), x.bytes(), values.bytes(), index.data<int64_t>(), s);
   }
   return Tensors{cast(values, t.dtype()), index};
 }
@@ -170,7 +172,8 @@ Tensor logcumsumexp_grad(T g, C c) {
     Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(log - out, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };
-  if (is_complex(x.dtype())) return op<"conj">(weighted(op<"log">(op<"conj">(g))));
+  if (is_complex(x.dtype()))
+    return op<"conj_physical">(weighted(op<"log">(op<"conj_physical">(g))));
   auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(g) - half(-g);
 }
