@@ -187,16 +187,22 @@ void by_ops(const Column* columns, Py_ssize_t i, unsigned choice, const Numbers&
   for (int c = 0; c < R::kColumns; ++c) {
     if (!columns[c]) continue;
     tensors[c] = Tensor::borrow(columns[c].at(i));
-    if (is_complex(tensors[c].dtype())) tensors[c] = op<"view_as_real">(tensors[c]);
     values[c] = tensors[c];
+    if (is_complex(tensors[c].dtype())) {
+      values[c] = op<"view_as_real">(op<"resolve_conj">(tensors[c]));
+      if (!tensors[c].has(kConjugate)) tensors[c] = values[c];
+    }
     // Written over at the end, so what the graph keeps of it is a copy.
-    if (c != 1 && grad_enabled()) values[c] = op<"clone">(tensors[c]);
+    if (c != 1 && grad_enabled()) values[c] = op<"clone">(values[c]);
   }
   for (int k = 0; k < R::kNumbers; ++k) amounts[k] = numbers.amounts[k];
   optim::choose<R>(choice, [&]<unsigned Choice>() {
     R::template update<WholeTensor, Choice>(values, amounts);
     for (int c = 0; c < R::kColumns; ++c) {
-      if (R::writes(Choice, c)) op_inplace<"copy">(tensors[c], values[c]);
+      if (!R::writes(Choice, c)) continue;
+      const bool pairs = is_complex(tensors[c].dtype());
+      if (pairs) values[c] = op<"view_as_complex">(op<"contiguous">(values[c]));
+      op_inplace<"copy">(tensors[c], values[c]);
     }
   });
 }

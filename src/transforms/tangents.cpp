@@ -140,8 +140,11 @@ Tensor laid_out_as(const Tensor& t, const Tensor& tangent) {
 
 void lay_out_tangent(const Tensor& t, Level level) {
   TangentAt* e = find(t, level);
-  if (e && e->value && !same_layout(t, e->value))
-    set_tangent(t, level, laid_out_as(t, Tensor(e->value)));
+  if (!e || !e->value) return;
+  // Parts of a conjugate are no views of it: the tangents of views are views of that of the base.
+  Tensor held = e->value;
+  Tensor own = t.is_view() || !held.pending() ? held : op<"clone">(held).tensor();
+  if (!own.is(held) || !same_layout(t, own)) set_tangent(t, level, laid_out_as(t, own));
 }
 
 void write_tangent(const Tensor& t, Level level, Tensor tangent) {

@@ -2,6 +2,7 @@
 // input's memory; a complex element is two real ones, the real part first.
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/view.h"
 #include "ops/elementwise/fused.h"
 #include "ops/sparse/rules.h"
@@ -141,8 +142,10 @@ static const Op& conj_physical_ =
         .forward([](Call& c) -> Value {
           static const Kernel& k = kernel_named("conj");
           if (!is_complex(c.tensor(0).dtype())) return c[0];
-          return run_kernel(k, c.args, 1, Common, c.out, "conj_physical");
+          const Value z = resolved(c.tensor(0));
+          return run_kernel(k, &z, 1, Common, c.out, "conj_physical");
         })
+        .takes_pending()
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj_physical">(g); })
         .linear()
         .inplace()
@@ -204,7 +207,8 @@ static const Op& view_as_real_ =
 static const Op& view_as_complex_ =
     def("view_as_complex(input)", "A real tensor with a last axis of length two as a complex one.")
         .forward(view_as_complex_forward)
-        .grad(0, nothing, [](T g, C) -> Tensor { return op<"view_as_real">(g); })
+        .grad(0, nothing,
+              [](T g, C) -> Tensor { return op<"view_as_real">(op<"resolve_conj">(g)); })
         .linear()
         .view()
         .function_only()
