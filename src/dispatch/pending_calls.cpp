@@ -15,6 +15,12 @@ bool any_pending(const Call& c) {
   return any_tensor(c.op, c.args, [](TensorObject* t, int) { return is_pending(t); });
 }
 
+// A copy of an operand. An op without a derivative may be written with others that have one: what it
+// is given keeps its history then.
+Tensor copied_for(const Op& op, const Tensor& t) {
+  return op.differentiable() ? resolved(t) : adjoint::op<"clone">(t).tensor();
+}
+
 // The arguments with what they show. An operand that stands in two places is copied once: ops may
 // ask whether two are the same.
 struct Resolved {
@@ -27,7 +33,7 @@ struct Resolved {
       for (const auto& [from, copy] : copies) {
         if (from.is(t)) return copy;
       }
-      return copies.emplace_back(t, resolved(t)).second;
+      return copies.emplace_back(t, copied_for(c.op, t)).second;
     };
     for (int i = 0; i < c.op.argument_count; ++i) args[i] = map_tensors(c.args[i], copy_of);
   }

@@ -74,7 +74,7 @@ bool same(const Value& a, const Value& b) {
 
 }  // namespace
 
-Geometry::Geometry(const TensorObject* t)
+TensorGeometry::TensorGeometry(const TensorObject* t)
     : shape(Span{t->shape, t->ndim}),
       strides(Span{t->strides, t->ndim}),
       dtype(t->dtype),
@@ -84,7 +84,7 @@ Geometry::Geometry(const TensorObject* t)
   dense = is_dense(shape, strides);
 }
 
-const Geometry* Descriptions::geometry(const TensorObject* t) {
+const TensorGeometry* Descriptions::geometry(const TensorObject* t) {
   if (last_ && last_->is_of(t)) return last_;
   size_t hash = hash_ints(Span{t->strides, t->ndim},
                           hash_ints(Span{t->shape, t->ndim}, static_cast<size_t>(t->dtype)));

@@ -12,7 +12,7 @@
 namespace adjoint {
 
 // What is known of a value before the program runs: the same in every run.
-struct Geometry {
+struct TensorGeometry {
   Dims shape;
   Dims strides;  // in elements
   DType dtype = DType::Float32;
@@ -20,12 +20,12 @@ struct Geometry {
   bool contiguous = true, dense = true;
   int64_t numel = 1;
 
-  explicit Geometry(const TensorObject* t);
+  explicit TensorGeometry(const TensorObject* t);
   bool is_of(const TensorObject* t) const {
     return t->dtype == dtype && (t->flags & kPending) == pending &&
            Span(shape) == Span{t->shape, t->ndim} && Span(strides) == Span{t->strides, t->ndim};
   }
-  bool operator==(const Geometry& o) const {
+  bool operator==(const TensorGeometry& o) const {
     return this == &o ||
            (dtype == o.dtype && pending == o.pending && shape == o.shape && strides == o.strides);
   }
@@ -44,7 +44,7 @@ struct KernelCall {
 
 class Descriptions {
  public:
-  const Geometry* geometry(const TensorObject* t);
+  const TensorGeometry* geometry(const TensorObject* t);
   // Arguments of an op. Those with a Python object (a generator) are like no others.
   const Value* arguments(const Op& op, const Value* args);
   // By operand: which of the reads it is, or -1 and the number.
@@ -58,7 +58,7 @@ class Descriptions {
     const Op* op;
     std::vector<Value> values;
   };
-  std::deque<Geometry> geometries_;
+  std::deque<TensorGeometry> geometries_;
   std::deque<Arguments> arguments_;
   std::deque<KernelCall> kernels_;
   struct alignas(16) Element {
@@ -66,7 +66,7 @@ class Descriptions {
   };
   std::deque<Element> elements_;
   Lookup geometry_at_, arguments_at_, kernel_at_;
-  const Geometry* last_ = nullptr;
+  const TensorGeometry* last_ = nullptr;
 };
 
 }  // namespace adjoint

@@ -22,12 +22,12 @@ namespace adjoint {
 inline constexpr int64_t kBlockNumel = 8192;  // elements that are small: see program/fuse/block.h
 
 struct Register {
-  const Geometry* form;
+  const TensorGeometry* form;
   int64_t offset;     // in bytes from where the first register on that memory lies
   int root;           // into Program::roots: the memory behind it
   bool data = false;  // a header that `.data` made: kData
 
-  const Geometry& geometry() const { return *form; }
+  const TensorGeometry& geometry() const { return *form; }
 };
 
 // The memory behind registers.
@@ -121,8 +121,8 @@ struct Program {
   // Leaves (inputs) whose gradient the program reads or changes, and what it found at its start.
   struct GradState {
     int input;
-    std::optional<Geometry> found;  // of the gradient, if there was one
-    const TensorObject* known;      // which it was, if the function also finds it by itself
+    std::optional<TensorGeometry> found;  // of the gradient, if there was one
+    const TensorObject* known;            // which it was, if the function also finds it by itself
   };
   std::vector<GradState> grads;
   bool passes = false;  // it has backward passes of its own, which call hooks of inputs

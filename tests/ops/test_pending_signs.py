@@ -14,6 +14,7 @@ from tests.ops.samples import OPS
 from tests.ops.spec import Op, Sample, outputs, to_library, to_numpy
 
 _SAMPLES = 4  # of each op and dtype
+_CALLABLE = [name for name in OPS if name != "view_as_real"]  # which refuses conjugates
 
 
 def pending(t: Any) -> Any:
@@ -51,7 +52,7 @@ def assert_same(got: Any, want: Any, label: str) -> None:
         np.testing.assert_array_equal(to_numpy(a), to_numpy(b), label)
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", _CALLABLE)
 def test_results_are_those_of_resolved_operands(name: str) -> None:
     op = OPS[name]
     function = op.function(ad)
@@ -61,7 +62,7 @@ def test_results_are_those_of_resolved_operands(name: str) -> None:
         assert_same(function(*turned.args, **turned.kwargs), want, label)
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.diff])
+@pytest.mark.parametrize("name", [n for n in _CALLABLE if OPS[n].diff])
 def test_gradients_are_those_of_resolved_operands(name: str) -> None:
     op = OPS[name]
     function = op.function(ad)

@@ -27,7 +27,7 @@ Tensor intact(Node* n, const Saved& s) {
 }
 
 // A gradient that lies in memory as the one that the backward part was recorded with.
-Tensor laid_as(const Geometry& g, const Tensor& given) {
+Tensor laid_as(const TensorGeometry& g, const Tensor& given) {
   Tensor grad = given.pending() ? op<"clone">(given).tensor() : given;
   bool same = true, alone = true;  // but for axes of length one, which may have any stride
   for (int k = 0; k < grad.ndim(); ++k) {
@@ -98,7 +98,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   const Program& p = program_in(part.program.get());
   for (int64_t k : Span(places)) {
     if (!grads[k]) continue;
-    const Geometry& g = p.registers[p.inputs[given.size()]].geometry();
+    const TensorGeometry& g = p.registers[p.inputs[given.size()]].geometry();
     given.push_back(laid_as(g, grads[k]));
   }
   for (size_t k = 0; k < p.inputs.size() - given.size(); ++k) {

@@ -149,7 +149,7 @@ class Capture final : public Recorder {
   std::unordered_set<TensorObject*> asked_;     // whose address was asked for
   std::unordered_set<Storage*> changed_aside_;  // memory that host calls have changed
   // Leaf register -> the gradient it had at the start.
-  std::unordered_map<int, std::pair<std::optional<Geometry>, Tensor>> grad_states_;
+  std::unordered_map<int, std::pair<std::optional<TensorGeometry>, Tensor>> grad_states_;
   std::string refused_;
   SourceLine refused_at_;
   bool running_ = false;

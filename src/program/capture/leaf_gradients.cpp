@@ -33,7 +33,7 @@ bool Capture::known_outside(TensorObject* t) {
 }
 
 void Capture::watch_grad(TensorObject* leaf) {
-  std::optional<Geometry> found;
+  std::optional<TensorGeometry> found;
   if (leaf->grad) {
     found.emplace(leaf->grad);
     if (!is_plain_gradient(leaf->grad))

@@ -43,7 +43,7 @@ class Block final : public FusedLoops {
   void run(const Instruction& i, Tensor* registers) const override {
     for (size_t w = 0; w < results.size(); ++w) {
       const Tensor& like = like_[w];
-      const Geometry& g = results[w];
+      const TensorGeometry& g = results[w];
       registers[i.writes[w]] = like ? empty_contiguous_like(like.get(), g.dtype)
                                     : empty_strided(g.shape, g.strides, g.dtype);
     }
@@ -152,7 +152,7 @@ class BlockBuilder {
       parts_[k].each_register([&](int reg, bool) { known(reg).last_use = k; });
   }
   size_t bytes_of(int reg) const {
-    const Geometry& g = registers_[reg].geometry();
+    const TensorGeometry& g = registers_[reg].geometry();
     return (static_cast<size_t>(g.numel) * item_size(g.dtype) + 63) / 64 * 64;
   }
   void give_memory(int reg) {
@@ -296,7 +296,7 @@ class BlockBuilder {
     for (const PlannedLoop& s : loops_)
       block_->loops_.push_back({s.loop, block_->pointers_.data() + s.at, s.n});
     for (int reg : i_.writes) {
-      const Geometry& g = registers_[reg].geometry();
+      const TensorGeometry& g = registers_[reg].geometry();
       block_->results.push_back(g);
       bool plain = g.shape.size() <= kInlineDims && g.strides == contiguous_strides(g.shape);
       block_->like_.push_back(plain ? empty(g.shape, g.dtype) : Tensor());

@@ -47,7 +47,7 @@ void dot_loop(char* const* p, int64_t) {
   dot(q.dtype, q.k, p[2], q.a.col_stride, p[3], q.b.row_stride, p[1]);
 }
 
-Matrix matrix(const Geometry& g) {
+Matrix matrix(const TensorGeometry& g) {
   int n = g.strides.size();
   return {nullptr, g.strides[n - 2], g.strides[n - 1]};
 }
@@ -64,7 +64,8 @@ Product form_of(Product form, int a, int b) {
 }
 
 // Sets what is multiplied; false for what is not a product, or one whose rows have to be copied first.
-bool set_product(Factors& q, SmallCall& call, Product form, const Geometry& a, const Geometry& b) {
+bool set_product(Factors& q, SmallCall& call, Product form, const TensorGeometry& a,
+                 const TensorGeometry& b) {
   switch (form_of(form, a.shape.size(), b.shape.size())) {
     case Product::Matrices:
       q.a = matrix(a);
@@ -111,7 +112,7 @@ bool set_product(Factors& q, SmallCall& call, Product form, const Geometry& a, c
 std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Register>& registers) {
   if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.reads.empty())
     return {};
-  auto geometry = [&](int read) -> const Geometry& {
+  auto geometry = [&](int read) -> const TensorGeometry& {
     return registers[i.reads[read].reg].geometry();
   };
   for (size_t k = 0; k < i.reads.size(); ++k) {

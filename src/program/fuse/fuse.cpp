@@ -56,7 +56,7 @@ class Fusion {
     bool small = false;  // a part of a block
   };
 
-  const Geometry& geometry(int reg) const { return sources_.geometry(reg); }
+  const TensorGeometry& geometry(int reg) const { return sources_.geometry(reg); }
 
   // --- what an instruction is
   // Whether an instruction takes an operand as a number rather than from memory.
@@ -67,7 +67,7 @@ class Fusion {
   How way_of(const Instruction& i, bool is_call) const {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
-    const Geometry& out = geometry(i.writes[0]);
+    const TensorGeometry& out = geometry(i.writes[0]);
     if (!out.dense || out.pending) return How::Alone;
     for (const Read& r : i.reads) {
       if (geometry(r.reg).pending) return How::Alone;  // the loops read memory as it is
@@ -183,7 +183,7 @@ class Fusion {
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
-        const Geometry* last = before < k ? &geometry(p_.code[before].writes[0]) : nullptr;
+        const TensorGeometry* last = before < k ? &geometry(p_.code[before].writes[0]) : nullptr;
         bool again = last && (last == &geometry(i.writes[0]) || s == Span(last->shape));
         shape_of[k] = again
                           ? shape_of[before]

@@ -6,7 +6,7 @@
 namespace adjoint {
 namespace {
 
-Dims byte_strides(const Geometry& g) {
+Dims byte_strides(const TensorGeometry& g) {
   Dims strides = g.strides;
   for (int64_t& s : strides) s *= static_cast<int64_t>(item_size(g.dtype));
   return strides;
@@ -22,7 +22,7 @@ int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const 
             const Values& value_of) {
   const Source& s = sources.of(reg);
   if (int value = value_of.of(s.reg); value >= 0) return tiles.converted(value, wanted);
-  const Geometry& g = sources.geometry(reg);
+  const TensorGeometry& g = sources.geometry(reg);
   if (const char* bytes = sources.uniform(reg)) return tiles.element(bytes, g.dtype, wanted);
   Dims strides(shape.size(), 0);
   int lead = shape.size() - g.shape.size();
@@ -82,7 +82,7 @@ Part group_part(const std::vector<int>& members, const Program& p, const Sources
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];
-    const Geometry& g = sources.geometry(reg);
+    const TensorGeometry& g = sources.geometry(reg);
     int value = i.kernel ? kernel_value(tiles, i, sources, values)
                          : operand(tiles, i.reads[0].reg, g.dtype, g.shape, sources, values);
     if (needed[reg]) {
@@ -96,7 +96,7 @@ Part group_part(const std::vector<int>& members, const Program& p, const Sources
 }
 
 void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources) {
-  const Geometry& g = sources.geometry(reg);
+  const TensorGeometry& g = sources.geometry(reg);
   TileBuilder tiles(g.shape);
   int value = tiles.copied(tiles.element(element, g.dtype, g.dtype));
   tiles.result(value, reg, 0, byte_strides(g));
@@ -104,7 +104,7 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
 }
 
 void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
-  const Geometry& whole = sources.geometry(i.writes[0]);
+  const TensorGeometry& whole = sources.geometry(i.writes[0]);
   alignas(16) const char zero[16] = {};
   if (i.pieces()->zeros) add_fill(parts, i.writes[0], zero, sources);
   for (const Piece& piece : i.pieces()->pieces) {
@@ -120,7 +120,7 @@ void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& s
 void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& call,
               const Sources& sources) {
   if (call.start >= 0) {
-    const Geometry& out = sources.geometry(i.writes[0]);
+    const TensorGeometry& out = sources.geometry(i.writes[0]);
     TileBuilder tiles(out.shape);
     int value = tiles.copied(
         operand(tiles, i.reads[call.start].reg, out.dtype, out.shape, sources, Values()));
@@ -140,11 +140,11 @@ void add_call(std::vector<Part>& parts, const Instruction& i, const SmallCall& c
 
 // A column times a row.
 void add_outer(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
-  const Geometry& out = sources.geometry(i.writes[0]);
+  const TensorGeometry& out = sources.geometry(i.writes[0]);
   TileBuilder tiles(out.shape);
   int operands[2];
   for (int n : {0, 1}) {
-    const Geometry& g = sources.geometry(i.reads[n].reg);
+    const TensorGeometry& g = sources.geometry(i.reads[n].reg);
     const Source& s = sources.of(i.reads[n].reg);
     if (const char* bytes = sources.uniform(i.reads[n].reg)) {
       operands[n] = tiles.element(bytes, g.dtype, g.dtype);

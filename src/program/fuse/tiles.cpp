@@ -96,7 +96,7 @@ class LargeLoops final : public FusedLoops {
         data[k] = registers[i.reads[index_[k]].reg]->data + f.places[k].offset;
     }
     for (size_t w = 0; w < results.size(); ++w) {
-      const Geometry& g = results[w];
+      const TensorGeometry& g = results[w];
       Tensor out = taken(i, registers, static_cast<int>(w));
       if (!out) out = empty_strided(g.shape, g.strides, g.dtype);
       registers[i.writes[w]] = std::move(out);
@@ -130,7 +130,7 @@ class LargeLoops final : public FusedLoops {
 
   // The memory of an operand that nobody reads after this, for result `write`.
   Tensor taken(const Instruction& i, Tensor* registers, int write) const {
-    const Geometry& g = results[write];
+    const TensorGeometry& g = results[write];
     if (tiles_->numel * static_cast<int64_t>(item_size(g.dtype)) < kWorthTaking) return {};
     for (const TileLoops::Takeover& t : tiles_->takeovers) {
       int reg = i.reads[index_[t.from]].reg;

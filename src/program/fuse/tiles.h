@@ -144,7 +144,7 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
 
 // What a fused instruction does.
 struct FusedLoops {
-  std::vector<Geometry> results;  // of its writes
+  std::vector<TensorGeometry> results;  // of its writes
   virtual ~FusedLoops() = default;
   virtual void run(const Instruction& i, Tensor* registers) const = 0;
 };

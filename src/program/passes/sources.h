@@ -16,7 +16,7 @@ class Sources {
  public:
   explicit Sources(const Program& p);
 
-  const Geometry& geometry(int reg) const { return p_.registers[reg].geometry(); }
+  const TensorGeometry& geometry(int reg) const { return p_.registers[reg].geometry(); }
   bool changed(int reg) const { return p_.roots[p_.registers[reg].root].changed; }
   // The instruction, or -1 for an input.
   int made_by(int reg) const { return made_by_[reg]; }
@@ -24,7 +24,7 @@ class Sources {
   // The one value that all elements have, if it is known: ones_like and its kin.
   const char* uniform(int reg) const {
     const char* found = elements_[of(reg).reg];
-    const Geometry &seen = geometry(reg), &memory = geometry(of(reg).reg);
+    const TensorGeometry &seen = geometry(reg), &memory = geometry(of(reg).reg);
     return found && memory.dtype == seen.dtype && memory.pending == seen.pending ? found : nullptr;
   }
 

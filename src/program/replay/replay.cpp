@@ -134,7 +134,7 @@ class Replay {
   }
 
   [[noreturn]] void changed_shape(const Instruction& i, int reg, const Tensor& t) {
-    const Geometry& g = p_.registers[reg].geometry();
+    const TensorGeometry& g = p_.registers[reg].geometry();
     std::string found = t ? text(t.dtype(), " ", t.shape()) : std::string("nothing");
     runtime_error(
         "a compiled function has found a result of another kind than when it was "
@@ -198,7 +198,7 @@ class Replay {
 
   void alias_of(const Instruction& i) {
     const Tensor& t = get(i.reads[0].reg);
-    const Geometry& g = p_.registers[i.writes[0]].geometry();
+    const TensorGeometry& g = p_.registers[i.writes[0]].geometry();
     int64_t item = static_cast<int64_t>(item_size(g.dtype));
     int64_t moved = p_.registers[i.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
     int64_t at = t->data - static_cast<char*>(t->storage->data) + moved;
@@ -240,7 +240,7 @@ bool accepts(const Program& p, const Tensors& given, std::string* why) {
   if (static_cast<int>(given.size()) != p.given) return fail("another number of tensors");
   if (default_dtype() != p.default_dtype) return fail("the default dtype has changed");
   for (size_t k = 0; k < p.inputs.size(); ++k) {
-    const Geometry& g = p.registers[p.inputs[k]].geometry();
+    const TensorGeometry& g = p.registers[p.inputs[k]].geometry();
     const TensorObject* t = (k < given.size() ? given[k] : p.held[k - given.size()]).get();
     if (!g.is_of(t))
       return fail(text("a tensor was ", g.dtype, " ", Span(g.shape), " and is ", t->dtype, " ",
@@ -317,7 +317,7 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   const Tensors& others = rest.empty() ? p.held : rest;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     const Tensor& t = k < given.size() ? given[k] : others[k - given.size()];
-    const Geometry& g = p.registers[p.inputs[k]].geometry();
+    const TensorGeometry& g = p.registers[p.inputs[k]].geometry();
     if (!g.is_of(t.get()) || batch_of(t.get())) {
       runtime_error("a program was recorded with ", g.dtype, " ", Span(g.shape), " as input ", k,
                     " and cannot run with ", t.dtype(), " ", t.shape(),

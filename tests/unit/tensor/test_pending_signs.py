@@ -51,7 +51,7 @@ def test_what_is_written_reaches_memory_with_the_sign_turned() -> None:
     c[0] = 1j
     assert x[0].tolist() == [-1j, -1j]
     c.mul_(1j)
-    assert x[0].tolist() == [1, 1]
+    assert x[0].tolist() == [-1, -1]
     c.imag.fill_(3)
     assert x.imag.tolist() == [[-3, -3], [-3, -3]]
     ad.add(x, 1j, out=c)
@@ -102,11 +102,10 @@ def test_copies_files_and_pickles() -> None:
 
 def test_transforms_and_compiled_functions() -> None:
     x = ad.tensor(Z, dtype=ad.complex128)
-    seen = []
 
     def f(t: ad.Tensor) -> ad.Tensor:
         c = t.conj()
-        seen.append(c.is_conj())
+        assert c.is_conj() != t.is_conj()
         return c.imag * 2 + (c * t).real + c.resolve_conj().real
 
     want = f(x)
@@ -116,7 +115,6 @@ def test_transforms_and_compiled_functions() -> None:
     h = 1e-6
     slope = (f(x + h * x) - f(x - h * x)) / (2 * h)
     np.testing.assert_allclose(tangent.tolist(), slope.tolist(), 1e-6)
-    assert all(seen)
     compiled = ad.compile(f, verify=True)
     for _ in range(3):
         assert compiled(x).tolist() == want.tolist()
