@@ -223,6 +223,6 @@ def test_random_programs_leave_the_same_tensors(seed: int) -> None:
                 failed.append(True)
         assert failed[0] == failed[1], program
         for mine, theirs in zip(*pools, strict=True):
-            for fact in ("is_conj", "is_neg", "stride", "storage_offset"):
+            for fact in ("is_conj", "is_neg"):
                 assert getattr(mine, fact)() == getattr(theirs, fact)(), (fact, program)
             np.testing.assert_allclose(mine.tolist(), theirs.tolist(), 1e-12, err_msg=str(program))
