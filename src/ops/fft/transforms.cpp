@@ -144,7 +144,7 @@ Value rfft_1d(Call& c, bool forward) {
   check_real(c.tensor(0), c.op.name.substr(4));
   OneAxis a = one_axis(c, prepared(c.tensor(0), false));
   Value half = op<"_fft_r2c">(a.x, Dims{a.axis}, scaling(c[3], forward), true);
-  return forward ? half : op<"conj_physical">(half);
+  return forward ? half : op<"conj">(half);
 }
 
 Value irfft_1d(Call& c, bool forward) {
