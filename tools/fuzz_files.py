@@ -14,8 +14,10 @@ import argparse
 import dataclasses
 import enum
 import io
+import itertools
 import json
 import pickle
+import pickletools
 import random
 import resource
 import struct
@@ -114,16 +116,23 @@ def structures() -> list[Any]:
         {(1, (2, 3)): {4, 5}, frozenset({1}): range(3), "s": slice(1, None), "p": PurePosixPath()},
         [ad.float32, ad.device("cpu"), ad.Size([2, 3]), ad.Generator()],
         [Point(x, [x]), Pair(1, Point(2)), {Fixed(3): Fixed(4)}, Level.HIGH, {Level.LOW}],
+        [ad.eye(3).to_sparse(), ad.eye(3).to_sparse_csr(), x.max(dim=1)],
     ]
+
+
+class Named(io.BytesIO):
+    """A file in memory with a name, which tells the format."""
+
+    name = "file.safetensors"
 
 
 def seeds() -> list[bytes]:
     """Files of every format that is read."""
     files = []
     for obj in structures():
-        out = io.BytesIO()
-        ad.save(obj, out)
-        files.append(out.getvalue())
+        for out, new in ((io.BytesIO(), True), (io.BytesIO(), False), (Named(), True)):
+            ad.save(obj, out, _use_new_zipfile_serialization=new)
+            files.append(out.getvalue())
     header = {
         "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
         "b": {"dtype": "BF16", "shape": [3], "data_offsets": [16, 22]},
@@ -225,15 +234,45 @@ def _parts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def damage_pickle(rng: random.Random, data: bytes) -> bytes:
-    """Change the pickle of an archive, or write one of random instructions, with a new checksum."""
-    records = dict(RECORDS)
+    """Change the pickle of a file, or write one of random instructions, with a new checksum."""
     if data[:2] != b"PK":
-        return legacy(damage_bytes(rng, PICKLE), records["data/0"])
+        return legacy(damage_bytes(rng, PICKLE), RECORDS["data/0"])
+    records, pickled = dict(RECORDS), PICKLE
+    if rng.random() < 0.7:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            names = [name.partition("/")[2] for name in file.namelist()]
+            records = {name: file.read(f"archive/{name}") for name in names}
+        pickled = records.pop("data.pkl")
     if rng.random() < 0.2:
-        records["data/0"] = damage_bytes(rng, records["data/0"])
-    if rng.random() < 0.6:
-        return archive(damage_bytes(rng, PICKLE), records)
-    return archive(b"".join(_instruction(rng) for _ in range(rng.randrange(1, 60))) + b".", records)
+        name = rng.choice(list(records))
+        records[name] = damage_bytes(rng, records[name])
+    if rng.random() < 0.8:
+        pickled = _damaged_pickle(rng, pickled)
+    else:
+        pickled = b"".join(_instruction(rng) for _ in range(rng.randrange(1, 60))) + b"."
+    return archive(pickled, records)
+
+
+def _damaged_pickle(rng: random.Random, data: bytes) -> bytes:
+    """Change bytes, or put other instructions in the place of some."""
+    if rng.random() < 0.4:
+        return damage_bytes(rng, data)
+    places = [at for _, _, at in pickletools.genops(data)] + [len(data)]
+    parts = [data[a:b] for a, b in itertools.pairwise(places)]
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        at, other = rng.randrange(len(parts)), rng.randrange(len(parts))
+        kind = rng.randrange(5)
+        if kind == 0:
+            parts[at] = _instruction(rng)
+        elif kind == 1:
+            parts[at] = parts[other]
+        elif kind == 2:
+            parts[at] += parts[other]
+        elif kind == 3:
+            parts[at], parts[other] = parts[other], parts[at]
+        elif len(parts) > 1:
+            del parts[at]
+    return b"".join(parts)
 
 
 _GLOBALS = (b"builtins\nset", b"builtins\nbytearray", b"builtins\ncomplex", b"builtins\nlist",
@@ -241,6 +280,12 @@ _GLOBALS = (b"builtins\nset", b"builtins\nbytearray", b"builtins\ncomplex", b"bu
             b"torch\nSize", b"torch\nFloatStorage", b"torch\nfloat64", b"torch\ndevice",
             b"torch._utils\n_rebuild_tensor_v2", b"torch._utils\n_rebuild_parameter",
             b"torch._tensor\n_rebuild_from_type_v2", b"torch\nTensor", b"_codecs\nencode",
+            b"numpy\ndtype", b"numpy\nndarray", b"numpy._core.multiarray\n_reconstruct",
+            b"numpy._core.multiarray\nscalar", b"pathlib\nPosixPath", b"collections\ndeque",
+            b"types\nSimpleNamespace", b"__builtin__\nxrange", b"torch._C\nGenerator",
+            b"torch._utils\n_rebuild_sparse_tensor", b"torch.serialization\n_get_layout",
+            b"torch.return_types\nmax", b"__main__\nPoint", b"__main__\nLevel", b"__main__\nPair",
+            b"tools.fuzz_files\nPoint", b"tools.fuzz_files\nLevel", b"tools.fuzz_files\nPair",
             b"os\nsystem", b"builtins\neval", b"builtins\ngetattr")  # fmt: skip
 
 
@@ -325,7 +370,7 @@ def run(rounds: int, seed: int) -> Counter[str]:
         rng = random.Random(f"{seed}/{i}")
         data = rng.choice(files)
         ways: list[Callable[[random.Random, bytes], bytes]] = [damage_bytes]
-        ways.append(damage_pickle if data[:1] in b"P\x80" else damage_header)
+        ways.append(damage_pickle if data[:1] in (b"P", b"\x80") else damage_header)
         data = rng.choice(ways)(rng, data)
         watch.on = True
         try:

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import adjoint as ad
+from tests.conformance.absent_entries import ABSENT
 from tests.conformance.known_differences import KNOWN, known
 from tests.conformance.opinfo import database, entries, torch
 from tests.conformance.refusals import replay_refusals
@@ -64,8 +65,10 @@ class Report:
 def run(work: tuple[str, str, argparse.Namespace]) -> tuple[str, Result]:
     entry, kind, options = work
     if kind == "refusals":
-        return kind, replay_refusals(entry, options.strict)
-    return kind, replay(entry, kind, options.samples, options.seed, options.aspect)
+        return kind, replay_refusals(entry)
+    return kind, replay(
+        entry, kind, options.samples, options.seed, options.aspect, options.reference
+    )
 
 
 def alone() -> None:
@@ -105,9 +108,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--aspect", default="", help="one aspect, such as 'out' or 'value'")
     parser.add_argument("--samples", type=int, help="about so many samples of each, not all")
     parser.add_argument("--seed", type=int, default=0, help="of torch's samples")
+    parser.add_argument("--reference", action="store_true", help="torch's reference_inputs")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--every", action="store_true", help="print every difference")
-    parser.add_argument("--strict", action="store_true", help="refusals that are listed, too")
     return parser.parse_args(arguments)
 
 
@@ -124,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
         for kind, result in pool.imap(run, work, chunksize=4):
             show(report.add(kind, result), options.every)
     if absent:
-        print(f"\nabsent ({len(absent)}): {' '.join(absent)}")
+        print(f"\nabsent ({len(absent)}):", *(f"{n} ({ABSENT.get(n, '?')})" for n in absent))
     if options.only == "*" and options.samples is None and not options.aspect:
         print(*(f"not needed any more: {k}" for k in KNOWN if k not in report.needed), sep="\n")
     table(report, chosen, len(chosen))

@@ -12,6 +12,7 @@ from benchmarks.workloads import (
     compiled,
     composites,
     elementwise,
+    everyday,
     functions,
     layers,
     linear_algebra,
@@ -43,6 +44,7 @@ SUBJECTS = (
     transformer,
     windows,
     mlp,
+    everyday,
     transforms,
     compiled,
 )

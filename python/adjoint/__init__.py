@@ -85,6 +85,7 @@ if _TYPE_CHECKING:
     from . import cpu as cpu
     from . import cuda as cuda
     from . import differences as differences
+    from . import distributions as distributions
     from . import fft as fft
     from . import func as func
     from . import linalg as linalg
@@ -259,6 +260,7 @@ _LAZY_MODULES = frozenset(
         "cpu",
         "cuda",
         "differences",
+        "distributions",
         "external",
         "fft",
         "func",

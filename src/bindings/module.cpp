@@ -16,6 +16,7 @@ void add_guards(PyObject* module);                // bindings/program/guards.cpp
 void add_walk(PyObject* module);                  // bindings/program/walk.cpp
 void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
+void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 
 namespace {
 
@@ -47,6 +48,7 @@ void fill(PyObject* module) {
   add_optim(module);
   add_random(module);
   add_buffers(module);
+  add_checksums(module);
   add_dlpack(module);
   add_shared_memory(module);
   add_subclasses(module);

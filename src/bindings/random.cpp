@@ -118,6 +118,12 @@ PyObject* set_state(PyObject* o, PyObject* state) {
   });
 }
 
+// The state in a pickle: of adjoint's the stream alone, of PyTorch's (seed, offset, stream).
+PyObject* set_pickled_state(PyObject* o, PyObject* state) {
+  if (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) == 0) return set_state(o, state);
+  return set_state(o, PyTuple_GET_ITEM(state, PyTuple_GET_SIZE(state) - 1));
+}
+
 PyObject* clone_state(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object copy = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(Py_TYPE(o))));
@@ -146,7 +152,7 @@ PyMethodDef methods[] = {
     {"get_state", get_state, METH_NOARGS, "The position in the stream, a uint8 tensor."},
     {"set_state", set_state, METH_O, "set_state(state): goes to a position in a stream."},
     {"clone_state", clone_state, METH_NOARGS, "A new generator at the same position."},
-    {"__setstate__", set_state, METH_O, nullptr},
+    {"__setstate__", set_pickled_state, METH_O, nullptr},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {nullptr}};
 PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The CPU.", nullptr}, {nullptr}};

@@ -62,6 +62,14 @@ Value apply(const Op& op, Value* args) {
   return apply_as_given(op, args);
 }
 
+// Values that were never written must not decide over a shape, or be told.
+static void refuse_values(const Op& op, const Value* args) {
+  if (op.facts.by_values && op.facts.by_values(args)) {
+    not_implemented("Cannot copy out of meta tensor; no data! (the result of ", op.name,
+                    " depends on values)");
+  }
+}
+
 Value apply_as_given(const Op& op, Value* args) {
   if (g_sparse && any_sparse(op, args)) [[unlikely]]
     return apply_sparse(op, args);
@@ -75,8 +83,10 @@ Value apply_as_given(const Op& op, Value* args) {
     }
   }
   std::optional<OpAnomalyCheck> check;
-  if (mode_on(kAnomaly)) [[unlikely]]
-    check.emplace(op, args, false);
+  if (t_modes & (kAnomaly | kNoValues)) [[unlikely]] {
+    if (mode_on(kNoValues)) refuse_values(op, args);
+    if (mode_on(kAnomaly)) check.emplace(op, args, false);
+  }
   Call c{op, args};
   Value out = t_checkpoint_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
@@ -207,6 +217,7 @@ void refuse_out(const Op& op, Value* args, const Tensor& out) {
     }
     refuse_out_of_dual(op, args, out);
   }
+  refuse_shared_out(op, args, out);
   check_inplace(out, false, op.name.c_str());
   refuse_recording("`", op.name, "` writes into out=; fix: assign the result instead");
 }
@@ -293,12 +304,21 @@ struct Completed {
   }
 };
 
+// Ends arguments that were handed over.
+struct Ended {
+  Value* args;
+  int n;
+  ~Ended() { std::destroy_n(args, n); }
+};
+
 }  // namespace
 
 Value apply_given(const Op& op, Value* given, int n) {
+  Ended ended{given, n};
   return op.argument_count == n ? apply(op, given) : apply(op, Completed(op, given, n).at);
 }
 Tensor apply_given_inplace(const Op& op, Value* given, int n) {
+  Ended ended{given, n};
   return apply_inplace(op, Completed(op, given, n).at);
 }
 

@@ -37,7 +37,7 @@ enum class Depends : uint8_t {
   ConvolutionWeight,
   Matrices,  // on whole matrices (the last two axes), or vectors that go with them
 };
-inline constexpr int kDepends = 20;
+inline constexpr int kDepends = static_cast<int>(Depends::Matrices) + 1;
 const char* to_string(Depends d);
 
 // A product of two arguments that follow one another.
@@ -122,7 +122,6 @@ struct Facts {
 
   SparseRule sparse = nullptr;   // null: sparse operands are refused (sparse_calls.h)
   bool takes_sparse = false;     // its forward knows them
-  bool takes_pending = false;    // its forward knows operands with a pending sign
   bool copies = false;           // the result holds the elements of the first argument, converted
   bool fills = false;            // with one number, which no tensor argument gives
   bool cheap = false;            // costs less than reading its result from memory
@@ -134,6 +133,7 @@ struct Facts {
   bool fills_out = false;        // draws in the order in which the memory of out= lies
   bool takes_numbers = false;    // may be called with no tensor at all
   bool rearranges = false;       // the result holds every element of its tensors, none changed
+  bool takes_pending = false;    // its forward knows operands with a pending sign
   const char* called = nullptr;  // by people, where the op's own name means nothing to them
   const char* zero_text = nullptr;  // why it may pass on no gradient but zeros, after its name
 };

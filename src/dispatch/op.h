@@ -298,10 +298,22 @@ inline TensorObject* try_direct(const Op& op, TensorObject* a, TensorObject* b) 
   return op.operands == 2 && a && b ? direct_pair(op, a, b) : nullptr;
 }
 
-// Applies an op to the first `n` of its arguments, which it takes over; the others have their
-// defaults. Out of line: it stands for a thousand calls of op<>.
+// Applies an op to the first `n` of its arguments, which it takes over and ends, also when it throws;
+// the others have their defaults. Out of line: it stands for a thousand calls of op<>.
 Value apply_given(const Op& op, Value* given, int n);
 Tensor apply_given_inplace(const Op& op, Value* given, int n);
+
+// Room for arguments that somebody else will end: a caller without code to do it.
+template <int N>
+union HandedOver {
+  Value at[N];
+  template <class... A>
+  explicit HandedOver(A&&... a) {
+    Value* next = at;
+    (new (next++) Value(std::forward<A>(a)), ...);
+  }
+  ~HandedOver() {}
+};
 
 // The op of a name, looked up once.
 template <OpName Name>
@@ -323,15 +335,15 @@ Value op(A&&... a) {
   if constexpr (given == 1 || given == 2) {
     if (TensorObject* out = try_direct(found, operand(a)...)) return Tensor::steal(out);
   }
-  Value args[given] = {Value(std::forward<A>(a))...};
-  return apply_given(found, args, given);
+  HandedOver<given> args(std::forward<A>(a)...);
+  return apply_given(found, args.at, given);
 }
 // The in-place form of the same.
 template <OpName Name, class... A>
 Tensor op_inplace(A&&... a) {
   const Op& found = op_named<Name>();
-  Value args[sizeof...(A)] = {Value(std::forward<A>(a))...};
-  return apply_given_inplace(found, args, sizeof...(A));
+  HandedOver<sizeof...(A)> args(std::forward<A>(a)...);
+  return apply_given_inplace(found, args.at, sizeof...(A));
 }
 
 inline Tensor operator*(const Tensor& a, const Value& b) { return op<"mul">(a, b); }

@@ -1,6 +1,9 @@
 // Which bytes tensors touch, and copies where they meet. Read overlap.h first.
 #include "dispatch/overlap.h"
 
+#include <algorithm>
+
+#include "dispatch/operands.h"
 #include "tensor/self_overlap.h"
 
 namespace adjoint {
@@ -34,6 +37,30 @@ Tensor copied(const Tensor& t) {
 }
 
 }  // namespace
+
+namespace {
+
+std::vector<const Op*>& kept_apart() {
+  static std::vector<const Op*> ops;
+  return ops;
+}
+
+}  // namespace
+
+OutApart::OutApart(const Op& op) { kept_apart().push_back(&op); }
+
+void refuse_shared_out(const Op& op, const Value* args, const Tensor& out) {
+  const std::vector<const Op*>& ops = kept_apart();
+  if (std::find(ops.begin(), ops.end(), &op) == ops.end()) return;
+  each_tensor(op, args, [&](const Tensor& t) {
+    bool dense = is_dense(t.shape(), t.strides()) && is_dense(out.shape(), out.strides());
+    if (!dense || !share_bytes(t.get(), out.get())) return;
+    runtime_error(op.name,
+                  "(): unsupported operation: some elements of the input tensor and the written-to "
+                  "tensor refer to a single memory location. Please clone() the tensor before "
+                  "performing the operation.");
+  });
+}
 
 bool share_bytes(const TensorObject* a, const TensorObject* b) {
   if (a->numel == 0 || b->numel == 0 || !overlap(a->storage, b->storage)) return false;

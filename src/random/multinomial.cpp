@@ -29,14 +29,18 @@ void check_weights(const T* probs, int64_t rows, int64_t n) {
     bool positive = false;
     for (int64_t i = 0; i < n; ++i) {
       const auto weight = widen(probs[row * n + i]);
-      require(weight >= 0 && std::isfinite(weight),
-              "probability tensor contains either `inf`, `nan` or element < 0: element " +
-                  std::to_string(i) + " of row " + std::to_string(row) + " is " +
-                  std::to_string(weight));
+      if (!(weight >= 0 && std::isfinite(weight))) {
+        throw std::runtime_error(
+            "probability tensor contains either `inf`, `nan` or element < 0: element " +
+            std::to_string(i) + " of row " + std::to_string(row) + " is " + std::to_string(weight));
+      }
       positive |= weight > 0;
     }
-    require(positive, "invalid multinomial distribution (sum of probabilities <= 0) in row " +
-                          std::to_string(row));
+    if (!positive) {
+      throw std::runtime_error(
+          "invalid multinomial distribution (sum of probabilities <= 0) in row " +
+          std::to_string(row));
+    }
   }
 }
 

@@ -131,6 +131,8 @@ def to_tensor(t: Any) -> ad.Tensor:
     """Return a tensor with the same values in the same places of memory of its own."""
     if t.layout in PARTS:
         return to_sparse(t)
+    if t.dtype in DTYPES and t.device.type == "meta":
+        return ad.empty(tuple(t.shape), dtype=DTYPES[t.dtype], device="meta")
     if t.dtype not in DTYPES or t.layout != torch.strided or t.device.type != "cpu":
         raise Unsupported(f"{t.dtype}, {t.layout}, {t.device}")
     plain = t.detach()

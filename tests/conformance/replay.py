@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import random
 import warnings
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,9 +201,18 @@ def nearer(found: Any, wanted: Any, truth: Any) -> bool:
 
 
 def replay(
-    entry: str, dtype: str, limit: int | None = None, seed: int = 0, aspect: str = ""
+    entry: str,
+    dtype: str,
+    limit: int | None = None,
+    seed: int = 0,
+    aspect: str = "",
+    reference: bool = False,
 ) -> Result:
-    """Run torch's samples of an entry, at most about so many of them, evenly chosen."""
+    """Run torch's samples of an entry, at most about so many of them, evenly chosen.
+
+    Where to begin depends on the entry and the dtype, so that dtypes share the samples out. With
+    `reference` they are those of torch's tests against NumPy, which are more.
+    """
     result = Result()
     op, kind = entries()[entry], getattr(torch, dtype)
     if ours(op) is None or kind not in op.supported_dtypes("cpu"):
@@ -213,9 +223,11 @@ def replay(
     grad = op.supports_autograd and kind in op.supported_backward_dtypes("cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        samples = list(op.sample_inputs("cpu", kind, requires_grad=grad))
+        make = op.reference_inputs if reference else op.sample_inputs
+        samples = list(make("cpu", kind, requires_grad=grad))
         step = max(1, len(samples) // limit) if limit else 1
-        for number in range(0, len(samples), step):
+        start = zlib.crc32(f"{entry} {dtype}".encode()) % step
+        for number in range(start, len(samples), step):
             replay_sample(result, entry, number, Side(op, kind, samples[number], torch), aspect)
     return result
 

@@ -43,7 +43,7 @@ def test_torchs_samples_give_what_they_give_in_torch(name: str) -> None:
 def test_no_entry_of_torchs_database_is_lost() -> None:
     """An entry that is not here must be listed; the list may only become shorter."""
     missing = entries().keys() - database().keys()
-    assert missing <= ABSENT, f"not here, and not listed: {sorted(missing - ABSENT)}"
+    assert missing <= ABSENT.keys(), f"not listed: {sorted(missing - ABSENT.keys())}"
 
 
 def test_almost_all_entries_of_torchs_database_are_here() -> None:

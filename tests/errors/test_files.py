@@ -25,10 +25,12 @@ def loaded(data: bytes) -> Any:
     return ad.load(io.BytesIO(data))
 
 
-def saved(obj: Any) -> bytes:
-    out = io.BytesIO()
+def saved(obj: Any, name: str = "file.safetensors") -> bytes:
+    """The file of an object, by default one that holds data alone."""
+    out: Any = type("File", (io.BytesIO,), {"name": name})()
     ad.save(obj, out)
-    return out.getvalue()
+    found: bytes = out.getvalue()
+    return found
 
 
 def with_header(header: Any, body: bytes = b"") -> bytes:
@@ -308,9 +310,9 @@ def test_damaged_files(row: Row) -> None:
         "it has no data.pkl",
     ),
     (
-        lambda: loaded(torch_zip(b"N.", {"byteorder": b"big"})),
+        lambda: loaded(torch_zip(b"N.", {"byteorder": b"mixed"})),
         LoadError,
-        "written on a big-endian machine",
+        "it has the order of bytes b'mixed'",
     ),
     (
         lambda: loaded(torch_zip(b"N.", compression=zipfile.ZIP_DEFLATED)),
@@ -349,7 +351,7 @@ def test_damaged_files(row: Row) -> None:
     (lambda: run(b"V\\uZZ\n."), LoadError, "a damaged string"),
     (lambda: run(b"Nb."), LoadError, "gives nothing a state"),
     (lambda: run(b"]}b."), LoadError, "wants to set attributes of a list"),
-    (lambda: run(b"cos\nsystem\n."), LoadError, "it wants to use os.system, which is not among"),
+    (lambda: run(b"cos\nsystem\n."), LoadError, "GLOBAL os.system whose module os is bloc"),
     (lambda: run(b"NN\x93."), LoadError, "its pickle names None and None"),
     (lambda: run(b"ctorch\nSize\n."), LoadError, "its pickle holds torch.Size, which is not data"),
     (lambda: run(b"](ctorch\nSize\ne."), LoadError, "which is not data"),
@@ -423,7 +425,7 @@ def test_damaged_files(row: Row) -> None:
     (
         lambda: run(storage() + b"Va\n(I2\nt(I1\nt\x89NtR.", _0=TWO),
         LoadError,
-        "has the storage a _Storage from 'a' on",
+        "has the storage a TypedStorage from 'a' on",
     ),
     (
         lambda: run(storage().replace(b"_v2", b"_v3") + b"I0\n(I2\nt(I1\nt\x89NVf\ntR.", _0=TWO),

@@ -63,6 +63,11 @@ def give(t: Any, name: str, value: Any) -> None:
         TypeError,
         "argument 'out' has 1 tensors, which is not",
     ),
+    (
+        lambda: ad.cat([f[:2], f[2:]], out=f),
+        RuntimeError,
+        "some elements of the input tensor and the written-to tensor refer to a single memory",
+    ),
     (lambda: ad.sum(leaf(2), out=ad.empty(())), RuntimeError, "support automatic differentiation"),
     (
         lambda: ad.neg(f, out=ad.empty(4).double()),

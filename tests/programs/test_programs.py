@@ -16,10 +16,7 @@ pytest.importorskip("torch")
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 # What a script needs and adjoint does not have yet.
 MISSING = {
-    "mixture_density": "torch.distributions",
     "profiler_and_timing": "torch.profiler",
-    "reinforce_bandit": "torch.distributions",
-    "variational_inference": "torch.distributions",
 }
 
 

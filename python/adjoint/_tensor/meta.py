@@ -28,29 +28,11 @@ _QUESTIONS = frozenset(
         *("__set__", "is_tensor", "result_type", "requires_grad_", "_version", "get_device"),
     )
 )
-# What would tell values.
+# What would tell values and is no op; of ops, their blocks say it (`by_values`).
 _READERS = frozenset(
     (
-        *(
-            "item",
-            "tolist",
-            "numpy",
-            "__bool__",
-            "__float__",
-            "__int__",
-            "__index__",
-            "__complex__",
-        ),
-        *(
-            "nonzero",
-            "masked_select",
-            "unique",
-            "unique_consecutive",
-            "equal",
-            "allclose",
-            "bincount",
-        ),
-        *("__array__", "__dlpack__", "is_nonzero", "__contains__"),
+        *("item", "tolist", "numpy", "__array__", "__dlpack__", "is_nonzero", "__contains__"),
+        *("__bool__", "__float__", "__int__", "__index__", "__complex__"),
     )
 )
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -88,7 +70,7 @@ class MetaTensor(Tensor):
         _check_places(name, args, kwargs)
         if _changes_values(name):
             return args[0]  # in place: there are no values to change
-        return _answer(name, _plain(func, args, kwargs))
+        return _answer(name, _unwritten(func, args, kwargs))
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         text = f"..., device='meta', size={tuple(self.size())}"
@@ -112,7 +94,7 @@ class MetaTensor(Tensor):
 
 
 def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, marked: bool) -> Any:
-    tensor: Any = _of(_core.empty(shape, dtype=dtype)).requires_grad_(requires_grad)
+    tensor: Any = blank(_core.empty(shape, dtype=dtype)).requires_grad_(requires_grad)
     if marked:
         tensor._is_param = True
     return tensor
@@ -127,6 +109,15 @@ def _plain(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     finally:
         _core._plain_tensors(before)
         _core._make_without_values(inside)
+
+
+def _unwritten(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The same; an op whose result depends on values raises."""
+    before = _core._values_unknown(True)
+    try:
+        return _plain(func, args, kwargs)
+    finally:
+        _core._values_unknown(before)
 
 
 def _changes_values(name: str) -> bool:
@@ -173,6 +164,8 @@ def blank(tensor: Tensor) -> Any:
     inside = _core._make_without_values(False)
     try:
         fresh = _core.empty_strided(tuple(tensor.size()), tensor.stride(), dtype=tensor.dtype)
+        if not (fresh.is_floating_point() or fresh.is_complex()):
+            fresh.zero_()  # it may be an index, which is looked at
         return _of(fresh)
     finally:
         _core._plain_tensors(before)

@@ -67,6 +67,8 @@ class UntypedStorage:
 class TypedStorage:
     """A block of memory, seen as elements. Made by ``tensor.storage()``."""
 
+    without_values = False  # whether tensors on it are to be on the device "meta"
+
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor.detach()
         count = _core._storage(self._tensor)[1] // tensor.dtype.itemsize

@@ -186,7 +186,8 @@ def reads_stepper(table: dict[str, Any], asked: frozenset[str]) -> bool:
 def assigned(module: str) -> frozenset[str]:
     """Globals of a module that its functions assign to: settings of the process."""
     found: set[str] = set()
-    for function in vars(sys.modules[module]).values() if module in sys.modules else ():
+    # Asking a part that loads late for its attributes may load it, and add to the module.
+    for function in tuple(vars(sys.modules[module]).values()) if module in sys.modules else ():
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType) and _STORE in code.co_code[::2]:
             found.update(op.argval for op in dis.get_instructions(code) if op.opcode == _STORE)

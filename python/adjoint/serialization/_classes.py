@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
 from adjoint._tree_classes import Recipe, describe, is_namedtuple
 from adjoint.serialization._errors import LoadError
 
-__all__ = ["decode", "decode_enum", "encode", "is_object", "name_of"]
+__all__ = [
+    "decode",
+    "decode_enum",
+    "encode",
+    "imported_class",
+    "is_object",
+    "name_of",
+    "runs_code",
+]
 
 # A dataclass that is also one of these holds more than its fields.
 _VALUES = (dict, list, set, frozenset, str, bytes, bytearray, int, float, complex)
@@ -68,7 +76,7 @@ def encode(obj: Any, encode_part: Callable[[Any, str], Any], where: str) -> dict
     return {"object": row}
 
 
-def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type]) -> Any:
+def decode(row: Any, decode_part: Callable[[Any], Any], classes: Collection[type]) -> Any:
     """The object of an entry.
 
     Raises
@@ -90,7 +98,7 @@ def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type])
     every = [*names, *(n for n, _ in others)]
     if any(n.startswith("__") and n.endswith("__") for n in every):
         raise LoadError(f"it would set {', '.join(every)} of an object of {name}")
-    if not given and _runs_code(cls, recipe, every):
+    if not given and runs_code(cls, recipe, every):
         raise LoadError(
             f"it has an object of {name}, whose own methods would be run to rebuild it.\n"
             f"  fix: load(f, classes=[{cls.__name__}]) if the file may do that"
@@ -106,7 +114,7 @@ def decode(row: Any, decode_part: Callable[[Any], Any], classes: Sequence[type])
     return recipe.unflatten(tuple(every), [decode_part(part) for _, part in (*pairs, *others)])
 
 
-def _runs_code(cls: type, recipe: Recipe | None, names: list[str]) -> bool:
+def runs_code(cls: type, recipe: Recipe | None, names: list[str]) -> bool:
     """Whether making an object with these attributes, or dropping it, calls its methods."""
     if hasattr(cls, "__del__"):
         return True
@@ -122,7 +130,7 @@ def _is_computed(cls: type, name: str) -> bool:
     return False
 
 
-def decode_enum(row: Any, classes: Sequence[type]) -> Any:
+def decode_enum(row: Any, classes: Collection[type]) -> Any:
     """The member of an enum, by its name: nothing of the class is called."""
     name, member = row["class"], row["member"]
     cls, _ = _find(name, classes, lambda c: issubclass(c, enum.Enum))
@@ -143,7 +151,7 @@ def _check_names(cls: str, fields: Sequence[str], names: Sequence[str], exact: b
 
 
 def _find(
-    name: Any, classes: Sequence[type], fits: Callable[[type], bool]
+    name: Any, classes: Collection[type], fits: Callable[[type], bool]
 ) -> tuple[type[Any], bool]:
     """The class of a name, and whether it was given by the caller."""
     module_name, _, qualname = str(name).partition(":")
@@ -151,11 +159,8 @@ def _find(
         for cls in classes:
             if cls.__qualname__ == qualname and (not exact or cls.__module__ == module_name):
                 return cls, True
-    found: Any = sys.modules.get(module_name)
-    for part in qualname.split("."):
-        # Not getattr: a module or a class may compute attributes, which would run code.
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    if not isinstance(found, type) or not fits(found):
+    found = imported_class(module_name, qualname)
+    if found is None or not fits(found):
         fix = "load(f, classes=[...]) with the class"
         if "<locals>" not in qualname:
             fix = f"import {module_name} first, or {fix}"
@@ -164,3 +169,12 @@ def _find(
             f"  fix: {fix}"
         )
     return found, False
+
+
+def imported_class(module: str, qualname: str) -> type[Any] | None:
+    """The class of this name in a module that is imported; None if there is none."""
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        # Not getattr: a module or a class may compute attributes, which would run code.
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    return found if isinstance(found, type) else None

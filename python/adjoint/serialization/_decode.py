@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 from adjoint import _core
@@ -29,7 +29,7 @@ __all__ = ["Decoder"]
 class Decoder:
     """Turns entries into objects, with the tensors of the file at hand."""
 
-    def __init__(self, tensors: dict[str, Tensor], classes: Sequence[type]) -> None:
+    def __init__(self, tensors: dict[str, Tensor], classes: Collection[type]) -> None:
         self._tensors, self._classes = tensors, classes
         self._met: dict[int, Any] = {}
 

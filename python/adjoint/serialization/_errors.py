@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["LoadError", "as_damage", "shortened", "shown"]
+__all__ = ["CallersError", "LoadError", "as_damage", "shortened", "shown"]
 
 
 class LoadError(RuntimeError, pickle.UnpicklingError):
@@ -20,6 +20,10 @@ class LoadError(RuntimeError, pickle.UnpicklingError):
     __module__ = "adjoint.serialization"
 
 
+class CallersError(Exception):
+    """Something that the caller gave, ``map_location``, raised its cause: no fault of the file."""
+
+
 @contextmanager
 def as_damage(describe: Callable[[Exception], str]) -> Iterator[None]:
     """Raise LoadError for whatever goes wrong in the block: a list of mistakes is never complete.
@@ -28,7 +32,7 @@ def as_damage(describe: Callable[[Exception], str]) -> Iterator[None]:
     """
     try:
         yield
-    except (LoadError, OSError, MemoryError):
+    except (LoadError, CallersError, OSError, MemoryError):
         raise
     except RecursionError:
         raise LoadError("it is nested too deeply") from None

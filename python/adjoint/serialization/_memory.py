@@ -18,7 +18,7 @@ from adjoint._core import Tensor
 from adjoint._pending import unsigned
 from adjoint.serialization._formats import NAMES
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "write_all"]
 
 
 class _Seen(NamedTuple):
@@ -81,12 +81,12 @@ class Memory:
 
     def write(self, file: IO[bytes], header: bytes) -> None:
         """The whole file."""
-        _write(file, struct.pack("<Q", len(header)))
-        _write(file, header)
+        write_all(file, struct.pack("<Q", len(header)))
+        write_all(file, header)
         for t in self._entries.values():
             if t.nbytes:
                 buffer: Any = _core._whole(t)
-                _write(file, memoryview(buffer))
+                write_all(file, memoryview(buffer))
 
     def _lay_out_storage(self, group: list[_Seen]) -> None:
         kinds = {_kind(seen.tensor) for seen in group}
@@ -124,7 +124,7 @@ class Memory:
                 )
 
 
-def _write(file: IO[bytes], data: bytes | memoryview) -> None:
+def write_all(file: IO[bytes], data: bytes | bytearray | memoryview) -> None:
     """All of it: a file without a buffer may take a part only, or none at the moment."""
     view = memoryview(data)
     while len(view):

@@ -3,24 +3,25 @@
 The standard library's would call what a pickle names, set attributes of whatever stands on the
 stack, and allocate what a length claims. Here a name is looked up in a table of builders, a length
 is compared with what is left of the pickle, and containers change only while they are built: every
-list, dict and set on the stack was made by this load. Instructions that build objects of classes
-(INST, OBJ, NEWOBJ_EX, the extension registry, out-of-band buffers) are refused.
+list, dict and set on the stack was made by this load, and so was every object that gets a state.
+Instructions that build objects in other ways (INST, OBJ, NEWOBJ_EX, the extension registry,
+out-of-band buffers) are refused.
 
-The table at the end has one line per instruction. Read next: `_torch_files`, the names.
+The table at the end has one line per instruction. Read next: `_torch_names`, the names.
 """
 
 from __future__ import annotations
 
 import codecs
 import struct
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection
 from typing import Any
 
 from adjoint.serialization._errors import LoadError, as_damage, shown
 from adjoint.serialization._keys import check_key
 
-__all__ = ["Machine", "Name", "Opaque", "arguments_of"]
+__all__ = ["Machine", "Name", "Opaque", "Wrapped", "arguments_of"]
 
 _MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 _LONGEST_LINE = 4300  # of a number in decimal digits: Python's own limit
@@ -36,13 +37,34 @@ class Opaque:
 
 
 class Name(Opaque):
-    """Something that a pickle may call, with data as arguments."""
+    """Something that a pickle may call, with data as arguments.
+
+    ``build`` is what REDUCE does with it and ``new`` what NEWOBJ does; None: that is refused.
+    """
 
     __slots__ = ("build", "new")
 
-    def __init__(self, name: str, build: Callable[..., Any], new: bool = False) -> None:
+    def __init__(
+        self, name: str, build: Callable[..., Any] | None, new: Callable[..., Any] | None = None
+    ) -> None:
         super().__init__(name)
         self.build, self.new = build, new
+
+
+class Wrapped(Name):
+    """Something to call, or still to be completed, that is data as well: its value."""
+
+    __slots__ = ("value",)
+
+    def __init__(
+        self,
+        name: str,
+        value: Any,
+        build: Callable[..., Any] | None = None,
+        new: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(name, build, new)
+        self.value = value
 
 
 class _Arguments(Opaque):
@@ -69,12 +91,15 @@ class Machine:
     ----------
     data
         The pickle, and perhaps more behind it.
-    names
-        What it may name: (module, name) to a `Name`, or to a value.
+    find
+        Makes of a module and a name, which the pickle has, a `Name` or a value, or raises
+        LoadError.
     persistent
         Makes an object of a persistent id.
     set_state
-        Gives an object the state of a BUILD instruction, or raises LoadError.
+        Gives an object that has no setter the state of a BUILD instruction, or raises LoadError.
+    classes
+        Those whose methods may be run to hash and compare keys.
     start
         Where the pickle begins in ``data``.
 
@@ -82,18 +107,23 @@ class Machine:
     ----------
     at
         The byte that is read next; after `run`, the first one behind the pickle.
+    classes
+        As given.
     """
 
     def __init__(
         self,
         data: bytes,
-        names: dict[tuple[str, str], Any],
+        find: Callable[[str, str], Any],
         persistent: Callable[[Any], Any],
         set_state: Callable[[Any, Any], None],
+        classes: Collection[type] = (),
         start: int = 0,
     ) -> None:
         self._data, self.at = data, start
-        self._names, self._persistent, self._set_state = names, persistent, set_state
+        self._find, self._persistent, self._set_state = find, persistent, set_state
+        self.classes = classes
+        self._setters: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []  # the stacks below the marks
         self._memo: dict[int, Any] = {}
@@ -124,6 +154,11 @@ class Machine:
                     "state_dict() instead of the object"
                 )
             instruction(self)
+
+    def made(self, obj: Any, setter: Callable[[Any], None]) -> Any:
+        """``obj``, which this load made, and how it gets its state."""
+        self._setters[id(obj)] = (obj, setter)
+        return obj
 
     def charge(self, size: int) -> None:
         """Count what a builder copies."""
@@ -187,6 +222,8 @@ class Machine:
         return items
 
     def _value(self, value: Any) -> Any:
+        if isinstance(value, Wrapped):
+            return value.value
         if isinstance(value, Opaque):
             raise LoadError(f"its pickle holds {value.name}, which is not data")
         return value
@@ -258,7 +295,7 @@ class Machine:
 
     def append(self, items: list[Any]) -> None:
         """Add to the list below."""
-        target = self._top((list,), "append to")
+        target = self._top((list, deque), "append to")
         target.extend(self._value(item) for item in items)
 
     def set_items(self, items: list[Any]) -> None:
@@ -274,7 +311,7 @@ class Machine:
     def _key(self, key: Any) -> Any:
         if isinstance(key, list | dict | set | bytearray):
             raise LoadError(f"its pickle has a key of type {type(key).__name__}")
-        return check_key(self._value(key))
+        return check_key(self._value(key), self.classes)
 
     def new_dict(self) -> None:
         """A dict of the marked items."""
@@ -294,7 +331,7 @@ class Machine:
 
     def tuple_of(self, items: list[Any]) -> None:
         """A tuple."""
-        made = tuple(items)
+        made = tuple(item.value if isinstance(item, Wrapped) else item for item in items)
         self.push(_Arguments(made) if any(isinstance(item, Opaque) for item in made) else made)
 
     def put(self, index: int) -> None:
@@ -313,13 +350,7 @@ class Machine:
         """Push what a name stands for."""
         if not isinstance(module, str) or not isinstance(name, str):
             raise LoadError(f"its pickle names {shown(module)} and {shown(name)}")
-        found = self._names.get((module, name))
-        if found is None:
-            raise LoadError(
-                f"it wants to use {module:.99}.{name:.99}, which is not among the tensors and "
-                f"plain containers that adjoint reads; {_advice(module, name)}"
-            )
-        self.push(found)
+        self.push(self._find(module, name))
 
     def global_(self) -> None:
         """A name in two lines."""
@@ -334,11 +365,12 @@ class Machine:
     def call(self, new: bool) -> None:
         """Build an object of a name and arguments."""
         arguments, what = arguments_of(self._pop()), self._pop()
-        if type(what) is not Name or arguments is None or (new and not what.new):
+        build = (what.new if new else what.build) if isinstance(what, Name) else None
+        if build is None or arguments is None:
             named = what.name if isinstance(what, Opaque) else shown(what)
             raise LoadError(f"its pickle wants to call {named} at byte {self.at}")
         try:
-            self.push(what.build(self, *arguments))
+            self.push(build(self, *arguments))
         except LoadError:
             raise
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -354,18 +386,12 @@ class Machine:
         state = self._pop()
         if not self._stack:
             raise LoadError(f"its pickle gives nothing a state at byte {self.at}")
-        self._set_state(self._stack[-1], state)
-
-
-def _advice(module: str, name: str) -> str:
-    """What to save in PyTorch instead of an object that needs this name."""
-    if module.startswith("numpy"):
-        return "save array.tolist(), scalar.item() or torch.from_numpy(array)"
-    if (module, name[:9]) == ("torch._utils", "_rebuild_"):
-        return "save tensor.to_dense(), or dequantize() it, as a tensor of numbers in memory"
-    if module == "torch" and name.islower():
-        return "save tensor.to() another dtype, if it is one"
-    return "save the state_dict() instead of the object"
+        target = self._stack[-1]
+        known = self._setters.get(id(target))
+        if known is None:
+            self._set_state(target, state)
+        else:
+            known[1](state)
 
 
 def _last(m: Machine, count: int) -> list[Any]:

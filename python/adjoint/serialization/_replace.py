@@ -23,11 +23,13 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write to, which becomes ``path`` if the block ends without an exception.
 
     A symbolic link stays one: what it points to is replaced. What is not a regular file (a pipe,
-    ``/dev/null``) or is open already (``/dev/stdout``) is written to directly.
+    ``/dev/null``) or is open already (``/dev/stdout``, the file of a `NamedTemporaryFile`) is
+    written to directly: who has it open is to see what was written.
     """
     target = os.path.realpath(path)
     old = _writable(path, target)
-    if (old is not None and not stat.S_ISREG(old.st_mode)) or _is_open_file(path):
+    direct = old is not None and (not stat.S_ISREG(old.st_mode) or _is_open_here(old))
+    if direct or _is_open_file(path):
         with open(path, "wb") as file:
             yield file
         return
@@ -59,6 +61,20 @@ def _is_open_file(path: str | PathLike[str]) -> bool:
         if not os.path.islink(at):
             break
         at = os.path.abspath(os.path.join(os.path.dirname(at), os.readlink(at)))
+    return False
+
+
+def _is_open_here(old: os.stat_result) -> bool:
+    """Whether this process has the file open, as far as the system tells."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return False
+    for number in numbers:
+        with suppress(OSError):  # the one that listed the folder is closed again
+            found = os.fstat(number)
+            if (found.st_dev, found.st_ino) == (old.st_dev, old.st_ino):
+                return True
     return False
 
 

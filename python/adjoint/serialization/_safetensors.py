@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 from adjoint import _core
@@ -24,7 +24,7 @@ __all__ = ["read"]
 _LONGEST_HEADER = 100_000_000
 
 
-def read(source: Source, classes: Sequence[type]) -> Any:
+def read(source: Source, classes: Collection[type]) -> Any:
     """The structure in a file of adjoint's, or the dict of tensors in anybody's."""
     if source.size < 8:
         raise LoadError(

@@ -14,7 +14,15 @@ __all__ = ["Source", "elements", "room"]
 
 
 class Source:
-    """The bytes of a file from its present position on."""
+    """The bytes of a file from its present position on.
+
+    Attributes
+    ----------
+    size
+        How many there are.
+    end
+        Where the object ends that was read: in most formats, at the end of the file.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -25,6 +33,7 @@ class Source:
         except (OSError, AttributeError, io.UnsupportedOperation):
             data = file.read()  # a pipe: its size is known at its end
             self._file, self._base, self.size = io.BytesIO(data or b""), 0, len(data or b"")
+        self.end = self.size
 
     def read(self, start: int, size: int) -> bytes:
         """These bytes, all of them."""
@@ -62,8 +71,8 @@ class Source:
             filled += count
 
     def finish(self) -> None:
-        """Leave the file at its end."""
-        self._file.seek(self._base + self.size)
+        """Leave the file at the end of what was read."""
+        self._file.seek(self._base + self.end)
 
     def window(self) -> IO[bytes]:
         """The same bytes as a file of their own, for readers that seek."""

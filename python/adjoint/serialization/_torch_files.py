@@ -1,25 +1,32 @@
-"""Reading files that PyTorch's ``save`` wrote, without running what they say.
+"""Files as PyTorch's ``save`` writes them: a zip archive with a pickle and the storages beside it.
 
-Such a file is a zip archive: a pickle ``data.pkl`` and one raw record per storage, all of them
-stored as they are. `_pickle_machine` runs the pickle, with the names of `_torch_names`; here is the
-archive, whose records must lie apart from each other inside the file.
+The pickle is the record ``data.pkl``; each storage is a record of its own, stored as it is. Writing
+makes the pickle first (`_pickling`) and the archive then (`_zip_writer`). Reading, the records must
+lie apart from each other inside the file, and the pickle is run by `_pickle_machine`, which makes
+data, or, if the caller says so, by an unpickler (`_unpickling`).
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
-import zlib
-from typing import Any
+from typing import IO, Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint.serialization import _settings
+from adjoint.serialization._checksum import crc32
 from adjoint.serialization._errors import LoadError, as_damage
 from adjoint.serialization._pickle_machine import Machine
+from adjoint.serialization._reading import Reading
 from adjoint.serialization._source import Source, room
-from adjoint.serialization._torch_names import names, set_state, storages
+from adjoint.serialization._storages import Storages
+from adjoint.serialization._torch_names import finder, set_state, storages
+from adjoint.serialization._unpickling import unpickled
+from adjoint.serialization._zip_writer import ALIGNMENT, ArchiveWriter
 
-__all__ = ["read"]
+__all__ = ["names_in", "read", "write"]
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
@@ -62,17 +69,23 @@ class _Archive:
     def read(self, name: str) -> bytes:
         start, size, check = self._found(name)
         data = self._source.read(start, size)
-        _check_sum(name, zlib.crc32(data), check)
+        _check_sum(name, crc32(data, 0), check)
         return data
 
-    def read_storage(self, name: str, size: int) -> Tensor:
+    def read_storage(self, name: str, size: int, mapped: Any, unread: bool) -> Tensor:
+        """The bytes of a storage, or the place in a mapped file where they are."""
         start, there, check = self._found(name)
         if there != size:
             raise LoadError(f"the storage {name!r} has {there} bytes, and its tensors want {size}")
+        if mapped is not None and size and start % ALIGNMENT == 0:  # else elements may lie across
+            on_file: Tensor = _core._frombuffer(mapped, _core.uint8, size, start)
+            return on_file
         data = room((size,), _core.uint8)
+        if unread:
+            return data
         self._source.read_into(start, data)
         buffer: Any = data
-        _check_sum(name, zlib.crc32(memoryview(buffer)) if size else 0, check)
+        _check_sum(name, crc32(memoryview(buffer), 0) if size else 0, check)
         return data
 
     def _found(self, name: str) -> tuple[int, int, int]:
@@ -86,20 +99,86 @@ def _check_sum(name: str, found: int, expected: int) -> None:
         raise LoadError(f"the record {name!r} of its archive is damaged: its checksum differs")
 
 
-def read(source: Source) -> Any:
+class _File:
+    """An archive that is being read: its pickle, and how its storages are made."""
+
+    def __init__(self, source: Source, reading: Reading) -> None:
+        self._archive, self._reading = _Archive(source), reading
+        places = self._archive.places
+        pickles = [name for name in places if name.rpartition("/")[2] == "data.pkl"]
+        if len(pickles) != 1:
+            raise LoadError("it is a zip file that torch.save did not write: it has no data.pkl")
+        self._folder = pickles[0].removesuffix("data.pkl")
+        if f"{self._folder}constants.pkl" in places:
+            raise LoadError("it holds a TorchScript program, which adjoint does not run")
+        self._swapped = self._order() != sys.byteorder
+        self.pickle = self._archive.read(pickles[0])
+
+    def _order(self) -> str:
+        name = f"{self._folder}byteorder"
+        if name in self._archive.places:
+            found = self._archive.read(name)
+            if found not in (b"little", b"big"):
+                raise LoadError(f"it has the order of bytes {found[:20]!r}")
+            return found.decode()
+        chosen = _settings.get_default_load_endianness()
+        if chosen is _settings.LoadEndianness.NATIVE:
+            return sys.byteorder
+        return "big" if chosen is _settings.LoadEndianness.BIG else "little"
+
+    def storage(self, key: str, size: int, dtype: _core.dtype) -> Tensor:
+        """The bytes of a storage, in the order of this machine."""
+        mapped = None if self._swapped else self._reading.mapped
+        unread = self._reading.without_values or _settings.skips_data()
+        data = self._archive.read_storage(f"{self._folder}data/{key}", size, mapped, unread)
+        if self._swapped and not unread:
+            item = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+            _swap_bytes(data, item)
+        return data
+
+
+def _swap_bytes(data: Tensor, item: int) -> None:
+    import numpy as np
+
+    if data.numel() and item > 1:
+        buffer: Any = data
+        np.frombuffer(memoryview(buffer), f"u{item}").byteswap(inplace=True)
+
+
+def read(source: Source, reading: Reading) -> Any:
     """The structure in a file of PyTorch's ``save``."""
-    archive = _Archive(source)
-    pickles = [name for name in archive.places if name.rpartition("/")[2] == "data.pkl"]
-    if len(pickles) != 1:
-        raise LoadError("it is a zip file that torch.save did not write: it has no data.pkl")
-    folder = pickles[0].removesuffix("data.pkl")
-    order = f"{folder}byteorder"
-    if order in archive.places and archive.read(order) != b"little":
-        raise LoadError("it was written on a big-endian machine")
-    data = archive.read(pickles[0])
-    load = storages(lambda key, size, _: archive.read_storage(f"{folder}data/{key}", size), 5)
-    machine = Machine(data, names(), load, set_state)
+    with as_damage(lambda error: f"it is damaged ({type(error).__name__}: {error})"):
+        file = _File(source, reading)
+    load = storages(file.storage, 5, reading.restore, reading.without_values)
+    if reading.unpickler is not None:
+        return unpickled(file.pickle, reading.unpickler, load, reading.options)[0]
+    machine = Machine(file.pickle, finder(reading.given), load, set_state, reading.classes)
     found = machine.run()
-    if machine.at != len(data):
-        raise LoadError(f"its pickle ends at byte {machine.at} of {len(data)}")
+    if machine.at != len(file.pickle):
+        raise LoadError(f"its pickle ends at byte {machine.at} of {len(file.pickle)}")
     return found
+
+
+def names_in(source: Source) -> bytes:
+    """The pickle of an archive."""
+    return _File(source, Reading()).pickle
+
+
+def write(file: IO[bytes], pickle: bytes, storages: Storages, order: bool = True) -> None:
+    """Write an archive with this pickle and these storages.
+
+    ``order`` says whether it has a record about the order of bytes.
+    """
+    archive = ArchiveWriter(file, _settings.get_crc32_options())
+    archive.record("data.pkl", pickle)
+    archive.record(".format_version", b"1")
+    archive.record(".storage_alignment", str(ALIGNMENT).encode())
+    if order:
+        archive.record("byteorder", sys.byteorder.encode())
+    for record in storages.records():
+        if _settings.skips_data():
+            archive.room(f"data/{record.key}", record.size)
+        else:
+            archive.record(f"data/{record.key}", *record.pieces)
+    archive.record("version", b"3\n")
+    archive.finish()

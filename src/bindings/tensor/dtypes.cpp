@@ -39,7 +39,11 @@ PyObject* dtype_reduce(PyObject* s, PyObject*) {
   return PyUnicode_FromString(name_of(value_of(s)));
 }
 
+// Where pickling looks for the name first; it would search all modules otherwise.
+PyObject* dtype_module(PyObject*, void*) { return PyUnicode_FromString("adjoint"); }
+
 PyGetSetDef dtype_attributes[] = {
+    {"__module__", dtype_module, nullptr, nullptr, nullptr},
     {"is_floating_point", dtype_is_floating, nullptr,
      "Whether values are real floating-point numbers.", nullptr},
     {"is_complex", dtype_is_complex, nullptr, "Whether values are complex.", nullptr},

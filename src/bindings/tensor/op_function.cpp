@@ -191,6 +191,13 @@ PyObject* set_meta(PyObject*, PyObject* on) {
   return PyBool_FromLong(std::exchange(t_meta, PyObject_IsTrue(on) == 1));
 }
 
+// _values_unknown(on) -> what it was: ops whose result depends on values raise (kNoValues).
+PyObject* set_no_values(PyObject*, PyObject* on) {
+  const bool before = mode_on(kNoValues);
+  set_mode(kNoValues, PyObject_IsTrue(on) == 1);
+  return PyBool_FromLong(before);
+}
+
 // _set_composite_forms({name: function}): what op functions call where a structure is given.
 PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
   if (!PyDict_Check(forms)) {
@@ -212,11 +219,14 @@ PyObject* set_composite_forms(PyObject* module, PyObject* forms) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"_make_without_values", set_meta, METH_O,
-                            "Whether this thread makes tensors on \"meta\"; returns what it was."},
-                           {"_set_composite_forms", set_composite_forms, METH_O,
-                            "Tells op functions what to call where a structure is given."},
-                           {nullptr}};
+PyMethodDef functions[] = {
+    {"_make_without_values", set_meta, METH_O,
+     "Whether this thread makes tensors on \"meta\"; returns what it was."},
+    {"_values_unknown", set_no_values, METH_O,
+     "Whether ops refuse to let values decide in this thread; returns what it was."},
+    {"_set_composite_forms", set_composite_forms, METH_O,
+     "Tells op functions what to call where a structure is given."},
+    {nullptr}};
 
 }  // namespace
 

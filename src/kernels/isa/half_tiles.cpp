@@ -17,25 +17,26 @@ constexpr int kRows = 8;
 #else
 constexpr int kRows = 4;
 #endif
-constexpr int kVectors = 3, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
+constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
 
 // --- tiles ---------------------------------------------------------------------------------------
-#define HALF_TILE(name, Unit, multiply_add)                                                      \
-  void name(const HalfTiles& j, const Unit* a, const Unit* b, float* c) {                        \
-    f32 sum[kRows][kVectors];                                                                    \
-    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < kVectors; ++v) sum[m][v] = \
-        f32{};                                                                                   \
-    for (int64_t k = 0; k < j.units; ++k, a += kRows, b += kColumns) {                           \
-      f32 x[kVectors];                                                                           \
-      UNROLL for (int v = 0; v < kVectors; ++v) memcpy(&x[v], b + v * kLanes32, sizeof(f32));    \
+// V vectors of columns.
+#define HALF_TILE(attribute, name, Unit, multiply_add)                                           \
+  template <int V>                                                                               \
+  attribute void name(const HalfTiles& j, const Unit* a, const Unit* b, float* c) {              \
+    f32 sum[kRows][V];                                                                           \
+    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) sum[m][v] = f32{}; \
+    for (int64_t k = 0; k < j.units; ++k, a += kRows, b += V * kLanes32) {                       \
+      f32 x[V];                                                                                  \
+      UNROLL for (int v = 0; v < V; ++v) memcpy(&x[v], b + v * kLanes32, sizeof(f32));           \
       UNROLL for (int m = 0; m < kRows; ++m) {                                                   \
         float unit;                                                                              \
         memcpy(&unit, a + m, sizeof unit);                                                       \
         const f32 w = splat_bits(unit);                                                          \
-        UNROLL for (int v = 0; v < kVectors; ++v) sum[m][v] = multiply_add(sum[m][v], w, x[v]);  \
+        UNROLL for (int v = 0; v < V; ++v) sum[m][v] = multiply_add(sum[m][v], w, x[v]);         \
       }                                                                                          \
     }                                                                                            \
-    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < kVectors; ++v) {           \
+    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) {                  \
       float* to = c + m * j.ldc + v * kLanes32;                                                  \
       store<float, f32>(to, j.add ? load<float, f32>(to) + sum[m][v] : sum[m][v]);               \
     }                                                                                            \
@@ -55,38 +56,41 @@ ADJOINT_INLINE f32 splat_bits(float unit) {
 }
 ADJOINT_INLINE f32 product_added(f32 sum, f32 a, f32 b) { return sum + a * b; }
 
-HALF_TILE(float_tile, float, product_added)
+HALF_TILE(, float_tile, float, product_added)
 
-template <class Unit, void (*Tile)(const HalfTiles&, const Unit*, const Unit*, float*)>
-void tiles(char* const* p, int64_t) {
-  const HalfTiles& j = *reinterpret_cast<const HalfTiles*>(p[0]);
+template <class Unit, int V, void (*Tile)(const HalfTiles&, const Unit*, const Unit*, float*)>
+void all_tiles(const HalfTiles& j) {
   const Unit *a = reinterpret_cast<const Unit*>(j.a), *b = reinterpret_cast<const Unit*>(j.b);
   for (int64_t v = 0; v < j.column_panels; ++v)
     for (int64_t m = 0; m < j.row_panels; ++m)
-      Tile(j, a + m * kRows * j.units, b + v * kColumns * j.units,
-           j.c + m * kRows * j.ldc + v * kColumns);
+      Tile(j, a + m * kRows * j.units, b + v * V * kLanes32 * j.units,
+           j.c + m * kRows * j.ldc + v * V * kLanes32);
 }
 
-const LoopRegistrar tiles_f32{kIsa,         "half_tiles",   1,
-                              Result::Same, DType::Float32, tiles<float, float_tile>};
+void float_tiles(char* const* p, int64_t) {
+  const HalfTiles& j = *reinterpret_cast<const HalfTiles*>(p[0]);
+  if (j.vectors == 1) return all_tiles<float, 1, float_tile<1>>(j);
+  if (j.vectors == 2) return all_tiles<float, 2, float_tile<2>>(j);
+  all_tiles<float, 3, float_tile<3>>(j);
+}
+
+const LoopRegistrar tiles_f32{kIsa, "half_tiles", 1, Result::Same, DType::Float32, float_tiles};
 
 #if ADJOINT_SIMD == 512
 ADJOINT_PAIRS inline f32 pairs_added(f32 sum, f32 a, f32 b) {
   return (f32)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
-ADJOINT_PAIRS HALF_TILE(pair_tile, uint32_t, pairs_added)
+HALF_TILE(ADJOINT_PAIRS, pair_tile, uint32_t, pairs_added)
 
-    const LoopRegistrar tiles_pairs {
-      kIsa,
-      "half_tiles",
-      1,
-      Result::Same,
-      DType::BFloat16,
-      tiles<uint32_t, pair_tile>
-    };
+void pair_tiles(char* const* p, int64_t) {
+  all_tiles<uint32_t, kVectors, pair_tile<kVectors>>(*reinterpret_cast<const HalfTiles*>(p[0]));
+}
+
+const LoopRegistrar tiles_pairs{kIsa, "half_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
 #endif
 
 // --- packing -------------------------------------------------------------------------------------
+ADJOINT_INLINE float widened(float v) { return v; }
 ADJOINT_INLINE float widened(bfloat16_t v) {
   const uint32_t word = uint32_t{v.bits} << 16;
   float f;
@@ -112,6 +116,7 @@ ADJOINT_INLINE float widened(half_t v) {
 }
 
 // A vector of them.
+ADJOINT_INLINE f32 load_wide(const float* p) { return load<float, f32>(p); }
 ADJOINT_INLINE f32 load_wide(const bfloat16_t* p) {
   typedef uint16_t u16 __attribute__((vector_size(kVectorBytes / 2)));
   u16 v;
@@ -141,6 +146,34 @@ ADJOINT_INLINE void pack_step(const HalfPack& j, const T* at, float* to) {
   for (; i < j.width; ++i) to[i] = 0;
 }
 
+#if ADJOINT_SIMD == 512
+// Vectors of eight lines, one after the other, to vectors of eight elements of each: three rounds of
+// interleaving units of 1, 2 and 4 numbers.
+ADJOINT_INLINE void across(const f32* x, float* to) {
+  f32 y[8], z[8];
+  UNROLL for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+                                   7, 23);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                       14, 30, 15, 31);
+  }
+  UNROLL for (int i = 0; i < 8; i += 4) UNROLL for (int h = 0; h < 2; ++h) {
+    const f32 a = y[i + h], b = y[i + 2 + h];
+    z[i + 2 * h] =
+        __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
+    z[i + 2 * h + 1] =
+        __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31);
+  }
+  UNROLL for (int q = 0; q < 4; ++q) {
+    const f32 a = z[q], b = z[4 + q];
+    store<float, f32>(to + q * 32, __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5,
+                                                           6, 7, 20, 21, 22, 23));
+    store<float, f32>(to + q * 32 + 16, __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27,
+                                                                12, 13, 14, 15, 28, 29, 30, 31));
+  }
+}
+#endif
+
 template <class T>
 void half_pack(char* const* p, int64_t) {
   const HalfPack& j = *reinterpret_cast<const HalfPack*>(p[0]);
@@ -149,6 +182,15 @@ void half_pack(char* const* p, int64_t) {
   int64_t k = 0;
   if (j.step == 1 && j.line_stride != 1)  // lines lie along k: a vector of each, then across
     for (; k + kLanes32 <= j.count; k += kLanes32) {
+#if ADJOINT_SIMD == 512
+      if (j.lines == 8 && j.width == 8) {
+        f32 x[8];
+        UNROLL for (int i = 0; i < 8; ++i) x[i] = load_wide(from + i * j.line_stride + k);
+        across(x, to);
+        to += 8 * kLanes32;
+        continue;
+      }
+#endif
       float lines[kColumns * kLanes32];
       for (int64_t i = 0; i < j.lines; ++i)
         store<float, f32>(lines + i * kLanes32, load_wide(from + i * j.line_stride + k));
@@ -237,6 +279,8 @@ void half_axpy(char* const* p, int64_t) {
   const LoopRegistrar name##_bf16{kIsa, #name, 1, Result::Same, DType::BFloat16, name<bfloat16_t>};
 
 HALF_KERNEL(half_pack)
+const LoopRegistrar half_pack_f32{kIsa,         "half_pack",    1,
+                                  Result::Same, DType::Float32, half_pack<float>};
 HALF_KERNEL(half_dots)
 HALF_KERNEL(half_axpy)
 const LoopRegistrar pairs_bf16{kIsa, "half_pairs", 1, Result::Same, DType::BFloat16, half_pairs};

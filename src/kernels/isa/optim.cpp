@@ -28,7 +28,7 @@ inline float size_of(float x) { return __builtin_fabsf(x); }
 inline double size_of(double x) { return __builtin_fabs(x); }
 
 // x + y z, rounded once where the processor can, as in the ops of the same instruction set.
-#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)
+#if defined(__FMA__) || defined(__aarch64__)
 inline float fused(float x, float y, float z) { return __builtin_fmaf(y, z, x); }
 inline double fused(double x, double y, double z) { return __builtin_fma(y, z, x); }
 #else

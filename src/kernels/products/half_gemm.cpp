@@ -15,6 +15,8 @@ namespace {
 
 // A block of c: its factors stay in the second cache, a panel of each in the first.
 constexpr int64_t kBlockRows = 240, kBlockColumns = 240, kBlockDepth = 512;
+// A thread that has all of c takes larger ones: factors are converted once per block.
+constexpr int64_t kLargeBlock = 528;
 constexpr int64_t kSlice = 2048, kMostSlices = 16;
 constexpr double kShare = 0x1p21;  // operations that are worth a second thread
 
@@ -56,8 +58,11 @@ struct Product {
 // --- blocks --------------------------------------------------------------------------------------
 class Blocks {
  public:
-  explicit Blocks(const Product& p)
-      : p_(p), pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
+  Blocks(const Product& p, bool shared)
+      : p_(p),
+        shared_(shared),
+        alone_(p.m <= kBlockRows && p.n <= kBlockColumns),
+        pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
     static const Kernel &tiles = *find_kernel("half_tiles"), &pack = *find_kernel("half_pack"),
                         &pairs = *find_kernel("half_pairs");
     tiles_ = tiles.loop[static_cast<int>(pairs_ ? DType::BFloat16 : DType::Float32)];
@@ -67,13 +72,13 @@ class Blocks {
       const int64_t parts = (all - 1) / most + 1;
       return ((all - 1) / parts / unit + 1) * unit;
     };
-    rows_ = share(p.m, kBlockRows, half_rows(active_isa()));
-    columns_ = share(p.n, kBlockColumns, half_columns(active_isa()));
+    rows_ = share(p.m, shared ? kBlockRows : kLargeBlock, half_rows(active_isa()));
+    columns_ = share(p.n, shared ? kBlockColumns : kLargeBlock, half_columns(active_isa()));
   }
 
-  bool run(bool shared) const {
+  bool run() const {
+    if (alone_) return run_alone();
     const int64_t down = (p_.m - 1) / rows_ + 1, across = (p_.n - 1) / columns_ + 1;
-    if (down * across == 1) return run_alone(shared);
     std::atomic<bool> ok = true;
     const auto block = [&](int64_t i) {
       const int64_t row = i / across * rows_, column = i % across * columns_;
@@ -83,7 +88,7 @@ class Blocks {
       else
         ok = false;
     };
-    if (shared)
+    if (shared_)
       parallel::parallel_for(down * across, block);
     else
       for (int64_t i = 0; i < down * across; ++i) block(i);
@@ -109,8 +114,8 @@ class Blocks {
     }
   }
 
-  // One block of results: what can be shared is k, in slices that depend on its length only.
-  bool run_alone(bool shared) const {
+  // A small block of results: what can be shared is k, in slices that depend on its length only.
+  bool run_alone() const {
     const int64_t slices = std::clamp<int64_t>(p_.k / kSlice, 1, kMostSlices);
     float* c = sums(slices);
     if (!c) return false;
@@ -119,7 +124,7 @@ class Blocks {
       const int64_t begin = p_.k * i / slices, end = p_.k * (i + 1) / slices;
       if (!add_products(0, 0, begin, end, c + i * size())) ok = false;
     };
-    if (shared)
+    if (shared_)
       parallel::parallel_for(slices, slice);
     else
       for (int64_t i = 0; i < slices; ++i) slice(i);
@@ -161,7 +166,7 @@ class Blocks {
   }
 
   const Product& p_;
-  const bool pairs_;
+  const bool shared_, alone_, pairs_;
   Loop tiles_, pack_;
   int64_t rows_, columns_;
 };
@@ -228,7 +233,7 @@ bool half_product(DType dtype, int64_t m, int64_t n, int64_t k, const Matrix& a,
                   char* c, int64_t ldc, float alpha, float beta, bool share) {
   const Product p{dtype, m, n, k, a, b, c, ldc, alpha, beta};
   if (is_vector(p)) return vector_product(p, share);
-  return Blocks(p).run(share && p.work() > kShare);
+  return Blocks(p, share && p.work() > kShare && parallel::get_num_threads() > 1).run();
 }
 
 }  // namespace adjoint

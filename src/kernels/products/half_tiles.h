@@ -1,10 +1,11 @@
-// What the driver of products of 16-bit floats hands to the loops of kernels/isa/half_tiles.cpp. p[0] of a
-// loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
+// What the drivers of products of 16-bit floats, and of products with a factor that is packed once
+// (shared_factor.h), hand to the loops of kernels/isa/half_tiles.cpp. p[0] of a loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
 #pragma once
 #include "kernels/kernel.h"
 
 namespace adjoint {
 
+inline constexpr int kTileVectors = 3;
 // Rows and columns of a register tile: of a panel of a and of one of b.
 inline int half_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
 inline int half_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
@@ -18,9 +19,10 @@ struct HalfTiles {
   float* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
+  int vectors = kTileVectors;  // of a panel of b; fewer for Float32 only
 };
 
-// "half_pack" of Float16, BFloat16 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
+// "half_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
 // columns of b, up to `width`, over `count` elements along k, to [units][width]. Strides in elements.
 struct HalfPack {
   const char* from = nullptr;

@@ -133,18 +133,19 @@ Dims checked_strides(const Dims& size, const Dims& strides) {
 }  // namespace
 
 static const Op& zeros_ =
-    def("zeros(size: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 0.")
+    def("zeros(size|shape: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 0.")
         .forward(constant<0>)
         .function_only()
         .fills();
 static const Op& ones_ =
-    def("ones(size: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 1.")
+    def("ones(size|shape: int[*], " ADJOINT_OPTIONS, "A tensor of the given size filled with 1.")
         .forward(constant<1>)
         .function_only()
         .fills();
 
 static const Op& empty_ =
-    def("empty(size: int[*], *, dtype: dtype? = None, layout: any? = None, device: any? = None, "
+    def("empty(size|shape: int[*], *, dtype: dtype? = None, layout: any? = None, device: any? = "
+        "None, "
         "requires_grad: bool = False, pin_memory: bool? = False, memory_format: any? = None)",
         "A tensor of the given size whose values are whatever the memory held.")
         .forward([](Call& c) -> Value {
@@ -172,7 +173,7 @@ static const Op& empty_strided_ =
         .uninitialised();
 
 static const Op& full_ =
-    def("full(size: int[], fill_value: Scalar, " ADJOINT_OPTIONS,
+    def("full(size|shape: int[], fill_value: Scalar, " ADJOINT_OPTIONS,
         "A tensor of the given size filled with one value, whose kind decides the dtype.")
         .forward([](Call& c) -> Value {
           Options options(c, 2);
@@ -190,6 +191,17 @@ static const Op& zeros_like_ =
         .batch(batch::as_is)
         .fills()
         .sparse(sparse::zeros_like);
+static const Op& plain_ones_like_ =
+    def("_ones_like(input)", "Ones of the shape and dtype of `input`.")
+        .forward([](Call& c) -> Value {
+          Tensor t = c.tensor(0);
+          GradMode off(false);
+          return op<"add">(zeros(t.shape(), t.dtype()), 1);
+        })
+        .internal()
+        .batch(batch::as_is)
+        .fills();
+
 static const Op& ones_like_ =
     def("ones_like(input, " ADJOINT_LIKE_OPTIONS, "A tensor like `input` filled with 1.")
         .forward(constant_like<1>)

@@ -234,8 +234,8 @@ static const Op& zeros_of_shape_ =
         .fills();
 
 #define ONE_AXIS "(input, n: int? = None, dim: int = -1, norm: str? = None)"
-#define TWO_AXES "(input, s: int[]? = None, dim: int[]? = [-2, -1], norm: str? = None)"
-#define ALL_AXES "(input, s: int[]? = None, dim: int[]? = None, norm: str? = None)"
+#define TWO_AXES "(input, s: int[]? = None, dim|axes: int[]? = [-2, -1], norm: str? = None)"
+#define ALL_AXES "(input, s: int[]? = None, dim|axes: int[]? = None, norm: str? = None)"
 
 static const Op& fft_ = def("fft_fft" ONE_AXIS,
                             "The discrete Fourier transform along an axis, cut to `n` elements or "
@@ -302,13 +302,13 @@ SEVERAL_AXES(ihfft, "The inverse of hfft", ihfft_nd(c))
 #undef ALL_AXES
 
 static const Op& fftshift_ =
-    def("fft_fftshift(input, dim: int[]? = None)",
+    def("fft_fftshift(input, dim|axes: int[]? = None)",
         "The elements of a spectrum in order of frequency: zero in the middle.")
         .forward([](Call& c) { return shifted(c, true); })
         .function_only()
         .no_out();
 static const Op& ifftshift_ =
-    def("fft_ifftshift(input, dim: int[]? = None)", "The inverse of fftshift.")
+    def("fft_ifftshift(input, dim|axes: int[]? = None)", "The inverse of fftshift.")
         .forward([](Call& c) { return shifted(c, false); })
         .function_only()
         .no_out();

@@ -2,6 +2,7 @@
 // Read offsets.h first.
 #include <limits>
 
+#include "dispatch/overlap.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "ops/index/offsets.h"
@@ -114,6 +115,7 @@ static const Op& gather_ =
         .linear()
         .batch(batch::along)
         .depends(Depends::Moved);
+static const OutApart gather_apart{gather_};
 
 static const Op& scatter_reduce_word_ =
     def("scatter.reduce(input, dim: int, index, src, *, reduce: str)",

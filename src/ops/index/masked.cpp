@@ -1,4 +1,5 @@
 // Masks: masked_fill, masked_select, masked_scatter, nonzero and their like.
+#include "dispatch/overlap.h"
 #include "dispatch/scalar_range.h"
 #include "kernels/elementwise/elementwise.h"
 #include "ops/index/offsets.h"
@@ -138,6 +139,7 @@ static const Op& masked_select_ =
         .linear()
         .depends(Depends::Moved)
         .by_values();
+static const OutApart masked_select_apart{masked_select_};
 
 static const Op& masked_scatter_ =
     def("masked_scatter(input, mask, source)",

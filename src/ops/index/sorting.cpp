@@ -1,4 +1,5 @@
 // sort, argsort, topk, kthvalue, and searching in what is sorted.
+#include "dispatch/overlap.h"
 #include "kernels/index/sorting.h"
 
 #include "dispatch/op.h"
@@ -185,6 +186,7 @@ static const Op& kthvalue_ =
         .results({"values", "indices"})
         .batch(batch::along)
         .depends(Depends::Along);
+static const OutApart kthvalue_apart{kthvalue_};
 
 // --- searching ----------------------------------------------------------------------------------
 namespace {

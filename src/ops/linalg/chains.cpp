@@ -180,7 +180,8 @@ static const Op& tensorinv_ =
           return op<"reshape">(op<"linalg_inv">(op<"reshape">(a, Dims{rows, columns})), shape);
         })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 static const Op& tensorsolve_ =
     def("linalg_tensorsolve(input|A, other|B, dims: int[]? = None)",
@@ -207,6 +208,7 @@ static const Op& tensorsolve_ =
           return op<"reshape">(x, Span{a->shape + cut, a.ndim() - cut});
         })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

@@ -110,7 +110,8 @@ static const Op& cholesky_ =
         })
         .batch(batch::as_is)
         .depends(Depends::Matrices)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 // --- solutions from a factor ---------------------------------------------------------------------
 namespace {
@@ -144,7 +145,8 @@ static const Op& cholesky_solve_ =
                           " by ", b.size(-1));
           return cholesky_solve(b, l, c.flag(2));
         })
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 static const Op& cholesky_inverse_ =
     def("cholesky_inverse(input|L, upper: bool = False)",
@@ -181,6 +183,7 @@ static const Op& cholesky_inverse_ =
         })
         .batch(batch::as_is)
         .depends(Depends::Matrices)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

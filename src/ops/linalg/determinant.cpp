@@ -5,6 +5,7 @@
 // matrix of cofactors: det(A) A^-T where A has an inverse, and from singular values where it has
 // none. Higher ones, f(A) say, are also polynomials in t at A + t I, of degree n at most; so f(A) is
 // the mean of f(A + r w I) over the n + 1 roots of unity w, and none of these matrices is singular.
+// Nearly singular matrices take that way too.
 #include <cmath>
 
 #include "dispatch/program_recorder.h"
@@ -30,8 +31,8 @@ double size_at(T t, int64_t i) {
   }
 }
 
-// Which matrices are singular to working precision, by the pivots of their factors (columns).
-std::vector<bool> singular(T lu) {
+// Which matrices have a pivot (in their factors, columns) that is so small a part of the largest.
+std::vector<bool> singular(T lu, double part) {
   const int64_t n = lu.size(-1), count = count_of(leading_of(lu));
   std::vector<bool> out(static_cast<size_t>(count));
   for (int64_t b = 0; b < count; ++b) {
@@ -41,7 +42,7 @@ std::vector<bool> singular(T lu) {
       least = std::min(least, u);
       most = std::max(most, u);
     }
-    out[static_cast<size_t>(b)] = n && least <= double(n) * epsilon(lu.dtype()) * most;
+    out[static_cast<size_t>(b)] = n && least <= part * most;
   }
   return out;
 }
@@ -81,7 +82,7 @@ Tensor cofactors(T a, const Lu& f) {
     linalg::invert(a.dtype(), count, n, m, pivots, none);
   }
   Tensor out = transposed(inverse * column(column(determinant(f))));
-  std::vector<bool> mask = singular(f.lu);
+  std::vector<bool> mask = singular(f.lu, double(n) * epsilon(a.dtype()));
   if (std::find(mask.begin(), mask.end(), true) == mask.end()) return out;
   out = contiguous(out);
   Tensor flat = op<"reshape">(out, Dims{count, n, n}), from = op<"reshape">(a, Dims{count, n, n});
@@ -133,7 +134,8 @@ Tensor at_any_matrix(T a, T lu, T direction, F f) {
   refuse_recording(
       "second derivatives of det() look at values; fix: leave this line out of the compiled "
       "function");
-  std::vector<bool> mask = singular(lu);
+  // Products of two inverses cancel where one is large: half of the digits are left at this part.
+  std::vector<bool> mask = singular(lu, std::sqrt(epsilon(a.dtype())));
   const bool any = std::find(mask.begin(), mask.end(), true) != mask.end();
   if (!any) return f(a, direction);
   Tensor where = empty(with_matrix(leading_of(a), 1, 1), DType::Bool);

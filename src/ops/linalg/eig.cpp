@@ -63,11 +63,12 @@ Tensor to_dtype(T g, DType dtype) {
 }
 
 // With da = v p v^-1: dw = diag p, and dv = v (p / gaps), less what would change the vectors' lengths.
-Tensor eigen_grad(T gw, T gv, T w, T v) {
-  Tensor vh = adjoint_of(v), p;
+Tensor eigen_grad(T by_values, T gv, T w, T v) {
+  Tensor vh = adjoint_of(v), p, gw;
+  if (by_values) gw = weights_of(by_values, w, kGeneral, "linalg.eig");
   if (gv) {
     Tensor m = mul(vh, gv);
-    checked_phases(diagonal(m), kPhase);
+    checked_phases(m, kPhase);
     Tensor lengths = real_part(diagonal(m));
     m = m - mul(vh, v) * row(lengths);
     p = conjugate(over_gaps(conjugate(m), w, size_of(m), kDifference, "linalg.eig"));

@@ -46,13 +46,14 @@ constexpr const char* kPhase =
     "by e^{i phi}. The specified loss function depends on this quantity, so it is ill-defined.";
 
 // With da = v p v^H: dw = diag p, and dv = v (p / gaps).
-Tensor eigen_grad(T gw, T gv, T w, T v) {
-  Tensor vh = adjoint_of(v);
+Tensor eigen_grad(T by_values, T gv, T w, T v) {
+  Tensor vh = adjoint_of(v), gw;
+  if (by_values) gw = weights_of(by_values, w, kHermitian, "linalg.eigh");
   if (!gv) return mul(v * row(gw), vh);
   Tensor m = mul(vh, gv);
   if (is_complex(m.dtype())) {
     // The check is an op, so that compiled functions make it too; it is recorded, and read by none.
-    checked_phases(diagonal(m), kPhase);
+    checked_phases(m, kPhase);
   }
   // Of a skew-Hermitian matrix over skew gaps remains what acts on Hermitian matrices.
   Tensor skew = (m - adjoint_of(m)) * 0.5;
@@ -92,8 +93,8 @@ static const Op& eigvalsh_alone_ =
         .forward([](Call& c) -> Value { return eigen(c.tensor(0), c[1], false)[0]; })
         .grad(0, input(0),
               [](T g, C c) -> Tensor {
-                Tensor v = op<"linalg_eigh">(c.in(0), c.in(1)).tensors()[1];
-                return mul(v * row(g), adjoint_of(v));
+                Tensors f = op<"linalg_eigh">(c.in(0), c.in(1)).tensors();
+                return eigen_grad(g, Tensor(), f[0], f[1]);
               })
         .jvp([](C c, const Tensor* t) -> Value {
           Tensor v = op<"linalg_eigh">(c.in(0), c.in(1)).tensors()[1];

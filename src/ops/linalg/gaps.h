@@ -25,9 +25,21 @@ inline Tensor pair_size(T m) {
   Tensor size = op<"abs">(m);
   return size + transposed(size);
 }
-// Raises unless the imaginary parts are (nearly) zero: a loss that depends on the phase of complex
-// vectors, which is nobody's. PyTorch's tolerances.
-Tensor checked_phases(T diagonal, const char* message);
+// Raises unless the imaginary parts on the diagonal are (nearly) zero: a loss that depends on the phase
+// of complex vectors, which is nobody's. PyTorch's tolerance, and roundings of the largest elements.
+Tensor checked_phases(T m, const char* message);
+
+// What the values of a spectrum ask of their weights: see Note [Weights of equal values].
+enum Spectrum : int {
+  kHermitian,      // eigenvalues with orthogonal vectors
+  kGeneral,        // eigenvalues with any vectors
+  kSingular,       // of real square matrices
+  kSingularZeros,  // of others: the vectors of zero are a choice by themselves
+};
+// The gradient by values, unchanged; where its own derivative is not defined, that is an error.
+inline Tensor weights_of(T gradient, T values, Spectrum kind, const char* of) {
+  return op<"_weights_of">(gradient, values, static_cast<int>(kind), of);
+}
 
 // Whether a gradient may be asked for, so that vectors are worth computing along with values. Tangents
 // are not a reason: those of vectors are not defined at equal values, where those of values are.

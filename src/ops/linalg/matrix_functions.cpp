@@ -162,7 +162,8 @@ static const Op& linalg_matrix_power_ =
           return matrix_power("linalg.matrix_power", c.tensor(0), c.integer(1));
         })
         .function_only()
-        .autocast(Autocast::Inside);
+        .autocast(Autocast::Inside)
+        .out_dtype(OutDType::Converts);
 
 static const Op& matrix_power_ =
     def("matrix_power(input, n: int)", "The n-th power of square matrices; linalg.matrix_power.")

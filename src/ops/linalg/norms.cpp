@@ -223,7 +223,8 @@ static const Op& cond_ =
           return p > 0 ? first / last : last / first;
         })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 static const Op& cond_named_ =
     def("linalg_cond.named(input|A, p: str)",
         "The condition number in the Frobenius ('fro') or nuclear ('nuc') norm.")
@@ -234,6 +235,7 @@ static const Op& cond_named_ =
           return by_inverse(c.tensor(0), c[1]);
         })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

@@ -128,12 +128,14 @@ static const Op& linalg_pinv_ =
         "as zero; by default rtol is eps max(m, n), or 0 if atol is given. With `hermitian` it is "
         "computed from eigenvalues. Its derivative supposes that the rank is constant.")
         .forward([](Call& c) -> Value { return op<"_linalg_pinv">(c[0], c[1], c[2], c[3]); })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::Converts);
 static const Op& linalg_pinv_rcond_ =
     def("linalg_pinv.rcond(input|A, rcond: Operand, hermitian: bool = False)",
         "The pseudoinverse with rtol = rcond.")
         .forward([](Call& c) -> Value { return op<"_linalg_pinv">(c[0], Value(), c[1], c[2]); })
-        .function_only();
+        .function_only()
+        .out_dtype(OutDType::Converts);
 
 static const Op& pinverse_ =
     def("pinverse(input, rcond: float = 1e-15)", "The pseudoinverse; see linalg.pinv.")
@@ -167,13 +169,15 @@ static const Op& matrix_rank_ =
         "largest); by default rtol is eps max(m, n), or 0 if atol is given.")
         .forward([](Call& c) -> Value { return rank(c.tensor(0), c[1], c[2], c.flag(3)); })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 static const Op& matrix_rank_tol_ =
     def("linalg_matrix_rank.tol(input|A, tol: Operand, hermitian: bool = False)",
         "How many singular values exceed tol.")
         .forward([](Call& c) -> Value { return rank(c.tensor(0), c[1], Value(0.0), c.flag(2)); })
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 // --- least squares -------------------------------------------------------------------------------
 namespace {
@@ -328,6 +332,7 @@ static const Op& linalg_lstsq_ =
         })
         .results({"solution", "residuals", "rank", "singular_values"})
         .function_only()
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

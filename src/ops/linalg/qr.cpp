@@ -198,6 +198,7 @@ static const Op& geqrf_ =
         .results({"a", "tau"})
         .batch(batch::as_is)
         .depends(Depends::Matrices)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 }  // namespace adjoint

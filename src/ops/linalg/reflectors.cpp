@@ -158,7 +158,8 @@ static const Op& householder_product_ =
           return apply(c.op, c.args);
         })
         .depends(Depends::Matrices)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .out_dtype(OutDType::Converts);
 
 static const Op& orgqr_ =
     def("orgqr(input, input2|tau)", "Products of reflectors; linalg.householder_product.")

@@ -76,14 +76,17 @@ Tensor skew(T a) { return a - adjoint_of(a); }
 // With p and q the skew parts of u^H gu and v^H gv, the usual (p s_j + s_i q) / (s_j^2 - s_i^2) is
 // (p + q) / 2 / (s_j - s_i) + (p - q) / 2 / (s_j + s_i): each part keeps its digits, and only the
 // first asks for values that differ.
-Tensor svd_grad(T gu, T gs, T gvh, T u, T s, T vh) {
+Tensor svd_grad(T gu, T by_values, T gvh, T u, T s, T vh) {
   const int64_t m = u.size(-2), n = vh.size(-1), k = s.size(-1);
+  const Spectrum kind = m == n && !is_complex(u.dtype()) ? kSingular : kSingularZeros;
+  Tensor gs;
+  if (by_values) gs = weights_of(by_values, s, kind, "linalg.svd");
   if (!gu && !gvh) return m >= n ? mul(u, column(gs) * vh) : mul(u * row(gs), vh);
   Tensor uh = adjoint_of(u), v = adjoint_of(vh);
   Tensor mu, mv, p, q, used;
   if (gu) mu = mul(uh, gu), p = skew(mu), used = pair_size(mu);
   if (gvh) mv = mul(vh, adjoint_of(gvh)), q = skew(mv), used = plus(used, pair_size(mv));
-  if (is_complex(u.dtype())) checked_phases(plus(p ? diagonal(p) : p, q ? diagonal(q) : q), kPhase);
+  if (is_complex(u.dtype())) checked_phases(plus(mu, mv) * 2.0, kPhase);
   Tensor middle = over_gaps(plus(p, q) * 0.5, s, used, kDifference, "linalg.svd") +
                   over_gaps(minus(p, q) * 0.5, s, size_of(minus(p, q)), kSum, "linalg.svd");
   if (gs) middle = middle + op<"diag_embed">(gs).tensor();

@@ -1,5 +1,5 @@
 // embedding_bag: sums, means or maxima of rows of a table, without the rows in between.
-// Read ops/index/indexing.cpp (embedding) first.
+// Read embedding.cpp first.
 #include <limits>
 
 #include "graph/transformed.h"

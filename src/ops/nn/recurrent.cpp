@@ -4,7 +4,7 @@
 // Read recurrent.h first.
 #include "ops/nn/recurrent.h"
 
-#include "kernels/products/gemm.h"
+#include "kernels/products/shared_factor.h"
 #include "transforms/batch_rules.h"
 
 namespace adjoint {
@@ -101,11 +101,11 @@ Value lstm_forward(Call& c) {
   Dense W(w), H0(h0), C0(c0), A(gates), H(h), Cs(cells);
   Loop cell = row_loop("lstm_cell", d);
   WithoutGil release(gates.numel() * n >= kReleaseGil);
+  const SharedFactor weight(d, transposed(W.from(0)), n, 4 * n, steps.batch());
   for (int s = 0; s < steps.count() && n; ++s) {
     const int64_t at = steps.begin(s);
     each_piece(steps, s, H, H0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
-      gemm(d, end - begin, 4 * n, n, from.from(row), transposed(W.from(0)), A.row(at + begin),
-           4 * n, 1.0, 1.0);
+      weight.product(end - begin, from.from(row), A.row(at + begin), 4 * n, true);
     });
     each_piece(steps, s, Cs, C0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
       over_rows(end - begin, 4 * n, [&](int64_t r) {
@@ -130,6 +130,7 @@ Value lstm_backward(Call& c) {
   Dense GH(of_h), GC(of_c), W(w), C0(start), Cs(cells), A(gates), S(sums), DH(dh), DC(dc);
   Loop cell = row_loop("lstm_cell_grad", d);
   WithoutGil release(gates.numel() * n >= kReleaseGil);
+  const SharedFactor weight(d, W.from(0), 4 * n, n, steps.batch());
   for (int s = steps.count() - 1; s >= 0 && n; --s) {
     const int64_t at = steps.begin(s);
     each_piece(steps, s, Cs, C0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
@@ -140,7 +141,7 @@ Value lstm_backward(Call& c) {
         cell(p, n);
       });
     });
-    gemm(d, steps.size(s), n, 4 * n, S.from(at), W.from(0), DH.row(0), n);
+    weight.product(steps.size(s), S.from(at), DH.row(0), n, false);
   }
   return Tensors{cast(sums, dtype), cast(dh, dtype), cast(dc, dtype)};
 }
@@ -174,14 +175,14 @@ Value gru_forward(Call& c) {
   Dense W(w), H0(h0), A(gates), H(h);
   Loop cell = row_loop("gru_cell", d);
   WithoutGil release(gates.numel() * n >= kReleaseGil);
+  const SharedFactor pair(d, transposed(W.from(0)), n, 2 * n, steps.batch()),
+      last(d, transposed(W.from(2 * n)), n, n, steps.batch());
   for (int s = 0; s < steps.count() && n; ++s) {
     const int64_t at = steps.begin(s);
     each_piece(steps, s, H, H0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
       Matrix before = from.from(row);
-      gemm(d, end - begin, 2 * n, n, before, transposed(W.from(0)), A.row(at + begin), 4 * n, 1.0,
-           1.0);
-      gemm(d, end - begin, n, n, before, transposed(W.from(2 * n)), A.row(at + begin, 3 * n), 4 * n,
-           1.0, 1.0);
+      pair.product(end - begin, before, A.row(at + begin), 4 * n, true);
+      last.product(end - begin, before, A.row(at + begin, 3 * n), 4 * n, true);
       over_rows(end - begin, 4 * n, [&](int64_t r) {
         const int64_t i = at + begin + r;
         char* p[3] = {A.row(i), from.row(row + r), H.row(i)};
@@ -204,6 +205,8 @@ Value gru_backward(Call& c) {
   Loop cell = row_loop("gru_cell_grad", d);
   {
     WithoutGil release(gates.numel() * n >= kReleaseGil);
+    const SharedFactor first(d, W.from(0), 2 * n, n, steps.batch()),
+        last(d, W.from(2 * n), n, n, steps.batch());
     for (int s = steps.count() - 1; s >= 0 && n; --s) {
       const int64_t at = steps.begin(s), size = steps.size(s);
       each_piece(steps, s, H, H0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
@@ -213,8 +216,8 @@ Value gru_backward(Call& c) {
           cell(p, n);
         });
       });
-      gemm(d, size, n, 2 * n, S.from(at), W.from(0), DH.row(0), n, 1.0, 1.0);
-      gemm(d, size, n, n, S.from(at, 3 * n), W.from(2 * n), DH.row(0), n, 1.0, 1.0);
+      first.product(size, S.from(at), DH.row(0), n, true);
+      last.product(size, S.from(at, 3 * n), DH.row(0), n, true);
     }
   }
   GradMode off(false);
@@ -235,11 +238,11 @@ Value rnn_forward(Call& c) {
   Dense W(w), H0(h0), H(h);
   Loop act = row_loop(c.flag(3) ? "relu" : "tanh", d);
   WithoutGil release(h.numel() * n >= kReleaseGil);
+  const SharedFactor weight(d, transposed(W.from(0)), n, n, steps.batch());
   for (int s = 0; s < steps.count() && n; ++s) {
     const int64_t at = steps.begin(s);
     each_piece(steps, s, H, H0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
-      gemm(d, end - begin, n, n, from.from(row), transposed(W.from(0)), H.row(at + begin), n, 1.0,
-           1.0);
+      weight.product(end - begin, from.from(row), H.row(at + begin), n, true);
     });
     over_rows(steps.size(s), n, [&](int64_t r) {
       char* p[2] = {H.row(at + r), H.row(at + r)};

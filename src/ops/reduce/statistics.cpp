@@ -126,10 +126,9 @@ Tensor norm_grad(T given, C c) {
   if (p == 0) return op<"mul">(x, 0.0);
   if (p == 1) return op<"sgn">(x).tensor() * wide(given);
   Tensor norm = c.out(), none = op<"eq">(norm, 0);
-  if (p == 2) {  // divided by something else than zero, for the derivative of the quotient
-    Tensor divisor = op<"where">(none, 1.0, norm);
-    return x * wide(zero_where(none, given / divisor));
-  }
+  // Divided by something else than zero, for the derivative of the quotient.
+  Tensor divisor = op<"where">(none, 1.0, norm);
+  if (p == 2) return x * wide(zero_where(none, given / divisor));
   if (p == kInfinity || p == -kInfinity) {
     Tensor size = op<"abs">(x), top = wide(norm);
     Tensor mask = op<"logical_or">(op<"eq">(size, top), op<"isnan">(size));
@@ -137,14 +136,14 @@ Tensor norm_grad(T given, C c) {
     Tensor count = op<"sum">(mask, dims, keepdim);
     return op<"sgn">(x).tensor() * mask * wide(given / count);
   }
-  Tensor size = op<"abs">(x);
+  // Powers of parts of the norm: those of elements, and of the norm, overflow in second derivatives.
+  Tensor part = op<"abs">(x).tensor() / wide(divisor), by = wide(zero_where(none, given));
   if (p < 1) {
-    Tensor power = zero_where(op<"eq">(size, 0), op<"pow">(size, p - 1.0).tensor());
-    return op<"sgn">(x).tensor() * power * wide(given * op<"pow">(norm, 1.0 - p).tensor());
+    Tensor power = zero_where(op<"eq">(part, 0), op<"pow">(part, p - 1.0).tensor());
+    return op<"sgn">(x).tensor() * power * by;
   }
-  Tensor scale = zero_where(none, given / op<"pow">(norm, p - 1.0).tensor());
-  if (p < 2) return op<"sgn">(x).tensor() * op<"pow">(size, p - 1.0).tensor() * wide(scale);
-  return x * op<"pow">(size, p - 2.0).tensor() * wide(scale);
+  if (p < 2) return op<"sgn">(x).tensor() * op<"pow">(part, p - 1.0).tensor() * by;
+  return x / wide(divisor) * op<"pow">(part, p - 2.0).tensor() * by;
 }
 
 // --- logsumexp -----------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ Value keep_columns(Call& c, const char* name, Keep&& keep) {
 }  // namespace
 
 static const Op& flip_ =
-    def("flip(input, dims: int[*])", "The given axes in reverse.")
+    def("flip(input, dims|axis: int[*])", "The given axes in reverse.")
         .forward(flip_forward)
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"flip">(g, c.in(1)); })
         .linear()
@@ -125,7 +125,7 @@ static const Op& flipud_ = def("flipud(input)", "The first axis in reverse.")
                                .no_out();
 
 static const Op& roll_ =
-    def("roll(input, shifts: int[], dims: int[]? = None)",
+    def("roll(input, shifts|shift: int[], dims|axis: int[]? = None)",
         "Elements moved along axes, those that fall off coming back at the other end.")
         .forward(roll_forward)
         .grad(0, nothing,
@@ -178,7 +178,7 @@ static const Op& rot90_ =
         .batch(batch::along);
 
 static const Op& tril_ =
-    def("tril(input, diagonal: int = 0)",
+    def("tril(input, diagonal|k: int = 0)",
         "The matrix up to and including a diagonal, zero above it.")
         .forward([](Call& c) {
           int64_t k = c.integer(1);
@@ -192,7 +192,7 @@ static const Op& tril_ =
         .batch(batch::as_is);
 
 static const Op& triu_ =
-    def("triu(input, diagonal: int = 0)", "The matrix from a diagonal on, zero below it.")
+    def("triu(input, diagonal|k: int = 0)", "The matrix from a diagonal on, zero below it.")
         .forward([](Call& c) {
           int64_t k = c.integer(1);
           return keep_columns(c, "triu", [k](int64_t i, int64_t columns) {

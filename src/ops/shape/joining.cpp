@@ -1,4 +1,5 @@
 // Joining tensors (cat, stack and their like) and repeating one.
+#include "dispatch/overlap.h"
 #include "dispatch/op.h"
 #include "dispatch/view.h"
 #include "ops/sparse/rules.h"
@@ -237,6 +238,7 @@ static const Op& cat_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::cat);
+static const OutApart cat_apart{cat_};
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
@@ -251,6 +253,7 @@ static const Op& stack_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::stack);
+static const OutApart stack_apart{stack_};
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",
@@ -262,6 +265,7 @@ static const Op& hstack_ =
         })
         .function_only()
         .out_dtype(OutDType::ConvertsElseTypeError);
+static const OutApart hstack_apart{hstack_};
 
 static const Op& vstack_ =
     def("vstack(tensors: Tensor[])", "Tensors on top of each other; vectors count as rows.")
@@ -272,6 +276,7 @@ static const Op& vstack_ =
         .function_only()
         .alias("row_stack")
         .out_dtype(OutDType::ConvertsElseTypeError);
+static const OutApart vstack_apart{vstack_};
 
 static const Op& dstack_ =
     def("dstack(tensors: Tensor[])", "Tensors behind each other along the third axis.")
@@ -281,6 +286,7 @@ static const Op& dstack_ =
         })
         .function_only()
         .out_dtype(OutDType::ConvertsElseTypeError);
+static const OutApart dstack_apart{dstack_};
 
 static const Op& column_stack_ =
     def("column_stack(tensors: Tensor[])", "Tensors side by side; vectors count as columns.")
@@ -293,6 +299,7 @@ static const Op& column_stack_ =
         })
         .function_only()
         .out_dtype(OutDType::ConvertsElseTypeError);
+static const OutApart column_stack_apart{column_stack_};
 
 static const Op& repeat_ =
     def("repeat(input, repeats: int[*])", "The tensor as a tile, so often along each axis.")

@@ -289,7 +289,7 @@ static const Op& expand_as_ =
         .no_out();
 
 static const Op& broadcast_to_ =
-    def("broadcast_to(input, size: int[*])", "A view expanded to a shape.")
+    def("broadcast_to(input, size|shape: int[*])", "A view expanded to a shape.")
         .forward([](Call& c) -> Value { return op<"expand">(c[0], c[1]); })
         .no_out();
 

@@ -1,10 +1,14 @@
-"""What `save` wrote comes back as it was: types, values, layouts, and what is shared."""
+"""What `save` wrote comes back as it was: types, values, layouts, and what is shared.
+
+Every test runs with both formats: PyTorch's, and safetensors.
+"""
 
 from __future__ import annotations
 
 import enum
 import io
 import math
+import re
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath
@@ -25,8 +29,20 @@ class Word(enum.Enum):
     YES = "yes"
 
 
+class File(io.BytesIO):
+    """A file in memory with a name, which tells the format."""
+
+    name = "file.pt"
+
+
+@pytest.fixture(autouse=True, params=["file.pt", "file.safetensors"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(File, "name", request.param)
+    return request.param
+
+
 def again(obj: Any, **options: Any) -> Any:
-    buffer = io.BytesIO()
+    buffer = File()
     ad.save(obj, buffer)
     buffer.seek(0)
     return ad.load(buffer, **options)
@@ -81,9 +97,11 @@ SCALARS = [
 
 
 @pytest.mark.parametrize("value", SCALARS, ids=lambda value: f"{type(value).__name__} {value!r}")
-def test_numpy_scalars_come_back(value: Any) -> None:
+def test_numpy_scalars_come_back(value: Any, kind: str) -> None:
     back = again({"x": value})["x"]
-    assert type(back) is type(value) and back.dtype == value.dtype
+    # NumPy's own pickles make an int64 of a longlong, which has as many bytes.
+    assert type(back) is type(value) or (kind == "file.pt" and type(value) is np.longlong)
+    assert back.dtype == value.dtype
     assert back.tobytes() == value.tobytes()
 
 
@@ -96,10 +114,15 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("value", ARRAYS, ids=lambda value: f"{value.dtype} {value.shape}")
-def test_arrays_come_back(value: Any) -> None:
+def test_arrays_come_back(value: Any, kind: str) -> None:
     back = again([value])[0]
-    assert type(back) is np.ndarray and back.dtype == value.dtype and back.shape == value.shape
-    assert back.tobytes() == value.tobytes() and back.flags.writeable == value.flags.writeable
+    assert type(back) is np.ndarray and back.shape == value.shape
+    if kind == "file.pt":  # in NumPy's pickles all arrays are writeable, in this machine's order
+        assert back.dtype.newbyteorder("=") == value.dtype.newbyteorder("=")
+        assert np.array_equal(back, value) and back.flags.writeable
+    else:
+        assert back.dtype == value.dtype and back.tobytes() == value.tobytes()
+        assert back.flags.writeable == value.flags.writeable
     assert back.flags.f_contiguous >= value.flags.f_contiguous
 
 
@@ -188,20 +211,24 @@ def test_a_generator_goes_on_where_it_was() -> None:
     assert ad.rand(3, generator=back).tolist() == ad.rand(3, generator=generator).tolist()
 
 
+class Fresh:
+    """Takes itself apart into lists that are gone at once."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __tree_flatten__(self) -> Any:
+        return ([self.n],), None
+
+    @classmethod
+    def __tree_unflatten__(cls, _: Any, parts: Any) -> Fresh:
+        return cls(parts[0][0])
+
+    def __reduce__(self) -> Any:
+        return Fresh, (self.n,)
+
+
 def test_objects_on_the_way_do_not_lend_their_identity() -> None:
-    class Fresh:
-        """Takes itself apart into lists that are gone at once."""
-
-        def __init__(self, n: int) -> None:
-            self.n = n
-
-        def __tree_flatten__(self) -> Any:
-            return ([self.n],), None
-
-        @classmethod
-        def __tree_unflatten__(cls, _: Any, parts: Any) -> Fresh:
-            return cls(parts[0][0])
-
     back = again([Fresh(i) for i in range(50)], classes=[Fresh])
     assert [f.n for f in back] == list(range(50))
 
@@ -242,8 +269,9 @@ def test_what_is_nested_deeply_is_refused_or_comes_back() -> None:
     for depth in range(1000):
         try:
             back = again(made)
-        except ValueError as error:
-            assert "nested too deeply" in str(error) and depth > 100
+        except (ValueError, RecursionError) as error:
+            assert re.search("nested too deeply|recursion depth exceeded", str(error))
+            assert depth > 100
             return
         assert repr(back) == repr(made)
         made = [made]
@@ -260,7 +288,7 @@ def test_a_pipe_is_read(tmp_path: Any) -> None:
         def read(self, size: int = -1) -> bytes:
             return self._data.read(size)
 
-    buffer = io.BytesIO()
+    buffer = File()
     ad.save(ad.arange(3), buffer)
     assert ad.load(Pipe(buffer.getvalue())).tolist() == [0, 1, 2]
 
@@ -275,7 +303,7 @@ def test_a_file_that_reads_in_parts_is_read() -> None:
         def readinto(self, target: Any) -> int:
             return super().readinto(memoryview(target)[:3])
 
-    buffer = io.BytesIO()
+    buffer = File()
     ad.save([ad.arange(3), "text"], buffer)
     assert ad.load(Parts(buffer.getvalue()))[0].tolist() == [0, 1, 2]
 
@@ -287,17 +315,19 @@ def test_a_text_file_is_refused(tmp_path: Any) -> None:
 
 
 def test_a_file_is_read_from_where_it_stands() -> None:
-    buffer = io.BytesIO()
+    buffer = File()
     buffer.write(b"before")
     ad.save(ad.arange(3), buffer)
     buffer.seek(6)
     assert ad.load(buffer).tolist() == [0, 1, 2] and buffer.read() == b""
 
 
-def test_hooks_are_said_not_to_be_saved() -> None:
+def test_hooks_are_said_not_to_be_saved(kind: str) -> None:
     t = ad.ones(2, requires_grad=True)
     t.register_hook(print)
     message = r"the hook <built-in function print> on the object\['t'\] is not saved"
+    if kind == "file.pt":
+        message = "backward hook <built-in function print> on tensor will not be serialized"
     with pytest.warns(UserWarning, match=message) as caught:
-        ad.save({"t": t}, io.BytesIO())
+        ad.save({"t": t}, File())
     assert caught[0].filename == __file__

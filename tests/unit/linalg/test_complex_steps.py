@@ -120,6 +120,39 @@ def test_tall_matrices(name: str) -> None:
     check(*TALL[name], np.random.default_rng(3).standard_normal((6, 3)))
 
 
+def reflection(n: int) -> Array:
+    """An orthogonal matrix: all singular values are equal, and all eigenvalues but one."""
+    v = np.random.default_rng(n).standard_normal((n, 1))
+    return np.asarray(np.eye(n) - 2 * v @ v.T / (v * v).sum())
+
+
+# What goes through eigenvectors is refused.
+@pytest.mark.parametrize("name", [n for n in SQUARE if n != "eigh"])
+@pytest.mark.parametrize("kind", ["identity", "reflection"])
+def test_matrices_with_equal_eigenvalues_and_singular_values(name: str, kind: str) -> None:
+    check(*SQUARE[name], np.eye(3) if kind == "identity" else reflection(4))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_determinants_of_singular_matrices(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    a = rng.standard_normal((4, rank)) @ rng.standard_normal((rank, 4))
+    v = rng.standard_normal((4, 4))
+    x = ad.from_numpy(a).requires_grad_()
+    (g,) = ad.autograd.grad(ad.linalg.det(x), x, create_graph=True)
+    (h,) = ad.autograd.grad((g * ad.from_numpy(v)).sum(), x)
+
+    def cofactors(a: Array) -> Array:
+        minors = [[np.delete(np.delete(a, i, 0), j, 1) for j in range(4)] for i in range(4)]
+        signs = np.array([[(-1) ** (i + j) for j in range(4)] for i in range(4)])
+        return np.asarray(signs * np.linalg.det(np.array(minors)))
+
+    size = 1 + np.abs(a).max() ** 2
+    np.testing.assert_allclose(g.detach().numpy(), cofactors(a), rtol=1e-9, atol=1e-12 * size)
+    steps = np.imag(cofactors(a + 1j * STEP * v)) / STEP
+    np.testing.assert_allclose(h.numpy(), steps, rtol=1e-9, atol=1e-12 * size)
+
+
 def test_functions_of_equal_eigenvalues_that_are_smooth_have_their_derivative() -> None:
     """The trace of exp(A) at 2 I: any basis of eigenvectors gives it."""
     check(

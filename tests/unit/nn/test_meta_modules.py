@@ -112,3 +112,23 @@ def test_the_block_is_left_again():
     assert not ad.zeros(2).is_meta
     assert ad.zeros(2, device="meta").to(ad.float64).dtype == ad.float64
     assert ad.ones(2).to("meta").is_meta
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda x, mask, index: x[mask],
+        lambda x, mask, index: ad.argwhere(x),
+        lambda x, mask, index: ad.repeat_interleave(x, index),
+        lambda x, mask, index: ad.unique(x),
+        lambda x, mask, index: ad.masked_select(x, mask),
+        lambda x, mask, index: ad.where(mask),
+        lambda x, mask, index: ad.equal(x, x),
+        lambda x, mask, index: ad.bincount(index),
+    ],
+)
+def test_values_that_were_never_written_do_not_decide(asks):
+    x, mask, index = (ad.empty(4, dtype=d, device="meta") for d in (ad.float32, ad.bool, ad.int64))
+    with pytest.raises(NotImplementedError, match="no data"):
+        asks(x, mask, index)
+    assert x[index].shape == (4,)

@@ -134,3 +134,20 @@ def test_results_do_not_depend_on_threads() -> None:
     finally:
         ad.set_num_threads(before)
     assert all(ad.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("mode", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize(("batch", "hidden"), [(8, 5), (9, 48), (33, 65), (16, 130)])
+def test_a_packed_weight_gives_what_float64_gives(mode: str, batch: int, hidden: int) -> None:
+    # From eight rows on the weight is packed once: panels that are whole, and such that hang over.
+    ad.manual_seed(0)
+    layer = getattr(ad.nn, mode)(3, hidden)
+    exact = getattr(ad.nn, mode)(3, hidden).double()
+    exact.load_state_dict({name: t.double() for name, t in layer.state_dict().items()})
+    x = ad.randn(4, batch, 3)
+    y, z = layer(x)[0], exact(x.double())[0]
+    assert ad.allclose(y.double(), z, atol=1e-5)
+    y.square().sum().backward()
+    z.square().sum().backward()
+    for p, q in zip(layer.parameters(), exact.parameters(), strict=True):
+        assert ad.allclose(p.grad.double(), q.grad, rtol=1e-4, atol=1e-4)

@@ -127,9 +127,8 @@ OTHER_MEANINGS_IN_PYTHON = {
     "_array_api.py": ("outer trace", "names of the array API standard"),
     "__init__.py": ("repeat", "a name of the array API"),
     "_tensor/meta.py": (
-        "allclose bincount empty equal full masked_select nonzero ones rand randint randn unique "
-        "unique_consecutive zeros",
-        "functions as users call them: which make tensors, which tell values",
+        "empty full ones rand randint randn zeros",
+        "functions as users call them, which take a shape",
     ),
     "nn/_reduction.py": ("mean sum", "values of `reduction`"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
@@ -172,7 +171,11 @@ OTHER_MEANINGS_IN_PYTHON = {
     "sparse.py": ("amax amin mean sum", "values of `reduce`"),
     "serialization/_decode.py": ("complex slice", "Python types in files"),
     "serialization/_encode.py": ("complex slice", "Python types in files"),
-    "serialization/_torch_names.py": ("conj neg", "bits of PyTorch's tensors"),
+    "serialization/_rebuild.py": ("conj neg", "bits of PyTorch's tensors"),
+    "serialization/_torch_names.py": (
+        "aminmax cummax cummin kthvalue max median min mode nanmedian sort topk",
+        "classes of results in PyTorch's files",
+    ),
 }
 
 

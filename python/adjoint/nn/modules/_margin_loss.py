@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from adjoint import Tensor
 from adjoint.nn import functional as F
 from adjoint.nn.modules._loss_base import _Loss, _WeightedLoss
+from adjoint.nn.modules.distance import PairwiseDistance
 
 
 class _MarginLoss(_Loss):
@@ -182,7 +183,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"{margin} instead"
             )
         self.distance_function: Callable[[Tensor, Tensor], Tensor] = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin = margin
         self.swap = swap

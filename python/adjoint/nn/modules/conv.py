@@ -93,6 +93,7 @@ class _ConvNd(Module):
         self.output_padding = (0,) * self.axes
         self.groups = groups
         self.padding_mode = padding_mode
+        self.transposed = type(self).transposed  # where PyTorch's files have it
         self._reversed_padding_repeated_twice = self._around()
         self._make_parameters(bias, device=device, dtype=dtype)
 

@@ -77,7 +77,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._all_names: list[list[str]] = []
+        self._all_weights: list[list[str]] = []
         gates, directions = _GATES[mode] * hidden_size, 2 if bidirectional else 1
         state_size = proj_size or hidden_size
         for layer in range(num_layers):
@@ -92,7 +92,7 @@ class RNNBase(Module):
                 for name, shape in shapes.items():
                     values = ad.empty(shape, device=device, dtype=dtype)
                     setattr(self, name + end, Parameter(values))
-                self._all_names.append([name + end for name in shapes])
+                self._all_weights.append([name + end for name in shapes])
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -107,7 +107,7 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters, a list per layer and direction."""
-        return [[getattr(self, name) for name in names] for names in self._all_names]
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
     def _flat_weights(self) -> list[Parameter]:
@@ -115,12 +115,27 @@ class RNNBase(Module):
 
     @property
     def _flat_weights_names(self) -> list[str]:
-        return [name for names in self._all_names for name in names]
+        return [name for names in self._all_weights for name in names]
+
+    # PyTorch's files have the weights once more, in a row, and the names as a list.
+    def __getstate__(self) -> dict[str, Any]:
+        lists = {
+            "_flat_weights": self._flat_weights,
+            "_flat_weights_names": self._flat_weights_names,
+        }
+        return {**self.__dict__, **lists}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        lists = ("_flat_weights", "_flat_weights_names", "_all_names")
+        super().__setstate__({key: value for key, value in state.items() if key not in lists})
+        self.__dict__.setdefault("proj_size", 0)
+        if "_all_names" in state:  # of earlier versions of adjoint
+            self._all_weights = state["_all_names"]
 
     # --- checks
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Refuse inputs of a wrong dtype, number of axes or number of features."""
-        weight = getattr(self, self._all_names[0][0])
+        weight = getattr(self, self._all_weights[0][0])
         if input.dtype != weight.dtype and not is_autocast_enabled("cpu"):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "

@@ -15,6 +15,7 @@ from adjoint import Tensor
 from adjoint.nn import functional as F
 from adjoint.nn.init import xavier_uniform_
 from adjoint.nn.modules._attention import MultiheadAttention
+from adjoint.nn.modules.activation import GELU, ReLU
 from adjoint.nn.modules.container import ModuleList
 from adjoint.nn.modules.dropout import Dropout
 from adjoint.nn.modules.linear import Linear
@@ -72,6 +73,13 @@ def _get_activation_fn(activation: str) -> Activation:
     return found[activation]
 
 
+def _number_of(activation: Activation) -> int:
+    """1 for relu, 2 for gelu, 0 for others."""
+    if activation is F.relu or isinstance(activation, ReLU):
+        return 1
+    return 2 if activation is F.gelu or isinstance(activation, GELU) else 0
+
+
 class _Layer(Module):
     """What both kinds of layers share: attention to itself, and the network at each place."""
 
@@ -109,6 +117,8 @@ class _Layer(Module):
         self.activation = (
             _get_activation_fn(activation) if isinstance(activation, str) else activation
         )
+        if not across:  # which PyTorch's fast path asks for, also of a layer from a file
+            self.activation_relu_or_gelu = _number_of(self.activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
