@@ -131,6 +131,7 @@ def merge(ops: list[Member], template: list[Member], owner: object, method: bool
 
 def public(owner: object) -> list[str]:
     names = set(vars(owner)) if not isinstance(owner, type) else set(dir(owner))
+    names = {name for name in names if hasattr(owner, name)}  # some only say that they are absent
     if isinstance(owner, type):
         names.add("__buffer__")  # Python 3.11 has the slot without the name
     return sorted(names - {"__doc__", "__module__", "__class__", "__dict__", "__weakref__"})

@@ -27,6 +27,9 @@ from ._core import _fft_r2c as _fft_r2c  # noqa: E402
 from ._core import _sample_dirichlet as _sample_dirichlet  # noqa: E402
 from ._core import _standard_gamma as _standard_gamma  # noqa: E402
 from ._core import _standard_gamma_grad as _standard_gamma_grad  # noqa: E402
+from ._missing import missing as _missing_name  # noqa: E402
+from ._missing import watch as _watch  # noqa: E402
+from ._tensor import absent as _absent  # noqa: E402
 from ._tensor import composite_forms as _composite_forms  # noqa: E402
 from ._tensor import inplace_methods as _inplace_methods  # noqa: E402
 from ._tensor import interop as _interop  # noqa: E402
@@ -79,27 +82,45 @@ from .random import seed as seed  # noqa: E402
 from .random import set_rng_state as set_rng_state  # noqa: E402
 
 if _TYPE_CHECKING:
+    from . import accelerator as accelerator
     from . import amp as amp
     from . import backends as backends
     from . import compiler as compiler
     from . import cpu as cpu
     from . import cuda as cuda
     from . import differences as differences
+    from . import distributed as distributed
     from . import distributions as distributions
+    from . import export as export
     from . import fft as fft
     from . import func as func
+    from . import functional as functional
+    from . import fx as fx
+    from . import hub as hub
+    from . import library as library
     from . import linalg as linalg
     from . import masked as masked
+    from . import mps as mps
+    from . import mtia as mtia
     from . import multiprocessing as multiprocessing
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
+    from . import overrides as overrides
+    from . import package as package
+    from . import profiler as profiler
     from . import return_types as return_types
     from . import serialization as serialization
     from . import signal as signal
     from . import sparse as sparse
     from . import special as special
+    from . import storage as storage
     from . import testing as testing
+    from . import torch_version as torch_version
+    from . import types as types
     from . import utils as utils
+    from . import version as version
+    from . import xpu as xpu
     from ._array_api import __array_namespace_info__ as __array_namespace_info__
     from ._array_api import astype as astype
     from ._array_api import bitwise_invert as bitwise_invert
@@ -169,6 +190,42 @@ if _TYPE_CHECKING:
     from ._compat.native_norms import native_batch_norm as native_batch_norm
     from ._compat.native_norms import native_group_norm as native_group_norm
     from ._compat.native_norms import native_layer_norm as native_layer_norm
+    from ._compat.small_names import AcceleratorError as AcceleratorError
+    from ._compat.small_names import DisableTorchFunction as DisableTorchFunction
+    from ._compat.small_names import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+    from ._compat.small_names import OutOfMemoryError as OutOfMemoryError
+    from ._compat.small_names import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+    from ._compat.small_names import cond as cond
+    from ._compat.small_names import frobenius_norm as frobenius_norm
+    from ._compat.small_names import get_device_module as get_device_module
+    from ._compat.small_names import get_num_interop_threads as get_num_interop_threads
+    from ._compat.small_names import has_cuda as has_cuda
+    from ._compat.small_names import has_cudnn as has_cudnn
+    from ._compat.small_names import has_lapack as has_lapack
+    from ._compat.small_names import has_mkl as has_mkl
+    from ._compat.small_names import has_mkldnn as has_mkldnn
+    from ._compat.small_names import has_mps as has_mps
+    from ._compat.small_names import has_openmp as has_openmp
+    from ._compat.small_names import has_spectral as has_spectral
+    from ._compat.small_names import is_distributed as is_distributed
+    from ._compat.small_names import is_vulkan_available as is_vulkan_available
+    from ._compat.small_names import is_warn_always_enabled as is_warn_always_enabled
+    from ._compat.small_names import legacy_contiguous_format as legacy_contiguous_format
+    from ._compat.small_names import norm_except_dim as norm_except_dim
+    from ._compat.small_names import range as range
+    from ._compat.small_names import set_flush_denormal as set_flush_denormal
+    from ._compat.small_names import set_num_interop_threads as set_num_interop_threads
+    from ._compat.small_names import set_warn_always as set_warn_always
+    from ._compat.small_names import sym_float as sym_float
+    from ._compat.small_names import sym_int as sym_int
+    from ._compat.small_names import sym_ite as sym_ite
+    from ._compat.small_names import sym_max as sym_max
+    from ._compat.small_names import sym_min as sym_min
+    from ._compat.small_names import sym_not as sym_not
+    from ._compat.small_names import sym_sqrt as sym_sqrt
+    from ._compat.small_names import sym_sum as sym_sum
+    from ._compat.small_names import typename as typename
+    from ._compat.small_names import while_loop as while_loop
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -239,7 +296,11 @@ __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
 _core._extend_tensor(
-    _tensor_methods.METHODS | _interop.METHODS | _inplace_methods.METHODS | _sparse_methods.METHODS
+    _tensor_methods.METHODS
+    | _interop.METHODS
+    | _inplace_methods.METHODS
+    | _sparse_methods.METHODS
+    | _absent.METHODS
 )
 _core._set_composite_forms(_composite_forms.FORMS)
 
@@ -247,10 +308,12 @@ _core._set_composite_forms(_composite_forms.FORMS)
 _LAZY_MODULES = frozenset(
     {
         "_C",
+        "__config__",
         "_dynamo",
         "_functorch",
         "_utils",
         "_vmap_internals",
+        "accelerator",
         "amp",
         "backends",
         "check",
@@ -260,26 +323,43 @@ _LAZY_MODULES = frozenset(
         "cpu",
         "cuda",
         "differences",
+        "distributed",
+        "export",
         "distributions",
         "external",
         "fft",
         "func",
+        "functional",
         "functorch",
+        "fx",
         "graph",
-        "linalg",
+        "hub",
         "jit",
+        "library",
+        "linalg",
         "masked",
+        "mps",
+        "mtia",
         "multiprocessing",
         "nn",
+        "onnx",
         "optim",
+        "overrides",
+        "package",
         "parallel",
+        "profiler",
         "return_types",
         "serialization",
         "signal",
         "sparse",
         "special",
+        "storage",
         "testing",
+        "torch_version",
+        "types",
         "utils",
+        "version",
+        "xpu",
     }
 )
 _LAZY_NAMES = {
@@ -421,6 +501,47 @@ _LAZY_NAMES = {
         "_tensor.functions",
     ),
     **dict.fromkeys(
+        (
+            "AcceleratorError",
+            "DisableTorchFunction",
+            "DisableTorchFunctionSubclass",
+            "OutOfMemoryError",
+            "compiled_with_cxx11_abi",
+            "cond",
+            "frobenius_norm",
+            "get_device_module",
+            "get_num_interop_threads",
+            "has_cuda",
+            "has_cudnn",
+            "has_lapack",
+            "has_mkl",
+            "has_mkldnn",
+            "has_mps",
+            "has_openmp",
+            "has_spectral",
+            "is_distributed",
+            "is_vulkan_available",
+            "is_warn_always_enabled",
+            "legacy_contiguous_format",
+            "norm_except_dim",
+            "range",
+            "set_flush_denormal",
+            "set_num_interop_threads",
+            "set_warn_always",
+            "sym_float",
+            "sym_int",
+            "sym_ite",
+            "sym_max",
+            "sym_min",
+            "sym_not",
+            "sym_sqrt",
+            "sym_sum",
+            "typename",
+            "while_loop",
+        ),
+        "_compat.small_names",
+    ),
+    **dict.fromkeys(
         ("native_batch_norm", "native_group_norm", "native_layer_norm"), "_compat.native_norms"
     ),
     **dict.fromkeys(("as_strided_", "detach_", "resize_as_", "zero_"), "_tensor.functions"),
@@ -492,7 +613,9 @@ _LAZY_NAMES = {
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY_MODULES:
-        return _importlib.import_module(f"{__name__}.{name}")
+        module = _importlib.import_module(f"{__name__}.{name}")
+        _watch(f"{__name__}.{name}")
+        return module
     if name in _LAZY_NAMES:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
@@ -503,6 +626,12 @@ def __getattr__(name: str) -> _Any:
         if (function := foreach_function(name)) is not None:
             globals()[name] = function
             return function
-    from ._missing import missing
+    raise _missing_name(__name__, name)
 
-    raise missing(__name__, name)
+
+def __dir__() -> list[str]:
+    """Everything, also what is loaded at its first use."""
+    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
+
+
+_watch(__name__)

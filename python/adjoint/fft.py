@@ -11,6 +11,7 @@ from adjoint import _core
 from adjoint._core import Tensor as _Tensor
 from adjoint._core import dtype as _dtype
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 fft = _core.fft_fft
 fft2 = _core.fft_fft2
@@ -147,3 +148,6 @@ def _frequencies(
 
 def __getattr__(name: str) -> _Any:
     raise _missing(__name__, name)
+
+
+_watch(__name__)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import adjoint as ad
+from adjoint._missing import watch as _watch
 from adjoint.nn import Module
 
 __all__ = [
@@ -179,3 +180,6 @@ def load(f: Any, *_: Any, **__: Any) -> Any:
         "torch.jit.load reads programs of TorchScript, which adjoint cannot run.\n"
         "  fix: save model.state_dict() with PyTorch and load it into the module"
     )
+
+
+_watch(__name__)

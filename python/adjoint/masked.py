@@ -13,6 +13,7 @@ import adjoint as _ad
 from adjoint._core import Tensor as _Tensor
 from adjoint._core import dtype as _dtype
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 from adjoint._tensor.arguments import require_tensor as _require_tensor
 
 __all__ = [
@@ -400,3 +401,6 @@ def normalize(
     """Divide the chosen elements by their norm along an axis, or by `eps` if that is larger."""
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _chosen("normalize", input, mask, 0) / length.clamp(min=eps)
+
+
+_watch(__name__)

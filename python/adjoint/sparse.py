@@ -14,6 +14,7 @@ from typing import Any as _Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._missing import watch as _watch
 
 __all__ = [
     "addmm",
@@ -177,3 +178,6 @@ class check_sparse_tensor_invariants:
     def __call__(self, function: _Any) -> _Any:
         """The function itself."""
         return function
+
+
+_watch(__name__)

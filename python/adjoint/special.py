@@ -10,6 +10,7 @@ from typing import Any as _Any
 
 from adjoint import _core
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 airy_ai = _core.special_airy_ai
 bessel_j0 = _core.special_bessel_j0
@@ -130,3 +131,6 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     raise _missing(__name__, name)
+
+
+_watch(__name__)

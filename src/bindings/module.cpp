@@ -16,6 +16,8 @@ void add_guards(PyObject* module);                // bindings/program/guards.cpp
 void add_walk(PyObject* module);                  // bindings/program/walk.cpp
 void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
+void add_profile(PyObject* module);               // bindings/profile.cpp
+void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 
 namespace {
@@ -40,6 +42,8 @@ void fill(PyObject* module) {
   add_observed_pass(module);
   add_function_node(module);
   add_anomaly(module);
+  add_profile(module);
+  add_at_callers_line(module);
   add_creation(module);
   add_settings(module);
   add_history_attributes();

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "bindings/signatures.h"
 #include "bindings/python.h"
 #include "dispatch/program_recorder.h"
 #include "graph/change_log.h"
@@ -178,6 +179,7 @@ void add_random(PyObject* module) {
   t.tp_flags = Py_TPFLAGS_DEFAULT;
   t.tp_new = make;
   t.tp_dealloc = dealloc;
+  add_signatures(methods, true);
   t.tp_methods = methods;
   t.tp_getset = attributes;
   t.tp_doc = "Generator(device='cpu'): a stream of random numbers of its own.";

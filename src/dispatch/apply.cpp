@@ -9,6 +9,7 @@
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
 #include "dispatch/pending_calls.h"
+#include "dispatch/profile.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
@@ -51,14 +52,26 @@ void mark_creation(const Op& op, const Value* args, const Value& out) {
   });
 }
 
+// Under autocast, or while calls are timed.
+[[gnu::noinline]] Value apply_watched(const Op& op, Value* args) {
+  auto applied = [&] {
+    return mode_on(kAutocast) ? apply_autocast(op, args) : apply_as_given(op, args);
+  };
+  if (!mode_on(kProfiled)) return applied();
+  ProfiledScope scope(op, args, false);
+  Value out = applied();
+  scope.made(out);
+  return out;
+}
+
 }  // namespace
 
 Value apply(const Op& op, Value* args) {
   if (op.operands) {
     if (TensorObject* out = apply_direct(op, args)) return Tensor::steal(out);
   }
-  if (mode_on(kAutocast)) [[unlikely]]
-    return apply_autocast(op, args);
+  if (t_modes & (kAutocast | kProfiled)) [[unlikely]]
+    return apply_watched(op, args);
   return apply_as_given(op, args);
 }
 
@@ -131,9 +144,7 @@ void mark_unsaved(Node* node, const Op& op) {
                   0};
 }
 
-}  // namespace
-
-Tensor apply_inplace(const Op& op, Value* args) {
+Tensor change_in_place(const Op& op, Value* args) {
   AutocastOff as_given;  // a tensor that is written into has its dtype
   if (g_sparse && any_sparse(op, args)) [[unlikely]]
     return apply_inplace_sparse(op, args);
@@ -174,6 +185,17 @@ Tensor apply_inplace(const Op& op, Value* args) {
   }
   if (check) check->finished(Value(self));
   return self;
+}
+
+}  // namespace
+
+Tensor apply_inplace(const Op& op, Value* args) {
+  if (!mode_on(kProfiled)) [[likely]]
+    return change_in_place(op, args);
+  ProfiledScope scope(op, args, true);
+  Tensor out = change_in_place(op, args);
+  scope.made(Value(out));
+  return out;
 }
 
 namespace {
@@ -229,6 +251,9 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
   refuse_out(op, args, out);
   check_out_dtype(op, args, out.dtype());
   let_out_decide(op, args, out.dtype());
+  std::optional<ProfiledScope> timed;
+  if (mode_on(kProfiled)) [[unlikely]]
+    timed.emplace(op, args, false);
   std::optional<OpAnomalyCheck> check;
   if (mode_on(kAnomaly)) [[unlikely]]
     check.emplace(op, args, true);

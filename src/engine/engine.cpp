@@ -4,7 +4,9 @@
 #include "engine/engine.h"
 
 #include <chrono>
+#include <optional>
 
+#include "dispatch/profile.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/reuse.h"
 #include "dispatch/strong_zeros.h"
@@ -62,7 +64,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       options_(options),
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
-      modes_(t_modes & (kAnomaly | kStrongZeros | kRecorded)),
+      modes_(t_modes & (kAnomaly | kStrongZeros | kRecorded | kProfiled)),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -259,6 +261,9 @@ void Run::run_plain(Node* node) {
 
 void Run::run_node(Node* node) {
   if (!restricted_ && !modes_ && is_plain(node)) return run_plain(node);
+  std::optional<ProfiledScope> timed;
+  if (mode_on(kProfiled)) [[unlikely]]  // not modes_: a hook may have ended the profile
+    timed.emplace(Profiled::Engine, node);
   if (!(modes_ & kAnomaly)) return run_general(node);
   NodeAnomalyScope scope(node);
   try {
@@ -296,14 +301,19 @@ void Run::run_general(Node* node) {
 }
 
 void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
+  std::optional<ProfiledScope> timed;
+  if (mode_on(kProfiled)) [[unlikely]]
+    timed.emplace(Profiled::Node, node);
   if (!node->backward) {
     if (node->variable) accumulate_grad(node->variable, grads[0]);
+    timed.reset();
     return run_post_hooks(node, results, grads);
   }
   bool any = is_function_node(node);
   for (int k = 0; k < node->output_count; ++k) any |= static_cast<bool>(grads[k]);
   busy_ = node;
   if (any) node->backward(node, grads, results);
+  timed.reset();
   if (modes_ & kStrongZeros) keep_zeros(node, grads, results);
   run_post_hooks(node, results, grads);
   if (options_.observer) options_.observer->ran(node, grads, results);

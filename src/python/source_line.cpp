@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "python/frames.h"
+#include "python/stack.h"
 
 namespace adjoint {
 namespace {
@@ -121,6 +122,45 @@ std::string SourceLine::file() const {
 }
 
 int SourceLine::line() const {
+  return code_ ? PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code_), offset_) : 0;
+}
+
+// --- whole stacks (stack.h) -----------------------------------------------------------------------
+std::vector<CodePlace> users_stack(int most) {
+  std::vector<CodePlace> found;
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame && found.size() < static_cast<size_t>(most)) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    if (is_package_code(code))
+      Py_DECREF(code);
+    else
+      found.emplace_back(reinterpret_cast<PyObject*>(code), PyFrame_GetLasti(frame));
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return found;
+}
+
+namespace {
+
+std::string text_of(PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+}  // namespace
+
+std::string CodePlace::file() const {
+  return code_ ? text_of(reinterpret_cast<PyCodeObject*>(code_)->co_filename) : "?";
+}
+std::string CodePlace::function() const {
+  return code_ ? text_of(reinterpret_cast<PyCodeObject*>(code_)->co_name) : "?";
+}
+int CodePlace::line() const {
   return code_ ? PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code_), offset_) : 0;
 }
 

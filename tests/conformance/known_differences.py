@@ -42,7 +42,6 @@ KNOWN: list[Known] = [
         "the tangent of singular vectors that are a choice is refused",
         aspect="forward mode",
     ),
-    Known("nn.functional.avg_pool2d nn.functional.avg_pool3d", "no out=", aspect="out"),
     # --- wrong in torch ---
     Known(
         "as_strided_scatter",
@@ -174,18 +173,6 @@ KNOWN: list[Known] = [
         aspect="second gradient",
     ),
     Known("fft.ihfft2 fft.ihfftn", "torch does not write some out= at all", aspect="out"),
-    Known(
-        "bernoulli cholesky cholesky_inverse cholesky_solve inner triangular_solve",
-        "torch converts into an out= of another dtype; here it must have that of the result",
-        aspect="out",
-        part="out",
-    ),
-    Known(
-        "geqrf linalg.*",
-        "torch converts into an out= of another dtype; here it must have that of the result",
-        aspect="out",
-        part="Expected out tensor to have dtype",
-    ),
     Known(
         "nn.functional.softplus",
         "torch refuses an out= of a wider dtype, which other functions take",

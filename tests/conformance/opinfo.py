@@ -29,6 +29,9 @@ NAMES = (
 DTYPES = {getattr(torch, name): getattr(ad, name) for name in NAMES}
 
 
+Memory = dict[tuple[int, Any], ad.Tensor]  # by address and dtype
+
+
 class Unsupported(Exception):
     """A value that has no counterpart here."""
 
@@ -127,8 +130,11 @@ def to_sparse(t: Any) -> ad.Tensor:
     return made.requires_grad_() if t.requires_grad else made
 
 
-def to_tensor(t: Any) -> ad.Tensor:
-    """Return a tensor with the same values in the same places of memory of its own."""
+def to_tensor(t: Any, shared: Memory | None = None) -> ad.Tensor:
+    """Return a tensor with the same values in the same places of memory of its own.
+
+    Tensors that share memory share that of one of ours if both are given the same `shared`.
+    """
     if t.layout in PARTS:
         return to_sparse(t)
     if t.dtype in DTYPES and t.device.type == "meta":
@@ -143,17 +149,17 @@ def to_tensor(t: Any) -> ad.Tensor:
         memory = plain.untyped_storage()
         count = memory.nbytes() // plain.element_size()
         flat = torch.empty(0, dtype=t.dtype).set_(memory, 0, (count,), (1,)).clone()
-        made = flat_tensor(flat).as_strided(
-            tuple(plain.shape), plain.stride(), plain.storage_offset()
-        )
+        place = (memory.data_ptr(), t.dtype)
+        ours = flat_tensor(flat) if shared is None else shared.setdefault(place, flat_tensor(flat))
+        made = ours.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
     made = made.detach()
     return made.requires_grad_() if t.requires_grad else made
 
 
-def convert(value: Any) -> Any:
+def convert(value: Any, shared: Memory | None = None) -> Any:
     """Return the value, at any depth, as it is given to our functions."""
     if isinstance(value, torch.Tensor):
-        return to_tensor(value)
+        return to_tensor(value, shared)
     if isinstance(value, torch.dtype):
         if value not in DTYPES:
             raise Unsupported(str(value))
@@ -176,15 +182,17 @@ def convert(value: Any) -> Any:
     if isinstance(value, torch.Size):
         return ad.Size(value)
     if isinstance(value, list | tuple):
-        return type(value)(convert(v) for v in value)
+        return type(value)(convert(v, shared) for v in value)
     if isinstance(value, dict):
-        return {k: convert(v) for k, v in value.items()}
+        return {k: convert(v, shared) for k, v in value.items()}
     return value
 
 
 def call_of(sample: Any) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of torch's sample, as ours."""
-    return [convert(sample.input), *convert(list(sample.args))], convert(sample.kwargs)
+    memory: Memory = {}
+    given = [sample.input, *sample.args]
+    return convert(given, memory), convert(sample.kwargs, memory)
 
 
 def to_numpy(t: Any) -> np.ndarray[Any, Any]:

@@ -301,6 +301,24 @@ def test_results_of_reductions() -> None:
         assert type(found).__name__ == "max"
 
 
+def test_distributions_both_ways() -> None:
+    import torch.distributions as theirs
+
+    import adjoint.distributions as ours
+
+    for make in (
+        lambda d, lib: d.Normal(lib.zeros(2), lib.ones(2)),
+        lambda d, lib: d.Independent(d.Gamma(lib.ones(3), lib.ones(3)), 1),
+        lambda d, lib: d.Uniform(lib.zeros(2), lib.ones(2)),
+    ):
+        there, here = ours_to_theirs(make(ours, ad)), theirs_to_ours(make(theirs, torch))
+        assert type(there).__module__.startswith("torch.")
+        assert type(here).__module__.startswith("adjoint.") and repr(here) == repr(there)
+        value = here.sample()
+        expected = there.log_prob(torch.tensor(value.tolist()))
+        np.testing.assert_allclose(here.log_prob(value).tolist(), expected.tolist(), rtol=1e-5)
+
+
 def test_storages_come_back() -> None:
     for lib, move in ((ad, ours_to_theirs), (torch, theirs_to_ours)):
         t = lib.arange(3.0)

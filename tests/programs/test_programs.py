@@ -15,9 +15,7 @@ pytest.importorskip("torch")
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 # What a script needs and adjoint does not have yet.
-MISSING = {
-    "profiler_and_timing": "torch.profiler",
-}
+MISSING: dict[str, str] = {}
 
 
 def printed(command: list[str], folder: Path) -> str:

@@ -18,6 +18,7 @@ from adjoint._core import _set_fwd_grad_enabled as _set_fwd_grad_enabled
 from adjoint._core import _set_grad_enabled as _set_grad_enabled
 from adjoint._core import _will_engine_execute_node as _will_engine_execute_node
 from adjoint._core import is_grad_enabled as is_grad_enabled
+from adjoint._missing import watch as _watch
 
 
 class DisableTorchFunctionSubclass:
@@ -100,3 +101,50 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 
 def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
     """Accepted: loops of vmap are reported once, by name."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing: who uses what is not counted."""
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is traced."""
+
+
+def _is_tracing() -> bool:
+    """False: nothing is traced."""
+    return False
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("_TensorBase", "TensorBase"):
+        return _core.Tensor
+    if name in _OVERRIDES:
+        from adjoint import overrides
+
+        return getattr(overrides, name.removeprefix("_"))
+    if name == "_nn":
+        from adjoint.nn import functional
+
+        return functional
+    if name == "_VariableFunctions":
+        import adjoint
+
+        return adjoint
+    if name in ("Generator", "Size", "device", "dtype", "layout", "memory_format"):
+        import adjoint
+
+        return getattr(adjoint, name)
+    from adjoint._missing import missing
+
+    raise missing(__name__, name)
+
+
+_OVERRIDES = (
+    "_has_torch_function",
+    "_has_torch_function_unary",
+    "_has_torch_function_variadic",
+)
+
+
+_watch(__name__)

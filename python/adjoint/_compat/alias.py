@@ -9,20 +9,19 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import adjoint
-from adjoint import _missing
+from adjoint import _core, _missing
+from adjoint._missing_text import no_module
 from adjoint._sharing import children as _children
+from adjoint.torch_version import TORCH_VERSION
 
 __all__ = ["install_as_torch"]
-
-# The release whose names, defaults and results adjoint follows.
-TORCH_VERSION = "2.13.0+adjoint"
 
 
 def install_as_torch() -> None:
@@ -55,7 +54,7 @@ def install_as_torch() -> None:
             "  fix: call adjoint.install_as_torch() before anything imports torch, or start the "
             "script with `adjoint run`"
         )
-    _missing.second_name = _lacking
+    _missing.answers_as_torch = True
     _children.tell_children()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -72,33 +71,38 @@ class _Torch(ModuleType):
         self.__version__ = TORCH_VERSION
         self.__file__ = adjoint.__file__
         self.__path__ = list(adjoint.__path__)
-        self.__dict__["__getattr__"] = self._find_name
+        self.__dict__["__getattr__"] = _core._at_callers_line(self._find_name)
         public = getattr(adjoint, "__all__", None)
         if public is not None:
             self.__dict__["__all__"] = list(public)
 
     def _find_name(self, name: str) -> Any:
         """What a module's `__getattr__` does; in its dict, where tools look for it."""
-        if name == "__future__":  # a module of switches, unlike other names of this form
-            return importlib.import_module("torch.__future__")
+        if name in ("__config__", "__future__"):  # modules, unlike other names of this form
+            return importlib.import_module(f"torch.{name}")
         # What adjoint loads lazily is copied at its first use.
         if not name.startswith("__"):
-            try:
-                value = getattr(adjoint, name)
-            except AttributeError:
-                raise AttributeError(_lacking("torch", name)) from None
-            self.__dict__[name] = value
-            return value
-        raise AttributeError(f"module 'torch' has no attribute '{name}'")
+            value = getattr(adjoint, name, _NOTHING)
+            if value is not _NOTHING:
+                self.__dict__[name] = value
+                return value
+        raise _missing.missing("adjoint", name)
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *dir(adjoint)})
 
 
+_NOTHING = object()
+
+
 class _Finder(MetaPathFinder):
     """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`."""
 
-    def find_spec(
+    def __init__(self) -> None:
+        # In the way of the method: its errors end in the line that imports.
+        self.__dict__["find_spec"] = _core._at_callers_line(self._find)
+
+    def _find(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == "torch":
@@ -110,11 +114,9 @@ class _Finder(MetaPathFinder):
         else:
             return None
         if importlib.util.find_spec(ours) is None:
-            raise ModuleNotFoundError(
-                f"No module named '{fullname}': `torch` is adjoint in this process, and there is "
-                f"no '{ours}'",
-                name=fullname,
-            )
+            error = ModuleNotFoundError(no_module(fullname), name=fullname)
+            error._at_callers_line = True  # type: ignore[attr-defined]
+            raise error
         return ModuleSpec(fullname, _AliasLoader(ours))
 
 
@@ -137,27 +139,10 @@ class _AliasLoader(Loader):
         # from create_module instead would overwrite its __spec__.
         name = module.__name__
         found = importlib.import_module(self.ours)
-        if "__getattr__" not in found.__dict__:
-            found.__dict__["__getattr__"] = _explain_missing(name)
+        _missing.watch(self.ours)
         sys.modules[name] = found
         # What is loaded below it gets its second name too: a later import would put the module in
         # place of a name of the package, such as the function `autograd.gradcheck`.
         for ours, module in list(sys.modules.items()):
             if ours.startswith(self.ours + "."):
                 sys.modules.setdefault(name + ours.removeprefix(self.ours), module)
-
-
-def _explain_missing(module: str) -> Callable[[str], Any]:
-    def __getattr__(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module '{module}' has no attribute '{name}'")
-        raise AttributeError(_lacking(module, name))
-
-    return __getattr__
-
-
-def _lacking(module: str, name: str) -> str:
-    return (
-        f"module '{module}' has no attribute '{name}': `torch` is adjoint {adjoint.__version__} in "
-        f"this process, and adjoint has no '{name}' there"
-    )

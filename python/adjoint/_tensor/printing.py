@@ -12,7 +12,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,8 +25,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"
 # Options
 
 
-@dataclass
-class PrintOptions:
+class PrintOptions:  # not a dataclass: that would cost each import of adjoint two milliseconds
     """The state that `set_printoptions` changes; there is one, `PRINT_OPTS`."""
 
     precision: int = 4
@@ -111,7 +109,7 @@ def _at_least_zero(name: str, value: _Number) -> _Number:
 
 def get_printoptions() -> dict[str, Any]:
     """Return the present options as a dict that `set_printoptions` takes."""
-    return asdict(PRINT_OPTS)
+    return {name: getattr(PRINT_OPTS, name) for name in PrintOptions.__annotations__}
 
 
 @contextmanager

@@ -28,6 +28,10 @@ class UntypedStorage:
         """The number of bytes."""
         return self._bytes.numel()
 
+    def element_size(self) -> int:
+        """One: bytes."""
+        return 1
+
     def size(self) -> int:
         """The number of bytes."""
         return self._bytes.numel()
@@ -82,6 +86,10 @@ class TypedStorage:
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self.untyped().data_ptr()
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
 
     def nbytes(self) -> int:
         """The number of bytes."""

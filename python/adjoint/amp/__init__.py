@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .grad_scaler import GradScaler
@@ -18,3 +19,6 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_av
 
 def __getattr__(name: str) -> Any:
     raise _missing(__name__, name)
+
+
+_watch(__name__)

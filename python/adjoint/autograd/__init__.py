@@ -32,6 +32,8 @@ from .variable import Variable as Variable
 if TYPE_CHECKING:
     from . import anomaly_mode as anomaly_mode
     from . import functional as functional
+    from . import profiler as profiler
+    from . import profiler_util as profiler_util
     from .anomaly_mode import detect_anomaly as detect_anomaly
     from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
 
@@ -52,6 +54,7 @@ __all__ = [
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
+    "profiler",
     "set_check_mode",
     "set_detect_anomaly",
     "set_grad_enabled",
@@ -62,11 +65,16 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What few programs use loads at its first use."""
-    if name == "functional":
-        return import_module(f"{__name__}.functional")
+    if name in ("functional", "profiler", "profiler_util"):
+        return import_module(f"{__name__}.{name}")
     if name in ("anomaly_mode", "detect_anomaly", "set_detect_anomaly"):
         module = import_module(f"{__name__}.anomaly_mode")
         return module if name == "anomaly_mode" else getattr(module, name)
     from adjoint._missing import missing
 
     raise missing(__name__, name)
+
+
+def __dir__() -> list[str]:
+    """Also what loads at its first use."""
+    return sorted({*globals(), *__all__, "anomaly_mode", "profiler_util"})

@@ -8,7 +8,6 @@ the graph.
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -395,6 +394,8 @@ def set_check_mode(mode: bool) -> None:
 def _bind(cls: type[Function], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Arguments by keyword in the order of forward's signature."""
     split = _is_setup_context_defined(cls.setup_context)
+    import inspect  # here: most programs never come by
+
     signature = inspect.signature(cls.forward)
     given = args if split else (None, *args)
     try:

@@ -15,6 +15,12 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._missing import missing as _missing
 from adjoint._transforming import depth_of_now, refuse_functional
+from adjoint.autograd._functional_helpers import (
+    _construct_standard_basis_for as _construct_standard_basis_for,
+)
+from adjoint.autograd._functional_helpers import _grad_postprocess as _grad_postprocess
+from adjoint.autograd._functional_helpers import _grad_preprocess as _grad_preprocess
+from adjoint.autograd._functional_helpers import _tuple_postprocess as _tuple_postprocess
 
 from . import forward_ad
 from ._backward import grad

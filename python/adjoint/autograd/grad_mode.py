@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar
@@ -11,6 +10,17 @@ from typing import Any, TypeVar
 from adjoint import _core
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# What `inspect` would be asked for; importing it costs as much as the rest of this package.
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+
+def _code_flags(function: Any) -> int:
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return int(getattr(code, "co_flags", 0))
 
 
 class _Mode:
@@ -34,14 +44,15 @@ class _Mode:
 
     def __call__(self, function: F) -> F:
         """Decorate a function, a generator, a coroutine or an asynchronous generator."""
-        if inspect.isclass(function):
+        if isinstance(function, type):
             return _decorate_class(self, function)  # type: ignore[no-any-return]
         wrap = _wrap_function
-        if inspect.isgeneratorfunction(function):
+        flags = _code_flags(function)
+        if flags & _GENERATOR:
             wrap = _wrap_generator
-        elif inspect.iscoroutinefunction(function):
+        elif flags & _COROUTINE:
             wrap = _wrap_coroutine
-        elif inspect.isasyncgenfunction(function):
+        elif flags & _ASYNC_GENERATOR:
             wrap = _wrap_async_generator
         return wrap(self, function)  # type: ignore[return-value]
 

@@ -177,8 +177,8 @@ def gradgradcheck(
     func, inputs
         As for `gradcheck`.
     grad_outputs
-        Weights of the outputs that require grad. Default: random ones that require grad, drawn
-        without touching the random stream.
+        Weights of the outputs that require grad. Default: random ones between -1 and 1 that require
+        grad, drawn from the random stream as PyTorch draws them.
     gen_non_contig_grad_outputs
         Draw them so that they are not contiguous in memory.
     check_fwd_over_rev, check_rev_over_rev

@@ -7,16 +7,23 @@ arguments that returns the exit status.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
-from adjoint.cli import check, demo, run
+from adjoint.cli import check, demo, run, scan, stubs
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with `argv` (default: the process's arguments); return the exit status."""
-    arguments = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given[:1] == ["run"]:  # what follows the program's name belongs to the program
+        done = run.main(given[1:])
+        if done is not None:
+            return done
+        given = ["run", "--help"]
+    arguments = _parser().parse_args(given)
     status: int = arguments.execute(arguments)
     return status
 
@@ -27,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="command", required=True)
-    for command in (check, demo, run):
+    for command in (check, demo, run, scan, stubs):
         command.add_to(subparsers)
     return parser
 

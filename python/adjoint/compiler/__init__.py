@@ -8,6 +8,8 @@ must still hold before a program runs again; `_pure`, what is known to be free o
 
 from __future__ import annotations
 
+from adjoint._missing import watch as _watch
+
 from ._compile import Compiled, CompileError, CompileWarning, compile
 from ._controls import disable, is_compiling, is_dynamo_compiling, is_exporting, reset
 from ._passes import show_passes
@@ -30,3 +32,6 @@ __all__ = [
     "reset",
     "show_passes",
 ]
+
+
+_watch(__name__)

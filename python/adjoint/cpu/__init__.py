@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint._missing import watch as _watch
+
 from . import amp
 
 __all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]
@@ -30,3 +32,6 @@ def set_device(device: Any) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Do nothing: ops are finished when they return."""
+
+
+_watch(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from adjoint._missing import watch as _watch
+
 __all__ = ["current_device", "device_count", "is_available", "manual_seed", "manual_seed_all"]
 
 
@@ -52,3 +54,6 @@ def __getattr__(name: str) -> Any:
     from adjoint._missing import missing
 
     raise missing(__name__, name)
+
+
+_watch(__name__)

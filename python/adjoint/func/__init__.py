@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 from ._batch_norm import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._forward import jvp as jvp
@@ -60,3 +61,6 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
     def __getattr__(name: str) -> _NoReturn:
         raise _missing(__name__, name)
+
+
+_watch(__name__)

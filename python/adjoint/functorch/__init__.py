@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import func as _func
 from adjoint._functorch import make_functional as _functional
+from adjoint._missing import watch as _watch
 
 from . import experimental as experimental
 
@@ -48,3 +49,6 @@ make_functional_with_buffers = _moved(
 combine_state_for_ensemble = _moved(
     _functional.combine_state_for_ensemble, "torch.func.stack_module_state"
 )
+
+
+_watch(__name__)

@@ -11,6 +11,7 @@ from typing import Any as _Any
 from adjoint import _core
 from adjoint._core import _LinAlgError as LinAlgError
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 cholesky = _core.linalg_cholesky
 cholesky_ex = _core.linalg_cholesky_ex
@@ -110,3 +111,6 @@ def __getattr__(name: str) -> _Any:
     if name in LINALG:  # of the array API, beyond torch.linalg
         return LINALG[name]
     raise _missing(__name__, name)
+
+
+_watch(__name__)

@@ -10,6 +10,7 @@ import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
+from adjoint._missing import watch as _watch
 from adjoint.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,
@@ -64,3 +65,6 @@ def __getattr__(name: str) -> Any:
 
         raise missing(__name__, name)
     return getattr(_standard, name)
+
+
+_watch(__name__)

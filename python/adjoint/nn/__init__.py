@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 from adjoint.nn import functional as functional
 from adjoint.nn import init as init
 from adjoint.nn import modules as modules
@@ -87,3 +88,6 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+
+_watch(__name__)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 from adjoint.optim import lr_scheduler as lr_scheduler
 from adjoint.optim._adafactor import Adafactor as Adafactor
 from adjoint.optim._muon import Muon as Muon
@@ -63,3 +64,6 @@ else:  # a type checker would take every name to be there
 
             return import_module("adjoint.optim.swa_utils")
         raise _missing(__name__, name)
+
+
+_watch(__name__)

@@ -6,7 +6,6 @@ Read next: `_elementwise.py` for what most optimizers share, then `sgd.py` and `
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -128,8 +127,11 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 
 def _span(name: str) -> AbstractContextManager[Any]:
     """A span of that name for the profiler, if there is one to see it."""
-    profiler = sys.modules.get("adjoint.autograd.profiler")
-    return nullcontext() if profiler is None else profiler.record_function(name)
+    if not _core._profiling():
+        return nullcontext()
+    from adjoint.profiler import record_function
+
+    return record_function(name)
 
 
 class Optimizer:

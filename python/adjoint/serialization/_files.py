@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import mmap as _mmap
 import os
 import pickle
-import pickletools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,16 +12,15 @@ from os import PathLike
 from typing import IO, Any
 
 from adjoint import _core
-from adjoint.serialization import _safetensors, _settings, _torch_files, _torch_legacy
-from adjoint.serialization._encode import Encoder
+from adjoint.serialization import _settings
 from adjoint.serialization._errors import CallersError, LoadError, as_damage, shortened
 from adjoint.serialization._locations import check_location, is_meta, restorer
 from adjoint.serialization._pickling import pickled, place_of_failure
-from adjoint.serialization._reading import Reading
+from adjoint.serialization._reading import LEGACY_MAGIC, Reading
 from adjoint.serialization._replace import replacing
 from adjoint.serialization._safe_globals import allowed
 from adjoint.serialization._source import Source
-from adjoint.serialization._torch_names import finder, todays_name
+from adjoint.serialization._zip_writer import write_archive
 
 __all__ = ["DEFAULT_PROTOCOL", "get_unsafe_globals_in_checkpoint", "load", "save"]
 
@@ -104,9 +101,11 @@ def save(
 
         def write(file: IO[bytes]) -> None:
             if legacy:
+                from adjoint.serialization import _torch_legacy
+
                 _torch_legacy.write(file, data, storages, pickle_protocol)
             else:
-                _torch_files.write(file, data, storages, not _disable_byteorder_record)
+                write_archive(file, data, storages, not _disable_byteorder_record)
 
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -129,6 +128,10 @@ def _is_safetensors(f: Target) -> bool:
 
 def _as_safetensors(obj: Any) -> tuple[Writer, list[str]]:
     """What writes an object, as data, to a safetensors file; and warnings."""
+    import json
+
+    from adjoint.serialization._encode import Encoder
+
     encoder = Encoder()
     try:
         structure = encoder.encode(obj, "the object")
@@ -261,13 +264,18 @@ def _named(name: str) -> Iterator[None]:
 
 
 def _read(file: IO[bytes], reading: Reading, mapped: Any = None) -> Any:
+    # Each format is imported at its first use.
     _core._refuse_recording("a file is loaded")
     source = Source(file)
     start = source.read(0, min(source.size, 64))
     reading.mapped = mapped
     if start.startswith(b"PK\x03\x04"):
+        from adjoint.serialization import _torch_files
+
         found = _torch_files.read(source, reading)
-    elif _torch_legacy.is_legacy(start):
+    elif _is_legacy(start):
+        from adjoint.serialization import _torch_legacy
+
         if mapped is not None:
             raise RuntimeError(
                 "mmap can only be used with files saved with "
@@ -276,10 +284,17 @@ def _read(file: IO[bytes], reading: Reading, mapped: Any = None) -> Any:
             )
         found = _torch_legacy.read(source, reading)
     else:
+        from adjoint.serialization import _safetensors
+
         with as_damage(lambda error: f"it is damaged ({type(error).__name__}: {error})"):
             found = _safetensors.read(source, reading.classes)
     source.finish()
     return found
+
+
+def _is_legacy(start: bytes) -> bool:
+    """Whether a file begins as those of PyTorch before 1.6: with a pickle of a certain number."""
+    return start[:1] == b"\x80" and LEGACY_MAGIC.to_bytes(10, "little") in start[:32]
 
 
 def get_unsafe_globals_in_checkpoint(f: Target) -> list[str]:
@@ -299,11 +314,14 @@ def get_unsafe_globals_in_checkpoint(f: Target) -> list[str]:
     if isinstance(f, str | PathLike):
         with open(f, "rb") as file:
             return get_unsafe_globals_in_checkpoint(file)
+    from adjoint.serialization._torch_files import names_in
+    from adjoint.serialization._torch_names import finder, todays_name
+
     source = Source(f)
     if not source.read(0, min(source.size, 4)).startswith(b"PK\x03\x04"):
         raise ValueError("Expected input to be a checkpoint returned by torch.save")
     find, refused = finder(allowed()), []
-    for old in dict.fromkeys(_names(_torch_files.names_in(source))):
+    for old in dict.fromkeys(_names(names_in(source))):
         module, name = todays_name(*old)
         try:
             find(module, name)
@@ -314,6 +332,8 @@ def get_unsafe_globals_in_checkpoint(f: Target) -> list[str]:
 
 def _names(data: bytes) -> Iterator[tuple[str, str]]:
     """The names in a pickle, as far as they can be seen without running it."""
+    import pickletools
+
     strings: list[str] = []
     with as_damage(lambda error: f"its pickle is damaged: {error}"):
         for code, argument, _ in pickletools.genops(data):

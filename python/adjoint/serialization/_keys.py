@@ -15,7 +15,6 @@ from types import FunctionType
 from typing import Any
 
 from adjoint._tensor.device import device
-from adjoint._tree_classes import describe
 from adjoint.serialization._errors import LoadError
 
 __all__ = ["check_key"]
@@ -48,6 +47,8 @@ def _hashed_with(part: Any, classes: Collection[type]) -> Collection[Any]:
     """What is hashed when ``part`` is."""
     cls = type(part)
     if cls in classes:
+        from adjoint._tree_classes import describe  # at its first use: it takes long
+
         recipe = describe(cls)
         if recipe is not None and recipe.get is not None:
             return recipe.get(part)

@@ -9,16 +9,15 @@ it.
 from __future__ import annotations
 
 import struct
-from errno import EAGAIN
-from io import RawIOBase
 from typing import IO, Any, NamedTuple
 
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._pending import unsigned
 from adjoint.serialization._formats import NAMES
+from adjoint.serialization._writing import write_all
 
-__all__ = ["Memory", "write_all"]
+__all__ = ["Memory"]
 
 
 class _Seen(NamedTuple):
@@ -122,18 +121,6 @@ class Memory:
                     f"cannot save {ranges[i][2]}: it shares memory with {ranges[i - 1][2]}, and "
                     "files keep that for tensors on one storage only. Save a copy of one of them."
                 )
-
-
-def write_all(file: IO[bytes], data: bytes | bytearray | memoryview) -> None:
-    """All of it: a file without a buffer may take a part only, or none at the moment."""
-    view = memoryview(data)
-    while len(view):
-        count: Any = file.write(view)
-        if count == 0 or (count is None and isinstance(file, RawIOBase)):
-            raise BlockingIOError(EAGAIN, f"cannot save: the file takes none of {len(view)} bytes")
-        if not isinstance(count, int) or count >= len(view):  # some objects do not tell
-            return
-        view = view[count:]
 
 
 def _bounds(array: Any) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import pickletools
 import re
 from collections import OrderedDict
 from types import BuiltinFunctionType, FunctionType
@@ -303,6 +302,8 @@ def _renamed(data: bytes, ours: dict[tuple[str, str], None]) -> bytes:
 
 
 def _names_of_instructions(data: bytes) -> list[tuple[int, bytes]]:
+    import pickletools  # at its first use: it takes long
+
     found = []
     for code, argument, at in pickletools.genops(data):
         if code.name == "GLOBAL" and re.match(r"adjoint\b", str(argument)):

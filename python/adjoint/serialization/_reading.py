@@ -8,7 +8,9 @@ from typing import Any
 
 from adjoint._core import Tensor
 
-__all__ = ["Reading"]
+__all__ = ["LEGACY_MAGIC", "Reading"]
+
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # with which files of PyTorch before 1.6 begin
 
 
 @dataclass

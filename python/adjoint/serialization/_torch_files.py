@@ -1,9 +1,9 @@
-"""Files as PyTorch's ``save`` writes them: a zip archive with a pickle and the storages beside it.
+"""Reading files as PyTorch's ``save`` writes them: an archive with a pickle and storages beside it.
 
-The pickle is the record ``data.pkl``; each storage is a record of its own, stored as it is. Writing
-makes the pickle first (`_pickling`) and the archive then (`_zip_writer`). Reading, the records must
-lie apart from each other inside the file, and the pickle is run by `_pickle_machine`, which makes
-data, or, if the caller says so, by an unpickler (`_unpickling`).
+The pickle is the record ``data.pkl``; each storage is a record of its own, stored as it is. The
+records must lie apart from each other inside the file. The pickle is run by `_pickle_machine`,
+which makes data, or, if the caller says so, by an unpickler (`_unpickling`). Read next:
+`_zip_writer`, which writes such files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import sys
 import zipfile
-from typing import IO, Any
+from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
@@ -21,12 +21,11 @@ from adjoint.serialization._errors import LoadError, as_damage
 from adjoint.serialization._pickle_machine import Machine
 from adjoint.serialization._reading import Reading
 from adjoint.serialization._source import Source, room
-from adjoint.serialization._storages import Storages
 from adjoint.serialization._torch_names import finder, set_state, storages
 from adjoint.serialization._unpickling import unpickled
-from adjoint.serialization._zip_writer import ALIGNMENT, ArchiveWriter
+from adjoint.serialization._zip_writer import ALIGNMENT
 
-__all__ = ["names_in", "read", "write"]
+__all__ = ["names_in", "read"]
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
@@ -162,23 +161,3 @@ def read(source: Source, reading: Reading) -> Any:
 def names_in(source: Source) -> bytes:
     """The pickle of an archive."""
     return _File(source, Reading()).pickle
-
-
-def write(file: IO[bytes], pickle: bytes, storages: Storages, order: bool = True) -> None:
-    """Write an archive with this pickle and these storages.
-
-    ``order`` says whether it has a record about the order of bytes.
-    """
-    archive = ArchiveWriter(file, _settings.get_crc32_options())
-    archive.record("data.pkl", pickle)
-    archive.record(".format_version", b"1")
-    archive.record(".storage_alignment", str(ALIGNMENT).encode())
-    if order:
-        archive.record("byteorder", sys.byteorder.encode())
-    for record in storages.records():
-        if _settings.skips_data():
-            archive.room(f"data/{record.key}", record.size)
-        else:
-            archive.record(f"data/{record.key}", *record.pieces)
-    archive.record("version", b"3\n")
-    archive.finish()

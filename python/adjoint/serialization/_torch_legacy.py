@@ -15,25 +15,19 @@ from typing import IO, Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.serialization._errors import LoadError, as_damage, shown
-from adjoint.serialization._memory import write_all
 from adjoint.serialization._pickle_machine import Machine, Name
-from adjoint.serialization._reading import Reading
+from adjoint.serialization._reading import LEGACY_MAGIC, Reading
 from adjoint.serialization._source import Source, room
 from adjoint.serialization._storages import Storages
 from adjoint.serialization._torch_names import finder, set_state, storages
 from adjoint.serialization._torch_places import STORAGE_TYPES
 from adjoint.serialization._unpickling import unpickled
+from adjoint.serialization._writing import write_all
 
-__all__ = ["is_legacy", "read", "write"]
+__all__ = ["read", "write"]
 
 Finder = Callable[[str, str], Any]
-_MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
-
-
-def is_legacy(start: bytes) -> bool:
-    """Whether a file that begins so is of this format: a pickle of the magic number."""
-    return start[:1] == b"\x80" and _MAGIC.to_bytes(10, "little") in start[:32]
 
 
 class _Blank(dict[Any, Any]):
@@ -155,7 +149,7 @@ def read(source: Source, reading: Reading) -> Any:
     with as_damage(lambda error: f"it is damaged ({type(error).__name__}: {error})"):
         pickles = _Pickles(source.read(0, source.size), reading)
         magic, version, machine = pickles.next(), pickles.next(), pickles.next()
-        if (magic, version) != (_MAGIC, _VERSION):
+        if (magic, version) != (LEGACY_MAGIC, _VERSION):
             raise LoadError(
                 f"it starts like a file of torch.save, but has version {shown(version)}"
             )
@@ -190,7 +184,7 @@ def write(file: IO[bytes], pickled: bytes, storages: Storages, protocol: int) ->
     """Write such a file with this pickle and these storages."""
     sizes = {"short": 2, "int": 4, "long": 4}
     machine = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": sizes}
-    for part in (_MAGIC, _VERSION, machine):
+    for part in (LEGACY_MAGIC, _VERSION, machine):
         write_all(file, pickle.dumps(part, protocol))
     write_all(file, pickled)
     records = sorted(storages.records(), key=lambda record: record.key)

@@ -19,7 +19,6 @@ from adjoint._tensor import formats
 from adjoint._tensor.device import device
 from adjoint._tensor.storage import TypedStorage
 from adjoint.serialization import _rebuild
-from adjoint.serialization._class_names import class_name, given_name
 from adjoint.serialization._errors import LoadError, shown
 from adjoint.serialization._formats import DTYPES, FACTORIES
 from adjoint.serialization._keys import check_key
@@ -251,6 +250,9 @@ def finder(given: dict[tuple[str, str], Any]) -> Callable[[str, str], Any]:
         found = table.get((module, name))
         if found is not None:
             return found
+        # At its first use: what describes classes takes long to import.
+        from adjoint.serialization._class_names import class_name, given_name
+
         module, name = todays_name(module, name)
         found = table.get((module, name))
         if found is None and module.partition(".")[0] not in BLOCKED:

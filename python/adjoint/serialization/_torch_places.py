@@ -139,6 +139,8 @@ def place_in_torch(module: str, name: str) -> Place | None:
         return "torch.nn.functional", name
     if parts[1:3] == ["optim", "lr_scheduler"]:
         parts = parts[:3]
+    elif parts[1] == "distributions" and parts[-1] != "constraints":
+        parts = parts[:2]  # all of them are there, in PyTorch too
     return ".".join(["torch", *parts[1:]]), name
 
 

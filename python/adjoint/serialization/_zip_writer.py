@@ -1,4 +1,4 @@
-"""Writing archives as PyTorch's ``save`` lays them out.
+"""Writing files as PyTorch's ``save`` lays them out: a pickle, and the storages beside it.
 
 A zip file of which nothing is compressed. Every record begins at a multiple of 64 bytes, by padding
 in its header, so that a reader can map the file and use the elements where they are. Checksums and
@@ -9,13 +9,16 @@ Read next: `_torch_files`, the reader.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from adjoint.serialization import _settings
 from adjoint.serialization._checksum import crc32
-from adjoint.serialization._memory import write_all
+from adjoint.serialization._storages import Storages
+from adjoint.serialization._writing import write_all
 
-__all__ = ["ALIGNMENT", "ArchiveWriter"]
+__all__ = ["ALIGNMENT", "ArchiveWriter", "write_archive"]
 
 ALIGNMENT = 64
 _LARGE = 0xFFFFFFFF  # from here on lengths and places have 8 bytes, in extra fields
@@ -27,6 +30,26 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
 _END = struct.Struct("<4s4H2LH")
+
+
+def write_archive(file: IO[bytes], pickle: bytes, storages: Storages, order: bool = True) -> None:
+    """Write an archive with this pickle and these storages.
+
+    ``order`` says whether it has a record about the order of bytes.
+    """
+    archive = ArchiveWriter(file, _settings.get_crc32_options())
+    archive.record("data.pkl", pickle)
+    archive.record(".format_version", b"1")
+    archive.record(".storage_alignment", str(ALIGNMENT).encode())
+    if order:
+        archive.record("byteorder", sys.byteorder.encode())
+    for record in storages.records():
+        if _settings.skips_data():
+            archive.room(f"data/{record.key}", record.size)
+        else:
+            archive.record(f"data/{record.key}", *record.pieces)
+    archive.record("version", b"3\n")
+    archive.finish()
 
 
 class ArchiveWriter:

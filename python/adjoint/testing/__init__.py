@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 
 from ._comparison import assert_allclose as assert_allclose
 from ._comparison import assert_close as assert_close
@@ -22,3 +23,6 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
     def __getattr__(name: str) -> _NoReturn:
         raise _missing(__name__, name)
+
+
+_watch(__name__)

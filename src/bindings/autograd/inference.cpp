@@ -42,7 +42,7 @@ PyMethodDef functions[] = {
     {"_set_inference_mode", set_enabled, METH_O,
      "Turns inference mode on or off in this thread; returns what was set before."},
     {"is_inference", reinterpret_cast<PyCFunction>(is_inference), METH_VARARGS | METH_KEYWORDS,
-     "Whether a tensor was made in inference mode."},
+     "is_inference(input): whether a tensor was made in inference mode."},
     {nullptr}};
 PyMethodDef methods[] = {{"is_inference", is_inference_method, METH_NOARGS,
                           "Whether the tensor was made in inference mode."},

@@ -1,4 +1,5 @@
 // Graph nodes as Python sees them: `grad_fn`, `next_functions`, saved values, hooks.
+#include "bindings/signatures.h"
 #include "bindings/autograd/autograd.h"
 #include "bindings/autograd/node_saved.h"
 #include "bindings/autograd/saved_hooks.h"
@@ -265,6 +266,7 @@ void add_node_type(PyObject* module) {
   t.tp_getattro = getattr;
   t.tp_setattro = set_node_attribute;
   t.tp_getset = attributes;
+  add_signatures(methods, true);
   t.tp_methods = methods;
   t.tp_repr = repr;
   t.tp_call = call;

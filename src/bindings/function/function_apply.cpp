@@ -3,9 +3,12 @@
 // The node is made first: user code sees it as `ctx` while forward runs without recording. Then
 // each output gets its history (function_outputs.cpp).
 #include <array>
+#include <cstring>
+#include <optional>
 
 #include "bindings/function/function_outputs.h"
 #include "dispatch/anomaly.h"
+#include "dispatch/profile.h"
 #include "dispatch/view.h"
 #include "graph/hidden_reads.h"
 #include "graph/intermediate.h"
@@ -343,6 +346,11 @@ bool any_holds_batched(const Arguments& a) {
   return false;
 }
 
+std::string unqualified(const char* name) {
+  const char* dot = std::strrchr(name, '.');
+  return dot ? dot + 1 : name;
+}
+
 PyObject* apply_function(PyObject* cls, Arguments a) {
   static PyObject* forward_name = interned("forward");
   static PyObject* setup_name = interned("setup_context");
@@ -356,6 +364,9 @@ PyObject* apply_function(PyObject* cls, Arguments a) {
     Object module = checked(PyImport_ImportModule("adjoint.autograd._function_vmap"));
     return PyObject_CallMethod(module.get(), "apply_batched", "OO", cls, as_tuple(a).get());
   }
+  std::optional<ProfiledScope> timed;
+  if (mode_on(kProfiled)) [[unlikely]]
+    timed.emplace(Profiled::Function, unqualified(type->tp_name));
   bool split = _PyType_Lookup(type, setup_name) != base_setup;
   Object forward = checked(PyObject_GetAttr(cls, forward_name));
   Object filled = split ? with_defaults(forward.get(), a) : Object();

@@ -254,17 +254,21 @@ int set_part(PyObject* self, PyObject* value, void*) {
 
 #define CAST(name, D)                                                                        \
   {name, reinterpret_cast<PyCFunction>(named_cast<DType::D>), METH_FASTCALL | METH_KEYWORDS, \
-   "The tensor in this dtype; the tensor itself if it has it."}
+   name "(memory_format=None): the tensor in this dtype; the tensor itself if it has it."}
 #define METHOD(name, f, doc) \
   {name, reinterpret_cast<PyCFunction>(f), METH_FASTCALL | METH_KEYWORDS, doc}
 
 PyMethodDef methods[] = {
     METHOD("to", to,
-           "to(dtype | device | tensor, *, copy=False): the tensor in another dtype; itself if "
-           "nothing changes."),
-    METHOD("type", type, "type(dtype=None): the type's name, or the tensor in another dtype."),
-    METHOD("cpu", cpu, "The tensor itself: it is on the CPU."),
-    METHOD("cuda", cuda, "Refused: adjoint computes on the CPU."),
+           "to(*args, **kwargs): the tensor in the dtype of another tensor, or in the one given; "
+           "itself "
+           "if nothing changes."),
+    METHOD(
+        "type", type,
+        "type(dtype=None, non_blocking=False): the type's name, or the tensor in another dtype."),
+    METHOD("cpu", cpu, "cpu(memory_format=None): the tensor itself: it is on the CPU."),
+    METHOD("cuda", cuda,
+           "cuda(device=None, non_blocking=False): refused: adjoint computes on the CPU."),
     {"type_as", reinterpret_cast<PyCFunction>(type_as), METH_VARARGS | METH_KEYWORDS,
      "type_as(other): the tensor in the dtype of another."},
     CAST("bool", Bool),

@@ -7,6 +7,7 @@
 
 #include <structmember.h>
 
+#include <cctype>
 #include <map>
 
 namespace adjoint {
@@ -115,7 +116,8 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
   PyObject* result = call_ops(*f->overloads, f->inplace, PyUnicode_AsUTF8(f->name), args,
                               PyVectorcall_NARGS(flags), keywords);
   if (!result && meta_was_named()) return make_without_values(callable, args, flags, keywords);
-  if (!result && f->composite_form) return call_composite(f, args, flags, keywords);
+  if (!result && f->composite_form) result = call_composite(f, args, flags, keywords);
+  if (!result) return call_tensor_like(callable, args, PyVectorcall_NARGS(flags), keywords);
   return result;
 }
 
@@ -145,10 +147,33 @@ PyObject* reduce(PyObject* self, PyObject*) {
 }
 PyObject* module_name(PyObject*, void*) { return PyUnicode_FromString("adjoint._core"); }
 
+// What all overloads begin with; the rest differs.
+std::string common_signature(const std::vector<const Op*>& overloads) {
+  std::string out = "(";
+  const auto& first = overloads.front()->schema.arguments;
+  for (size_t i = 0; i < first.size(); ++i) {
+    bool common = true;
+    for (const Op* op : overloads) {
+      const auto& arguments = op->schema.arguments;
+      common = common && i < arguments.size() && arguments[i].name == first[i].name &&
+               !arguments[i].keyword_only && !arguments[i].variadic && !arguments[i].has_default;
+    }
+    if (!common) break;
+    out += first[i].name + ", ";
+  }
+  return out + "*args, **kwargs)";
+}
+
 PyObject* signature(PyObject* self, void*) {
   OpFunction* f = self_of(self);
-  if (f->overloads->size() != 1) Py_RETURN_NONE;
-  return PyUnicode_FromString(python_signature(f->overloads->front()->schema).c_str());
+  std::string text = f->overloads->size() == 1 ? python_signature(f->overloads->front()->schema)
+                                               : common_signature(*f->overloads);
+  // A word of Python's cannot be the name of an argument there.
+  for (const char* head : {"(from", " from"}) {
+    if (size_t at = text.find(head); at != std::string::npos && !std::isalnum(text[at + 5]))
+      text.insert(at + 5, "_");
+  }
+  return PyUnicode_FromString(text.c_str());
 }
 
 PyMemberDef members[] = {{"__name__", T_OBJECT, offsetof(OpFunction, name), READONLY, nullptr},

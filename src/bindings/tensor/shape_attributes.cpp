@@ -130,15 +130,17 @@ PyCFunction method() {
 }
 
 constexpr int kCall = METH_VARARGS | METH_KEYWORDS;
-PyMethodDef methods[] = {{"transpose_", method<"transpose">(), kCall, "transpose, in place."},
-                         {"swapaxes_", method<"swapaxes">(), kCall, "swapaxes, in place."},
-                         {"swapdims_", method<"swapdims">(), kCall, "swapdims, in place."},
-                         {"t_", method<"t">(), kCall, "t, in place."},
-                         {"squeeze_", method<"squeeze">(), kCall, "squeeze, in place."},
-                         {"unsqueeze_", method<"unsqueeze">(), kCall, "unsqueeze, in place."},
-                         {"as_strided_", method<"as_strided">(), kCall, "as_strided, in place."},
-                         {"_resize_to", resize_to, METH_O, "resize_, unchecked."},
-                         {nullptr}};
+PyMethodDef methods[] = {
+    {"transpose_", method<"transpose">(), kCall, "transpose_(dim0, dim1): transpose, in place."},
+    {"swapaxes_", method<"swapaxes">(), kCall, "swapaxes_(axis0, axis1): swapaxes, in place."},
+    {"swapdims_", method<"swapdims">(), kCall, "swapdims_(dim0, dim1): swapdims, in place."},
+    {"t_", method<"t">(), kCall, "t_(): t, in place."},
+    {"squeeze_", method<"squeeze">(), kCall, "squeeze_(*dim): squeeze, in place."},
+    {"unsqueeze_", method<"unsqueeze">(), kCall, "unsqueeze_(dim): unsqueeze, in place."},
+    {"as_strided_", method<"as_strided">(), kCall,
+     "as_strided_(size, stride, storage_offset=None): as_strided, in place."},
+    {"_resize_to", resize_to, METH_O, "resize_, unchecked."},
+    {nullptr}};
 
 }  // namespace
 

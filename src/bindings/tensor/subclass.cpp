@@ -18,6 +18,8 @@ namespace {
 
 thread_local bool t_plain = false;  // inside a default __torch_function__: everything is a tensor
 PyObject* g_disabled = nullptr;     // the marker that exempts a class
+// Objects that are asked before any class is, the innermost last (torch.overrides.TorchFunctionMode).
+thread_local PyObject* t_function_modes = nullptr;
 
 class Plain {
  public:
@@ -72,8 +74,13 @@ Tensor moved_to(PyTypeObject* type, Tensor from) {
   return made;
 }
 
+bool any_function_mode() {
+  return !t_plain && t_function_modes && PyList_GET_SIZE(t_function_modes) > 0;
+}
+
 bool is_overriding(PyObject* o) {
   if (t_plain) return false;
+  if (any_function_mode()) return true;
   if (is_tensor(o)) return as_tensor(o)->flags & kSubclass;
   if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
@@ -85,10 +92,16 @@ bool is_overriding(PyObject* o) {
 
 namespace {
 
+// An object that is not a tensor, but whose class wants to be asked as if it were.
+bool is_tensor_like(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("__torch_function__");
+  return !is_tensor(o) && !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), name);
+}
+
 // The overriding arguments, one of each type, a subclass before the classes it derives from.
 void gather(PyObject* o, std::vector<PyObject*>* found) {
-  if (is_tensor(o)) {
-    if (!(as_tensor(o)->flags & kSubclass)) return;
+  if (is_tensor(o) || is_tensor_like(o)) {
+    if (is_tensor(o) && !(as_tensor(o)->flags & kSubclass)) return;
     auto at = found->end();
     for (auto it = found->begin(); it != found->end(); ++it) {
       if (Py_TYPE(*it) == Py_TYPE(o)) return;
@@ -97,7 +110,8 @@ void gather(PyObject* o, std::vector<PyObject*>* found) {
     found->insert(at, o);
   } else if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-      if (is_tensor(PySequence_Fast_GET_ITEM(o, i))) gather(PySequence_Fast_GET_ITEM(o, i), found);
+      PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+      if (is_tensor(item) || is_tensor_like(item)) gather(item, found);
     }
   }
 }
@@ -178,6 +192,13 @@ PyObject* refresh_class(PyObject*, PyObject* o) {
   });
 }
 
+// _function_modes(): the list of this thread, which Python adds to and takes from.
+PyObject* function_modes(PyObject*, PyObject*) {
+  if (!t_function_modes) t_function_modes = PyList_New(0);
+  g_subclasses = true;  // the way of calls that looks at it
+  return Py_XNewRef(t_function_modes);
+}
+
 // x.as_subclass(cls)
 PyObject* as_subclass(PyObject* o, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"cls", nullptr};
@@ -201,6 +222,8 @@ PyMethodDef functions[] = {
      METH_VARARGS | METH_KEYWORDS, "Marks a subclass whose results are plain tensors."},
     {"_refresh_class", refresh_class, METH_O,
      "Tells a tensor that its class was changed by assigning to __class__."},
+    {"_function_modes", function_modes, METH_NOARGS,
+     "The objects of this thread that are asked before each call of a function on tensors."},
     {"_plain_tensors", plain_tensors, METH_O,
      "Whether subclasses are treated as plain tensors in this thread; returns what it was."},
     {nullptr}};
@@ -261,6 +284,28 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   });
 }
 
+namespace {
+
+// The innermost mode, which does not see what its own handler calls.
+class InnermostMode {
+ public:
+  InnermostMode() {
+    Py_ssize_t last = PyList_GET_SIZE(t_function_modes) - 1;
+    mode_ = Object::borrow(PyList_GET_ITEM(t_function_modes, last));
+    checked(PyList_SetSlice(t_function_modes, last, last + 1, nullptr));
+  }
+  ~InnermostMode() {
+    if (PyList_Append(t_function_modes, mode_.get()) < 0) PyErr_WriteUnraisable(nullptr);
+  }
+  InnermostMode(const InnermostMode&) = delete;
+  PyObject* get() const { return mode_.get(); }
+
+ private:
+  Object mode_;
+};
+
+}  // namespace
+
 PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t positional,
                           PyObject* keywords) {
   return guard([&]() -> PyObject* {
@@ -281,6 +326,12 @@ PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t 
     Object options = checked(PyDict_New());
     for (Py_ssize_t i = 0; i < named; ++i)
       checked(PyDict_SetItem(options.get(), PyTuple_GET_ITEM(keywords, i), args[positional + i]));
+    if (any_function_mode()) {
+      InnermostMode mode;
+      Object handle = checked(PyObject_GetAttrString(mode.get(), "__torch_function__"));
+      return PyObject_CallFunctionObjArgs(handle.get(), function, types.get(), given.get(),
+                                          options.get(), nullptr);
+    }
     for (PyObject* o : found) {
       Object handle = checked(
           PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__torch_function__"));
@@ -292,6 +343,31 @@ PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t 
     type_error("no implementation found for '", PyUnicode_AsUTF8(name.get()),
                "' on types that implement __torch_function__");
   });
+}
+
+PyObject* call_tensor_like(PyObject* function, PyObject* const* args, Py_ssize_t positional,
+                           PyObject* keywords) {
+  if (t_plain || !PyErr_ExceptionMatches(PyExc_TypeError)) return nullptr;
+  // Put aside: looking a name up clears errors.
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  bool any = false;
+  for (Py_ssize_t i = 0; i < positional + named && !any; ++i) {
+    PyObject* o = args[i];
+    any = is_tensor_like(o);
+    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) continue;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o) && !any; ++k)
+      any = is_tensor_like(PySequence_Fast_GET_ITEM(o, k));
+  }
+  if (!any) {
+    PyErr_Restore(type, value, trace);
+    return nullptr;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return call_overriding(function, args, positional, keywords);
 }
 
 PyObject* call_overriding_method(const char* name, PyObject* self, PyObject* const* args,

@@ -1,6 +1,7 @@
 // The Tensor type: life cycle, attributes, a few methods. Ops become methods in op_function.cpp;
 // histories (requires_grad, grad, detach), indexing, NumPy and constructors have files of their own
 // and join through extend_tensor_type.
+#include "bindings/signatures.h"
 #include "bindings/program/program.h"
 #include "bindings/tensor/indexing.h"
 #include "bindings/tensor/subclass.h"
@@ -291,7 +292,7 @@ PyMethodDef methods[] = {
     {"storage_offset", storage_offset, METH_NOARGS, "Elements before the first, in the storage."},
     {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
     {"is_contiguous", reinterpret_cast<PyCFunction>(is_contiguous_), METH_VARARGS | METH_KEYWORDS,
-     "is_contiguous(*, memory_format=contiguous_format): whether elements lie in this order (by "
+     "is_contiguous(*, memory_format=None): whether elements lie in this order (by "
      "default row-major) without gaps."},
     {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a real float."},
     {"is_complex", is_complex_, METH_NOARGS, "Whether the dtype is complex."},
@@ -303,7 +304,8 @@ PyMethodDef methods[] = {
     {"item", item, METH_NOARGS, "The only element as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(make_subclass),
-     METH_VARARGS | METH_KEYWORDS | METH_STATIC, "Data's memory under another Python type."},
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, data, require_grad=False): data's memory under another Python type."},
     {nullptr}};
 
 Py_ssize_t length(PyObject* o) {
@@ -344,6 +346,7 @@ PyMappingMethods mapping;
 }  // namespace
 
 void extend_tensor_type(PyMethodDef* more_methods, PyGetSetDef* more_attributes) {
+  add_signatures(more_methods, true);
   for (PyMethodDef* m = more_methods; m && m->ml_name; ++m) {
     Object f = checked(m->ml_flags & METH_STATIC ? PyCFunction_New(m, nullptr)
                                                  : PyDescr_NewMethod(tensor_type, m));
@@ -358,6 +361,7 @@ void extend_tensor_type(PyMethodDef* more_methods, PyGetSetDef* more_attributes)
 }
 
 void add_functions(PyObject* module, PyMethodDef* table) {
+  add_signatures(table, false);
   checked(PyModule_AddFunctions(module, table));
 }
 
@@ -375,6 +379,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_dictoffset = offsetof(TensorObject, dict);
   t.tp_setattro = set_tensor_attribute;
   t.tp_getset = attributes;
+  add_signatures(methods, true);
   t.tp_methods = methods;
   t.tp_as_number = &tensor_number_slots;
   fill_buffer_slots();

@@ -1,8 +1,11 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include <optional>
+
 #include "dispatch/autocast.h"
 #include "dispatch/pending_calls.h"
+#include "dispatch/profile.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
 #include "dispatch/view.h"
@@ -44,13 +47,25 @@ class Replay {
     constexpr int kSignals = 64;  // instructions between two looks
     int count = 0;
     for (const Instruction& i : p_.code) {
-      step(i);
+      if (mode_on(kProfiled)) [[unlikely]]
+        timed_step(i);
+      else
+        step(i);
       for (int reg : i.last) registers_[reg] = Tensor();
       if (++count % kSignals == 0 && engine_hooks.interrupted()) throw PythonError{};
     }
   }
 
  private:
+  void timed_step(const Instruction& i) {
+    const char* other = i.kind == Kind::Fused  ? "fused loop"
+                        : i.kind == Kind::Host ? "host call"
+                                               : "move";
+    std::string name = i.op ? text("aten::", i.op->name, i.kind == Kind::Change ? "_" : "") : other;
+    ProfiledScope timed(Profiled::Instruction, text("compiled ", name), i.line);
+    step(i);
+  }
+
   void step(const Instruction& i) {
     switch (i.kind) {
       case Kind::Apply:
@@ -313,6 +328,9 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
   GradMode off(false);
   ModeGuard quiet(kNoCuts, true);
   AutocastOff as_recorded;
+  std::optional<ProfiledScope> timed;
+  if (mode_on(kProfiled)) [[unlikely]]
+    timed.emplace(Profiled::Function, "CompiledFunction");
   Replay replay(p);
   const Tensors& others = rest.empty() ? p.held : rest;
   for (size_t k = 0; k < p.inputs.size(); ++k) {

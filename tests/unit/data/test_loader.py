@@ -454,6 +454,6 @@ def test_what_spawned_workers_cannot_get_is_told() -> None:
     )
     with (
         pytest.warns(UserWarning, match="Got pickle error when attempting to start"),
-        pytest.raises((AttributeError, pickle.PicklingError), match="pickle|local object"),
+        pytest.raises((AttributeError, pickle.PicklingError), match=r"pickle|local object"),
     ):
         iter(loader)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.serialization._formats import NAMES
 
 
 class Level(enum.IntEnum):
@@ -151,7 +152,7 @@ def test_tensors_come_back_with_their_layout(name: str) -> None:
         assert back.is_leaf and back.grad is None
 
 
-@pytest.mark.parametrize("dtype", sorted(map(str, ad.serialization._formats.NAMES)))
+@pytest.mark.parametrize("dtype", sorted(map(str, NAMES)))
 def test_every_dtype_comes_back(dtype: str) -> None:
     t = ad.tensor([[0, 1, 2]]).to(getattr(ad, dtype.removeprefix("torch."))).t()
     assert geometry(again(t)) == geometry(t)

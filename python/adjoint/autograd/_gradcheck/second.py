@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd._backward import grad
 
-from .problem import as_arguments, as_tuple, coordinates, named_tensors, to_tensor
-from .projection import OUTPUT_SEED, draw
+from .problem import as_arguments, as_tuple, named_tensors
 
 
 def gradient_function(
@@ -48,10 +44,18 @@ def _differentiable(result: Any) -> list[Tensor]:
 
 
 def _draw_weights(outputs: Sequence[Tensor], non_contiguous: bool) -> tuple[Tensor, ...]:
-    weights = []
-    for k, output in enumerate(outputs):
-        weight = to_tensor(draw(coordinates(output), OUTPUT_SEED + 31 * k), output.detach())
-        if non_contiguous and weight.numel() > 1:
-            weight = _core.stack([weight, _core.full_like(weight, np.nan)], -1)[..., 0]
-        weights.append(weight.detach().requires_grad_(True))
-    return tuple(weights)
+    """From the random stream, as PyTorch draws them."""
+    from adjoint.testing import make_tensor
+
+    return tuple(
+        make_tensor(
+            output.shape,
+            dtype=output.dtype,
+            device="cpu",
+            low=-1,
+            high=1,
+            requires_grad=True,
+            noncontiguous=non_contiguous,
+        )
+        for output in outputs
+    )

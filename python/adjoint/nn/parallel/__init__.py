@@ -8,6 +8,7 @@ from typing import Any
 from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 from adjoint._tensor.device import require_cpu as _require_cpu
 from adjoint.nn.modules.module import Module as _Module
 
@@ -69,3 +70,6 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
     def __getattr__(name: str) -> _NoReturn:
         raise _missing(__name__, name)
+
+
+_watch(__name__)

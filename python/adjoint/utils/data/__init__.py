@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
+from adjoint._missing import watch as _watch
 from adjoint.utils.data.dataloader import DataLoader as DataLoader
 from adjoint.utils.data.dataloader import _DatasetKind as _DatasetKind
 from adjoint.utils.data.dataloader import default_collate as default_collate
@@ -57,3 +58,6 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be there
 
     def __getattr__(name: str) -> _NoReturn:
         raise _missing(__name__, name)
+
+
+_watch(__name__)

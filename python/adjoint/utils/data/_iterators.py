@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from adjoint import _core
 from adjoint.utils.data.sampler import drawn_seed
 
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ class _BaseDataLoaderIter:
 
     def _span(self) -> AbstractContextManager[Any]:
         """A span for the profiler, if there is one to see it."""
-        profiler = sys.modules.get("adjoint.autograd.profiler")
-        return nullcontext() if profiler is None else profiler.record_function(self._profile_name)
+        if not _core._profiling():
+            return nullcontext()
+        from adjoint.profiler import record_function
+
+        return record_function(self._profile_name)
 
     def _warn_of_length(self, promised: int) -> None:
         message = (

@@ -1,0 +1,99 @@
+// The profiler as Python drives it. Read next: dispatch/profile.h, python/adjoint/profiler.
+#include "dispatch/profile.h"
+
+#include "bindings/python.h"
+#include "dispatch/program_recorder.h"
+
+namespace adjoint {
+namespace {
+
+PyObject* start(PyObject*, PyObject* args) {
+  int shapes, stacks;
+  if (!PyArg_ParseTuple(args, "pp:_profile_start", &shapes, &stacks)) return nullptr;
+  return guard([&]() -> PyObject* {
+    refuse_recording("a profiler is started; fix: start it outside the compiled function");
+    start_profile(shapes, stacks);
+    Py_RETURN_NONE;
+  });
+}
+
+Object place(const std::string& file, int line, const std::string& function) {
+  return checked(Py_BuildValue("(sis)", file.c_str(), line, function.c_str()));
+}
+
+// Where it began, the innermost frame first; of a node the line alone, which knows no function.
+Object stack_of(const ProfiledEvent& e) {
+  Object list = checked(PyList_New(0));
+  for (const CodePlace& p : e.stack)
+    checked(PyList_Append(list.get(), place(p.file(), p.line(), p.function()).get()));
+  if (e.line) checked(PyList_Append(list.get(), place(e.line.file(), e.line.line(), "").get()));
+  return list;
+}
+
+// Shapes as lists of ints, which is how PyTorch shows them.
+Object lists_of(const Value& v) {
+  if (v.kind() == Value::None) return Object::borrow(Py_None);
+  Object list = checked(PyList_New(0));
+  if (v.kind() == Value::Ints) {
+    for (int64_t n : Span(v.ints()))
+      checked(PyList_Append(list.get(), checked(PyLong_FromLongLong(n)).get()));
+  } else {
+    for (const Value& item : v.list()) checked(PyList_Append(list.get(), lists_of(item).get()));
+  }
+  return list;
+}
+
+Object as_tuple(const ProfiledEvent& e) {
+  Object stack = stack_of(e), shapes = lists_of(e.shapes);
+  return checked(Py_BuildValue("(siKKKiKLOO)", e.name.c_str(), static_cast<int>(e.kind),
+                               static_cast<unsigned long long>(e.start),
+                               static_cast<unsigned long long>(e.end),
+                               static_cast<unsigned long long>(e.thread), e.parent,
+                               static_cast<unsigned long long>(e.sequence),
+                               static_cast<long long>(e.memory), shapes.get(), stack.get()));
+}
+
+PyObject* stop(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Profile done = stop_profile();
+    Object list = checked(PyList_New(0));
+    for (const ProfiledEvent& e : done.events)
+      checked(PyList_Append(list.get(), as_tuple(e).get()));
+    return list.release();
+  });
+}
+
+PyObject* begin(PyObject*, PyObject* name) {
+  return guard([&]() -> PyObject* {
+    const char* given = PyUnicode_AsUTF8(name);
+    if (!given) return nullptr;
+    return PyLong_FromLong(mode_on(kProfiled) ? begin_profiled(Profiled::Range, given) : -1);
+  });
+}
+
+PyObject* end(PyObject*, PyObject* event) {
+  long e = PyLong_AsLong(event);
+  if (e == -1 && PyErr_Occurred()) return nullptr;
+  end_profiled(static_cast<int>(e));
+  Py_RETURN_NONE;
+}
+
+PyObject* profiling(PyObject*, PyObject*) {
+  return PyBool_FromLong(mode_on(kProfiled) && profile_under_way());
+}
+
+PyMethodDef functions[] = {
+    {"_profile_start", start, METH_VARARGS, "(shapes, stacks): times calls of this thread."},
+    {"_profile_stop", stop, METH_NOARGS,
+     "Ends it: (name, kind, start, end, thread, parent, sequence, memory, shapes, [(file, line, "
+     "function)]) of each event."},
+    {"_profile_begin", begin, METH_O, "Begins a range; its number, -1 if nothing is profiled."},
+    {"_profile_end", end, METH_O, "Ends a range."},
+    {"_profiling", profiling, METH_NOARGS, "Whether calls of this thread are timed."},
+    {nullptr}};
+
+}  // namespace
+
+void add_profile(PyObject* module) { add_functions(module, functions); }
+
+}  // namespace adjoint

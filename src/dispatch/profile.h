@@ -1,0 +1,70 @@
+// The profiler: which ops, nodes and named ranges ran, when, from which line, and what each took.
+//
+// Nothing here runs unless the thread's kProfiled mode is on. It is one of the slow modes, so that the
+// short ways step aside and every op comes through apply.cpp; where that asks for modes anyway it asks for
+// this one too. Events of one profile stand in one list, in the order in which they began; each knows the one
+// that it began inside. Everything here happens with the GIL held.
+// Read next: profile.cpp, bindings/profile.cpp, then python/adjoint/profiler.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dispatch/op.h"
+#include "dispatch/profiled_mode.h"
+#include "python/stack.h"
+
+namespace adjoint {
+
+enum class Profiled : uint8_t {
+  Op,           // a call of an op
+  Node,         // the backward of a node
+  Engine,       // a node's turn in a pass: its backward, hooks, handing on
+  Range,        // what a program named by itself: record_function
+  Instruction,  // one of a compiled program
+  Function,     // the forward of a custom function
+};
+
+struct ProfiledEvent {
+  std::string name;
+  Profiled kind;
+  uint64_t start = 0, end = 0;  // nanoseconds of the steady clock; an end of 0: still under way
+  uint64_t thread = 0;
+  int parent = -1;
+  uint64_t sequence = 0;         // of the node that a call recorded, or that runs; 0: none
+  int64_t memory = 0;            // bytes that were allocated and not given back meanwhile
+  SourceLine line;               // of nodes and instructions: the line of the forward call
+  std::vector<CodePlace> stack;  // of the others: where they began, the innermost first
+  Value shapes;                  // of the arguments: a list of lists of ints, if asked for
+};
+
+struct Profile {
+  bool shapes = false, stacks = false;
+  std::vector<ProfiledEvent> events;
+};
+
+// Throws if one is under way. The mode is this thread's, and that of passes which it starts.
+void start_profile(bool shapes, bool stacks);
+// What was seen since; empty if none is under way.
+Profile stop_profile();
+bool profile_under_way();
+// For what does not end with a C++ scope; -1 if nothing is profiled.
+int begin_profiled(Profiled kind, std::string name);
+void end_profiled(int event);
+
+// One event, from here to the end of the scope.
+class ProfiledScope {
+ public:
+  ProfiledScope(const Op& op, const Value* args, bool inplace);
+  ProfiledScope(Profiled kind, Node* node);
+  ProfiledScope(Profiled kind, std::string name) : event_(begin_profiled(kind, std::move(name))) {}
+  ProfiledScope(Profiled kind, std::string name, const SourceLine& line);
+  ~ProfiledScope() { end_profiled(event_); }
+  ProfiledScope(const ProfiledScope&) = delete;
+  // The result of a call: the node that it recorded, if it did.
+  void made(const Value& out);
+
+ private:
+  int event_;
+};
+
+}  // namespace adjoint
