@@ -7,9 +7,17 @@ memory with `signed`.
 
 from __future__ import annotations
 
+from adjoint import _core
 from adjoint._core import Tensor
 
-__all__ = ["signed", "unsigned"]
+__all__ = ["may_have_bits", "signed", "unsigned"]
+
+_WITHOUT_NEGATIVE = (_core.bool, _core.uint16, _core.uint32, _core.uint64)
+
+
+def may_have_bits(t: Tensor, conj: bool, neg: bool) -> bool:
+    """Whether tensors of this dtype can be shown with such bits."""
+    return (t.is_complex() or not conj) and (t.dtype not in _WITHOUT_NEGATIVE or not neg)
 
 
 def unsigned(t: Tensor) -> Tensor:

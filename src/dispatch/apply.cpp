@@ -17,6 +17,7 @@
 #include "dispatch/sparse_calls.h"
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
+#include "dispatch/wide_unsigned.h"
 #include "tensor/geometry.h"
 
 namespace adjoint {
@@ -101,6 +102,7 @@ Value apply_as_given(const Op& op, Value* args) {
     if (mode_on(kAnomaly)) check.emplace(op, args, false);
   }
   Call c{op, args};
+  refuse_wide_unsigned(c);
   Value out = t_checkpoint_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
@@ -112,10 +114,11 @@ Value apply_as_given(const Op& op, Value* args) {
   return out;
 }
 
-Value run_forward(Call& c) { return recorded() ? t_recorder->forward(c) : compute(c); }
+Value run_forward(Call& c) { return captured() ? t_recorder->forward(c) : compute(c); }
 
 void run_change(Call& c, const Tensor& self) {
-  if (recorded()) return t_recorder->change(c, self);
+  refuse_wide_unsigned(c);
+  if (captured()) return t_recorder->change(c, self);
   compute_into(c, self);
   bump_version(self);
 }
@@ -268,6 +271,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     fits = Span(shape) == out.shape();
   }
   if (fits && !is_pending(out.get())) c.out = out;
+  refuse_wide_unsigned(c);
   Value result = compute(c);
   if (!result.is_tensor())
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",

@@ -131,6 +131,8 @@ struct Facts {
   bool overwrites = false;       // in place, nothing is left of the first argument
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
+  bool any_dtype = false;        // takes uint16, uint32 and uint64: see wide_unsigned.h
+  bool to_any_dtype = false;     // and its argument `dtype` may be one of them
   bool takes_numbers = false;    // may be called with no tensor at all
   bool rearranges = false;       // the result holds every element of its tensors, none changed
   bool takes_pending = false;    // its forward knows operands with a pending sign

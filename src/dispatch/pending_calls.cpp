@@ -43,7 +43,7 @@ struct Resolved {
 
 Tensor resolved(const Tensor& t) {
   if (!is_pending(t.get())) return t;
-  Unrecorded quiet;
+  Uncaptured quiet;
   GradMode off(false);
   Tensor copy = empty_like(t, t.dtype());
   copy_into(copy, t);

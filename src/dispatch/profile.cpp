@@ -40,7 +40,7 @@ OfThread& of_thread() {
 }
 
 Value shape_of(const Value& v) {
-  if (v.is_tensor()) return Value(Dims(Span(v.object()->shape, v.object()->ndim)));
+  if (v.is_tensor()) return Value(Dims(Span{v.object()->shape, v.object()->ndim}));
   if (!v.is_tensors()) return Value(Dims());
   std::vector<Value> each;
   for (const Tensor& t : v.tensors()) each.push_back(t ? Value(Dims(t.shape())) : Value(Dims()));

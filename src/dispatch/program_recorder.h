@@ -1,5 +1,5 @@
 // Who takes down what ops do, while a program is recorded (program/capture/capture.h). The short ways
-// step aside then (kRecorded is one of the slow modes), so that every op comes through apply.cpp.
+// step aside then (kCaptured is one of the slow modes), so that every op comes through apply.cpp.
 #pragma once
 #include "dispatch/op.h"
 
@@ -41,31 +41,31 @@ class Recorder {
 };
 extern constinit thread_local Recorder* t_recorder;
 
-inline bool recorded() { return mode_on(kRecorded) && t_recorder; }
+inline bool captured() { return mode_on(kCaptured) && t_recorder; }
 // For all that looks at values or memory without an op: a program would not see it.
 template <class... A>
 inline void refuse_recording(const A&... what) {
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     t_recorder->refuse(text(what...));
 }
 
 // Zeros that rules, and what is around them, make by themselves: an op where ops are taken down.
 inline Tensor fresh_zeros(Span shape, DType dtype) {
-  return mode_on(kRecorded) ? op<"zeros">(shape, dtype).tensor() : zeros(shape, dtype);
+  return mode_on(kCaptured) ? op<"zeros">(shape, dtype).tensor() : zeros(shape, dtype);
 }
 
 inline void look_at(TensorObject* t) {
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     t_recorder->look_at(t);
 }
 inline void refuse_outside(TensorObject* t, const char* what) {
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     t_recorder->refuse_outside(t, what);
 }
 
 // Nothing is taken down while this lives.
-struct Unrecorded : ModeGuard {
-  Unrecorded() : ModeGuard(kRecorded, false) {}
+struct Uncaptured : ModeGuard {
+  Uncaptured() : ModeGuard(kCaptured, false) {}
 };
 
 }  // namespace adjoint

@@ -170,7 +170,7 @@ void record(Call& c, Value& out) {
 }
 
 Tensor op_clone(const Tensor& t) {
-  if (recorded()) [[unlikely]] {
+  if (captured()) [[unlikely]] {
     GradMode off(false);
     return op<"clone">(alias(t));
   }

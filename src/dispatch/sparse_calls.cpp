@@ -31,7 +31,7 @@ Value run_rule(const Op& op, Value* args) {
 
 bool any_sparse(const Op& op, const Value* args) {
   if (op.facts.takes_sparse) {
-    if (recorded()) refuse_recorded(op);
+    if (captured()) refuse_recorded(op);
     return false;
   }
   for (int k = 0; k < op.tensor_arguments; ++k) {

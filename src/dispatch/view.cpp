@@ -338,7 +338,7 @@ void check_new_geometry(const Tensor& t, bool recording, const char* what) {
 
 void bump_version(const Tensor& t) {
   refuse_recording("memory is changed by something else than an op");
-  if (t_recorder && !mode_on(kRecorded)) t_recorder->changed_aside(t);
+  if (t_recorder && !mode_on(kCaptured)) t_recorder->changed_aside(t);
   log_change(t.get());
   if (t.has(kData) && !t->storage->counts_data) return;
   ++t->storage->version;

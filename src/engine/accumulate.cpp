@@ -99,7 +99,7 @@ void add_in_place(const Tensor& held, const Tensor& grad) {
     op_inplace<"_add_entries">(held, grad);  // nothing but the rows that it has
     return;
   }
-  bool plain = !held->storage->read_only && !held.is_view() && !mode_on(kRecorded);
+  bool plain = !held->storage->read_only && !held.is_view() && !mode_on(kCaptured);
   if (plain && add_directly(held, grad)) return bump_version(held);
   op_inplace<"add">(held, grad);
 }
@@ -131,7 +131,7 @@ void accumulate_grad(TensorObject* leaf, const Tensor& grad) {
   // requires_grad may have been turned off after the graph was recorded: the leaf is frozen.
   if (!(leaf->flags & kRequiresGrad)) return;
   Tensor alive = Tensor::borrow(leaf);
-  if (grad && recorded() && t_recorder->accumulate(leaf, grad)) return;
+  if (grad && captured() && t_recorder->accumulate(leaf, grad)) return;
   if (grad) add_to_leaf(leaf, grad);
   if (leaf->extra && leaf->extra->post_accumulate)
     engine_hooks.post_accumulate(leaf->extra->post_accumulate, leaf);

@@ -64,7 +64,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       options_(options),
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
-      modes_(t_modes & (kAnomaly | kStrongZeros | kRecorded | kProfiled)),
+      modes_(t_modes & (kAnomaly | kStrongZeros | kCaptured | kProfiled)),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -277,7 +277,7 @@ void Run::run_node(Node* node) {
 // A program repeats what the function did; what lies before it is not the function's. False: the
 // pass ends here.
 bool Run::note_recorded(Node* node, Tensor* grads) {
-  if (!recorded()) return true;
+  if (!adjoint::captured()) return true;
   if (modes_ & kStrongZeros) refuse_recording("strong_zeros() looks at values");
   if (t_recorder->pass(node, !restricted_ || plan_.find(node)->execute)) return true;
   if (restricted_) capture(node, grads);
@@ -292,7 +292,7 @@ void Run::run_general(Node* node) {
   Tensor* grads = many.empty() ? few : many.data();
   Tensor* results = grads + (many.empty() ? 2 : outputs);
   take(node, grads);
-  if ((modes_ & kRecorded) && !note_recorded(node, grads)) [[unlikely]]
+  if ((modes_ & kCaptured) && !note_recorded(node, grads)) [[unlikely]]
     return;
   if (restricted_ && !take_out(node, grads)) return;
   run_tensor_hooks(node, grads);

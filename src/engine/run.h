@@ -71,7 +71,7 @@ class Run {
   const BackwardOptions& options_;
   const bool restricted_;  // to the paths that lead to options_.inputs
   const bool keep_graph_;
-  const uint32_t modes_;  // kAnomaly, kStrongZeros, kRecorded: as when the pass was asked for
+  const uint32_t modes_;  // kAnomaly, kStrongZeros, kCaptured: as when the pass was asked for
   const Anomaly anomaly_;
   std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
   Node* busy_ = nullptr;        // whose backward is running

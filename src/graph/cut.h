@@ -1,7 +1,7 @@
 // Cuts: where a history ended.
 //
 // A result that gets no history although an operand had one (detach, .data, no_grad, integers, an
-// op without a derivative) remembers why, on which line, and from which node. Unrecorded ops hand
+// op without a derivative) remembers why, on which line, and from which node. Uncaptured ops hand
 // the memory on to their results, and a node that takes such a tensor as an operand keeps it: so
 // a gradient that is None can be explained (python/adjoint/explain). The node is held weakly: a cut
 // keeps no graph alive.

@@ -13,14 +13,14 @@ enum Mode : uint32_t {
   kTransforms = 16,          // a dual level or a vmap is under way
   kStrongZeros = 32,         // a zero gradient stays zero (read by the engine alone)
   kNoCuts = 64,              // in a backward pass: nobody asks why its results have no history
-  kRecorded = 128,           // ops are taken down for a program (dispatch/program_recorder.h)
+  kCaptured = 128,           // ops are taken down for a program (dispatch/program_recorder.h)
   kAutocast = 256,           // ops choose the precision of their operands (dispatch/autocast.h)
   kAutocastHalf = 512,       // the lower precision is float16, not bfloat16
   kAutocastUncached = 1024,  // weights are cast anew for each op
   kNoValues = 2048,  // operands stand for tensors without values (python/adjoint/_tensor/meta.py)
 };
 inline constexpr uint32_t kSlowModes =
-    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kRecorded | kAutocast | kNoValues;
+    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kCaptured | kAutocast | kNoValues;
 inline constexpr uint32_t kAutocastModes = kAutocast | kAutocastHalf | kAutocastUncached;
 extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }

@@ -1,6 +1,8 @@
 // The tables of promotion, and of what may be cast to what. Read promote.h first.
 #include "tensor/promote.h"
 
+#include "tensor/error.h"
+
 namespace adjoint {
 namespace {
 
@@ -16,6 +18,11 @@ void set_default_dtype(DType d) { g_default = d; }
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
+  if (is_wide_unsigned(b) || (is_wide_unsigned(a) && !is_floating(b))) {
+    runtime_error(
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a,
+        " and ", b, "; fix: convert one of them with .to()");
+  }
   // In the order of the enum the larger dtype wins, but for these:
   if (a == DType::UInt8 && b >= DType::Int8 && b <= DType::Int64)
     return b == DType::Int8 ? DType::Int16 : b;
@@ -67,7 +74,9 @@ DType ResultType::get() const {
       any = true;
     } else if (category(lower) > category(result)) {
       // Only the category rises: a float result keeps its precision when it becomes complex.
-      result = is_floating(result) ? complex_dtype(result) : promote_types(result, lower);
+      result = is_floating(result) ? complex_dtype(result)
+               : is_complex(lower) ? lower
+                                   : promote_types(result, lower);
     }
   }
   return result;

@@ -158,7 +158,7 @@ Tensor empty_strided(Span shape, Span strides, DType dtype) {
 }
 
 Tensor zeros(Span shape, DType dtype) {
-  if (mode_on(kRecorded)) [[unlikely]] {
+  if (mode_on(kCaptured)) [[unlikely]] {
     if (Tensor made = handmade_observer.zeros(shape, dtype)) return made;
   }
   Tensor t = empty(shape, dtype);
@@ -205,7 +205,7 @@ Tensor alias(const Tensor& t) {
   a->flags |= t->flags & (kInference | kData | kPending);
   if (is_sparse(t)) [[unlikely]]
     share_parts(a, t);
-  if (mode_on(kRecorded)) [[unlikely]]
+  if (mode_on(kCaptured)) [[unlikely]]
     handmade_observer.aliased(t, a);
   return a;
 }

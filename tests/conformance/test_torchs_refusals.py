@@ -5,6 +5,7 @@ same class or one derived from it; and every argument may be anything at all.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +37,11 @@ SETTINGS = {
 def functions() -> Iterator[tuple[str, str]]:
     for room in ("", "nn.functional", "special", "Tensor"):
         for name in dir(place(ad, room)):
-            theirs = getattr(place(torch, room), name, None)
+            if not hasattr(place(ad, room), name):
+                continue  # named as absent
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of names that PyTorch is about to drop
+                theirs = getattr(place(torch, room), name, None)
             private = name.startswith("_") or name in SETTINGS
             if callable(theirs) and not inspect.isclass(theirs) and not private:
                 yield room, name

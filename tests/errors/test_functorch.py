@@ -205,7 +205,6 @@ spec = _pytree.tree_flatten({"a": 1, "b": (2, 3)})[1]
     (lambda: spec.flatten_up_to([1]), ValueError, "Expected an instance of dict, collections"),
     (lambda: spec.flatten_up_to({"a": 1, "c": 1}), ValueError, "missing key(s): ['b']"),
     (lambda: _pytree.tree_map_only(3, abs, [1]), TypeError, "Argument must be a type, a tuple"),  # type: ignore[call-overload]
-    (lambda: ad.utils.nothing, AttributeError, "has no attribute 'nothing'"),
 )
 def test_trees(row: Row) -> None:
     check(row)

@@ -10,6 +10,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import _core
+from adjoint._tensor.arguments import require_tensor
 from adjoint._tensor.formats import contiguous_format
 
 __all__ = ["typename"]
@@ -215,6 +216,7 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm over all axes but one."""
+    require_tensor("norm_except_dim", "v", 1, v)
     if dim == -1:
         return v.norm(pow)
     axes = tuple(i for i in builtins.range(v.dim()) if i != dim % v.dim())

@@ -85,7 +85,10 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
     for entry in sorted({*dir(module), *_below(name, modules)}):
         if entry.startswith("__"):
             continue
-        value = getattr(module, entry, None)
+        try:
+            value = getattr(module, entry, None)
+        except ImportError:  # a part whose package is not installed
+            continue
         below = modules.get(f"{name}.{entry}")
         if below is not None and (value is below or value is None):
             lines.append(f"from {torch} import {entry} as {entry}")

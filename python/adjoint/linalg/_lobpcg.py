@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._tensor.arguments import require_tensor
 from adjoint._tensor.typeinfo import finfo
 
 __all__ = ["lobpcg"]
@@ -122,6 +123,7 @@ def lobpcg(
     tuple of Tensor
         E [..., k], X [..., m, k].
     """
+    require_tensor("lobpcg", "A", 1, A)
     m = A.shape[-1]
     if A.ndim < 2 or A.shape[-2] != m:
         raise ValueError(f"expected square matrices, got shape {tuple(A.shape)}")

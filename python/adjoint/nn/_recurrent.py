@@ -13,6 +13,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import Tensor, _core
 from adjoint._autocast import in_lower_precision, is_autocast_enabled
+from adjoint._tensor.arguments import require_tensors
 from adjoint.nn import functional as F
 
 __all__ = [
@@ -216,6 +217,7 @@ rnn_relu = _function("RNN_RELU", "rnn_relu")
 
 def _step(mode: str, input: Tensor, state: State, weights: Sequence[Tensor | None]) -> State:
     w_ih, w_hh = weights[0], weights[1]
+    require_tensors(f"{mode.lower()}_cell", [input, *state, w_ih, w_hh])
     assert w_ih is not None and w_hh is not None
     for k, part in enumerate(state):
         _check_step(input, part, w_ih, w_hh, k)

@@ -14,7 +14,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._pending import signed
+from adjoint._pending import may_have_bits, signed
 from adjoint._tensor.device import device
 from adjoint._tensor.sparse import LAYOUTS, of_parts
 from adjoint.serialization import _classes
@@ -104,7 +104,7 @@ class Decoder:
 
     def _finished(self, made: Tensor, row: dict[str, Any]) -> Tensor:
         conj, neg = bool(row.get("conj")), bool(row.get("neg"))
-        if (conj and not made.is_complex()) or (neg and made.dtype == _core.bool):
+        if not may_have_bits(made, conj, neg):
             raise LoadError(f"it has a {made.dtype} tensor with a conjugate or negative bit")
         made = signed(made, conj, neg)
         if row.get("parameter"):

@@ -210,7 +210,8 @@ class Machine:
         return self._stack.pop()
 
     def _top(self, kinds: tuple[type, ...], doing: str) -> Any:
-        if not self._stack or type(self._stack[-1]) not in kinds:
+        top = type(self._stack[-1]) if self._stack else type(None)
+        if top not in kinds and not (top in self.classes and issubclass(top, kinds)):
             found = type(self._stack[-1]).__name__ if self._stack else "nothing"
             raise LoadError(f"its pickle wants to {doing} {found} at byte {self.at}")
         return self._stack[-1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._pending import signed
+from adjoint._pending import may_have_bits, signed
 from adjoint._tensor import formats
 from adjoint._tensor.sparse import LAYOUTS, of_parts
 from adjoint._tensor.storage import TypedStorage
@@ -52,7 +52,7 @@ def _signed(t: Tensor, metadata: Any) -> Tensor:
     if type(metadata) is not dict or any(key not in ("conj", "neg") for key in metadata):
         raise LoadError(f"a tensor in it has the metadata {shown(metadata)}")
     conj, neg = bool(metadata.get("conj")), bool(metadata.get("neg"))
-    if (conj and not t.is_complex()) or (neg and t.dtype == _core.bool):
+    if not may_have_bits(t, conj, neg):
         raise LoadError(f"a {t.dtype} tensor in it has the metadata {shown(metadata)}")
     return signed(t, conj, neg)
 

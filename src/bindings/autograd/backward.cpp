@@ -51,7 +51,7 @@ Tensor implicit_grad(const Edge& e, Py_ssize_t i) {
   if (is_complex(m.dtype)) {
     runtime_error("grad can be implicitly created only for real scalar outputs but got ", m.dtype);
   }
-  if (mode_on(kRecorded)) return op<"ones">(m.shape, m.dtype);
+  if (mode_on(kCaptured)) return op<"ones">(m.shape, m.dtype);
   Tensor one = scalar_tensor(Value(1), m.dtype);
   if (m.shape.size() == 0) return one;
   Tensor shaped = empty(m.shape, m.dtype);

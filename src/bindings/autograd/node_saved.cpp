@@ -75,7 +75,7 @@ PyObject* result_value(Node* n, int k) {
 }  // namespace
 
 PyObject* saved_attribute(Node* n, std::string_view name) {
-  if (recorded()) t_recorder->pass(n, true);  // values of an older graph
+  if (captured()) t_recorder->pass(n, true);  // values of an older graph
   UnpackScope scope;
   int i = argument_of(n, name), k = result_of(n, name);
   if (i >= 0 && may_be_saved(n, i)) return argument_value(n, i);

@@ -225,7 +225,7 @@ PyObject* call(PyObject* o, PyObject* args, PyObject* keywords) {
       any = true;
     }
     if (any && n->backward) {
-      if (recorded()) t_recorder->pass(n, true);
+      if (captured()) t_recorder->pass(n, true);
       n->backward(n, grads.data(), results.data());
     } else if (any && n->variable) {
       accumulate_grad(n->variable, grads[0]);

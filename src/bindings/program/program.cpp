@@ -366,9 +366,9 @@ PyObject* call_mode(PyObject*, PyObject*) {
   uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
   return PyLong_FromUnsignedLong(autocast | (t_modes & kGradOff));
 }
-PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(recorded()); }
+PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(captured()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
-  return PyBool_FromLong(t_recorder && !mode_on(kRecorded));
+  return PyBool_FromLong(t_recorder && !mode_on(kCaptured));
 }
 PyObject* refuse_recording_(PyObject*, PyObject* reason) {
   return guard([&]() -> PyObject* {
@@ -379,25 +379,25 @@ PyObject* refuse_recording_(PyObject*, PyObject* reason) {
   });
 }
 PyObject* ask_address(PyObject*, PyObject* o) {
-  if (is_tensor(o) && recorded()) static_cast<Capture*>(t_recorder)->ask_address(as_tensor(o));
+  if (is_tensor(o) && captured()) static_cast<Capture*>(t_recorder)->ask_address(as_tensor(o));
   Py_RETURN_NONE;
 }
 PyObject* record_constant(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("_record_constant(): a tensor is expected");
-    if (recorded()) static_cast<Capture*>(t_recorder)->constant(as_tensor(o));
+    if (captured()) static_cast<Capture*>(t_recorder)->constant(as_tensor(o));
     Py_RETURN_NONE;
   });
 }
 PyObject* unrecorded(PyObject*, PyObject* f) {
-  Unrecorded quiet;
+  Uncaptured quiet;
   return PyObject_CallNoArgs(f);
 }
 PyObject* host_call_(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 2 && n != 3) type_error("_host_call(run, tensors[, like])");
     Tensors operands = tensors_of(args[1], "_host_call()");
-    if (!recorded()) return list_of(call_host(args[0], operands));
+    if (!captured()) return list_of(call_host(args[0], operands));
     Tensors like = n == 3 ? tensors_of(args[2], "_host_call()") : Tensors();
     return list_of(t_recorder->host(args[0], operands, n == 3 ? &like : nullptr));
   });
@@ -411,7 +411,7 @@ PyObject* host_change(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 2) type_error("_host_change(run, tensors)");
     Tensors operands = tensors_of(args[1], "_host_change()");
-    if (recorded())
+    if (captured())
       t_recorder->host_change(args[0], operands);
     else
       call_host(args[0], operands);
@@ -472,7 +472,7 @@ void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
 }  // namespace
 
 Py_hash_t hash_tensor(PyObject* t) {
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     static_cast<Capture*>(t_recorder)->ask_address(as_tensor(t));
   return PyBaseObject_Type.tp_hash(t);
 }

@@ -86,7 +86,7 @@ int event(PyObject*, PyFrameObject* frame, int what, PyObject* about) {
   }
   if (what != PyTrace_CALL && what != PyTrace_C_CALL) return 0;
   // What a host call runs (an external) is run again by a replay.
-  if (t_recorder && !mode_on(kRecorded)) return 0;
+  if (t_recorder && !mode_on(kCaptured)) return 0;
   return guard_int([&] {
     what == PyTrace_CALL ? start(*w, frame) : call(*w, frame, about);
     return 0;

@@ -100,7 +100,7 @@ bool warn_of_no_grad(const TensorObject* t) {
 }
 PyObject* get_grad(PyObject* o, void*) {
   if (!warn_of_no_grad(as_tensor(o))) return nullptr;
-  if (recorded()) t_recorder->read_grad(as_tensor(o));
+  if (captured()) t_recorder->read_grad(as_tensor(o));
   return to_python(Tensor::borrow(as_tensor(o)->grad));
 }
 int set_grad(PyObject* o, PyObject* v, void*) {
@@ -122,10 +122,10 @@ int set_grad(PyObject* o, PyObject* v, void*) {
                       g.shape(), ", the tensor has shape ", t.shape());
       }
     }
-    if (recorded()) t_recorder->read_grad(t.get());
+    if (captured()) t_recorder->read_grad(t.get());
     log_change(t.get());
     give_grad(t.get(), std::move(g));
-    if (recorded()) t_recorder->set_grad(t.get());
+    if (captured()) t_recorder->set_grad(t.get());
     return 0;
   });
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/convert_element.h"
 #include "kernels/element_type.h"
+#include "kernels/moved_item.h"
 #include "kernels/stored_bool.h"
 #include "parallel/pool.h"
 
@@ -19,26 +20,6 @@ namespace {
 using namespace ADJOINT_ISA_TAG;
 
 constexpr int64_t kGrain = 32768;  // elements per chunk
-
-struct Bytes16 {
-  uint64_t a, b;
-};
-
-template <class F>
-void by_size(size_t size, F&& f) {
-  switch (size) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      return f(Bytes16{});
-  }
-}
 
 template <class Item>
 void gather_rows(Item* out, const Item* base, const Places& p, int64_t begin, int64_t end) {
@@ -227,7 +208,7 @@ void gather_places(char* out, const char* base, DType dtype, const Places& p) {
   const int64_t rows = static_cast<int64_t>(p.outer.size() * p.index.size());
   const int64_t width = static_cast<int64_t>(p.inner.size());
   const int64_t grain = std::max<int64_t>(1, kGrain / width);
-  by_size(item_size(dtype), [&](auto item) {
+  by_item_size(item_size(dtype), [&](auto item) {
     using Item = decltype(item);
     parallel::parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
       gather_rows(reinterpret_cast<Item*>(out), reinterpret_cast<const Item*>(base), p, begin, end);
@@ -245,10 +226,14 @@ void scatter_places(char* base, const char* src, bool one, DType dtype, const Pl
       return scatter_typed<uint8_t>(base, src, one, p, how, shared);
     case DType::Int8:
       return scatter_typed<int8_t>(base, src, one, p, how, shared);
+    // Moved, added or multiplied, the bits of integers are the same with and without a sign.
+    case DType::UInt16:
     case DType::Int16:
       return scatter_typed<int16_t>(base, src, one, p, how, shared);
+    case DType::UInt32:
     case DType::Int32:
       return scatter_typed<int32_t>(base, src, one, p, how, shared);
+    case DType::UInt64:
     case DType::Int64:
       return scatter_typed<int64_t>(base, src, one, p, how, shared);
     case DType::Float16:
@@ -308,7 +293,7 @@ Offsets true_positions(const uint8_t* mask, int64_t n) {
 
 MaskLoop mask_loop(DType dtype) {
   MaskLoop loop = nullptr;
-  by_size(item_size(dtype), [&](auto item) { loop = choose<decltype(item)>; });
+  by_item_size(item_size(dtype), [&](auto item) { loop = choose<decltype(item)>; });
   return loop;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/windows/conv_geometry.h"
 #include "kernels/windows/pool.h"
+#include "kernels/moved_item.h"
 #include "parallel/pool.h"
 
 namespace adjoint {
@@ -125,27 +126,11 @@ bool each_index(const PlaneIndices& p, int64_t least, int64_t* bad, F f) {
   return ok;
 }
 
-template <class F>
-void with_item(size_t item, F f) {
-  switch (item) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      return f(complex128_t{});
-  }
-}
-
 }  // namespace
 
 bool gather_planes(const PlaneIndices& p, size_t item, const char* x, char* y, int64_t* bad) {
   bool ok = true;
-  with_item(item, [&]<class T>(T) {
+  by_item_size(item, [&]<class T>(T) {
     const T* from = reinterpret_cast<const T*>(x);
     T* to = reinterpret_cast<T*>(y);
     ok = each_index(p, -1, bad,
@@ -172,7 +157,7 @@ bool add_to_planes(const PlaneIndices& p, DType dtype, const char* g, char* dx, 
 bool put_into_planes(const PlaneIndices& p, size_t item, const char* g, char* dx, int64_t* bad) {
   bool ok = true;
   std::memset(dx, 0, static_cast<size_t>(p.planes * p.size) * item);
-  with_item(item, [&]<class T>(T) {
+  by_item_size(item, [&]<class T>(T) {
     const T* from = reinterpret_cast<const T*>(g);
     T* to = reinterpret_cast<T*>(dx);
     ok = each_index(p, 0, bad, [&](int64_t i, int64_t place) { to[place] = from[i]; });

@@ -4,6 +4,7 @@
 #include "dispatch/op.h"
 #include "dispatch/pending_calls.h"
 #include "dispatch/view.h"
+#include "dispatch/wide_unsigned.h"
 #include "ops/elementwise/fused.h"
 #include "ops/sparse/rules.h"
 #include "tensor/checked.h"
@@ -129,6 +130,8 @@ static const Op& neg_view_ =
         .forward([](Call& c) -> Value {
           if (c.tensor(0).dtype() == DType::Bool)
             runtime_error("_neg_view: a bool tensor has no negative. fix: use logical_not()");
+          if (is_wide_unsigned(c.tensor(0).dtype()))
+            no_loop_for_wide_unsigned("neg", c.tensor(0).dtype());
           return turned_view(c.tensor(0), kNegative);
         })
         .grad(0, nothing, [](T g, C) -> Tensor { return op<"neg">(g); })
@@ -151,7 +154,8 @@ static const Op& conj_physical_ =
         .inplace()
         .batch(batch::as_is)
         .out_dtype(OutDType::Input)
-        .sparse(sparse::linear_on_entries);
+        .sparse(sparse::linear_on_entries)
+        .any_dtype();
 
 static const Op& real_ =
     def("real(input)", "The real part: a view; a real tensor is returned as it is.")

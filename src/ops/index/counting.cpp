@@ -42,6 +42,7 @@ Table table_of(T t, int dim) {
 int compare(DType d, const char* a, const char* b) {
   if (is_integral(d)) {
     int64_t x = load_int(d, a), y = load_int(d, b);
+    if (d == DType::UInt64) x ^= INT64_MIN, y ^= INT64_MIN;  // which orders them as signed numbers
     return x < y ? -1 : x > y;
   }
   double x = load_double(d, a), y = load_double(d, b);
@@ -202,7 +203,8 @@ static const Op& unique_ =
         .jvp(no_tangent)
         .no_out()
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& unique_consecutive_ =
     def("unique_consecutive(input, return_inverse: bool = False, return_counts: bool = False, dim: "
@@ -213,7 +215,8 @@ static const Op& unique_consecutive_ =
         .jvp(no_tangent)
         .no_out()
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& bincount_ =
     def("bincount(input, weights: Tensor? = None, minlength: int = 0)",
@@ -438,7 +441,7 @@ static const Op& combinations_ =
             int64_t next = ++pick[i];
             for (int64_t j = i + 1; j < r; ++j) pick[j] = again ? next : next + (j - i);
           }
-          if (recorded()) t_recorder->constant(index.get());
+          if (captured()) t_recorder->constant(index.get());
           return unshared(op<"reshape">(op<"index_select">(t, 0, index), Dims{count, r}));
         })
         .no_out();

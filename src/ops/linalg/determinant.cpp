@@ -72,7 +72,7 @@ Tensor singular_cofactors(T a) {
 
 Tensor cofactors(T a, const Lu& f) {
   GradMode off(false);
-  Unrecorded unseen;
+  Uncaptured unseen;
   const int64_t n = a.size(-1), count = f.info.numel();
   Tensor inverse = columns_of(f.lu), codes = op<"zeros_like">(f.info);
   {

@@ -49,7 +49,7 @@ Factors broadcast(T lu, T pivots, const Dims& leading) {
   shape.push_back(n);
   Tensor rows = empty(shape, DType::Int32);
   GradMode off(false);
-  Unrecorded unseen;
+  Uncaptured unseen;
   copy_into(rows, op<"expand">(pivots, shape));
   return {columns_of(lu, leading), rows, n * n, n};
 }

@@ -121,7 +121,7 @@ Laid lay(T a, Span leading) {
     out = {a, place(a, 0), 1};
   } else {
     GradMode off(false);
-    Unrecorded unseen;
+    Uncaptured unseen;
     out = lay(op<"expand">(a, with_matrix(leading, a.size(-2), a.size(-1))));
   }
   out.count = count_of(leading);

@@ -49,7 +49,7 @@ double weigh(const Classes& c, const S* losses, Reduce how, S* out) {
 
 // A program gets NaN for the total weight of its recording, and adds up that of each run.
 Value kept_total(const Value& total) {
-  return recorded() ? Value(std::numeric_limits<double>::quiet_NaN()) : total;
+  return captured() ? Value(std::numeric_limits<double>::quiet_NaN()) : total;
 }
 template <class S>
 double total_weight(const Classes& c, double total) {

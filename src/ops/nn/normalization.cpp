@@ -60,7 +60,7 @@ Value layer_norm_forward(Call& c) {
   Tensor in = contiguous(cast(x, d)), out = empty(x.shape(), d), stats = empty(Dims{r.count, 2}, d);
   double eps = c.real(4);
   Loop loop = row_loop("layer_norm_row", d);
-  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.length * item;
+  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.count ? r.length * item : 0;
   char *y = out.bytes(), *from = in.bytes(), *stat = stats.bytes();
   char *wp = bytes_of(w), *bp = bytes_of(b);
   if (out.numel()) {
@@ -78,7 +78,7 @@ Value layer_norm_forward(Call& c) {
 // whose sums are added in order.
 void parameter_gradients(const Rows& r, DType d, char* g, char* x, char* stats, T weight, T bias) {
   constexpr int64_t kPieces = 16, kGrain = 16384;
-  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.length * item;
+  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.count ? r.length * item : 0;
   const int64_t least = std::max<int64_t>(1, kGrain / r.length);
   const int64_t rows = std::max((r.count + kPieces - 1) / kPieces, least);
   const int64_t pieces = (r.count + rows - 1) / rows;
@@ -112,7 +112,7 @@ Value layer_norm_backward(Call& c) {
   DType d = compute_dtype(x.dtype());
   Tensor w = parameter(c[2], "weight", normalized, x.dtype()), stats = c.tensor(3);
   Tensor gs = contiguous(cast(g, d)), xs = contiguous(cast(x, d));
-  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.length * item;
+  const int64_t item = static_cast<int64_t>(item_size(d)), step = r.count ? r.length * item : 0;
   const bool any = x.numel() > 0;
   Tensor gx = want & 1 ? empty(x.shape(), d) : empty(Dims{0}, d);
   Tensor gw = want & 6 ? zeros(normalized, d) : empty(Dims{0}, d);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "dispatch/op.h"
+#include "kernels/moved_item.h"
 #include "ops/nn/rows.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
@@ -205,25 +206,6 @@ void scatter_plane(const Plan& plan, const Dims& shape, const S* from, S* to) {
       shape);
 }
 
-struct Wide {  // 16 bytes that are only moved
-  uint64_t word[2];
-};
-
-template <class F>
-void by_size(size_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      return f(Wide{});
-  }
-}
 template <class F>
 void by_number(DType d, F&& f) {
   switch (d) {
@@ -250,7 +232,7 @@ Value pad_forward(Call& c) {
   Plan plan(x.shape(), c.ints(1), c[2].str());
   Tensor out = empty(plan.result, x.dtype());
   if (out.numel() == 0) return out;
-  by_size(x.itemsize(), [&](auto s) {
+  by_item_size(x.itemsize(), [&](auto s) {
     using S = decltype(s);
     const S* from = x.data<S>();
     S* to = out.data<S>();
@@ -290,7 +272,8 @@ static const Op& constant_pad_nd_ =
         .jvp([](C c, const Tensor* t) -> Value { return op<"constant_pad_nd">(t[0], c.in(1), 0); })
         .function_only()
         .batch(batch::as_is)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& pad_elements_ =
     def("_pad_elements(input, pad: int[], mode: str)",
@@ -318,7 +301,8 @@ static const Op& pad_elements_ =
                              : "ReplicationPad3DBackward0";
         })
         .batch(batch::as_is)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& pad_elements_transposed_ =
     def("_pad_elements_transposed(input, pad: int[], mode: str, size: int[])",

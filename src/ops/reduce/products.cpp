@@ -31,7 +31,7 @@ Tensor product_before(T x, int axis, bool after) {
 }
 
 // Where a program is recorded, an op of its own looks for zeros anew in each run.
-bool as_op() { return recorded() && !grad_enabled(); }
+bool as_op() { return captured() && !grad_enabled(); }
 
 // d prod / d x_k = the product of the others. Without zeros a division does it.
 Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
@@ -107,7 +107,8 @@ static const Op& cumprod_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 namespace {
 
@@ -147,7 +148,8 @@ static const Op& prod_ =
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -166,7 +168,8 @@ static const Op& prod_dim_ =
         .batch(batch::along)
         .depends(Depends::Along)
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",

@@ -84,7 +84,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 Tensor contiguous(const Tensor& t) {
   if (t.contiguous() && !t.pending()) return t;
-  if (recorded()) [[unlikely]] {
+  if (captured()) [[unlikely]] {
     GradMode off(false);
     return op<"contiguous">(t.pending() ? op<"clone">(t) : Value(t));
   }
@@ -101,7 +101,7 @@ static Tensor copy_in(MemoryFormat format, const Tensor& t) {
 
 Tensor cast(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype && !t.pending()) return t;
-  if (recorded()) [[unlikely]] {
+  if (captured()) [[unlikely]] {
     GradMode off(false);
     return op<"_to_copy">(t.pending() ? op<"clone">(t) : Value(t), dtype);
   }
@@ -116,7 +116,7 @@ Tensor scalar_tensor(const Value& v, DType dtype) {
     store_scalar(dtype, t.bytes(), v.integer());
   else
     store_scalar(dtype, t.bytes(), v.complex());
-  if (recorded()) [[unlikely]]
+  if (captured()) [[unlikely]]
     t_recorder->constant(t.get());
   return t;
 }
@@ -228,7 +228,8 @@ static const Op& copy_ =
         })
         .depends(Depends::Moved)
         .overwrites()
-        .sparse(sparse::copy);
+        .sparse(sparse::copy)
+        .any_dtype();
 
 static const Op& copy_number_ =
     def("copy.number(input, src|other: Scalar, non_blocking: bool = False)",
@@ -250,6 +251,7 @@ static const Op& copy_number_ =
         .batch([](Call& c, const int* axes) -> Value {
           return op<"fill">(batch::whole(c, axes, 0), c[1]);
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

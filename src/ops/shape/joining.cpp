@@ -237,7 +237,8 @@ static const Op& cat_ =
         })
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
-        .sparse(sparse::cat);
+        .sparse(sparse::cat)
+        .any_dtype();
 static const OutApart cat_apart{cat_};
 
 static const Op& stack_ =
@@ -252,7 +253,8 @@ static const Op& stack_ =
         .parts([](const Placing& p) -> Tensor { return op<"select">(p.whole, p.args[1], p.item); })
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
-        .sparse(sparse::stack);
+        .sparse(sparse::stack)
+        .any_dtype();
 static const OutApart stack_apart{stack_};
 
 static const Op& hstack_ =
@@ -313,7 +315,8 @@ static const Op& repeat_ =
           Tensor t = batch::line_up(c.tensor(0), repeats.size());
           repeats.insert(0, 1);
           return op<"repeat">(t, repeats);
-        });
+        })
+        .any_dtype();
 
 static const Op& tile_ =
     def("tile(input, dims: int[*])", "The tensor as a tile; axes that `dims` lacks are kept.")
@@ -373,7 +376,8 @@ static const Op& repeat_interleave_ =
           Tensor wide = op<"expand">(op<"unsqueeze">(t, axis + 1), spread);
           return op<"flatten">(op<"clone">(wide), axis, axis + 1);
         })
-        .no_out();
+        .no_out()
+        .any_dtype();
 
 static const Op& repeat_interleave_each_ =
     def("repeat_interleave.each(input, repeats: Tensor, dim: int? = None, *, output_size: int? = "
@@ -395,7 +399,8 @@ static const Op& repeat_interleave_each_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& repeat_interleave_positions_ =
     def("repeat_interleave.positions(repeats, *, output_size: int? = None)",
@@ -521,6 +526,7 @@ static const Op& block_diag_ =
         .linear()
         .function_only()
         .no_out()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -92,10 +92,10 @@ bool is_differentiated(const Op& op, const Value* args) {
 }
 
 Tensor recorded_zeros(Span shape, DType dtype) {
-  return recorded() ? op<"zeros">(shape, dtype).tensor() : Tensor();
+  return captured() ? op<"zeros">(shape, dtype).tensor() : Tensor();
 }
 void recorded_alias(const Tensor& from, const Tensor& made) {
-  if (recorded()) t_recorder->alias(from.get(), made.get());
+  if (captured()) t_recorder->alias(from.get(), made.get());
 }
 
 // The kernel that stands for an op, if the forward ran one on the op's own operands and did nothing
@@ -145,18 +145,18 @@ void Capture::start(bool until_inputs) {
   until_inputs_ = until_inputs;
   modes_ = t_modes;
   t_recorder = this;
-  t_modes |= kRecorded;
+  t_modes |= kCaptured;
   t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
   running_ = true;
 }
 
 void Capture::stop() {
   if (std::exchange(running_, false) && t_recorder == this && refused_.empty() &&
-      (t_modes & ~kRecorded) != modes_) {
+      (t_modes & ~kCaptured) != modes_) {
     return refuse("a mode (grad, anomaly, inference) is left switched; fix: use a with block");
   }
   // A guard that ended after a refusal may have put the mode back.
-  if (!t_recorder || t_recorder == this) t_modes &= ~kRecorded;
+  if (!t_recorder || t_recorder == this) t_modes &= ~kCaptured;
   if (t_recorder != this) return;
   t_recorder = nullptr;
   t_birth &= 0xff;
@@ -233,7 +233,7 @@ void Capture::constant(TensorObject* t) {
   i.kind = Kind::Constant;
   i.line = SourceLine::here();
   {
-    Unrecorded quiet;
+    Uncaptured quiet;
     GradMode off(false);
     i.with_more().constant = op<"clone">(Tensor::borrow(t));
   }
@@ -402,7 +402,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
     i.kernel = kernel_of(seen.kernel, c, out, i, *descriptions_);
     if (auto sum = sum_of(seen.kernel, c, out)) i.with_more().sum = std::move(sum);
     if (op.facts.part) {
-      Unrecorded quiet;
+      Uncaptured quiet;
       if (auto pieces = pieces_of(i, headers_)) i.with_more().pieces = std::move(pieces);
     }
     if (Sources::fills(i) && out.is_tensor() && out.object()->numel > 0)
@@ -413,7 +413,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
   if (!running_) {  // a pass on placeholders, after a refusal
-    Unrecorded quiet;
+    Uncaptured quiet;
     return compute(c);
   }
   constexpr size_t kMuch = 16 << 20;  // bytes
@@ -464,7 +464,7 @@ Value Capture::forward(Call& c) {
   if (!running_) return forward(c);
   Value out;
   {
-    Unrecorded quiet;
+    Uncaptured quiet;
     out = computed();
   }
   take_call(c, {args, std::move(reads), seen, before}, out);
@@ -504,7 +504,7 @@ void Capture::change(Call& c, const Tensor& self) {
                 "the new value instead"));
   }
   try {
-    Unrecorded quiet;
+    Uncaptured quiet;
     compute_into(c, self);
     uint32_t before = self.version();
     bump_version(self);

@@ -23,7 +23,7 @@ Tensors Capture::take_host(PyObject* run, const Tensors& operands, const Tensors
     i.reads.push_back({read(operands[n].get()), static_cast<int16_t>(n)});
   Tensors results;
   {
-    Unrecorded quiet;
+    Uncaptured quiet;
     if (like) {
       for (const Tensor& t : *like) results.push_back(zeros(t.shape(), t.dtype()));
     } else {

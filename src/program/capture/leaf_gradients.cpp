@@ -61,7 +61,7 @@ bool Capture::accumulate(TensorObject* leaf, const Tensor& grad) {
   i.reads.push_back({read(grad.get()), 1});
   if (!running_) return false;
   {
-    Unrecorded quiet;
+    Uncaptured quiet;
     accumulate_grad(leaf, grad);
   }
   if (int held = register_of(leaf->grad); held >= 0) roots_[registers_[held].root].changed = true;

@@ -245,7 +245,8 @@ from adjoint.utils.data import DataLoader
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 def collate(batch):
     return ad.full((5000,), float(batch[0]))
-batches = list(DataLoader(range(300), collate_fn=collate, num_workers=2))
+loader = DataLoader(range(300), collate_fn=collate, num_workers=2, multiprocessing_context="fork")
+batches = list(loader)
 print(sum(b[0].item() for b in batches), sum(b.is_shared() for b in batches) > 20)
 """
 

@@ -276,7 +276,6 @@ def test_what_is_nested_deeply_is_refused_or_comes_back() -> None:
             return
         assert repr(back) == repr(made)
         made = [made]
-    pytest.fail("nothing was refused")
 
 
 def test_a_pipe_is_read(tmp_path: Any) -> None:

@@ -22,6 +22,9 @@ SKIPPED = {
 }
 
 
+NEEDS = {"adjoint.utils.tensorboard": "tensorboard"}
+
+
 def modules() -> list[str]:
     found = pkgutil.walk_packages(adjoint.__path__, "adjoint.")
     return [module.name for module in found if module.name not in SKIPPED]
@@ -32,6 +35,8 @@ def test_examples_in_docstrings_print_what_they_say(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     module = importlib.import_module(name)
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     report: list[str] = []

@@ -200,3 +200,13 @@ def test_iteration_length_and_membership() -> None:
         len(ad.tensor(1.0))
     with pytest.raises(TypeError, match="0-d"):
         iter(ad.tensor(1.0))
+
+
+def test_complex_numbers_lie_where_integers_of_their_size_may_not() -> None:
+    x = ad.frombuffer(
+        bytearray(np.arange(7, dtype=np.float32).tobytes()), dtype=ad.complex64, offset=4
+    )
+    assert x[ad.tensor([2, 0])].tolist() == [5 + 6j, 1 + 2j]
+    assert ad.nn.functional.pad(x[None], (1, 0), mode="reflect").tolist() == [
+        [3 + 4j, 1 + 2j, 3 + 4j, 5 + 6j]
+    ]

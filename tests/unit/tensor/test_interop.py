@@ -327,7 +327,7 @@ def test_what_is_saved_is_loaded(tmp_path: Any) -> None:
 
 
 def test_only_data_is_saved_and_loaded() -> None:
-    with pytest.raises(TypeError, match=r"\['a'\]\[1\].*function"):
+    with pytest.raises((AttributeError, pickle.PicklingError), match=r"\['a'\]\[1\]"):
         ad.save({"a": [1, lambda: 0]}, io.BytesIO())
     for junk in (b"", b"abc", b"\xff" * 100, b"\x08" + bytes(7) + b"notjson!", b"PK\x03\x04junk"):
         with pytest.raises(RuntimeError):
@@ -336,8 +336,8 @@ def test_only_data_is_saved_and_loaded() -> None:
 
 def test_safetensors_reads_what_save_wrote(tmp_path: Any) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
-    ad.save({"x": ad.arange(6.0).reshape(2, 3)}, tmp_path / "file")
-    (array,) = safetensors.load_file(tmp_path / "file").values()
+    ad.save({"x": ad.arange(6.0).reshape(2, 3)}, tmp_path / "file.safetensors")
+    (array,) = safetensors.load_file(tmp_path / "file.safetensors").values()
     assert array.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 
