@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +35,18 @@ def import_seconds(lib: str, rounds: int) -> float:
     code = (
         f"import time, numpy; t = time.process_time(); import {lib}; print(time.process_time() - t)"
     )
-    # The first import may compile bytecode; the best of the rest is the steady cost.
+    # The first import compiles bytecode; the best of the rest is the steady cost. Waiting threads
+    # of NumPy's BLAS would be counted too.
     times = []
-    for _ in range(rounds + 1):
-        out = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        times.append(float(out.stdout))
+    with tempfile.TemporaryDirectory() as folder:
+        env = os.environ | {"PYTHONPYCACHEPREFIX": folder, "OPENBLAS_NUM_THREADS": "1"}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        for _ in range(rounds + 1):
+            command = [sys.executable, "-c", code]
+            out = subprocess.run(
+                command, capture_output=True, text=True, check=True, cwd=ROOT, env=env
+            )
+            times.append(float(out.stdout))
     return min(times[1:])
 
 

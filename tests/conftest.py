@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import gc
 import signal
+from collections.abc import Iterator
+
+import pytest
+
+import adjoint as ad
 
 
 def pytest_configure() -> None:
@@ -16,3 +21,35 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector the tests themselves: thousands that it would walk each time."""
     gc.collect()
     gc.freeze()
+
+
+def switched() -> dict[str, object]:
+    """What a program sets for everything that comes after."""
+    return {
+        "grad": ad.is_grad_enabled(),
+        "inference": ad.is_inference_mode_enabled(),
+        "anomaly": ad.is_anomaly_enabled(),
+        "autocast": (ad.is_autocast_enabled("cpu"), ad.get_autocast_dtype("cpu")),
+        "autocast cache": ad.is_autocast_cache_enabled(),
+        "default dtype": ad.get_default_dtype(),
+        "deterministic": ad.get_deterministic_debug_mode(),
+        "threads": ad.get_num_threads(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_switched() -> Iterator[None]:
+    """A test that leaves something on fails itself, not those that follow it in its process."""
+    before = switched()
+    yield
+    after = switched()
+    if after != before:
+        ad.set_grad_enabled(bool(before["grad"]))
+        ad.set_autocast_enabled("cpu", False)
+        ad.set_autocast_dtype("cpu", ad.bfloat16)
+        ad.set_autocast_cache_enabled(True)
+        ad.autograd.set_detect_anomaly(False)
+        ad.set_default_dtype(before["default dtype"])
+        ad.set_deterministic_debug_mode(before["deterministic"])
+        ad.set_num_threads(before["threads"])
+    assert after == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -66,14 +68,26 @@ def loader(workers: int) -> Callable[[Any], Callable[[], Any]]:
         )
 
         def work() -> Any:
-            total = 0.0
-            for values, labels in batches:
-                total += float(values[0, 0]) + int(labels[0])
-            return lib.tensor(float(len(batches)))
+            lib.manual_seed(0)  # the same order in both
+            return lib.stack([values[0, 0] + labels[0] for values, labels in batches])
 
         return work
 
     return prepare
+
+
+def saved(lib: Any) -> Callable[[], Any]:
+    """A state of a hundred megabytes to a file and back."""
+    state = {f"layer{i}.weight": normal(lib, 1000, 2500, seed=i) for i in range(10)}
+    folder = tempfile.TemporaryDirectory()
+
+    def work() -> Any:
+        path = os.path.join(folder.name, "state.pt")
+        lib.save(state, path)
+        loaded = lib.load(path)
+        return [loaded[name][::100, ::100] for name in state]
+
+    return work
 
 
 WORKLOADS = (
@@ -89,4 +103,5 @@ WORKLOADS = (
     ),
     Workload("DataLoader, 10,000 samples in batches of 100", loader(0), Mark(speedup=1.5)),
     Workload("DataLoader, 10,000 samples, 2 workers", loader(2), Mark(speedup=1.5), threads=(2,)),
+    Workload("save and load, 10 tensors of 10 MB", saved, Mark(speedup=1.0)),
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor, bfloat16, dtype, float16, float32, float64
+from adjoint._tensor.arguments import require_flag
 
 __all__ = [
     "autocast_decrement_nesting",
@@ -79,11 +80,13 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Turn autocast on or off for a type of device; one argument is the setting for CUDA."""
     if enabled is None:
+        require_flag("set_autocast_enabled", "enabled", 1, device_type)
         device_type, enabled = "cuda", bool(device_type)
     if not isinstance(device_type, str):
         raise TypeError(
             f"set_autocast_enabled(): argument 'device_type' must be str, not {device_type!r}"
         )
+    require_flag("set_autocast_enabled", "enabled", 2, enabled)
     if device_type_of(device_type) == "cpu":
         _set_mode(ON, enabled)
     else:
@@ -101,6 +104,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set the lower precision of a type of device: bfloat16 or float16 on the CPU."""
+    if not isinstance(dtype, _core.dtype):
+        raise TypeError(f"dtype must be a torch.dtype (got {type(dtype).__name__})")
     if device_type_of(device_type) != "cpu":
         _elsewhere.dtypes[device_type] = dtype
         return
@@ -118,6 +123,7 @@ def is_autocast_cache_enabled() -> bool:
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set whether casts of weights are kept until the outermost context ends."""
+    require_flag("set_autocast_cache_enabled", "enabled", 1, enabled)
     _set_mode(UNCACHED, not enabled)
 
 
@@ -169,6 +175,7 @@ def is_autocast_cpu_enabled() -> bool:
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """Turn autocast on or off for the CPU."""
     _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
+    require_flag("set_autocast_cpu_enabled", "enabled", 1, enabled)
     set_autocast_enabled("cpu", enabled)
 
 

@@ -32,7 +32,7 @@ PyObject* set_threads(PyObject*, PyObject* o) {
   return guard([&]() -> PyObject* {
     int64_t n;
     if (!parse_int(o, &n))
-      type_error("set_num_threads expects an int, but got ", Py_TYPE(o)->tp_name);
+      runtime_error("set_num_threads expects an int, but got ", Py_TYPE(o)->tp_name);
     if (n < 1 || n > 1024)
       runtime_error("set_num_threads expects a positive number of threads up to 1024, but got ", n);
     parallel::set_num_threads(static_cast<int>(n));

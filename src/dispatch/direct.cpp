@@ -2,7 +2,6 @@
 #include "dispatch/direct.h"
 
 #include "dispatch/keep_cuts.h"
-#include "dispatch/profiled_mode.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
 #include "graph/fresh_node.h"
@@ -13,8 +12,6 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kMaxFilled = 64;  // elements a number is repeated to
-// Modes that need the general way.
-constexpr uint32_t kGeneral = kSlowModes | kProfiled;
 
 // One operand: a tensor, or a number that was repeated into `data`; or none. Passed by value to
 // inlined functions, so that its parts are registers and what is null is known.
@@ -192,14 +189,14 @@ bool has_defaults(const Op& op, const Value* args) {
 }  // namespace
 
 TensorObject* direct_single(const Op& op, TensorObject* a) {
-  if ((t_modes & kGeneral) || !is_plain(a)) return nullptr;
+  if ((t_modes & kSlowModes) || !is_plain(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
   return run(op, loop, operand(a), {}, a);
 }
 
 TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
-  if ((t_modes & kGeneral) || !is_plain(a) || !is_plain(b) || a->dtype != b->dtype ||
+  if ((t_modes & kSlowModes) || !is_plain(a) || !is_plain(b) || a->dtype != b->dtype ||
       !same_shape(a, b))
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
@@ -208,7 +205,7 @@ TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
 }
 
 TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k) {
-  if ((t_modes & kGeneral) || !is_plain(t)) return nullptr;
+  if ((t_modes & kSlowModes) || !is_plain(t)) return nullptr;
   Loop loop = op.direct[static_cast<int>(t->dtype)];
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
@@ -218,7 +215,7 @@ TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, 
 
 bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread) {
   TensorObject* g = grads[0].get();
-  if ((t_modes & (kGeneral | kGradOff)) != kGradOff || !is_plain(g)) return false;
+  if ((t_modes & (kSlowModes | kGradOff)) != kGradOff || !is_plain(g)) return false;
   Loop loop = op.direct[static_cast<int>(g->dtype)];
   if (!loop || is_complex(g->dtype)) return false;
   for (int e = 0; e < 2; ++e) {  // before anything is computed

@@ -131,6 +131,7 @@ struct Facts {
   bool overwrites = false;       // in place, nothing is left of the first argument
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
+  bool out_apart = false;        // an out= that shares memory with an argument is refused
   bool any_dtype = false;        // takes uint16, uint32 and uint64: see wide_unsigned.h
   bool to_any_dtype = false;     // and its argument `dtype` may be one of them
   bool takes_numbers = false;    // may be called with no tensor at all

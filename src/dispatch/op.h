@@ -228,6 +228,7 @@ class Block {
   Block& autocast(Autocast a) { return op_->facts.autocast = a, *this; }
   Block& parts(PartRule r) { return op_->facts.part = r, *this; }
   Block& part_of_zeros(PartRule r) { return op_->facts.zero_elsewhere = true, parts(r); }
+  Block& out_apart() { return op_->facts.out_apart = true, *this; }
   Block& by_values(ByValues r = [](const Value*) { return true; }) {
     return op_->facts.by_values = r, *this;
   }

@@ -1,8 +1,6 @@
 // Which bytes tensors touch, and copies where they meet. Read overlap.h first.
 #include "dispatch/overlap.h"
 
-#include <algorithm>
-
 #include "dispatch/operands.h"
 #include "tensor/self_overlap.h"
 
@@ -38,20 +36,8 @@ Tensor copied(const Tensor& t) {
 
 }  // namespace
 
-namespace {
-
-std::vector<const Op*>& kept_apart() {
-  static std::vector<const Op*> ops;
-  return ops;
-}
-
-}  // namespace
-
-OutApart::OutApart(const Op& op) { kept_apart().push_back(&op); }
-
 void refuse_shared_out(const Op& op, const Value* args, const Tensor& out) {
-  const std::vector<const Op*>& ops = kept_apart();
-  if (std::find(ops.begin(), ops.end(), &op) == ops.end()) return;
+  if (!op.facts.out_apart) return;
   each_tensor(op, args, [&](const Tensor& t) {
     bool dense = is_dense(t.shape(), t.strides()) && is_dense(out.shape(), out.strides());
     if (!dense || !share_bytes(t.get(), out.get())) return;

@@ -15,11 +15,7 @@ Tensor apart(const Tensor& from, const Tensor& to);
 // to which the result of it goes, and no other element has that place, there is nothing to copy.
 Tensor in_step(const Tensor& from, const Tensor& to);
 
-// Said beside the block of an op: an out= that shares memory with an argument is refused, as in PyTorch.
-struct OutApart {
-  explicit OutApart(const Op& op);
-};
-// Raises for such an op. Only what is dense is looked at: others may be interleaved, and are read first.
+// Raises if `out` shares memory with an argument of an op whose block says `.out_apart()`. Only what is dense is looked at: others may be interleaved, and are read first.
 void refuse_shared_out(const Op& op, const Value* args, const Tensor& out);
 
 }  // namespace adjoint

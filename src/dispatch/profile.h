@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "dispatch/op.h"
-#include "dispatch/profiled_mode.h"
 #include "python/stack.h"
 
 namespace adjoint {

@@ -18,9 +18,10 @@ enum Mode : uint32_t {
   kAutocastHalf = 512,       // the lower precision is float16, not bfloat16
   kAutocastUncached = 1024,  // weights are cast anew for each op
   kNoValues = 2048,  // operands stand for tensors without values (python/adjoint/_tensor/meta.py)
+  kProfiled = 4096,  // calls are timed (dispatch/profile.h)
 };
-inline constexpr uint32_t kSlowModes =
-    kInferenceOn | kSavedHooks | kAnomaly | kTransforms | kCaptured | kAutocast | kNoValues;
+inline constexpr uint32_t kSlowModes = kInferenceOn | kSavedHooks | kAnomaly | kTransforms |
+                                       kCaptured | kAutocast | kNoValues | kProfiled;
 inline constexpr uint32_t kAutocastModes = kAutocast | kAutocastHalf | kAutocastUncached;
 extern constinit thread_local uint32_t t_modes;
 inline bool mode_on(Mode m) { return t_modes & m; }

@@ -169,10 +169,9 @@ LEFT_OUT = {
     ("", "numel"): {"self"},
     ("Tensor", "new"): {"cls", "storage", "other", "size"},
     ("Tensor", "cuda"): {"memory_format"},
-    ("", "frobenius_norm"): {"out"},
-    ("", "compile"): {"isolate_recompiles", "name", "recompile_limit", "shapes_spec"},
 }
-# Native: what Python reads of their signatures are places. CALLS names their arguments.
+# Native: what Python reads of their signatures are places, and CALLS names their arguments. Those
+# that set something take no names in torch either, whatever its stubs say.
 NATIVE = {
     *(("", n) for n in ("can_cast", "result_type", "set_num_threads", "set_num_interop_threads")),
     ("", "set_flush_denormal"),
@@ -212,7 +211,6 @@ OTHER_ORDER = {
     *(("Tensor", n) for n in ("subtract", "subtract_", "contiguous", "new", "new_ones", "resize_")),
     ("Tensor", "new_tensor"),
     ("nn.functional", "scaled_dot_product_attention"),
-    ("", "histogramdd"),
     ("Tensor", "cuda"),
     *NATIVE,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from adjoint._tensor.arguments import require_flag
 from adjoint._tensor.device import device as _device
 from adjoint._tensor.device import require_cpu
 
@@ -47,11 +48,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     number of threads. Memory of `empty` is not filled, as PyTorch does in this mode.
     """
     global _mode
-    if not isinstance(mode, bool):
-        raise TypeError(
-            "use_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
-            f"{type(mode).__name__}"
-        )
+    require_flag("use_deterministic_algorithms", "mode", 1, mode)
     _mode = (1 if warn_only else 2) if mode else 0
 
 

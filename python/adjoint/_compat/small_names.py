@@ -71,6 +71,10 @@ def get_num_interop_threads() -> int:
 
 def set_num_interop_threads(num_threads: int, /) -> None:
     """Accepted: calls come one after the other."""
+    if not isinstance(num_threads, int):
+        raise RuntimeError(
+            f"set_num_interop_threads expects an int, but got {type(num_threads).__name__}"
+        )
     if num_threads <= 0:
         raise RuntimeError(
             f"set_num_interop_threads: expected a positive number, got {num_threads}"
@@ -80,7 +84,9 @@ def set_num_interop_threads(num_threads: int, /) -> None:
 
 def set_warn_always(b: bool, /) -> None:
     """Accepted: whether warnings repeat is Python's ``warnings.filterwarnings`` here."""
-    _settings["warn"] = bool(b)
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _settings["warn"] = b
 
 
 def is_warn_always_enabled() -> bool:
@@ -90,6 +96,8 @@ def is_warn_always_enabled() -> bool:
 
 def set_flush_denormal(mode: bool, /) -> bool:
     """False: numbers below the normal range are kept, and this cannot be changed."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
     return False
 
 
@@ -223,6 +231,6 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     return v.norm(pow, axes, keepdim=True) if axes else v.abs()
 
 
-def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
     """The root of the sum of squares."""
-    return ad.linalg.vector_norm(input, 2, dim if dim != () else None, keepdim)
+    return ad.linalg.vector_norm(input, 2, dim if dim != () else None, keepdim, out=out)

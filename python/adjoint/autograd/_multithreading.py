@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 
+from adjoint._tensor.arguments import require_flag
+
 __all__ = ["is_multithreading_enabled", "set_multithreading_enabled"]
 
 
@@ -26,6 +28,7 @@ class set_multithreading_enabled:
     """Accepted, without effect on results: at once, and until the end of a ``with`` block."""
 
     def __init__(self, mode: bool) -> None:
+        require_flag("set_multithreading_enabled", "mode", 1, mode)
         self.prev = _state.enabled
         self.mode = mode
         _state.enabled = mode

@@ -14,6 +14,7 @@ from types import FrameType
 
 from adjoint import _core
 from adjoint._core import Node
+from adjoint._tensor.arguments import require_flag
 
 from .grad_mode import _Mode
 
@@ -108,8 +109,10 @@ class set_detect_anomaly(_Mode):
     def __init__(
         self, mode: bool, check_nan: bool = True, *, inf: bool = False, forward: bool = True
     ) -> None:
+        for position, name in enumerate(("mode", "check_nan", "inf", "forward"), 1):
+            require_flag("set_detect_anomaly", name, position, locals()[name])
         super().__init__()
-        self._wanted = (bool(mode), check_nan, inf, forward)
+        self._wanted = (mode, check_nan, inf, forward)
         self._at_creation = _core._anomaly()
         _core._set_anomaly(*self._wanted)
 

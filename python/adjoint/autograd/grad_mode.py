@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar
 
 from adjoint import _core
+from adjoint._tensor.arguments import require_flag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -190,8 +191,9 @@ class set_grad_enabled(_Mode):
     """Sets recording at once; as a context manager, puts it back at the end."""
 
     def __init__(self, mode: bool) -> None:
+        require_flag("set_grad_enabled", "mode", 1, mode)
         super().__init__()
-        self._value = bool(mode)
+        self._value = mode
         self._at_creation = _core.is_grad_enabled()
         _core._set_grad_enabled(self._value)
 

@@ -321,6 +321,10 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool | None = None,
+    shapes_spec: Any = None,
 ) -> Any:
     """Record what a function computes, and run that natively from then on.
 
@@ -339,7 +343,7 @@ def compile(
         Run the function beside every replay, and compare results, gradients and written tensors to
         the last bit; a difference raises `adjoint.compiler.VerifyError`. By default, whether the
         environment has ``ADJOINT_VERIFY=1``.
-    dynamic, backend, mode, options
+    dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles, shapes_spec
         There for PyTorch's signature, and without effect: another shape is another recording, and
         there is one backend.
     disable : bool

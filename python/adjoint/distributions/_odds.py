@@ -29,6 +29,10 @@ class GivenByOdds(Family):
         self._given = "logits" if probs is None else "probs"
         return self._given
 
+    def _take_odds(self, validate_args: bool | None, probs: Any, logits: Any) -> None:
+        """Store the one that is given."""
+        raise NotImplementedError
+
     @property
     def _param(self) -> Tensor:
         value: Tensor = getattr(self, self._given)

@@ -27,6 +27,14 @@ class _OneOfSeveral(CategoryOdds):
 
     has_enumerate_support = True
 
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._take_odds(validate_args, probs, logits)
+
     def _log_prob_of(self, index: Tensor) -> Tensor:
         """The logarithm of the probability of a category for each element of the batch."""
         shape = ad.broadcast_shapes(index.shape, self.batch_shape)
@@ -55,14 +63,6 @@ class Categorical(_OneOfSeveral):
     >>> Categorical(ad.tensor([1.0, 1.0, 2.0])).probs
     tensor([0.2500, 0.2500, 0.5000])
     """
-
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self._take_odds(validate_args, probs, logits)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> constraints.Constraint:
@@ -112,14 +112,6 @@ class OneHotCategorical(_OneOfSeveral):
 
     support = constraints.one_hot
     _shows_parameters = False
-
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self._take_odds(validate_args, probs, logits)
 
     def _event_of(self) -> Sequence[int]:
         return self._events_axis()

@@ -12,7 +12,7 @@ import adjoint as ad
 from adjoint import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._base import Distribution
-from adjoint.distributions._odds import BinaryOdds, CategoryOdds
+from adjoint.distributions._odds import BinaryOdds, CategoryOdds, GivenByOdds
 from adjoint.distributions._values import clamp_probs, log_one_plus_exp
 from adjoint.distributions.discrete import Odds
 from adjoint.distributions.transformed import TransformedDistribution
@@ -31,10 +31,9 @@ def _uniform(shape: Size, like: Tensor) -> Tensor:
     return clamp_probs(ad.rand(tuple(shape), dtype=like.dtype))
 
 
-class LogitRelaxedBernoulli(BinaryOdds):
-    """The log-odds of `RelaxedBernoulli`: logistic variables over a temperature."""
+class _Tempered(GivenByOdds):
+    """Odds, and a temperature before them."""
 
-    support = constraints.real
     has_rsample = True
 
     def __init__(
@@ -47,6 +46,12 @@ class LogitRelaxedBernoulli(BinaryOdds):
         self.temperature = ad.as_tensor(temperature)
         self._take_odds(validate_args, probs, logits)
 
+
+class LogitRelaxedBernoulli(_Tempered, BinaryOdds):
+    """The log-odds of `RelaxedBernoulli`: logistic variables over a temperature."""
+
+    support = constraints.real
+
     def _draw(self, shape: Size) -> Tensor:
         p = clamp_probs(self.probs.expand(shape))
         u = _uniform(shape, p)
@@ -57,7 +62,7 @@ class LogitRelaxedBernoulli(BinaryOdds):
         return self.temperature.log() + off - 2 * log_one_plus_exp(off)
 
 
-class RelaxedBernoulli(BinaryOdds, TransformedDistribution):
+class RelaxedBernoulli(_Tempered, BinaryOdds, TransformedDistribution):
     """Numbers in (0, 1) that stand for Bernoulli draws, with gradients.
 
     Parameters
@@ -71,18 +76,7 @@ class RelaxedBernoulli(BinaryOdds, TransformedDistribution):
     """
 
     support = constraints.unit_interval
-    has_rsample = True
     _shows_parameters = False
-
-    def __init__(
-        self,
-        temperature: Tensor | float,
-        probs: Odds = None,
-        logits: Odds = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.temperature = ad.as_tensor(temperature)
-        self._take_odds(validate_args, probs, logits)
 
     def _recipe(self) -> tuple[Distribution, list[Transform]]:
         odds = {self._given: self._param}
@@ -90,22 +84,11 @@ class RelaxedBernoulli(BinaryOdds, TransformedDistribution):
         return base, [SigmoidTransform()]
 
 
-class ExpRelaxedCategorical(CategoryOdds):
+class ExpRelaxedCategorical(_Tempered, CategoryOdds):
     """The logarithm of `RelaxedOneHotCategorical`: Gumbel's variables over a temperature."""
 
     support = constraints.real_vector
-    has_rsample = True
     _shows_parameters = False
-
-    def __init__(
-        self,
-        temperature: Tensor | float,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.temperature = ad.as_tensor(temperature)
-        self._take_odds(validate_args, probs, logits)
 
     def _event_of(self) -> Sequence[int]:
         return self._events_axis()
@@ -121,7 +104,7 @@ class ExpRelaxedCategorical(CategoryOdds):
         return scores.sum(-1) + free * self.temperature.log() + math.lgamma(free + 1)
 
 
-class RelaxedOneHotCategorical(CategoryOdds, TransformedDistribution):
+class RelaxedOneHotCategorical(_Tempered, CategoryOdds, TransformedDistribution):
     """Points of the simplex that stand for one-hot draws, with gradients.
 
     Parameters
@@ -135,18 +118,7 @@ class RelaxedOneHotCategorical(CategoryOdds, TransformedDistribution):
     """
 
     support = constraints.simplex
-    has_rsample = True
     _shows_parameters = False
-
-    def __init__(
-        self,
-        temperature: Tensor | float,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.temperature = ad.as_tensor(temperature)
-        self._take_odds(validate_args, probs, logits)
 
     def _recipe(self) -> tuple[Distribution, list[Transform]]:
         odds = {self._given: self._param}

@@ -1,6 +1,6 @@
 // Loops of products of 16-bit floats: packing into panels, register tiles, and products with one
-// vector. See kernels/products/half_tiles.h for what they are handed.
-#include "kernels/products/half_tiles.h"
+// vector. See kernels/products/panel_tiles.h for what they are handed.
+#include "kernels/products/panel_tiles.h"
 
 #include "kernels/independent_loop.h"
 #include "kernels/isa/row_vectors.h"
@@ -23,7 +23,7 @@ constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVecto
 // V vectors of columns.
 #define HALF_TILE(attribute, name, Unit, multiply_add)                                           \
   template <int V>                                                                               \
-  attribute void name(const HalfTiles& j, const Unit* a, const Unit* b, float* c) {              \
+  attribute void name(const PanelTiles& j, const Unit* a, const Unit* b, float* c) {             \
     f32 sum[kRows][V];                                                                           \
     UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) sum[m][v] = f32{}; \
     for (int64_t k = 0; k < j.units; ++k, a += kRows, b += V * kLanes32) {                       \
@@ -58,8 +58,8 @@ ADJOINT_INLINE f32 product_added(f32 sum, f32 a, f32 b) { return sum + a * b; }
 
 HALF_TILE(, float_tile, float, product_added)
 
-template <class Unit, int V, void (*Tile)(const HalfTiles&, const Unit*, const Unit*, float*)>
-void all_tiles(const HalfTiles& j) {
+template <class Unit, int V, void (*Tile)(const PanelTiles&, const Unit*, const Unit*, float*)>
+void all_tiles(const PanelTiles& j) {
   const Unit *a = reinterpret_cast<const Unit*>(j.a), *b = reinterpret_cast<const Unit*>(j.b);
   for (int64_t v = 0; v < j.column_panels; ++v)
     for (int64_t m = 0; m < j.row_panels; ++m)
@@ -68,13 +68,13 @@ void all_tiles(const HalfTiles& j) {
 }
 
 void float_tiles(char* const* p, int64_t) {
-  const HalfTiles& j = *reinterpret_cast<const HalfTiles*>(p[0]);
+  const PanelTiles& j = *reinterpret_cast<const PanelTiles*>(p[0]);
   if (j.vectors == 1) return all_tiles<float, 1, float_tile<1>>(j);
   if (j.vectors == 2) return all_tiles<float, 2, float_tile<2>>(j);
   all_tiles<float, 3, float_tile<3>>(j);
 }
 
-const LoopRegistrar tiles_f32{kIsa, "half_tiles", 1, Result::Same, DType::Float32, float_tiles};
+const LoopRegistrar tiles_f32{kIsa, "panel_tiles", 1, Result::Same, DType::Float32, float_tiles};
 
 #if ADJOINT_SIMD == 512
 ADJOINT_PAIRS inline f32 pairs_added(f32 sum, f32 a, f32 b) {
@@ -83,10 +83,10 @@ ADJOINT_PAIRS inline f32 pairs_added(f32 sum, f32 a, f32 b) {
 HALF_TILE(ADJOINT_PAIRS, pair_tile, uint32_t, pairs_added)
 
 void pair_tiles(char* const* p, int64_t) {
-  all_tiles<uint32_t, kVectors, pair_tile<kVectors>>(*reinterpret_cast<const HalfTiles*>(p[0]));
+  all_tiles<uint32_t, kVectors, pair_tile<kVectors>>(*reinterpret_cast<const PanelTiles*>(p[0]));
 }
 
-const LoopRegistrar tiles_pairs{kIsa, "half_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
+const LoopRegistrar tiles_pairs{kIsa, "panel_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
 #endif
 
 // --- packing -------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ ADJOINT_INLINE f32 load_wide(const half_t* p) {
 
 // One element of each line.
 template <class T>
-ADJOINT_INLINE void pack_step(const HalfPack& j, const T* at, float* to) {
+ADJOINT_INLINE void pack_step(const PanelPack& j, const T* at, float* to) {
   int64_t i = 0;
   if (j.line_stride == 1)
     for (; i + kLanes32 <= j.lines; i += kLanes32) store<float, f32>(to + i, load_wide(at + i));
@@ -175,8 +175,8 @@ ADJOINT_INLINE void across(const f32* x, float* to) {
 #endif
 
 template <class T>
-void half_pack(char* const* p, int64_t) {
-  const HalfPack& j = *reinterpret_cast<const HalfPack*>(p[0]);
+void panel_pack(char* const* p, int64_t) {
+  const PanelPack& j = *reinterpret_cast<const PanelPack*>(p[0]);
   const T* from = reinterpret_cast<const T*>(j.from);
   float* to = reinterpret_cast<float*>(j.to);
   int64_t k = 0;
@@ -204,7 +204,7 @@ void half_pack(char* const* p, int64_t) {
 
 // Elements k and k + 1 of a line side by side, the latter zero where there is none.
 void half_pairs(char* const* p, int64_t) {
-  const HalfPack& j = *reinterpret_cast<const HalfPack*>(p[0]);
+  const PanelPack& j = *reinterpret_cast<const PanelPack*>(p[0]);
   const uint16_t* from = reinterpret_cast<const uint16_t*>(j.from);
   uint32_t* to = reinterpret_cast<uint32_t*>(j.to);
   for (int64_t k = 0; k < j.count; k += 2, to += j.width) {
@@ -278,9 +278,9 @@ void half_axpy(char* const* p, int64_t) {
   const LoopRegistrar name##_f16{kIsa, #name, 1, Result::Same, DType::Float16, name<half_t>}; \
   const LoopRegistrar name##_bf16{kIsa, #name, 1, Result::Same, DType::BFloat16, name<bfloat16_t>};
 
-HALF_KERNEL(half_pack)
-const LoopRegistrar half_pack_f32{kIsa,         "half_pack",    1,
-                                  Result::Same, DType::Float32, half_pack<float>};
+HALF_KERNEL(panel_pack)
+const LoopRegistrar panel_pack_f32{kIsa,         "panel_pack",   1,
+                                   Result::Same, DType::Float32, panel_pack<float>};
 HALF_KERNEL(half_dots)
 HALF_KERNEL(half_axpy)
 const LoopRegistrar pairs_bf16{kIsa, "half_pairs", 1, Result::Same, DType::BFloat16, half_pairs};

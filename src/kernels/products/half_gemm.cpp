@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/convert.h"
-#include "kernels/products/half_tiles.h"
+#include "kernels/products/panel_tiles.h"
 #include "kernels/products/packing.h"
 #include "parallel/pool.h"
 
@@ -63,7 +63,7 @@ class Blocks {
         shared_(shared),
         alone_(p.m <= kBlockRows && p.n <= kBlockColumns),
         pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
-    static const Kernel &tiles = *find_kernel("half_tiles"), &pack = *find_kernel("half_pack"),
+    static const Kernel &tiles = *find_kernel("panel_tiles"), &pack = *find_kernel("panel_pack"),
                         &pairs = *find_kernel("half_pairs");
     tiles_ = tiles.loop[static_cast<int>(pairs_ ? DType::BFloat16 : DType::Float32)];
     pack_ = (pairs_ ? pairs : pack).loop[static_cast<int>(p.dtype)];
@@ -72,8 +72,8 @@ class Blocks {
       const int64_t parts = (all - 1) / most + 1;
       return ((all - 1) / parts / unit + 1) * unit;
     };
-    rows_ = share(p.m, shared ? kBlockRows : kLargeBlock, half_rows(active_isa()));
-    columns_ = share(p.n, shared ? kBlockColumns : kLargeBlock, half_columns(active_isa()));
+    rows_ = share(p.m, shared ? kBlockRows : kLargeBlock, panel_rows(active_isa()));
+    columns_ = share(p.n, shared ? kBlockColumns : kLargeBlock, panel_columns(active_isa()));
   }
 
   bool run() const {
@@ -99,7 +99,7 @@ class Blocks {
   // Lines [first, first + count) of a factor, over [k, k + depth), as panels of `width`.
   void pack(const Matrix& x, bool rows, int64_t first, int64_t count, int64_t k, int64_t depth,
             int width, char* to) const {
-    HalfPack job;
+    PanelPack job;
     job.line_stride = rows ? x.row_stride : x.col_stride;
     job.step = rows ? x.col_stride : x.row_stride;
     job.width = width;
@@ -141,7 +141,7 @@ class Blocks {
   }
 
   bool add_products(int64_t row, int64_t column, int64_t begin, int64_t end, float* c) const {
-    const int tall = half_rows(active_isa()), wide = half_columns(active_isa());
+    const int tall = panel_rows(active_isa()), wide = panel_columns(active_isa());
     const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
     const int64_t row_panels = (m - 1) / tall + 1, column_panels = (n - 1) / wide + 1;
     const int64_t depth = std::min(kBlockDepth, end - begin);
@@ -152,7 +152,7 @@ class Blocks {
       const int64_t some = std::min(depth, end - k);
       pack(p_.a, true, row, m, k, some, tall, a);
       pack(p_.b, false, column, n, k, some, wide, b);
-      HalfTiles job{
+      PanelTiles job{
           pairs_ ? (some + 1) / 2 : some, row_panels, column_panels, a, b, c, columns_, k > begin};
       call(tiles_, &job);
     }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/products/half_tiles.h"
+#include "kernels/products/panel_tiles.h"
 
 namespace adjoint::panels {
 namespace {
@@ -19,10 +19,10 @@ void call(const Kernel& kernel, void* job) {
 // Lines (rows of a, columns of b) over a part of k, as panels of `width`, the last of whole `unit`s.
 float* pack(const void* from, int64_t line_stride, int64_t step, int64_t lines, int64_t depth,
             int width, int unit, float* to) {
-  static const Kernel& kernel = *find_kernel("half_pack");
+  static const Kernel& kernel = *find_kernel("panel_pack");
   for (int64_t i = 0; i < lines; i += width) {
     const int64_t some = std::min<int64_t>(width, lines - i), room = up_to(some, unit);
-    HalfPack job;
+    PanelPack job;
     job.from = static_cast<const char*>(from) + i * line_stride * 4;
     job.line_stride = line_stride;
     job.step = step;
@@ -48,8 +48,8 @@ void copy_edge(const float* from, int64_t stride, int64_t rows, int64_t columns,
 
 }  // namespace
 
-int tall() { return half_rows(active_isa()); }
-int wide() { return half_columns(active_isa()); }
+int tall() { return panel_rows(active_isa()); }
+int wide() { return panel_columns(active_isa()); }
 
 int64_t size_of_rows(int64_t rows, int64_t depth) { return up_to(rows, tall()) * depth; }
 int64_t size_of_columns(int64_t columns, int64_t depth) { return up_to(columns, lanes()) * depth; }
@@ -68,12 +68,12 @@ Matrix part(const Matrix& m, int64_t row, int64_t column) {
 
 bool multiply(const float* a, int64_t rows, const float* b, int64_t columns, int64_t depth,
               float* c, int64_t ldc, bool add, Scratch& edge) {
-  static const Kernel& tiles = *find_kernel("half_tiles");
+  static const Kernel& tiles = *find_kernel("panel_tiles");
   const int64_t down = (rows - 1) / tall() + 1;
   for (int64_t v = 0; v < columns; v += wide(), b += depth * wide()) {
     const int64_t some = std::min<int64_t>(wide(), columns - v), room = up_to(some, lanes());
     const int64_t whole = some == room ? rows / tall() : 0, rest = down - whole;
-    HalfTiles job;
+    PanelTiles job;
     job.units = depth;
     job.column_panels = 1;
     job.vectors = static_cast<int>(room / lanes());

@@ -1,6 +1,6 @@
 // Panels: float32 factors of a product in the order in which register tiles read them, and products of
 // them. A panel is a few rows of a (or columns of b) side by side, element after element along k. See
-// half_tiles.h for the loops and shared_factor.cpp for who uses them.
+// panel_tiles.h for the loops and shared_factor.cpp for who uses them.
 #pragma once
 #include <cstdint>
 

@@ -115,8 +115,8 @@ static const Op& gather_ =
         .linear()
         .batch(batch::along)
         .depends(Depends::Moved)
-        .any_dtype();
-static const OutApart gather_apart{gather_};
+        .any_dtype()
+        .out_apart();
 
 static const Op& scatter_reduce_word_ =
     def("scatter.reduce(input, dim: int, index, src, *, reduce: str)",

@@ -394,8 +394,8 @@ static const Op& take_ =
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
         .depends(Depends::Moved)
-        .any_dtype();
-static const OutApart take_apart{take_};
+        .any_dtype()
+        .out_apart();
 
 static const Op& put_ =
     def("put(input, index, source, accumulate: bool = False)",

@@ -141,8 +141,8 @@ static const Op& masked_select_ =
         .linear()
         .depends(Depends::Moved)
         .by_values()
-        .any_dtype();
-static const OutApart masked_select_apart{masked_select_};
+        .any_dtype()
+        .out_apart();
 
 static const Op& masked_scatter_ =
     def("masked_scatter(input, mask, source)",

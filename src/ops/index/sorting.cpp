@@ -187,8 +187,8 @@ static const Op& kthvalue_ =
         })
         .results({"values", "indices"})
         .batch(batch::along)
-        .depends(Depends::Along);
-static const OutApart kthvalue_apart{kthvalue_};
+        .depends(Depends::Along)
+        .out_apart();
 
 // --- searching ----------------------------------------------------------------------------------
 namespace {

@@ -238,8 +238,8 @@ static const Op& cat_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::cat)
-        .any_dtype();
-static const OutApart cat_apart{cat_};
+        .any_dtype()
+        .out_apart();
 
 static const Op& stack_ =
     def("stack(tensors: Tensor[], dim: int = 0)", "Tensors of one shape along a new axis.")
@@ -254,8 +254,8 @@ static const Op& stack_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::stack)
-        .any_dtype();
-static const OutApart stack_apart{stack_};
+        .any_dtype()
+        .out_apart();
 
 static const Op& hstack_ =
     def("hstack(tensors: Tensor[])",
@@ -266,8 +266,8 @@ static const Op& hstack_ =
           return op<"cat">(ts, ts.tensors()[0].ndim() == 1 ? 0 : 1);
         })
         .function_only()
-        .out_dtype(OutDType::ConvertsElseTypeError);
-static const OutApart hstack_apart{hstack_};
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .out_apart();
 
 static const Op& vstack_ =
     def("vstack(tensors: Tensor[])", "Tensors on top of each other; vectors count as rows.")
@@ -277,8 +277,8 @@ static const Op& vstack_ =
         })
         .function_only()
         .alias("row_stack")
-        .out_dtype(OutDType::ConvertsElseTypeError);
-static const OutApart vstack_apart{vstack_};
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .out_apart();
 
 static const Op& dstack_ =
     def("dstack(tensors: Tensor[])", "Tensors behind each other along the third axis.")
@@ -287,8 +287,8 @@ static const Op& dstack_ =
           return op<"cat">(all_at_least(c.tensors(0), 3), 2);
         })
         .function_only()
-        .out_dtype(OutDType::ConvertsElseTypeError);
-static const OutApart dstack_apart{dstack_};
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .out_apart();
 
 static const Op& column_stack_ =
     def("column_stack(tensors: Tensor[])", "Tensors side by side; vectors count as columns.")
@@ -300,8 +300,8 @@ static const Op& column_stack_ =
           return op<"cat">(std::move(ts), 1);
         })
         .function_only()
-        .out_dtype(OutDType::ConvertsElseTypeError);
-static const OutApart column_stack_apart{column_stack_};
+        .out_dtype(OutDType::ConvertsElseTypeError)
+        .out_apart();
 
 static const Op& repeat_ =
     def("repeat(input, repeats: int[*])", "The tensor as a tile, so often along each axis.")

@@ -1,5 +1,6 @@
 // What the drivers of products of 16-bit floats, and of products with a factor that is packed once
-// (shared_factor.h), hand to the loops of kernels/isa/half_tiles.cpp. p[0] of a loop is the job. A `unit` is what one step over k reads of a row: a float32, or a pair of bfloat16.
+// (shared_factor.h), hand to the loops of kernels/isa/half_tiles.cpp. p[0] of a loop is the job. A `unit`
+// is what one step over k reads of a row: a float32, or a pair of bfloat16.
 #pragma once
 #include "kernels/kernel.h"
 
@@ -7,13 +8,13 @@ namespace adjoint {
 
 inline constexpr int kTileVectors = 3;
 // Rows and columns of a register tile: of a panel of a and of one of b.
-inline int half_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
-inline int half_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
+inline int panel_rows(Isa isa) { return isa == Isa::V4 ? 8 : 4; }
+inline int panel_columns(Isa isa) { return isa == Isa::V4 ? 48 : isa == Isa::V3 ? 24 : 12; }
 
-// "half_tiles" of Float32 (units of one number) and of BFloat16 (pairs): adds to c, or writes it.
-// a is panels of half_rows() rows [units][rows], b panels of half_columns() columns; the last ones
+// "panel_tiles" of Float32 (units of one number) and of BFloat16 (pairs): adds to c, or writes it.
+// a is panels of panel_rows() rows [units][rows], b panels of panel_columns() columns; the last ones
 // are as wide, with zeros.
-struct HalfTiles {
+struct PanelTiles {
   int64_t units = 0, row_panels = 0, column_panels = 0;
   const char *a = nullptr, *b = nullptr;
   float* c = nullptr;
@@ -22,9 +23,9 @@ struct HalfTiles {
   int vectors = kTileVectors;  // of a panel of b; fewer for Float32 only
 };
 
-// "half_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
+// "panel_pack" of Float16, BFloat16 and Float32 (to float32) and "half_pairs" of BFloat16: `lines` rows of a or
 // columns of b, up to `width`, over `count` elements along k, to [units][width]. Strides in elements.
-struct HalfPack {
+struct PanelPack {
   const char* from = nullptr;
   int64_t line_stride = 0, step = 0;  // between lines, and along k
   int64_t lines = 0, width = 0, count = 0;
