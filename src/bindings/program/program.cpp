@@ -358,8 +358,7 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
 // values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & ((kSlowModes & ~kAutocast) | kStrongZeros)) ||
-                         t_checkpoint_cache || t_plain_functions);
+  return PyBool_FromLong((t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions);
 }
 // The modes that recordings are sorted by: whether ops record, and autocast where it is on.
 PyObject* call_mode(PyObject*, PyObject*) {

@@ -18,19 +18,6 @@ constexpr const char* kLost = "passes the gradient on to the one that won: here 
 }
 
 // --- values --------------------------------------------------------------------------------------
-void check_not_empty(T t, uint64_t mask, bool all, const char* name) {
-  if (reduced_count(t.shape(), mask) != 0) return;
-  if (all && t.numel() == 0) {
-    runtime_error(name,
-                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                  "reduction dim with the 'dim' argument.");
-  }
-  for (int i = 0; i < t.ndim(); ++i) {
-    if ((mask >> i & 1) && t.size(i) == 0)
-      index_error(name, "(): Expected reduction dim ", i, " to have non-zero size.");
-  }
-}
-
 Tensor extreme_values(bool largest, T t, const Value& dims, bool keepdim, const char* name) {
   if (is_complex(t.dtype())) no_order(name, t.dtype());
   uint64_t mask = axes_mask(dims, t.ndim());
