@@ -50,6 +50,15 @@ Tensor resolved(const Tensor& t) {
   return copy;
 }
 
+Tensor shown_as_conjugate(const Tensor& t) {
+  Uncaptured quiet;
+  GradMode off(false);
+  Tensor copy = empty_like(t, t.dtype());
+  copy.turn_sign(kConjugate);
+  copy_into(copy, t);
+  return copy;
+}
+
 Value compute_resolved(Call& c) {
   if (takes_pending(c.op) || !any_pending(c)) return c.op.forward(c);
   Resolved plain(c);

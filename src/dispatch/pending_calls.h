@@ -10,6 +10,9 @@ namespace adjoint {
 // What `t` shows, without history: itself if its memory holds just that, otherwise a copy.
 Tensor resolved(const Tensor& t);
 
+// The same for a result that PyTorch gives the conjugate bit: a copy that has it.
+Tensor shown_as_conjugate(const Tensor& t);
+
 // The operands of a call as its op wants them; `c.kept` comes back.
 Value compute_resolved(Call& c);
 

@@ -134,10 +134,11 @@ Dims without_last(Dims dims) {
 
 // --- one axis ------------------------------------------------------------------------------------
 Value fft_1d(Call& c, bool forward) {
-  OneAxis a = one_axis(c, prepared(c.tensor(0), !forward));
+  OneAxis a = one_axis(c, prepared(c.tensor(0), false));
   const int64_t mode = scaling(c[3], forward);
-  if (!is_complex(a.x.dtype())) return op<"_fft_r2c">(a.x, Dims{a.axis}, mode, false);
-  return op<"_fft_c2c">(a.x, Dims{a.axis}, mode, forward);
+  if (is_complex(a.x.dtype())) return op<"_fft_c2c">(a.x, Dims{a.axis}, mode, forward);
+  Value whole = op<"_fft_r2c">(a.x, Dims{a.axis}, mode, false);
+  return forward ? whole : op<"conj">(whole);
 }
 
 Value rfft_1d(Call& c, bool forward) {
@@ -197,10 +198,9 @@ Value ihfft_nd(Call& c) {
   Axes a = axes_of(c, real);
   if (a.dims.empty()) runtime_error("ihfftn must transform at least one axis");
   const int64_t mode = scaling(c[3], false);
-  Value half =
-      op<"conj_physical">(op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true));
-  if (a.dims.size() == 1) return half;
-  return op<"_fft_c2c">(half, without_last(a.dims), mode, false);
+  Value half = op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true);
+  if (a.dims.size() == 1) return op<"conj">(half);
+  return op<"_fft_c2c">(op<"conj_physical">(half), without_last(a.dims), mode, false);
 }
 
 // Half of each axis further, or back again.

@@ -1,6 +1,7 @@
 // Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their
 // own; matmul, linear and outer are made of them.
 #include "dispatch/op.h"
+#include "dispatch/pending_calls.h"
 #include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
 #include "ops/sparse/rules.h"
@@ -310,12 +311,16 @@ static const Op& dot_ =
                           y.shape(), " to have the same number of elements, but got ", x.size(0),
                           " and ", y.size(0), " elements respectively");
           }
+          // Of two conjugates the conjugate of the product, which shows that it is one.
+          const bool conjugates = x.pending() == kConjugate && y.pending() == kConjugate;
+          x = resolved(x), y = resolved(y);
           Tensor out = empty({}, x.dtype());
           Interruptible release(x.size(0) >= kReleaseGil, x->storage, y->storage);
           dot(x.dtype(), x.size(0), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
           release.finish();
-          return out;
+          return conjugates ? shown_as_conjugate(out) : out;
         })
+        .takes_pending()
         .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(1)); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(0)); })
         .linear()
@@ -331,7 +336,13 @@ static const Op& dot_ =
 
 static const Op& vdot_ =
     def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
-        .forward([](Call& c) -> Value { return op<"dot">(op<"conj_physical">(c[0]), c[1]); });
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0), y = c.tensor(1);
+          if (x.has(kConjugate) && y.has(kConjugate))
+            return op<"dot">(op<"conj_physical">(op<"conj">(y)), op<"conj">(x));
+          const bool pending = x.has(kConjugate) || y.has(kConjugate);
+          return op<"dot">(pending ? op<"conj">(x) : op<"conj_physical">(x), y);
+        });
 
 namespace {
 

@@ -281,6 +281,7 @@ static const Op& tensor_split_tensor_ =
           return op<"tensor_split.indices">(c.tensor(0), indices, c.integer(2));
         })
         .no_out()
+        .takes_pending()
         .batch(batch::each_sample)
         .by_values()
         .any_dtype();
