@@ -50,6 +50,13 @@ pickle.loads(pickle.dumps(c)).is_conj(); pickle.loads(pickle.dumps(n)).is_neg();
 torch.nn.Parameter(c).is_conj(); torch.nn.Parameter(n).is_neg(); c.fill_diagonal_(5)
 c.masked_fill_(r > 1, 1j); c.index_fill_(0, torch.tensor([0]), 1j);
 c.index_put_((torch.tensor([0]),), torch.tensor(1j)); c.squeeze_(); c.transpose_(0, 1)
+torch.fft.ifft(r).is_conj(); torch.fft.ihfft(r).is_conj(); torch.fft.ihfftn(r[0]).is_conj()
+torch.fft.ihfftn(r).is_conj(); torch.fft.ifft(x).is_conj(); torch.dot(c[0], c[1])
+torch.dot(x[0], c[1]); torch.vdot(x[0], c[1]); torch.vdot(c[0], x[1]); torch.vdot(c[0], c[1])
+c[0] @ c[1]; torch.inner(c[0], c[1]); torch.svd(x).V.is_conj(); torch.svd(r).V.is_conj()
+c.repeat_interleave(torch.tensor([1, 2]), 0); n.repeat_interleave(torch.tensor([1, 2]), 0)
+c.repeat_interleave(2, 0); c.tensor_split(torch.tensor([1]))[0]; c.tensor_split(2)[0]
+torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x, left=False).is_conj()
 """
 
 # What is done, and then what is looked at: x, c and n.
