@@ -296,6 +296,7 @@ static const Op& histc_ =
             }
           }
           if (low == high) low -= 1, high += 1;
+          note_check_of_values();
           if (!std::isfinite(low) || !std::isfinite(high)) {
             runtime_error("range of [", low, ", ", high, "] is not finite");
           }
