@@ -53,7 +53,7 @@ c.index_put_((torch.tensor([0]),), torch.tensor(1j)); c.squeeze_(); c.transpose_
 torch.fft.ifft(r).is_conj(); torch.fft.ihfft(r).is_conj(); torch.fft.ihfftn(r[0]).is_conj()
 torch.fft.ihfftn(r).is_conj(); torch.fft.ifft(x).is_conj(); torch.dot(c[0], c[1])
 torch.dot(x[0], c[1]); torch.vdot(x[0], c[1]); torch.vdot(c[0], x[1]); torch.vdot(c[0], c[1])
-c[0] @ c[1]; torch.inner(c[0], c[1]); torch.svd(x).V.is_conj(); torch.svd(r).V.is_conj()
+c[0] @ c[1]; torch.inner(c[0], c[1]).is_conj(); torch.svd(x).V.is_conj(); torch.svd(r).V.is_conj()
 c.repeat_interleave(torch.tensor([1, 2]), 0); n.repeat_interleave(torch.tensor([1, 2]), 0)
 c.repeat_interleave(2, 0); c.tensor_split(torch.tensor([1]))[0]; c.tensor_split(2)[0]
 torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x, left=False).is_conj()
