@@ -162,3 +162,27 @@ def test_optimizers_step_on_parameters_with_bits() -> None:
         optimizer.step()
     np.testing.assert_allclose(weight.tolist(), plain.tolist(), rtol=1e-6)
     np.testing.assert_allclose(x.conj().tolist(), plain.tolist(), rtol=1e-6)
+
+
+def test_loops_carry_and_read_conjugates() -> None:
+    def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+        return (c * x).conj(), c.conj().imag
+
+    def plain(init: ad.Tensor, xs: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+        ys = []
+        for x in xs:
+            init, y = step(init, x)
+            ys.append(y)
+        return init, ad.stack(ys)
+
+    x = ad.tensor(Z, dtype=ad.complex128)
+    for given in (x, x.conj_physical().conj()):
+        found = []
+        for loop in (ad.scan, lambda f, init, xs: plain(init, xs)):
+            leaf = given.clone().requires_grad_()
+            init, ys = loop(step, leaf.conj()[0], given.conj())
+            (init.abs().sum() + (ys * ys).sum()).backward()
+            assert leaf.grad is not None
+            found.append([init.tolist(), ys.tolist(), leaf.grad.tolist()])
+        assert found[0] == found[1]
+        assert ad.scan(step, given[0], given)[1].tolist() == plain(given[0], given)[1].tolist()
