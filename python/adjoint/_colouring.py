@@ -42,7 +42,7 @@ class Pattern:
                 matrix = matrix.copy()
                 matrix.sum_duplicates()
             return cls(matrix.indptr, matrix.indices, (int(matrix.shape[0]), int(matrix.shape[1])))
-        array = np.asarray(given.detach().numpy() if hasattr(given, "detach") else given)
+        array = np.asarray(given.numpy(force=True) if hasattr(given, "detach") else given)
         if array.ndim != 2:
             raise ValueError(
                 f"{what} must be a matrix of outputs by inputs (a scipy.sparse matrix, an array or "

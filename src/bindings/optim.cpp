@@ -48,7 +48,8 @@ struct Batch {
 };
 
 bool native(const TensorObject* param, const TensorObject* t) {
-  if (t->dtype != param->dtype || t->storage->read_only || (t->flags & (kTransformed | kSparse)))
+  if (t->dtype != param->dtype || t->storage->read_only ||
+      (t->flags & (kTransformed | kSparse | kPending)))
     return false;
   if ((t->flags & kContiguous) && (param->flags & kContiguous)) return t->numel == param->numel;
   const Span shape{t->shape, t->ndim}, strides{t->strides, t->ndim};
@@ -84,7 +85,7 @@ bool add_row(Batch& batch, const Column* columns, int count, Py_ssize_t i) {
     if (!t) continue;
     if (!native(param, t)) return false;
     row[present++] = t;
-    arrays.columns[c] = t->data;
+    arrays.columns[c] = memory_of(t);
   }
   if (!apart(row, present)) return false;
   batch.arrays.push_back(arrays);
@@ -186,16 +187,22 @@ void by_ops(const Column* columns, Py_ssize_t i, unsigned choice, const Numbers&
   for (int c = 0; c < R::kColumns; ++c) {
     if (!columns[c]) continue;
     tensors[c] = Tensor::borrow(columns[c].at(i));
-    if (is_complex(tensors[c].dtype())) tensors[c] = op<"view_as_real">(tensors[c]);
     values[c] = tensors[c];
+    if (is_complex(tensors[c].dtype())) {
+      values[c] = op<"view_as_real">(op<"resolve_conj">(tensors[c]));
+      if (!tensors[c].has(kConjugate)) tensors[c] = values[c];
+    }
     // Written over at the end, so what the graph keeps of it is a copy.
-    if (c != 1 && grad_enabled()) values[c] = op<"clone">(tensors[c]);
+    if (c != 1 && grad_enabled()) values[c] = op<"clone">(values[c]);
   }
   for (int k = 0; k < R::kNumbers; ++k) amounts[k] = numbers.amounts[k];
   optim::choose<R>(choice, [&]<unsigned Choice>() {
     R::template update<WholeTensor, Choice>(values, amounts);
     for (int c = 0; c < R::kColumns; ++c) {
-      if (R::writes(Choice, c)) op_inplace<"copy">(tensors[c], values[c]);
+      if (!R::writes(Choice, c)) continue;
+      const bool pairs = is_complex(tensors[c].dtype());
+      if (pairs) values[c] = op<"view_as_complex">(op<"contiguous">(values[c]));
+      op_inplace<"copy">(tensors[c], values[c]);
     }
   });
 }
@@ -310,12 +317,13 @@ double counted(TensorObject* step) {
                 " elements");
   }
   const Tensor counter = Tensor::borrow(step);
-  if (step->dtype != DType::Float32 || step->storage->read_only || (step->flags & kRequiresGrad)) {
+  if (step->dtype != DType::Float32 || step->storage->read_only ||
+      (step->flags & (kRequiresGrad | kPending))) {
     op_inplace<"add">(counter, 1);
-    return *reinterpret_cast<const double*>(cast(counter, DType::Float64)->data);
+    return *cast(counter, DType::Float64).data<double>();
   }
   bump_version(counter);
-  return *reinterpret_cast<float*>(step->data) += 1;
+  return *reinterpret_cast<float*>(memory_of(step)) += 1;
 }
 
 // _count_steps(steps): adds one to each counter and returns them as numbers.

@@ -8,6 +8,7 @@
 #include "dispatch/checkpoint_cache.h"
 #include "dispatch/out_dtype.h"
 #include "dispatch/overlap.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/profile.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/record_node.h"
@@ -113,12 +114,12 @@ Value apply_as_given(const Op& op, Value* args) {
   return out;
 }
 
-Value run_forward(Call& c) { return captured() ? t_recorder->forward(c) : c.op.forward(c); }
+Value run_forward(Call& c) { return captured() ? t_recorder->forward(c) : compute(c); }
 
 void run_change(Call& c, const Tensor& self) {
   refuse_wide_unsigned(c);
   if (captured()) return t_recorder->change(c, self);
-  finish_inplace(self, c.op.forward(c), c.op);
+  compute_into(c, self);
   bump_version(self);
 }
 
@@ -269,9 +270,9 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     }
     fits = Span(shape) == out.shape();
   }
-  if (fits) c.out = out;
+  if (fits && !is_pending(out.get())) c.out = out;
   refuse_wide_unsigned(c);
-  Value result = op.forward(c);
+  Value result = compute(c);
   if (!result.is_tensor())
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",
                result.is_tensors() ? result.tensors().size() : 0, " results");

@@ -1,6 +1,7 @@
 // Keeping and replaying results. Read checkpoint_cache.h first.
 #include "dispatch/checkpoint_cache.h"
 
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 
 namespace adjoint {
@@ -35,7 +36,7 @@ bool is_argument(const Call& c, const Value& out) {
 }
 
 Value keep(const CheckpointCacheUse& use, Call& c) {
-  Value out = c.op.forward(c);
+  Value out = compute(c);
   CheckpointCache::Entry entry;
   if (is_argument(c, out)) {
     entry.computed_again = true;
@@ -60,7 +61,7 @@ Value replay(const CheckpointCacheUse& use, Call& c) {
   }
   CheckpointCache::Entry entry = std::move(queue.front());
   queue.pop_front();
-  if (entry.computed_again) return c.op.forward(c);
+  if (entry.computed_again) return compute(c);
   size_t k = 0;
   Value out = each_result(entry.out, [&](const Tensor& t) {
     if (t.version() != entry.versions[k++] && !use.cache->allow_changes) {
@@ -82,9 +83,9 @@ Value cached_forward(Call& c) {
   refuse_recording("results are kept by a selective checkpoint");
   const CheckpointCacheUse& use = *t_checkpoint_cache;
   // An op without a derivative of its own is written with others, which are asked one by one.
-  if (!c.op.differentiable()) return c.op.forward(c);
+  if (!c.op.differentiable()) return compute(c);
   Suspend suspend;
-  if (c.op.is_view || !use.wants(c)) return c.op.forward(c);
+  if (c.op.is_view || !use.wants(c)) return compute(c);
   return use.replay ? replay(use, c) : keep(use, c);
 }
 

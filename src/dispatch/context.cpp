@@ -101,8 +101,8 @@ void op_backward(Node* node, Tensor* grads, Tensor* result) {
   for (int k = 0; k < count; ++k) {
     int i = due[k], e = op.edge_of[i];
     if (conjugated) [[unlikely]] {
-      Tensor conj = adjoint::op<"conj">(grads[0]).tensor();
-      result[e] = adjoint::op<"conj">(op.grads[i](conj, c)).tensor();
+      Tensor conj = adjoint::op<"conj_physical">(grads[0]).tensor();
+      result[e] = adjoint::op<"conj_physical">(op.grads[i](conj, c)).tensor();
     } else if (k + 1 == count && unread && op.reads_grad_once) {
       Tensor mine = std::move(grads[0]);
       Reuse taken(mine);

@@ -58,8 +58,8 @@ Tensor try_fast(const Kernel& kernel, const Value* v, int count, Promotion p, co
       if (!in_place && share_bytes(t, to.get())) return {};
     }
   }
-  char* data[4] = {to->data, a->data, count > 1 ? v[1].object()->data : nullptr,
-                   count > 2 ? v[2].object()->data : nullptr};
+  char* data[4] = {to.bytes(), memory_of(a), count > 1 ? memory_of(v[1].object()) : nullptr,
+                   count > 2 ? memory_of(v[2].object()) : nullptr};
   size_t item[4] = {item_size(result), item_size(a->dtype), item_size(a->dtype),
                     item_size(a->dtype)};
   WithoutGil release(a->numel >= kReleaseGil);
@@ -200,13 +200,13 @@ static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Pro
   alignas(16) char number[kMaxOperands][16];
   Tensor copies[kMaxOperands];  // holds those of inputs that overlap the output partly
   int nd = b.shape.size();
-  operand[0] = {to->data, to.dtype(), broadcast_strides(to.get(), nd)};
+  operand[0] = {to.bytes(), to.dtype(), broadcast_strides(to.get(), nd)};
   wanted[0] = result_dtype(kernel, compute);
   for (int i = 0; i < count; ++i) {
     wanted[i + 1] = compute;
     if (v[i].is_tensor()) {
       Tensor t = copies[i] = in_step(v[i].tensor(), to);
-      operand[i + 1] = {t->data, t.dtype(), broadcast_strides(t.get(), nd)};
+      operand[i + 1] = {t.bytes(), t.dtype(), broadcast_strides(t.get(), nd)};
     } else {
       store_scalar(compute, number[i], v[i].complex());
       if (v[i].kind() == Value::Int || v[i].kind() == Value::Bool)

@@ -136,6 +136,7 @@ struct Facts {
   bool to_any_dtype = false;     // and its argument `dtype` may be one of them
   bool takes_numbers = false;    // may be called with no tensor at all
   bool rearranges = false;       // the result holds every element of its tensors, none changed
+  bool takes_pending = false;    // its forward knows operands with a pending sign
   const char* called = nullptr;  // by people, where the op's own name means nothing to them
   const char* zero_text = nullptr;  // why it may pass on no gradient but zeros, after its name
 };

@@ -237,6 +237,7 @@ class Block {
   }
   Block& sparse(SparseRule r) { return op_->facts.sparse = r, *this; }
   Block& takes_sparse() { return op_->facts.takes_sparse = true, no_out(); }
+  Block& takes_pending() { return op_->facts.takes_pending = true, *this; }
   Block& copies() { return op_->facts.copies = true, *this; }
   Block& rearranges() { return op_->facts.rearranges = true, *this; }
   Block& fills() { return op_->facts.fills = true, *this; }

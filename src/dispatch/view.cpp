@@ -40,6 +40,7 @@ struct Window {
   Dims shape, strides;
   int64_t at;
   DType dtype;
+  uint16_t turned;  // see turned_in
 };
 
 bool is_parts_of(DType real, DType complex) {
@@ -47,7 +48,8 @@ bool is_parts_of(DType real, DType complex) {
 }
 
 Window view_window(const Tensor& view, const Tensor& base) {
-  Window w{Dims(view.shape()), Dims(view.strides()), view->data - base->data, view.dtype()};
+  Window w{Dims(view.shape()), Dims(view.strides()), view->data - base->data, view.dtype(),
+           turned_in(view, base)};
   if (!is_parts_of(base.dtype(), view.dtype())) {
     w.at /= static_cast<int64_t>(view.itemsize());
     return w;
@@ -60,14 +62,21 @@ Window view_window(const Tensor& view, const Tensor& base) {
   return w;
 }
 
-// The elements of `whole`, which is laid out as the base is, that the window shows: by ops.
-Tensor look(const Tensor& whole, const Window& w) {
+// The same elements, whatever their signs.
+Tensor elements(const Tensor& whole, const Window& w) {
   int64_t start = whole.offset();
   if (whole.dtype() == w.dtype) return op<"as_strided">(whole, w.shape, w.strides, start + w.at);
+  if (whole.has(kConjugate))  // which has no parts as views
+    return elements(op<"_with_strides">(whole, Dims(whole.strides())), w);
   if (is_complex(whole.dtype()))
     return op<"as_strided">(op<"view_as_real">(whole), w.shape, w.strides, 2 * start + w.at);
   Tensor pairs = op<"as_strided">(whole, w.shape, w.strides, start + w.at);
   return op<"view_as_complex">(op<"contiguous">(pairs));
+}
+
+// The elements of `whole`, which is laid out as the base is, that the window shows: by ops.
+Tensor look(const Tensor& whole, const Window& w) {
+  return as_turned(elements(whole, w), w.turned);
 }
 
 // `whole` with these elements replaced.
@@ -83,7 +92,7 @@ Tensor put(const Tensor& whole, const Tensor& by, const Window& w) {
 }
 
 // What a CopySlices node keeps.
-enum Slot { kShape, kStrides, kAt, kType, kInner, kBaseStrides, kSlots };
+enum Slot { kShape, kStrides, kAt, kType, kTurned, kInner, kBaseStrides, kSlots };
 
 // Of a window whose elements share places: which elements count, and which of the base it covers.
 struct Shared {
@@ -106,7 +115,8 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released || n->saved[kInner].value.is_none()) fail_freed(n);
   auto* inner = reinterpret_cast<Node*>(n->saved[kInner].value.python());
   Window w{n->saved[kShape].value.ints(), n->saved[kStrides].value.ints(),
-           n->saved[kAt].value.integer(), n->saved[kType].value.dtype()};
+           n->saved[kAt].value.integer(), n->saved[kType].value.dtype(),
+           static_cast<uint16_t>(n->saved[kTurned].value.integer())};
   // The gradient laid out as the base was, so that the window means the same elements.
   Tensor whole = op<"_with_strides">(grads[0], n->saved[kBaseStrides].value.ints());
   Tensor slice = op<"clone">(look(whole, w));
@@ -126,6 +136,7 @@ void copy_slices_backward(Node* n, Tensor* grads, Tensor* result) {
   if (is_complex(into.dtype()) && !is_complex(slice.dtype())) into = op<"real">(into);
   if (into.dtype() != slice.dtype()) into = op<"_to_copy">(into, slice.dtype());
   into = op<"expand">(into, slice.shape());
+  if (w.turned) into = op<"clone">(as_turned(into, w.turned));
   if (!shared.counts) {
     result[0] = put(whole, into, w);
     return;
@@ -192,7 +203,8 @@ Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset) {
 
 Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype) {
   Tensor v = on_storage(t->storage, shape, strides, offset, dtype);
-  v->flags |= t->flags & kData;
+  // Real numbers have no conjugate: who sees a complex tensor as those turns signs itself.
+  v->flags |= t->flags & (dtype == t.dtype() ? kData | kPending : kData | kNegative);
   if (t.has(kInference)) {  // an inference tensor of its own: nothing tracks views of those
     v.set(kInference);
     return v;
@@ -209,6 +221,27 @@ Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, D
   // As in PyTorch, a view requires grad when its base does, recorded or not.
   if (needs_grad(base) && is_differentiable(dtype)) v.set(kRequiresGrad);
   return v;
+}
+
+uint16_t turned_in(const Tensor& view, const Tensor& base) {
+  auto turned = static_cast<uint16_t>(view.pending() ^ base.pending());
+  if (!base.has(kConjugate) || is_complex(view.dtype())) return turned;
+  // Parts of a conjugate: imaginary ones have the other sign there, and stand at odd places.
+  for (int i = 0; i < view.ndim(); ++i) {
+    if (view.size(i) > 1 && view.stride(i) % 2)
+      runtime_error(
+          "real and imaginary parts of a tensor whose conjugate bit is set are seen as "
+          "one tensor, of strides ",
+          view.strides(), ". fix: use resolve_conj() first");
+  }
+  const bool imaginary = (view->data - base->data) / static_cast<int64_t>(view.itemsize()) % 2;
+  return static_cast<uint16_t>((turned & kNegative) ^ (imaginary ? kNegative : 0));
+}
+
+Tensor as_turned(Tensor t, uint16_t which) {
+  if (which & kConjugate) t = op<"conj">(t);
+  if (which & kNegative) t = op<"_neg_view">(t);
+  return t;
 }
 
 Tensor unshared(Tensor view) {
@@ -329,6 +362,7 @@ void rebase_history(const Tensor& t, Node* node) {
   slices->saved[kStrides].value = w.strides;
   slices->saved[kAt].value = w.at;
   slices->saved[kType].value = w.dtype;
+  slices->saved[kTurned].value = int64_t{w.turned};
   slices->saved[kInner].value = Value::object(reinterpret_cast<PyObject*>(node));
   slices->saved[kBaseStrides].value = Dims(base.strides());
   slices->edges[0] = base_edge;

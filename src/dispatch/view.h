@@ -21,6 +21,11 @@ Tensor make_view(const Tensor& t, Span shape, Span strides, int64_t offset);
 // The same memory seen as elements of another dtype; the geometry counts elements of that dtype.
 Tensor make_view_as(const Tensor& t, Span shape, Span strides, int64_t offset, DType dtype);
 
+// The pending signs that stand between what the base of a view shows and what the view shows, and
+// `t` seen with such signs turned: by views.
+uint16_t turned_in(const Tensor& view, const Tensor& base);
+Tensor as_turned(Tensor t, uint16_t which);
+
 // A view of an intermediate value that nobody else holds, as the result it is: not a view.
 Tensor unshared(Tensor view);
 

@@ -28,7 +28,7 @@ bool add_directly(const Tensor& sum, const Tensor& grad) {
       !(grad.shape() == sum.shape())) {
     return false;
   }
-  char* data[3] = {sum->data, sum->data, grad->data};
+  char* data[3] = {sum.bytes(), sum.bytes(), grad.bytes()};
   size_t item[3] = {sum.itemsize(), sum.itemsize(), sum.itemsize()};
   WithoutGil release(sum.numel() >= kReleaseGil);
   run_contiguous(loop, item, data, 3, sum.numel());
@@ -114,7 +114,7 @@ void add_to_leaf(TensorObject* leaf, const Tensor& grad) {
     Tensor sum;
     if (held) {
       sum = held + grad;
-    } else if (is_free(grad) && lies_like(grad, leaf)) {
+    } else if (is_free(grad) && !grad.pending() && lies_like(grad, leaf)) {
       sum = grad;
     } else {
       sum = own_copy(grad, leaf);

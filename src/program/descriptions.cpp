@@ -78,6 +78,7 @@ TensorGeometry::TensorGeometry(const TensorObject* t)
     : shape(Span{t->shape, t->ndim}),
       strides(Span{t->strides, t->ndim}),
       dtype(t->dtype),
+      pending(t->flags & kPending),
       numel(t->numel) {
   contiguous = is_contiguous(shape, strides, numel);
   dense = is_dense(shape, strides);

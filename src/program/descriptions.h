@@ -16,16 +16,18 @@ struct TensorGeometry {
   Dims shape;
   Dims strides;  // in elements
   DType dtype = DType::Float32;
+  uint16_t pending = 0;  // Note [Pending signs] in tensor/tensor.h
   bool contiguous = true, dense = true;
   int64_t numel = 1;
 
   explicit TensorGeometry(const TensorObject* t);
   bool is_of(const TensorObject* t) const {
-    return t->dtype == dtype && Span(shape) == Span{t->shape, t->ndim} &&
-           Span(strides) == Span{t->strides, t->ndim};
+    return t->dtype == dtype && (t->flags & kPending) == pending &&
+           Span(shape) == Span{t->shape, t->ndim} && Span(strides) == Span{t->strides, t->ndim};
   }
   bool operator==(const TensorGeometry& o) const {
-    return this == &o || (dtype == o.dtype && shape == o.shape && strides == o.strides);
+    return this == &o ||
+           (dtype == o.dtype && pending == o.pending && shape == o.shape && strides == o.strides);
   }
 };
 

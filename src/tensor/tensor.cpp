@@ -12,6 +12,7 @@
 namespace adjoint {
 
 PyTypeObject* tensor_type = nullptr;
+bool g_pending = false;
 HandmadeObserver handmade_observer;
 constinit ObjectPool header_pool(sizeof(TensorObject));
 
@@ -46,6 +47,14 @@ std::string to_string(Span s) {
 constinit thread_local uint32_t t_modes = 0;
 
 TensorObject* new_tensor_object() { return fresh_header(); }
+
+void raise_pending(const TensorObject* t) {
+  throw std::logic_error(text("the memory of a ", t->dtype, " tensor of shape ",
+                              Span{t->shape, t->ndim}, " was read although its ",
+                              t->flags & kConjugate ? "conjugate" : "negative",
+                              " bit is set. fix: call with resolve_conj().resolve_neg(), and "
+                              "please report this"));
+}
 
 TensorExtra& extra_of(TensorObject* t) {
   if (!t->extra) t->extra = new TensorExtra;
@@ -193,7 +202,7 @@ Tensor on_storage(Storage* storage, Span shape, Span strides, int64_t offset, DT
 
 Tensor alias(const Tensor& t) {
   Tensor a = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
-  a->flags |= t->flags & (kInference | kData);
+  a->flags |= t->flags & (kInference | kData | kPending);
   if (is_sparse(t)) [[unlikely]]
     share_parts(a, t);
   if (mode_on(kCaptured)) [[unlikely]]

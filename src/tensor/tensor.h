@@ -38,9 +38,19 @@ enum Flag : uint16_t {
   kData = 2048,         // made by `.data`, or a view of such a tensor
   kHeld = 4096,         // a node or another tensor may hold it, other than by the base of a view
   kSparse = 8192,       // Note [Sparse headers] in sparse.h
+  kConjugate = 16384,   // shows the conjugate of what its memory holds: Note [Pending signs]
+  kNegative = 32768,    // shows the negative of it
 };
+inline constexpr uint16_t kPending = kConjugate | kNegative;
 // What the short way through an op leaves to the general one.
-inline constexpr uint16_t kUnusual = kInference | kTransformed | kData | kSparse;
+inline constexpr uint16_t kUnusual = kInference | kTransformed | kData | kSparse | kPending;
+
+// Note [Pending signs]
+// As in PyTorch, conj() of a complex tensor computes nothing: it is a view with kConjugate, and the
+// imaginary part of that a view with kNegative. Views of views pass both on. Ops that compute are called
+// with copies that hold what these show (dispatch/pending_calls.h), and what is written in place is
+// written with the sign turned back. So no kernel meets them; whoever asks for the address of the
+// elements of one (`bytes`, `data`, memory_of) is told that it forgot to, by an error.
 
 // Note [Changes past the version]
 // PyTorch gives `x.data` a version of its own, so that what is changed through it goes unnoticed:
@@ -83,6 +93,17 @@ struct TensorExtra {
 };
 
 extern PyTypeObject* tensor_type;  // set by the bindings
+
+// Whether a tensor ever had a pending sign: asked before anything else.
+extern bool g_pending;
+inline bool is_pending(const TensorObject* t) { return t->flags & kPending; }
+[[noreturn]] void raise_pending(const TensorObject* t);
+// Where the elements are, for all that reads or writes values.
+inline char* memory_of(const TensorObject* t) {
+  if (is_pending(t)) [[unlikely]]
+    raise_pending(t);
+  return t->data;
+}
 
 // A fresh header without storage or geometry; throws PythonError when memory is out.
 TensorObject* new_tensor_object();
@@ -128,10 +149,10 @@ class Tensor {
   int64_t size(int d) const { return p_->shape[d < 0 ? d + p_->ndim : d]; }
   int64_t stride(int d) const { return p_->strides[d < 0 ? d + p_->ndim : d]; }
   size_t itemsize() const { return item_size(p_->dtype); }
-  char* bytes() const { return p_->data; }
+  char* bytes() const { return memory_of(p_); }
   template <class T>
   T* data() const {
-    return reinterpret_cast<T*>(p_->data);
+    return reinterpret_cast<T*>(bytes());
   }
   int64_t offset() const {  // in elements from the start of the storage
     return (p_->data - static_cast<char*>(p_->storage->data)) / static_cast<int64_t>(itemsize());
@@ -139,6 +160,12 @@ class Tensor {
   bool has(Flag f) const { return p_->flags & f; }
   void set(Flag f, bool on = true) const { p_->flags = on ? (p_->flags | f) : (p_->flags & ~f); }
   bool contiguous() const { return p_->flags & kContiguous; }
+  uint16_t pending() const { return p_->flags & kPending; }
+  // Shows the conjugate or the negative (or both) of what it showed before.
+  void turn_sign(uint16_t which) const {
+    p_->flags ^= which;
+    g_pending |= which != 0;
+  }
   bool requires_grad() const { return p_->flags & kRequiresGrad; }
   bool is_view() const { return p_->base != nullptr; }
   bool is_leaf() const { return p_->grad_fn == nullptr; }

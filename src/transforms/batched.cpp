@@ -111,8 +111,11 @@ Value loop_over_samples(const Op& op, Value* inside, const int* axes, int64_t si
 Tensor first_sample(const Tensor& batch) {
   if (batch.ndim() == 0) throw std::logic_error("a batch has at least one axis");
   Span shape{batch->shape + 1, batch.ndim() - 1}, strides{batch->strides + 1, batch.ndim() - 1};
-  if (batch.size(0) > 0)
-    return on_storage(batch->storage, shape, strides, batch.offset(), batch.dtype());
+  if (batch.size(0) > 0) {
+    Tensor sample = on_storage(batch->storage, shape, strides, batch.offset(), batch.dtype());
+    sample->flags |= batch.pending();
+    return sample;
+  }
   // No samples, no memory: one element stands for all of a sample.
   Tensor element = empty({}, batch.dtype());
   std::memset(element->data, 0, element.itemsize());

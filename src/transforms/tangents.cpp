@@ -47,8 +47,9 @@ Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
   return make_batched(zeros_laid_out_as(like, x->batch), level);
 }
 
-// The elements of `view` in the tangent of its base, which lies in memory as the base does.
-Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
+// The elements of `view` in the tangent of its base, which lies in memory as the base does, whatever
+// their signs.
+Tensor elements_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
   Dims shape(view.shape()), strides(view.strides());
   int64_t at = view.offset();
   if (base.dtype() == view.dtype()) return op<"as_strided">(tangent, shape, strides, at);
@@ -58,6 +59,10 @@ Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
   shape.push_back(2);
   strides.push_back(1);
   return op<"view_as_complex">(op<"as_strided">(tangent, shape, strides, 2 * at));
+}
+
+Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
+  return as_turned(elements_in(base, tangent, view), turned_in(view, base));
 }
 
 // --- the table of a tensor -----------------------------------------------------------------------
@@ -135,8 +140,11 @@ Tensor laid_out_as(const Tensor& t, const Tensor& tangent) {
 
 void lay_out_tangent(const Tensor& t, Level level) {
   TangentAt* e = find(t, level);
-  if (e && e->value && !same_layout(t, e->value))
-    set_tangent(t, level, laid_out_as(t, Tensor(e->value)));
+  if (!e || !e->value) return;
+  // Parts of a conjugate are no views of it: the tangents of views are views of that of the base.
+  Tensor held = e->value;
+  Tensor own = t.is_view() || !held.pending() ? held : op<"clone">(held).tensor();
+  if (!own.is(held) || !same_layout(t, own)) set_tangent(t, level, laid_out_as(t, own));
 }
 
 void write_tangent(const Tensor& t, Level level, Tensor tangent) {

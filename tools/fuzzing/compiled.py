@@ -174,7 +174,8 @@ def content(x: Any) -> Any:
     data = values.view(ad.uint8).numpy().tobytes() if values.numel() else b""
     strides = tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1)
     data = canonical(data, x.dtype)
-    return tuple(x.shape), strides if x.numel() else (), x.dtype, x.requires_grad, data
+    bits = x.is_conj(), x.is_neg()
+    return tuple(x.shape), strides if x.numel() else (), x.dtype, x.requires_grad, bits, data
 
 
 def program(failure: Failure) -> str:

@@ -26,9 +26,16 @@ class Views(Draw):
         call, model = self.one_of(
             self._turned, self._permuted, self._expanded, self._expanded, self._unfolded,
             self._diagonal, self._narrow, self._squeezed, self._reshaped, self._reshaped,
-            self._strided, self._strided, self._flat, self._seen, self._alike,
+            self._strided, self._strided, self._flat, self._seen, self._alike, self._signed,
         )(name)  # fmt: skip
         return Step(f"{self.new()} = {name}.{call}", (), model)
+
+    def _signed(self, name: str) -> Call:
+        call = self.rng.choice(("conj", "_neg_view", "mH", "imag", "real"))
+        if call in ("conj", "_neg_view"):
+            model = f"np.conj({name})" if call == "conj" else f"np.negative({name})"
+            return f"{call}()", model
+        return call, "" if call == "mH" else f"np.{call}({name})"
 
     def _turned(self, name: str) -> Call:
         call = self.rng.choice(("transpose", "swapaxes", "movedim"))

@@ -89,6 +89,8 @@ class Seen(NamedTuple):
     address: int  # of the first element, for an empty tensor too
     storage: tuple[int, int]  # address, bytes
     numel: int
+    conj: bool = False  # whether the conjugate of what memory holds is shown
+    neg: bool = False
 
 
 # --- what lines call ------------------------------------------------------------------------------
@@ -250,7 +252,8 @@ class World:
         if numel and tensor.data_ptr() != address:
             raise Violation("bad address", f"{name} is at {tensor.data_ptr()}, not at {address}")
         self._note(storage)
-        return Seen(tensor, shape, strides, dtype, address, storage, numel)
+        bits = tensor.is_conj(), tensor.is_neg()
+        return Seen(tensor, shape, strides, dtype, address, storage, numel, *bits)
 
     def _note(self, where: tuple[int, int]) -> None:
         if where not in self.content and 0 < where[1] <= CONTENT:
@@ -375,7 +378,7 @@ def _alike(a: Any, b: Any) -> bool:
     """Whether complex numbers differ by rounding: that of a product depends on its layout."""
     if not a.is_complex():
         return False
-    got, want = a.numpy(), b.detach().numpy()
+    got, want = a.numpy(force=True), b.numpy(force=True)
     return np.allclose(got, want, rtol=1e-5, atol=1e-5 * _largest(want), equal_nan=True)
 
 
@@ -433,7 +436,9 @@ def _array(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
     strides = tuple(stride * dtype.itemsize if size > 1 else 0 for size, stride in places)
     array = np.ndarray(seen.shape, dtype, memory, seen.address - seen.storage[0], strides)
     # Memory that was never written may hold bools that are neither 0 nor 1.
-    return array.view(np.uint8) != 0 if dtype == np.bool_ else array
+    array = array.view(np.uint8) != 0 if dtype == np.bool_ else array
+    array = np.conj(array) if seen.conj else array
+    return np.negative(array) if seen.neg else array
 
 
 def _twin(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
@@ -448,7 +453,9 @@ def _twin(seen: Seen | None, content: dict[tuple[int, int], bytes]) -> Any:
     count = (len(memory) - skipped) // seen.dtype.itemsize
     whole = ad.frombuffer(bytearray(memory), dtype=seen.dtype, count=count, offset=skipped)
     start = (seen.address - seen.storage[0]) // seen.dtype.itemsize
-    return whole.as_strided(seen.shape, seen.strides, start)
+    twin = whole.as_strided(seen.shape, seen.strides, start)
+    twin = twin.conj() if seen.conj else twin
+    return twin._neg_view() if seen.neg else twin
 
 
 def _repeats(seen: Seen) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import unsigned
 from adjoint._sharing.handover import refuse_history
 from adjoint._sharing.memory import Attached, new_file
 
@@ -79,7 +80,7 @@ class _Pickler(reduction.ForkingPickler):
         refuse_history(obj)
         reduced: Any = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         rebuild, (cls, _, dtype, shape, stride, *rest) = reduced
-        plain = obj.detach()
+        plain = unsigned(obj)
         data: Any
         if plain.numel() * plain.element_size() < INLINE:
             data = bytes(_core._to_bytes(plain))

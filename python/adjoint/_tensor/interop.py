@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import signed, unsigned
 from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
 from adjoint._tensor.arguments import require_tensor
 from adjoint._tensor.creation import _copied, _shared
@@ -36,7 +37,8 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
     Parameters
     ----------
     force : bool, default False
-        Detach first, so that a tensor that requires grad is not refused.
+        Detach first, and compute what is pending (`is_conj`, `is_neg`), so that tensors are not
+        refused for it.
     """
     import numpy as np
 
@@ -60,6 +62,15 @@ def numpy(self: Tensor, *, force: bool = False) -> npt.NDArray[Any]:
                 "ad.external to differentiate the NumPy code."
             )
         self = self.detach()
+    if self.is_conj() or self.is_neg():
+        if not force:
+            bit = "conjugate" if self.is_conj() else "negative"
+            fix = "resolve_conj()" if self.is_conj() else "resolve_neg()"
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{fix}.numpy() "
+                "instead."
+            )
+        self = self.resolve_conj().resolve_neg()
     _note_numpy(self)
     if self.dtype == _core.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16; use tensor.float().numpy()")
@@ -161,12 +172,14 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
     arguments = (
         type(self),
-        Sent(self),
+        Sent(unsigned(self) if self.is_conj() or self.is_neg() else self),
         self.dtype,
         tuple(self.shape),
         tuple(self.stride()),
         self.requires_grad,
         _attributes(self),
+        self.is_conj(),
+        self.is_neg(),
     )
     return rebuild, arguments
 
@@ -179,6 +192,8 @@ def rebuild(
     stride: tuple[int, ...],
     requires_grad: bool,
     attributes: dict[str, Any],
+    conj: bool = False,
+    neg: bool = False,
 ) -> Tensor:
     """The inverse of pickling."""
     if isinstance(data, Attached):
@@ -188,7 +203,7 @@ def rebuild(
     else:
         flat: Tensor = _core._frombuffer(bytearray(data), dtype, -1, 0)
         plain = _dense(flat.view(shape), stride)
-    return _dressed(plain, cls, requires_grad, attributes)
+    return _dressed(signed(plain, conj, neg), cls, requires_grad, attributes)
 
 
 def rebuild_sparse(
@@ -239,9 +254,9 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Use tensor.detach().clone() for a copy of the values."
         )
-    if (
-        self._layout_name != "strided" or _core._batch_level((self,)) > 0
-    ):  # its memory holds the other samples of a vmap as well
+    own = self._layout_name != "strided" or self.is_conj() or self.is_neg()
+    if own or _core._batch_level((self,)) > 0:
+        # Its memory holds something else, or the other samples of a vmap as well.
         plain = self.detach().clone()
     else:
         storage = ("adjoint storage", _core._storage(self)[0])
@@ -327,7 +342,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same memory with the same offset, size and strides."""
     require_tensor("is_set_to", "tensor", 1, tensor)
     return (
-        _core._storage(self)[0] == _core._storage(tensor)[0]
+        not any((self.is_conj(), self.is_neg(), tensor.is_conj(), tensor.is_neg()))
+        and _core._storage(self)[0] == _core._storage(tensor)[0]
         and self.storage_offset() == tensor.storage_offset()
         and self.shape == tensor.shape
         and self.stride() == tensor.stride()
@@ -363,6 +379,9 @@ def set_(
         if stride is None:
             stride = _core.empty(size, dtype=_core.bool).stride()
         other = _core._on_storage(other, self.dtype, tuple(size), tuple(stride), storage_offset)
+    # Memory alone is taken over: the tensor keeps its bits.
+    other = other.conj() if other.is_conj() != self.is_conj() else other
+    other = other._neg_view() if other.is_neg() != self.is_neg() else other
     if _core.is_grad_enabled() and self.requires_grad:
         from adjoint._tensor.history_of_set import SetMemory
 

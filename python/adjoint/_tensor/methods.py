@@ -91,14 +91,9 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     return _legacy.of_dtype(self.dtype)(*args, device=device)
 
 
-def is_conj(self: Tensor) -> bool:
-    """False: `conj` computes its result at once, so no tensor waits to be conjugated."""
-    return False
-
-
-def is_neg(self: Tensor) -> bool:
-    """False: negations are computed at once, so no tensor waits to be negated."""
-    return False
+def conj_view(self: Tensor) -> Tensor:
+    """`conj()`, under PyTorch's own name for the view."""
+    return self.conj()
 
 
 def is_nonzero(self: Tensor) -> bool:
@@ -199,8 +194,7 @@ METHODS: dict[str, Any] = {
     "unsafe_chunk": _unsafe("unsafe_chunk"),
     "unsafe_split": _unsafe("unsafe_split"),
     "unsafe_split_with_sizes": _unsafe("unsafe_split_with_sizes"),
-    "is_conj": is_conj,
-    "is_neg": is_neg,
+    "_conj": conj_view,
     "is_nonzero": is_nonzero,
     "is_signed": is_signed,
     "lu": _later("lu", "linalg._old_names", "See `adjoint.lu`."),

@@ -61,15 +61,15 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_conj(input: Tensor) -> bool:
-    """False: `conj` computes its result at once."""
+    """Whether the conjugate of what the memory holds is shown: the tensor is a `conj()` view."""
     require_tensor("is_conj", "input", 1, input)
-    return bool(input.is_conj())
+    return input.is_conj()
 
 
 def is_neg(input: Tensor) -> bool:
-    """False: negations are computed at once."""
+    """Whether the negative of what the memory holds is shown, as by ``x.conj().imag``."""
     require_tensor("is_neg", "input", 1, input)
-    return bool(input.is_neg())
+    return input.is_neg()
 
 
 def is_complex(input: Tensor) -> bool:

@@ -145,7 +145,8 @@ def _memory_id(tensor: Tensor) -> int:
 
 
 def _tensor_id(tensor: Tensor) -> _Id:
-    return (tensor.data_ptr(), int(tensor._version), *tensor.shape, -1, *tensor.stride())
+    bits = 2 * tensor.is_conj() + tensor.is_neg()
+    return (tensor.data_ptr(), int(tensor._version), bits, *tensor.shape, -1, *tensor.stride())
 
 
 class _AllowMutationOnSavedContext:

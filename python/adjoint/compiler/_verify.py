@@ -297,8 +297,8 @@ def _shown(value: Any) -> str:
 
 
 def _difference_of_tensors(program: Tensor, eager: Tensor) -> str:
-    for what in ("dtype", "shape"):
-        a, b = getattr(program, what), getattr(eager, what)
+    for what in ("dtype", "shape", "is_conj", "is_neg"):
+        a, b = (x() if callable(x := getattr(t, what)) else x for t in (program, eager))
         if a != b:
             return f"{what}: {b} eagerly, {a} in the program"
     parts = _bits(program), _bits(eager)
@@ -318,6 +318,7 @@ def _difference_of_tensors(program: Tensor, eager: Tensor) -> str:
 
 
 def _bits(tensor: Tensor) -> Tensor:
+    tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_complex():
         tensor = ad.view_as_real(tensor)
     if tensor.dtype == ad.bool:

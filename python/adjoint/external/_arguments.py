@@ -181,5 +181,5 @@ def as_array(tensor: Tensor) -> Any:
             "fix: pass x.float()"
         )
     # Not .numpy(), which notes on the node that its values left the graph: here they come back.
-    buffer: Any = tensor.detach()
+    buffer: Any = tensor.detach().resolve_conj().resolve_neg()
     return np.asarray(memoryview(buffer).toreadonly())

@@ -31,7 +31,7 @@ def plain_leaves(raw: Any) -> tuple[list[Any], Any]:
     if isinstance(raw, np.ndarray):
         return [raw], None
     leaves, spec = _tree.flatten(raw)
-    arrays = [leaf.detach().numpy() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    arrays = [leaf.numpy(force=True) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     return arrays, None if spec.is_leaf() else spec
 
 

@@ -65,7 +65,7 @@ def _is_variable(leaf: Any) -> bool:
 def _joined(tensors: Sequence[Any], like: Sequence[Tensor]) -> Any:
     """Tensors as one vector of doubles; None as zeros."""
     parts = [
-        np.zeros(x.numel()) if t is None else t.detach().numpy().reshape(-1)
+        np.zeros(x.numel()) if t is None else t.numpy(force=True).reshape(-1)
         for t, x in zip(tensors, like, strict=True)
     ]
     return np.concatenate(parts).astype(float, copy=False) if parts else np.zeros(0)
@@ -113,7 +113,7 @@ class ScipyCallback:
     def fun(self, *given: Any) -> Any:
         """The value: a float for a function of one number, else a vector."""
         _, outputs = self._evaluated(given)
-        return outputs.item() if outputs.ndim == 0 else outputs.detach().numpy().astype(float)
+        return outputs.item() if outputs.ndim == 0 else outputs.numpy(force=True).astype(float)
 
     def jac(self, *given: Any) -> Any:
         """The gradient of a function of one number, else the Jacobian matrix."""

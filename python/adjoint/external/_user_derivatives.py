@@ -170,7 +170,7 @@ class Given:
         """What a rule returned for one array, checked."""
         if found is None:
             return np.zeros(np.shape(wanted), np.asarray(wanted).dtype)
-        array = np.asarray(found.detach().numpy() if isinstance(found, Tensor) else found)
+        array = np.asarray(found.numpy(force=True) if isinstance(found, Tensor) else found)
         if array.shape != np.shape(wanted):
             raise ValueError(
                 f"the {what}= of {self.name} returned shape {list(array.shape)} for {names()[k]}, "
@@ -278,7 +278,7 @@ def _shaped(
             return block
         array = block.toarray()
     else:
-        array = np.asarray(block.detach().numpy() if isinstance(block, Tensor) else block)
+        array = np.asarray(block.numpy(force=True) if isinstance(block, Tensor) else block)
     full = (*outputs.shapes[k], *inputs.shapes[i])
     if array.shape != (m, n) and array.shape != full:
         raise ValueError(

@@ -144,7 +144,7 @@ def _picked(context: NodeContext, slot: int, edge: int) -> Any:
         (pushed,) = grad(linear, variable, tangent, retain_graph=True, allow_unused=True)
         if pushed is None:
             return np.zeros(variable.numel())
-        return pushed.detach().to(_core.float64).reshape(-1).numpy()
+        return pushed.detach().to(_core.float64).reshape(-1).numpy(force=True)
 
     try:
         return _element_origins(push, count, linear.dtype)
@@ -167,7 +167,7 @@ def _gathered(context: NodeContext, slot: int, edge: int) -> Any:
         pulled = _pulled(context, slot, edge, cotangent)
         if pulled is None:
             return np.zeros(int(np.prod(context.shapes[edge], dtype=np.int64)))
-        return pulled.detach().to(_core.float64).reshape(-1).numpy()
+        return pulled.detach().to(_core.float64).reshape(-1).numpy(force=True)
 
     return _element_origins(pull, count, dtype)
 
@@ -262,7 +262,7 @@ def _product_sizes(
 
 
 def _pattern_of(constant: Tensor, shape: tuple[int, int]) -> Rows:
-    return sparse().csr_array(constant.detach().numpy().reshape(shape) != 0)
+    return sparse().csr_array(constant.detach().numpy(force=True).reshape(shape) != 0)
 
 
 def _repeated(matrix: Rows, m: int, rows: Rows) -> Rows:

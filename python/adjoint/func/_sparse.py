@@ -164,7 +164,7 @@ def _flat(tensors: Sequence[Tensor], count: int) -> Any:
     parts = []
     for t in tensors:
         wide = _core.float32 if t.dtype in (_core.float16, _core.bfloat16) else t.dtype
-        parts.append(t.detach().to(wide).reshape((count, -1)).numpy())
+        parts.append(t.detach().to(wide).reshape((count, -1)).numpy(force=True))
     return np.concatenate(parts, axis=1) if len(parts) != 1 else parts[0]
 
 
@@ -299,7 +299,7 @@ class SparseDerivative:
         seeds = _seeds(colours, self.passes, self._verify)
         if self._verify:  # numbers that the inputs can hold, so that both sides see the same
             rounded = from_numpy(seeds[-1]).to(call.coarsest)
-            seeds[-1] = rounded.to(_core.float64).numpy()
+            seeds[-1] = rounded.to(_core.float64).numpy(force=True)
         return seeds, apply(seeds, self._chunk_of(size))
 
     # --- Hessians -------------------------------------------------------------------------------

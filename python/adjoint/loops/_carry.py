@@ -8,7 +8,7 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
-__all__ = ["Carry", "as_argument", "tensor_of", "without"]
+__all__ = ["Carry", "as_argument", "in_order", "tensor_of", "without"]
 
 
 def tensor_of(leaf: Any) -> Tensor:
@@ -20,9 +20,14 @@ def tensor_of(leaf: Any) -> Tensor:
     raise TypeError(f"a loop carries and returns tensors and numbers, not {type(leaf).__name__}")
 
 
+def in_order(t: Tensor) -> Tensor:
+    """The tensor in memory as steps are recorded with it: without gaps, without pending signs."""
+    return t.resolve_conj().resolve_neg().contiguous()
+
+
 def as_argument(t: Tensor) -> Tensor:
     """A carry as it is inside the loop: it gets a gradient as soon as anything has one."""
-    t = t.contiguous()
+    t = in_order(t)
     if not _core.is_grad_enabled() or t.requires_grad:
         return t
     differentiable = t.is_floating_point() or t.is_complex()
@@ -108,4 +113,4 @@ class Carry:
 
 def _own(t: Tensor) -> Tensor:
     is_view = _core._unrecorded(t._is_view)
-    return t.clone() if is_view else t.contiguous()
+    return t.clone() if is_view else in_order(t)

@@ -15,6 +15,7 @@ from adjoint._core import Tensor
 from adjoint.autograd import Function, enable_grad
 from adjoint.autograd import grad as gradients
 
+from ._carry import in_order
 from ._memory import Memory
 from ._schedule import first_sweep, split
 from ._states import State, States, states_in
@@ -379,7 +380,7 @@ class Loop(Function):
             return (None, None, *_by_plain_loop(loop, tensors, rows, grads, needs))
         xs = tensors[carries : carries + rows]
         x_grads = [_core.zeros_like(x) if needs[carries + k] else None for k, x in enumerate(xs)]
-        ys = [None if t is None else t.contiguous() for t in grads[carries:]]
+        ys = [None if t is None else in_order(t) for t in grads[carries:]]
         if not loop.has_length:
             ys = [None]  # the condition has none
         g = Gradients(list(grads[:carries]), ys, x_grads, reached)

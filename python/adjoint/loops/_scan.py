@@ -14,7 +14,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
-from ._carry import Carry, as_argument, tensor_of, without
+from ._carry import Carry, as_argument, in_order, tensor_of, without
 from ._loop import LoopRun
 from ._memory import Memory, memory_of
 from ._step import Step, record
@@ -126,7 +126,7 @@ class _Call:
         """Run the steps as a program, if it can be one."""
         carry = self._carry.tensors
         given = [as_argument(t) for t in carry]
-        rows = [t.contiguous() for t in rows]
+        rows = [in_order(t) for t in rows]
         first = [t[self._row(0)] for t in rows]
         key = self._carry.spec, self._xs_spec, _core._call_mode()
         step = self._known_step(key, [*given, *first])
@@ -148,7 +148,7 @@ class _Call:
             step = made
             self._remember(key, step)
         loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
-        found = loop([t.contiguous() for t in carry], rows)
+        found = loop([in_order(t) for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:

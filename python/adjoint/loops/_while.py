@@ -11,7 +11,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
-from ._carry import Carry, as_argument, without
+from ._carry import Carry, as_argument, in_order, without
 from ._loop import LoopRun
 from ._memory import memory_of
 from ._step import record
@@ -120,7 +120,7 @@ def while_loop(
         return plainly(tensors[:carries], True)
 
     loop = LoopRun(made, len(given), None, False, kept, again)
-    found = loop([t.contiguous() for t in first], [])
+    found = loop([in_order(t) for t in first], [])
     return _tree.unflatten(carry.spec, found)
 
 

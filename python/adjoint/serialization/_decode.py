@@ -14,6 +14,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import may_have_bits, signed
 from adjoint._tensor.device import device
 from adjoint._tensor.sparse import LAYOUTS, of_parts
 from adjoint.serialization import _classes
@@ -102,6 +103,10 @@ class Decoder:
         return self._finished(t, row)
 
     def _finished(self, made: Tensor, row: dict[str, Any]) -> Tensor:
+        conj, neg = bool(row.get("conj")), bool(row.get("neg"))
+        if not may_have_bits(made, conj, neg):
+            raise LoadError(f"it has a {made.dtype} tensor with a conjugate or negative bit")
+        made = signed(made, conj, neg)
         if row.get("parameter"):
             from adjoint.nn.parameter import Parameter
 

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import unsigned
 from adjoint.serialization._formats import NAMES
 from adjoint.serialization._writing import write_all
 
@@ -37,7 +38,11 @@ class Memory:
     def add_tensor(self, t: Tensor, where: str) -> dict[str, Any]:
         """The row of a tensor; `lay_out` completes it."""
         t.data_ptr()  # refuses a sample of vmap, which has no memory of its own
-        seen = _Seen(t.detach(), {"tensor": ""}, where)
+        seen = _Seen(unsigned(t), {"tensor": ""}, where)
+        if t.is_conj():
+            seen.row["conj"] = True
+        if t.is_neg():
+            seen.row["neg"] = True
         address, size = _core._storage(seen.tensor)
         if size == 0:
             self._empty.append(seen)

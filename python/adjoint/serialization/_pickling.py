@@ -165,9 +165,10 @@ class _Reducing:
         part = self.storages.part_of(t, t.dtype)
         size, stride, hooks = tuple(t.shape), tuple(t.stride()), _no_hooks()
         geometry = (part, part.offset_of(t), size, stride, t.requires_grad, hooks)
+        bits = _bits(t)
         if part.dtype is None:
-            return _rebuild._rebuild_tensor_v3, (*geometry, t.dtype)
-        return _rebuild._rebuild_tensor_v2, geometry
+            return _rebuild._rebuild_tensor_v3, (*geometry, t.dtype, *bits)
+        return _rebuild._rebuild_tensor_v2, (*geometry, *bits)
 
     def _check(self, t: Tensor) -> None:
         if t._layout_name == "strided":
@@ -245,6 +246,16 @@ class _Reducing:
 
 def _no_hooks() -> OrderedDict[Any, Any]:
     return OrderedDict()
+
+
+def _bits(t: Tensor) -> list[dict[str, bool]]:
+    """What memory does not say of its values: that they are shown conjugated, or negated."""
+    found = {}
+    if t.is_conj():
+        found["conj"] = True
+    if t.is_neg():
+        found["neg"] = True
+    return [found] if found else []
 
 
 def _attributes(t: Tensor) -> dict[str, Any]:

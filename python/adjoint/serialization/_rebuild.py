@@ -11,6 +11,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._pending import may_have_bits, signed
 from adjoint._tensor import formats
 from adjoint._tensor.sparse import LAYOUTS, of_parts
 from adjoint._tensor.storage import TypedStorage
@@ -38,7 +39,7 @@ def _on_storage(
     if storage.without_values:
         return _on_meta(dtype, shape, strides)
     made: Tensor = _core._on_storage(storage._tensor, dtype, shape, strides, offset)
-    return _resolved(made, metadata) if metadata else made
+    return _signed(made, metadata) if metadata else made
 
 
 def _on_meta(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
@@ -46,12 +47,14 @@ def _on_meta(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Te
     return made
 
 
-def _resolved(t: Tensor, metadata: Any) -> Tensor:
-    """The values of a tensor that PyTorch conjugates or negates when it is read."""
+def _signed(t: Tensor, metadata: Any) -> Tensor:
+    """A tensor that is conjugated or negated when it is read."""
     if type(metadata) is not dict or any(key not in ("conj", "neg") for key in metadata):
         raise LoadError(f"a tensor in it has the metadata {shown(metadata)}")
-    t = t.conj().clone() if metadata.get("conj") else t
-    return -t if metadata.get("neg") else t
+    conj, neg = bool(metadata.get("conj")), bool(metadata.get("neg"))
+    if not may_have_bits(t, conj, neg):
+        raise LoadError(f"a {t.dtype} tensor in it has the metadata {shown(metadata)}")
+    return signed(t, conj, neg)
 
 
 def _rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Tensor:

@@ -78,7 +78,7 @@ def _differences(a: Tensor, b: Tensor) -> tuple[Any, Any]:
     Integers far apart would wrap around: those are subtracted as Python integers.
     """
     if a.dtype == _core.int64:
-        x, y = a.numpy(), b.numpy()
+        x, y = a.numpy(force=True), b.numpy(force=True)
         if max(_reach(x), _reach(y)) >= 2**62:
             apart = np.asarray(np.abs(x.astype(object) - y.astype(object)), object)
             size = np.abs(y.astype(np.float64))
@@ -94,7 +94,7 @@ def _reach(values: Any) -> int:
 
 def _plain(values: Tensor) -> Any:
     """As an array; NumPy has no bfloat16, and float32 holds its values exactly."""
-    return (values.float() if values.dtype == _core.bfloat16 else values).numpy()
+    return (values.float() if values.dtype == _core.bfloat16 else values).numpy(force=True)
 
 
 def _largest(values: Any, matched: Any) -> tuple[Any, tuple[int, ...]]:

@@ -86,6 +86,10 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   if (is_sparse(t))
     return refuse(view,
                   "a sparse tensor has no buffer; use .to_dense(), or its values and indices");
+  if (is_pending(t))
+    return refuse(view, t->flags & kConjugate
+                            ? "the conjugate bit of this tensor is set; use .resolve_conj() first"
+                            : "the negative bit of this tensor is set; use .resolve_neg() first");
   const char* format = format_of(t->dtype);
   if (!format) return refuse(view, "bfloat16 has no buffer format; use .float() first");
   if (needs_grad(t))
@@ -116,7 +120,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   }
   Py_INCREF(o);
   view->obj = o;
-  view->buf = t->data;
+  view->buf = memory_of(t);
   view->len = t->numel * item;
   view->readonly = read_only;
   view->itemsize = item;
@@ -312,7 +316,7 @@ PyObject* to_bytes(PyObject*, PyObject* o) {
     refuse_recording("the values of a tensor are made into bytes (save, pickle)");
     require_strided(tensor_argument(o).get(), "reading the memory");
     Tensor t = contiguous(tensor_argument(o));
-    return PyBytes_FromStringAndSize(t->data, t.numel() * static_cast<Py_ssize_t>(t.itemsize()));
+    return PyBytes_FromStringAndSize(t.bytes(), t.numel() * static_cast<Py_ssize_t>(t.itemsize()));
   });
 }
 

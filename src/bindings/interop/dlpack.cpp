@@ -85,7 +85,7 @@ M* exported(const Tensor& t) {
   refuse_recording("the memory of a tensor goes to another library (DLPack)");
   auto e = std::make_unique<Exported<M>>();
   DLTensor& d = e->managed.tensor;
-  d.data = t->data;
+  d.data = t.bytes();
   d.device = {kCpu, 0};
   d.ndim = t.ndim();
   d.dtype = code_of(t.dtype());
@@ -126,6 +126,8 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
     if (is_sparse(t)) buffer_error("Can't export sparse tensors, use tensor.to_dense()");
     if (needs_grad(t.get()))
       buffer_error("Can't export tensors that require gradient, use tensor.detach()");
+    if (t.has(kConjugate)) buffer_error("Can't export tensors with the conjugate bit set");
+    if (t.has(kNegative)) buffer_error("Can't export tensors with the negative bit set");
     if (versioned) {
       auto* m = exported<DLManagedVersioned>(t);
       m->version = {1, 0};

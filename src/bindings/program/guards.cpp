@@ -153,8 +153,9 @@ bool equal(const Dims& was, const int64_t* now, int n) {
 bool tensor_holds(const Guards& g, const Row& r) {
   const TensorObject* t = as_tensor(r.holder.get());
   if (reinterpret_cast<PyObject*>(Py_TYPE(t)) != r.value.get() || t->dtype != r.dtype ||
-      (t->flags & (kRequiresGrad | kInference)) != r.flags || (t->grad_fn == nullptr) != r.leaf ||
-      !equal(r.shape, t->shape, t->ndim) || !equal(r.strides, t->strides, t->ndim))
+      (t->flags & (kRequiresGrad | kInference | kPending)) != r.flags ||
+      (t->grad_fn == nullptr) != r.leaf || !equal(r.shape, t->shape, t->ndim) ||
+      !equal(r.strides, t->strides, t->ndim))
     return false;
   if (r.extra || !t->dict || !g.names) return true;  // `extra`: its attributes have a row
   return !has_any(t->dict, g.names.get());
@@ -351,7 +352,7 @@ Row row_of(PyObject* tuple, PyObject* absent) {
     if (part(3) == Py_None) r.extra = Object();
     r.value = Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(t)));
     r.dtype = t->dtype;
-    r.flags = t->flags & (kRequiresGrad | kInference);
+    r.flags = t->flags & (kRequiresGrad | kInference | kPending);
     r.leaf = !t->grad_fn;
     r.shape = Dims(Span{t->shape, t->ndim});
     r.strides = Dims(Span{t->strides, t->ndim});

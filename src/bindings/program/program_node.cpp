@@ -27,7 +27,8 @@ Tensor intact(Node* n, const Saved& s) {
 }
 
 // A gradient that lies in memory as the one that the backward part was recorded with.
-Tensor laid_as(const TensorGeometry& g, const Tensor& grad) {
+Tensor laid_as(const TensorGeometry& g, const Tensor& given) {
+  Tensor grad = given.pending() ? op<"clone">(given).tensor() : given;
   bool same = true, alone = true;  // but for axes of length one, which may have any stride
   for (int k = 0; k < grad.ndim(); ++k) {
     bool equal = grad.strides()[k] == g.strides[k];
@@ -113,6 +114,7 @@ Tensor whole(Tensors& found, Tensor view) {
   int64_t at = (view->data - static_cast<char*>(view->storage->data)) /
                static_cast<int64_t>(view.itemsize());
   Tensor own = on_storage(view->storage, view.shape(), view.strides(), at, view.dtype());
+  own->flags |= view.pending();
   for (Tensor& t : found) {
     if (t.is(view)) t = own;
   }
@@ -188,7 +190,7 @@ PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n) {
     for (int64_t k : Span(places)) {
       Tensor own = on_storage(found[k]->storage, found[k].shape(), found[k].strides(),
                               found[k].offset(), found[k].dtype());
-      own.set(kData, found[k].has(kData));
+      own->flags |= found[k]->flags & (kData | kPending);
       found[k] = std::move(own);
     }
     make_node(args[0], std::move(given), found, found.size(), places);

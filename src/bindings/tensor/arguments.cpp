@@ -25,7 +25,7 @@ bool parse_scalar(PyObject* o, Value* out) {
   // Under vmap it has no single value; and a number would lose its gradient or its tangent.
   if (needs_grad(as_tensor(o)) || (as_tensor(o)->flags & (kTransformed | kSparse))) return false;
   refuse_recording("a tensor stands where a number is wanted, which reads its value");
-  Object item = checked(item_of(as_tensor(o)->data, as_tensor(o)->dtype));
+  Object item = checked(item_of(as_tensor(o)));
   return parse_number(item.get(), out);
 }
 

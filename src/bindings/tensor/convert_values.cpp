@@ -1,5 +1,6 @@
 // Between Python objects and Values.
 #include "bindings/python.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "transforms/batched.h"
@@ -14,6 +15,12 @@ PyObject* item_of(const char* data, DType d) {
   if (is_floating(d)) return PyFloat_FromDouble(load_double(d, data));
   std::complex<double> z = load_complex(d, data);
   return PyComplex_FromDoubles(z.real(), z.imag());
+}
+
+PyObject* item_of(TensorObject* one) {
+  if (!is_pending(one)) [[likely]]
+    return item_of(one->data, one->dtype);
+  return guard([&] { return item_of(resolved(Tensor::borrow(one)).bytes(), one->dtype); });
 }
 
 namespace {
@@ -153,9 +160,9 @@ bool parse_int(PyObject* o, int64_t* out) {
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
     if (batch_of(t) || is_sparse(t)) return false;  // it has no single value
     refuse_recording("a tensor stands where an int is wanted, which reads its value");
-    *out = load_int(t->dtype, t->data);
+    *out = load_int(t->dtype, resolved(Tensor::borrow(t)).bytes());
     if (t->dtype == DType::UInt64 && *out < 0)
-      too_large(Object::steal(item_of(t->data, t->dtype)).get(), ErrorClass::Value,
+      too_large(Object::steal(item_of(t)).get(), ErrorClass::Value,
                 "Overflow when unpacking long long");
     return true;
   }

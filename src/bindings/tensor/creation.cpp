@@ -1,5 +1,6 @@
 // Tensors from Python data: numbers and nested lists.
 #include "bindings/python.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "ops/creation/options.h"
@@ -119,8 +120,9 @@ struct Filler {
       value_error("only one element tensors can be converted to Python scalars");
     if (batch_of(t)) refuse_reading_batched("calling .item() on");
     require_strided(t, "a list with tensors");
+    const Tensor one = resolved(Tensor::borrow(t));
     refuse_recording("a list with tensors is made into one, which reads values; fix: use stack()");
-    copy_run(at, static_cast<int64_t>(item_size(dtype)), dtype, t->data, 0, t->dtype, 1);
+    copy_run(at, static_cast<int64_t>(item_size(dtype)), dtype, one.bytes(), 0, t->dtype, 1);
     at += item_size(dtype);
   }
 };

@@ -213,6 +213,7 @@ int set_data(PyObject* o, PyObject* v, void*) {
     std::swap(t->storage, fresh->storage);
     std::swap(t->data, fresh->data);
     t->dtype = fresh->dtype;
+    t->flags = static_cast<uint16_t>((t->flags & ~kPending) | fresh.pending());
     set_geometry(t.get(), fresh.shape(), fresh.strides());
     return 0;
   });

@@ -4,6 +4,7 @@
 #include "bindings/tensor/indexing.h"
 
 #include "bindings/python.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "dispatch/scalar_range.h"
 #include "kernels/convert.h"
@@ -192,7 +193,7 @@ class Reader {
     refuse_recording(
         "a tensor of one element is an index, which reads its value; fix: use index_select(), or "
         "x[i[None]][0]");
-    int64_t value = load_int(t.dtype(), t->data);
+    int64_t value = load_int(t.dtype(), resolved(t).bytes());
     if (t.dtype() == DType::UInt64 && value < 0) value = INT64_MAX;  // out of range in any case
     if (is_mask(t.dtype())) return add_truth(value != 0);
     view_ = select_axis(view_, dim_, value, axis_++);
@@ -350,7 +351,7 @@ int contains(PyObject* self, PyObject* element) {
     Tensor any = op<"any">(op<"eq">(Tensor::borrow(as_tensor(self)), v));
     if (is_batched(any)) refuse_reading_batched("attempting data-dependent control flow on");
     refuse_recording("`in` reads values; fix: use (t == x).any()");
-    return load_int(any.dtype(), any->data) != 0;
+    return load_int(any.dtype(), any.bytes()) != 0;
   });
 }
 

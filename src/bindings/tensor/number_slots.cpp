@@ -235,7 +235,7 @@ PyObject* one_item(PyObject* self, const char* what) {
                                   : "a tensor is made into a number (float(), int(), an index); "
                                     "fix: go on with the tensor");
   if (is_sparse(t)) return guard([&]() -> PyObject* { refuse_sparse(t, "reading the value"); });
-  return item_of(t->data, t->dtype);
+  return item_of(t);
 }
 int truth(PyObject* self) {
   Object o = Object::steal(one_item(self, "B"));

@@ -115,7 +115,7 @@ PyObject* resize_to(PyObject* o, PyObject* sizes) {
     Dims line{static_cast<int64_t>(had / t.itemsize())};
     Tensor before = on_storage(t->storage, line, Dims{1}, t.offset(), t.dtype());
     resize(t, shape);
-    if (grows) std::memcpy(t->data, before->data, had);
+    if (grows) std::memcpy(t->data, before.bytes(), had);
     bump_version(t);
     return to_python(t);
   });

@@ -6,6 +6,7 @@
 #include "bindings/tensor/indexing.h"
 #include "bindings/tensor/subclass.h"
 #include "bindings/tensor/tensor_class.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "ops/creation/memory_format.h"
@@ -189,6 +190,14 @@ PyObject* is_complex_(PyObject* o, PyObject*) {
   look_at(as_tensor(o));
   return PyBool_FromLong(is_complex(as_tensor(o)->dtype));
 }
+PyObject* is_conj(PyObject* o, PyObject*) {
+  look_at(as_tensor(o));
+  return PyBool_FromLong(as_tensor(o)->flags & kConjugate);
+}
+PyObject* is_neg(PyObject* o, PyObject*) {
+  look_at(as_tensor(o));
+  return PyBool_FromLong(as_tensor(o)->flags & kNegative);
+}
 PyObject* is_view(PyObject* o, PyObject*) {
   refuse_outside(as_tensor(o), "_is_view() is asked");
   return PyBool_FromLong(as_tensor(o)->base != nullptr);
@@ -200,7 +209,7 @@ PyObject* item(PyObject* o, PyObject*) {
     return guard([]() -> PyObject* { refuse_reading_batched("calling .item() on"); });
   refuse_recording("item() reads a value; fix: go on with the tensor");
   if (t->numel == 1 && is_refused(o, "item()")) return nullptr;
-  if (t->numel == 1) return item_of(t->data, t->dtype);
+  if (t->numel == 1) return item_of(t);
   PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
                static_cast<long long>(t->numel));
   return nullptr;
@@ -233,10 +242,11 @@ PyObject* tolist(PyObject* o, PyObject*) {
     refuse_recording("tolist() reads values; fix: go on with the tensor");
     require_strided(as_tensor(o), "tolist()");
     check_list_room(as_tensor(o));
-    Tensor t = self_of(o);  // a second header: a signal handler may change the first
+    Tensor t = resolved(self_of(o));
+    // A second header: a signal handler may change the first.
     Tensor seen = on_storage(t->storage, t.shape(), t.strides(), t.offset(), t.dtype());
     NowAndThen signals;
-    return nested_list(seen.get(), 0, seen->data, signals).release();
+    return nested_list(seen.get(), 0, seen.bytes(), signals).release();
   });
 }
 
@@ -287,6 +297,10 @@ PyMethodDef methods[] = {
      "default row-major) without gaps."},
     {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a real float."},
     {"is_complex", is_complex_, METH_NOARGS, "Whether the dtype is complex."},
+    {"is_conj", is_conj, METH_NOARGS,
+     "Whether the conjugate of what the memory holds is shown: resolve_conj() computes it."},
+    {"is_neg", is_neg, METH_NOARGS,
+     "Whether the negative of what the memory holds is shown: resolve_neg() computes it."},
     {"_is_view", is_view, METH_NOARGS, "Whether this is a view."},
     {"item", item, METH_NOARGS, "The only element as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},

@@ -66,7 +66,7 @@ void store_checked(const Value& v, DType d, void* out) {
 void fill_dense(const Tensor& t, const Value& v) {
   alignas(16) char element[16];
   store_checked(v, t.dtype(), element);
-  char* data = t->data;
+  char* data = t.bytes();
   DType d = t.dtype();
   int64_t n = t.numel();
   auto size = static_cast<int64_t>(item_size(d));

@@ -25,8 +25,8 @@ void fill_all(const Tensor& out, const Tensor& value) {
   }
   int64_t n = out.numel(), item = static_cast<int64_t>(out.itemsize());
   alignas(16) char element[16];
-  std::memcpy(element, value->data, item);
-  char* data = out->data;
+  std::memcpy(element, value.bytes(), item);
+  char* data = out.bytes();
   DType dtype = out.dtype();
   WithoutGil release(n >= kReleaseGil);
   if (n < 2 * kGrain) return fill_run(data, dtype, element, n);

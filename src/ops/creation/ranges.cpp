@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 1 << 16;
 // Fills a dense tensor by index; f(i) gives a double, an int64_t or a complex<double>.
 template <class F>
 void generate(const Tensor& t, F f) {
-  char* data = t->data;
+  char* data = t.bytes();
   DType d = t.dtype();
   auto size = static_cast<int64_t>(item_size(d));
   int64_t n = t.numel();
@@ -228,7 +228,7 @@ Value identity(Call& c, int64_t n, int64_t m, int options_at) {
   DType d = options.dtype(default_dtype());
   Tensor t = zeros(Dims{n, m}, d);
   for (int64_t i = 0; i < std::min(n, m); ++i)
-    store_scalar(d, t->data + (i * m + i) * static_cast<int64_t>(item_size(d)), int64_t{1});
+    store_scalar(d, t.bytes() + (i * m + i) * static_cast<int64_t>(item_size(d)), int64_t{1});
   return options.finish(t);
 }
 

@@ -11,7 +11,7 @@ namespace {
 // Whether every element of a dense bool tensor is true.
 bool all_true(const Tensor& t) {
   Tensor dense = contiguous(t);
-  return dense.numel() == 0 || !std::memchr(dense->data, 0, dense.numel());
+  return dense.numel() == 0 || !std::memchr(dense.bytes(), 0, dense.numel());
 }
 
 // |a - b| <= atol + rtol * |b|, or equal (infinities are), or both NaN if that counts.
@@ -140,7 +140,7 @@ static const Op& isreal_ = def("isreal(input)", "Whether the imaginary part is z
                                  if (is_complex(c.tensor(0).dtype()))
                                    return op<"eq">(op<"imag">(c[0]), 0);
                                  Tensor out = empty_like(c.tensor(0), DType::Bool);
-                                 std::memset(out->data, 1, out.numel());
+                                 std::memset(out.bytes(), 1, out.numel());
                                  return out;
                                })
                                .no_out()

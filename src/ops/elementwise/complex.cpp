@@ -1,8 +1,10 @@
-// Complex numbers and their parts. `real`, `imag`, `view_as_real` and `view_as_complex` share the
+// Complex numbers and their parts. `conj`, `real`, `imag`, `view_as_real` and `view_as_complex` share the
 // input's memory; a complex element is two real ones, the real part first.
 #include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/view.h"
+#include "dispatch/wide_unsigned.h"
 #include "ops/elementwise/fused.h"
 #include "ops/sparse/rules.h"
 #include "tensor/checked.h"
@@ -21,10 +23,23 @@ Tensor part_of(const Tensor& t, int part) {
   return make_view_as(t, t.shape(), strides, 2 * t.offset() + part, real_dtype(t.dtype()));
 }
 
+// The same memory, seen as the conjugate or the negative of what it is seen as.
+Tensor turned_view(T t, uint16_t which) {
+  Tensor v = make_view(t, t.shape(), t.strides(), t.offset());
+  v.turn_sign(which);
+  return v;
+}
+
 Value view_as_real_forward(Call& c) {
   Tensor t = c.tensor(0);
   if (!is_complex(t.dtype())) {
     runtime_error("view_as_real is only supported for complex tensors, not for ", t.dtype());
+  }
+  if (t.has(kConjugate)) {
+    runtime_error(
+        "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+        "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
+        "resulting tensor will NOT alias the original.");
   }
   Dims shape(t.shape()), strides(t.strides());
   for (int64_t& s : strides) s = stepped(s, 2);
@@ -94,28 +109,47 @@ Tensor times_i(T g) { return g * Value(std::complex<double>(0, 1)); }
 
 }  // namespace
 
+// Views that compute nothing: Note [Pending signs] in tensor/tensor.h.
 static const Op& conj_ =
-    def("conj(input)", "The complex conjugate; a real tensor is returned as it is.")
+    def("conj(input)",
+        "The complex conjugate: a view that computes nothing (`is_conj()` says so, "
+        "`resolve_conj()` "
+        "makes a copy of it). A real tensor is returned as it is.")
+        .forward([](Call& c) -> Value {
+          if (!is_complex(c.tensor(0).dtype())) return c[0];
+          return turned_view(c.tensor(0), kConjugate);
+        })
+        .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj_physical">(g); })
+        .linear()
+        .view()
+        .batch(batch::as_is)
+        .sparse([](const Op&, Value* args) { return op<"conj_physical">(args[0]); });
+
+static const Op& neg_view_ =
+    def("_neg_view(input)", "The negative: a view that computes nothing (`is_neg()` says so).")
+        .forward([](Call& c) -> Value {
+          if (c.tensor(0).dtype() == DType::Bool)
+            runtime_error("_neg_view: a bool tensor has no negative. fix: use logical_not()");
+          if (is_wide_unsigned(c.tensor(0).dtype()))
+            no_loop_for_wide_unsigned("neg", c.tensor(0).dtype());
+          return turned_view(c.tensor(0), kNegative);
+        })
+        .grad(0, nothing, [](T g, C) -> Tensor { return op<"neg">(g); })
+        .linear()
+        .view()
+        .batch(batch::as_is);
+
+static const Op& conj_physical_ =
+    def("conj_physical(input)",
+        "The complex conjugate, in memory of its own; a real tensor is returned as it is.")
         .forward([](Call& c) -> Value {
           static const Kernel& k = kernel_named("conj");
           if (!is_complex(c.tensor(0).dtype())) return c[0];
-          return run_kernel(k, c.args, 1, Common, c.out, "conj");
+          const Value z = resolved(c.tensor(0));
+          return run_kernel(k, &z, 1, Common, c.out, "conj_physical");
         })
-        .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
-        .linear()
-        .no_out()
-        .batch(batch::as_is)
-        .sparse(sparse::linear_on_entries)
-        .any_dtype();
-
-static const Op& conj_physical_ =
-    def("conj_physical(input)", "The complex conjugate, in memory of its own.")
-        .forward([](Call& c) -> Value {
-          static const Kernel &complex = kernel_named("conj"), &real = kernel_named("positive");
-          bool z = is_complex(c.tensor(0).dtype());
-          return run_kernel(z ? complex : real, c.args, 1, Common, c.out, "conj_physical");
-        })
-        .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj">(g); })
+        .takes_pending()
+        .grad(0, nothing, [](T g, C) -> Tensor { return op<"conj_physical">(g); })
         .linear()
         .inplace()
         .batch(batch::as_is)
@@ -145,7 +179,9 @@ static const Op& imag_ =
             runtime_error("imag is not implemented for tensors with non-complex dtypes, here ",
                           c.tensor(0).dtype());
           }
-          return part_of(c.tensor(0), 1);
+          Tensor v = part_of(c.tensor(0), 1);
+          if (c.tensor(0).has(kConjugate)) v.turn_sign(kNegative);
+          return v;
         })
         .grad(0, nothing, [](T g, C c) { return times_i(op<"_to_copy">(g, c.dtype(0))); })
         .linear()
@@ -175,7 +211,8 @@ static const Op& view_as_real_ =
 static const Op& view_as_complex_ =
     def("view_as_complex(input)", "A real tensor with a last axis of length two as a complex one.")
         .forward(view_as_complex_forward)
-        .grad(0, nothing, [](T g, C) -> Tensor { return op<"view_as_real">(g); })
+        .grad(0, nothing,
+              [](T g, C) -> Tensor { return op<"view_as_real">(op<"resolve_conj">(g)); })
         .linear()
         .view()
         .function_only()
@@ -231,13 +268,20 @@ static const Op& angle_ =
         });
 
 static const Op& resolve_conj_ =
-    def("resolve_conj(input)", "The tensor itself: conj() computes at once here.")
-        .forward([](Call& c) -> Value { return c[0]; })
+    def("resolve_conj(input)",
+        "A copy that holds the conjugate, of a tensor whose conjugate bit is set (`is_conj()`); "
+        "any "
+        "other tensor is returned as it is.")
+        .forward(
+            [](Call& c) -> Value { return c.tensor(0).has(kConjugate) ? op<"clone">(c[0]) : c[0]; })
         .no_out();
 
 static const Op& resolve_neg_ =
-    def("resolve_neg(input)", "The tensor itself: negation is computed at once here.")
-        .forward([](Call& c) -> Value { return c[0]; })
+    def("resolve_neg(input)",
+        "A copy that holds the negative, of a tensor whose negative bit is set (`is_neg()`); any "
+        "other tensor is returned as it is.")
+        .forward(
+            [](Call& c) -> Value { return c.tensor(0).has(kNegative) ? op<"clone">(c[0]) : c[0]; })
         .no_out();
 
 }  // namespace adjoint

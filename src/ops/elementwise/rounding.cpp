@@ -42,7 +42,7 @@ Value abs_forward(Call& c) {
 Tensor sgn_rule(T g, C c) {
   if (!is_complex(g.dtype())) return zeros_of(g);
   Tensor size = op<"abs">(c.in(0)), sgn = op<"sgn">(c.in(0));
-  Tensor along = sgn * op<"real">(g * op<"conj">(sgn));
+  Tensor along = sgn * op<"real">(g * op<"conj_physical">(sgn));
   return op<"where">(op<"eq">(size, 0), 0.0, (g - along) / size);
 }
 
@@ -119,7 +119,7 @@ static const Op& abs_ =
         .jvp([](C c, const Tensor* t) -> Value {
           Tensor x = c.in(0);
           if (!is_complex(x.dtype())) return op<"_abs_grad">(t[0], x);
-          return op<"real">(t[0] * op<"conj">(op<"sgn">(x)));
+          return op<"real">(t[0] * op<"conj_physical">(op<"sgn">(x)));
         })
         .inplace()
         .alias("absolute")
@@ -181,10 +181,10 @@ Tensor next_after_half(const Tensor& a, const Tensor& b, DType d) {
   Tensor y = contiguous(op<"expand">(cast(b, d), shape));
   Tensor wide_x = cast(x, DType::Float32), wide_y = cast(y, DType::Float32);
   Tensor out = empty(shape, d);
-  const auto *from = reinterpret_cast<const uint16_t*>(x->data),
-             *toward = reinterpret_cast<const uint16_t*>(y->data);
+  const auto *from = reinterpret_cast<const uint16_t*>(x.bytes()),
+             *toward = reinterpret_cast<const uint16_t*>(y.bytes());
   const float *fx = wide_x.data<float>(), *fy = wide_y.data<float>();
-  auto* to = reinterpret_cast<uint16_t*>(out->data);
+  auto* to = reinterpret_cast<uint16_t*>(out.bytes());
   for (int64_t i = 0; i < out.numel(); ++i) to[i] = neighbour(from[i], fx[i], fy[i], toward[i]);
   return out;
 }

@@ -134,10 +134,11 @@ Dims without_last(Dims dims) {
 
 // --- one axis ------------------------------------------------------------------------------------
 Value fft_1d(Call& c, bool forward) {
-  OneAxis a = one_axis(c, prepared(c.tensor(0), !forward));
+  OneAxis a = one_axis(c, prepared(c.tensor(0), false));
   const int64_t mode = scaling(c[3], forward);
-  if (!is_complex(a.x.dtype())) return op<"_fft_r2c">(a.x, Dims{a.axis}, mode, false);
-  return op<"_fft_c2c">(a.x, Dims{a.axis}, mode, forward);
+  if (is_complex(a.x.dtype())) return op<"_fft_c2c">(a.x, Dims{a.axis}, mode, forward);
+  Value whole = op<"_fft_r2c">(a.x, Dims{a.axis}, mode, false);
+  return forward ? whole : op<"conj">(whole);
 }
 
 Value rfft_1d(Call& c, bool forward) {
@@ -149,7 +150,7 @@ Value rfft_1d(Call& c, bool forward) {
 
 Value irfft_1d(Call& c, bool forward) {
   OneAxis a = one_axis_back(c);
-  Tensor x = forward ? op<"conj">(a.x).tensor() : a.x;
+  Tensor x = forward ? op<"conj_physical">(a.x).tensor() : a.x;
   return op<"_fft_c2r">(x, Dims{a.axis}, scaling(c[3], forward), a.n);
 }
 
@@ -186,7 +187,7 @@ Value hfft_nd(Call& c) {
   const int64_t n = last_size(c, x, a, "hfftn"), mode = scaling(c[3], true);
   x = resized(x, a);
   if (a.dims.size() > 1) x = op<"_fft_c2c">(x, without_last(a.dims), mode, true);
-  return op<"_fft_c2r">(op<"conj">(x), Dims{a.dims.back()}, mode, n);
+  return op<"_fft_c2r">(op<"conj_physical">(x), Dims{a.dims.back()}, mode, n);
 }
 
 Value ihfft_nd(Call& c) {
@@ -197,9 +198,9 @@ Value ihfft_nd(Call& c) {
   Axes a = axes_of(c, real);
   if (a.dims.empty()) runtime_error("ihfftn must transform at least one axis");
   const int64_t mode = scaling(c[3], false);
-  Value half = op<"conj">(op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true));
-  if (a.dims.size() == 1) return half;
-  return op<"_fft_c2c">(half, without_last(a.dims), mode, false);
+  Value half = op<"_fft_r2c">(resized(real, a), Dims{a.dims.back()}, mode, true);
+  if (a.dims.size() == 1) return op<"conj">(half);
+  return op<"_fft_c2c">(op<"conj_physical">(half), without_last(a.dims), mode, false);
 }
 
 // Half of each axis further, or back again.

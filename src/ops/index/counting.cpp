@@ -61,7 +61,7 @@ struct Groups {
 // Groups of equal rows: sorted, or only neighbours.
 Groups group(const Table& t, DType d, bool sort) {
   size_t item = item_size(d);
-  auto row = [&](int64_t i) { return t.rows->data + i * t.width * item; };
+  auto row = [&](int64_t i) { return t.rows.bytes() + i * t.width * item; };
   auto order_of = [&](int64_t a, int64_t b) {
     for (int64_t k = 0; k < t.width; ++k) {
       const char *p = row(a) + k * item, *q = row(b) + k * item;
@@ -80,7 +80,7 @@ Groups group(const Table& t, DType d, bool sort) {
   std::iota(order.begin(), order.end(), int64_t{0});
   if (sort && t.width == 1) {
     Tensor values = empty(Dims{t.n}, d);
-    sort_rows(t.rows->data, values->data, order.data(), d, 1, t.n, t.n, false);
+    sort_rows(t.rows.bytes(), values.bytes(), order.data(), d, 1, t.n, t.n, false);
   } else if (sort) {
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return order_of(a, b) < 0; });
@@ -133,7 +133,7 @@ Value unique_of(Call& c, bool sort, bool inverse, bool counts, const Value& dim_
   Tensor rows = empty(shape, t.dtype());
   size_t bytes = table.width * t.itemsize();
   for (size_t i = 0; i < g.first.size(); ++i) {
-    std::memcpy(rows->data + i * bytes, table.rows->data + g.first[i] * bytes, bytes);
+    std::memcpy(rows.bytes() + i * bytes, table.rows.bytes() + g.first[i] * bytes, bytes);
   }
   // Back to where the axis stood.
   Dims back, strides;
@@ -330,13 +330,13 @@ static const Op& isin_ =
           Tensor x = contiguous(cast(a, d)), y = contiguous(cast(b, d));
           int64_t n = y.numel(), m = x.numel();
           Tensor sorted = empty(Dims{n}, d), order = empty(Dims{n}, DType::Int64);
-          sort_rows(y->data, sorted->data, order.data<int64_t>(), d, 1, n, n, false);
+          sort_rows(y.bytes(), sorted.bytes(), order.data<int64_t>(), d, 1, n, n, false);
           std::vector<int64_t> at(m);
-          search_sorted(sorted->data, nullptr, n, x->data, m, d, false, at.data());
+          search_sorted(sorted.bytes(), nullptr, n, x.bytes(), m, d, false, at.data());
           Tensor out = empty(a.shape(), DType::Bool);
           for (int64_t i = 0; i < m; ++i) {
-            bool found = at[i] < n && compare(d, sorted->data + at[i] * sorted.itemsize(),
-                                              x->data + i * x.itemsize()) == 0;
+            bool found = at[i] < n && compare(d, sorted.bytes() + at[i] * sorted.itemsize(),
+                                              x.bytes() + i * x.itemsize()) == 0;
             out.data<bool>()[i] = found != c.flag(3);
           }
           return out;

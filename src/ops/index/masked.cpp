@@ -19,7 +19,7 @@ void require_mask(T mask, const char* name) {
 }
 
 Operand operand_of(T t, Span shape) {
-  Operand o{t->data, t.dtype(), Dims(shape.n, 0)};
+  Operand o{t.bytes(), t.dtype(), Dims(shape.n, 0)};
   int lead = shape.n - t.ndim();
   for (int i = 0; i < t.ndim(); ++i) {
     if (t.size(i) != 1) o.strides[lead + i] = t.stride(i) * static_cast<int64_t>(t.itemsize());

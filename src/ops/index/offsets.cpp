@@ -286,7 +286,7 @@ Places plan_flat(T t, T index, bool wrap_negative) {
 Places plan_mask(T t, T mask) {
   Tensor dense = broadcast_dense(mask, t.shape());
   Places p;
-  p.index = true_positions(reinterpret_cast<const uint8_t*>(dense->data), dense.numel());
+  p.index = true_positions(reinterpret_cast<const uint8_t*>(dense.bytes()), dense.numel());
   if (t.contiguous()) return p;
   for (int64_t& at : p.index) {
     int64_t k = at, offset = 0;
@@ -301,7 +301,7 @@ Places plan_mask(T t, T mask) {
 
 Tensor nonzero_of(T t) {
   Tensor truth = contiguous(cast(t, DType::Bool));
-  Offsets flat = true_positions(reinterpret_cast<const uint8_t*>(truth->data), truth.numel());
+  Offsets flat = true_positions(reinterpret_cast<const uint8_t*>(truth.bytes()), truth.numel());
   int64_t count = static_cast<int64_t>(flat.size());
   Tensor out = empty(Dims{count, t.ndim()}, DType::Int64);
   int64_t* row = out.data<int64_t>();
@@ -317,7 +317,7 @@ Tensor nonzero_of(T t) {
 
 Tensor read_places(T t, const Places& places, Span shape) {
   Tensor out = empty(shape, t.dtype());
-  char *to = out->data, *from = t->data;
+  char *to = out.bytes(), *from = t.bytes();
   WithoutGil release(out.numel() >= kReleaseGil);
   gather_places(to, from, out->dtype, places);
   return out;
@@ -326,7 +326,7 @@ Tensor read_places(T t, const Places& places, Span shape) {
 void write_places(T to, T src, const Places& places, Reduce how) {
   Tensor dense = contiguous(src);
   bool one = src.numel() == 1;
-  char *out = to->data, *in = dense->data;
+  char *out = to.bytes(), *in = dense.bytes();
   DType d = to.dtype();
   bool shared = !to.contiguous() && places_repeat(to.shape(), to.strides());
   WithoutGil release(places.numel() >= kReleaseGil);

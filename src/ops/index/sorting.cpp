@@ -46,8 +46,8 @@ Tensors sorted(T t, int64_t dim_given, int64_t keep, bool descending, const char
   if (t.ndim()) shape[last] = keep;
   Tensor values = empty(shape, t.dtype()), positions = empty(shape, DType::Int64);
   if (values.numel()) {
-    const char* in = rows->data;
-    char* out = values->data;
+    const char* in = rows.bytes();
+    char* out = values.bytes();
     int64_t* at = positions.data<int64_t>();
     DType d = t.dtype();
     int64_t count = rows.numel() / n;
@@ -74,7 +74,7 @@ Tensors picked_along(T t, int axis, Pick pick, int64_t k) {
     const int64_t n = t.ndim() ? t.size(axis) : 1;
     int64_t* at = positions.data<int64_t>();
     WithoutGil release(rows.numel() >= 2048);
-    select_rows(rows->data, values->data, at, t.dtype(), values.numel(), n, pick, k);
+    select_rows(rows.bytes(), values.bytes(), at, t.dtype(), values.numel(), n, pick, k);
   }
   return {values, positions};
 }
@@ -242,8 +242,8 @@ Tensor search(T sequence, const Tensor& values_given, bool right, T sorter, bool
   int64_t runs = count ? v.numel() / count : 0;
   for (int64_t r = 0; r < runs; ++r) {
     int64_t at = rows ? r * n : 0;
-    search_sorted(s->data + at * s.itemsize(), order ? order.data<int64_t>() + at : nullptr, n,
-                  v->data + r * count * v.itemsize(), count, d, right,
+    search_sorted(s.bytes() + at * s.itemsize(), order ? order.data<int64_t>() + at : nullptr, n,
+                  v.bytes() + r * count * v.itemsize(), count, d, right,
                   out.data<int64_t>() + r * count);
   }
   return int32 ? cast(out, DType::Int32) : out;

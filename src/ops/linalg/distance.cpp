@@ -61,8 +61,8 @@ struct PointSets {
         columns(y.size(-1)),
         coordinates(x.size(-1)),
         batch(x.numel() / (rows * coordinates)) {}
-  char* point(int64_t i) const { return x->data + i * coordinates * x.itemsize(); }
-  char* others(int64_t b) const { return y->data + b * coordinates * columns * y.itemsize(); }
+  char* point(int64_t i) const { return x.bytes() + i * coordinates * x.itemsize(); }
+  char* others(int64_t b) const { return y.bytes() + b * coordinates * columns * y.itemsize(); }
 };
 
 void euclidean_distances(const PointSets& s, T out) {
@@ -73,7 +73,7 @@ void euclidean_distances(const PointSets& s, T out) {
   parallel::parallel_ranges(
       s.batch * s.rows, std::max<int64_t>(1, kGrain / cost), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          char* row = out->data + i * s.columns * out.itemsize();
+          char* row = out.bytes() + i * s.columns * out.itemsize();
           int64_t n = s.coordinates;
           char* p[] = {row, s.point(i), s.others(i / s.rows), reinterpret_cast<char*>(&n)};
           loop(p, s.columns);
@@ -95,13 +95,13 @@ Tensors euclidean_gradients(T g_given, T x_given, T y_given, T dist_given) {
   for (int64_t i = 0; i < s.batch * s.rows; ++i) {
     const int64_t b = i / s.rows, row = i * s.columns * g.itemsize();
     int64_t n = s.coordinates;
-    char* p[] = {to_x->data + i * n * to_x.itemsize(),
-                 sums->data + b * n * s.columns * sums.itemsize(),
+    char* p[] = {to_x.bytes() + i * n * to_x.itemsize(),
+                 sums.bytes() + b * n * s.columns * sums.itemsize(),
                  s.point(i),
                  s.others(b),
-                 g->data + row,
-                 dist->data + row,
-                 weights->data,
+                 g.bytes() + row,
+                 dist.bytes() + row,
+                 weights.bytes(),
                  reinterpret_cast<char*>(&n)};
     loop(p, s.columns);
   }

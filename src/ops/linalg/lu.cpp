@@ -1,4 +1,5 @@
 // LU factors: a = p l u with rows exchanged for the largest pivots. Read matrices.h first.
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "ops/linalg/factored.h"
 
@@ -371,7 +372,9 @@ static const Op& lu_solve_ =
                             " inclusive, got ", rows.data<int>()[i],
                             ". Did you properly pass the result of lu_factor?");
           }
-          return solve_lu(lu, rows, b, c.flag(3), c.flag(4));
+          Tensor x = solve_lu(lu, rows, b, c.flag(3), c.flag(4));
+          const bool turned = !c.flag(3) && is_complex(x.dtype());  // PyTorch's solves for x.mH
+          return turned ? shown_as_conjugate(x) : x;
         })
         .vjp(input(0) | input(1) | output(),
              [](C c, Tensor* grads) {

@@ -1,6 +1,7 @@
 // Products of matrices and vectors. mm, bmm, mv and dot are the products with derivatives of their
 // own; matmul, linear and outer are made of them.
 #include "dispatch/op.h"
+#include "dispatch/pending_calls.h"
 #include "kernels/products/gemm.h"
 #include "ops/reduce/interruptible.h"
 #include "ops/sparse/rules.h"
@@ -14,7 +15,7 @@ using T = const Tensor&;
 using C = Context&;
 
 // The conjugate transpose of the last two axes.
-Tensor adjoint_of(T t) { return op<"conj">(op<"transpose">(t, -2, -1)); }
+Tensor adjoint_of(T t) { return op<"conj_physical">(op<"transpose">(t, -2, -1)); }
 
 void check_dtypes(const char* name, T a, T b) {
   if (a.dtype() != b.dtype()) {
@@ -288,7 +289,7 @@ static const Op& mv_ =
           return out;
         })
         .grad(0, input(1),
-              [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj">(c.tensor(1))); })
+              [](T g, C c) -> Tensor { return op<"outer">(g, op<"conj_physical">(c.tensor(1))); })
         .grad(1, input(0), [](T g, C c) -> Tensor { return op<"mv">(adjoint_of(c.tensor(0)), g); })
         .linear()
         .batch(mv_rule)
@@ -310,14 +311,18 @@ static const Op& dot_ =
                           y.shape(), " to have the same number of elements, but got ", x.size(0),
                           " and ", y.size(0), " elements respectively");
           }
+          // Of two conjugates the conjugate of the product, which shows that it is one.
+          const bool conjugates = x.pending() == kConjugate && y.pending() == kConjugate;
+          x = resolved(x), y = resolved(y);
           Tensor out = empty({}, x.dtype());
           Interruptible release(x.size(0) >= kReleaseGil, x->storage, y->storage);
           dot(x.dtype(), x.size(0), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
           release.finish();
-          return out;
+          return conjugates ? shown_as_conjugate(out) : out;
         })
-        .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(1)); })
-        .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj">(c.tensor(0)); })
+        .takes_pending()
+        .grad(0, input(1), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(1)); })
+        .grad(1, input(0), [](T g, C c) -> Tensor { return g * op<"conj_physical">(c.tensor(0)); })
         .linear()
         .batch([](Call& c, const int* axes) -> Value {
           check_factors(c, axes, "dot", 1, 1);
@@ -331,7 +336,13 @@ static const Op& dot_ =
 
 static const Op& vdot_ =
     def("vdot(input, other)", "The dot product of two vectors, the first conjugated.")
-        .forward([](Call& c) -> Value { return op<"dot">(op<"conj">(c[0]), c[1]); });
+        .forward([](Call& c) -> Value {
+          Tensor x = c.tensor(0), y = c.tensor(1);
+          if (x.has(kConjugate) && y.has(kConjugate))
+            return op<"dot">(op<"conj_physical">(op<"conj">(y)), op<"conj">(x));
+          const bool pending = x.has(kConjugate) || y.has(kConjugate);
+          return op<"dot">(pending ? op<"conj">(x) : op<"conj_physical">(x), y);
+        });
 
 namespace {
 
@@ -407,7 +418,9 @@ static const Op& addmv_ =
         })
         .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
         .grad(1, input(2),
-              [](T g, C c) { return times(op<"outer">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+              [](T g, C c) {
+                return times(op<"outer">(g, op<"conj_physical">(c.tensor(2))), c.in(4));
+              })
         .grad(2, input(1),
               [](T g, C c) { return times(op<"mv">(adjoint_of(c.tensor(1)), g), c.in(4)); })
         .jvp(tangent_of_sum<"mv">)
@@ -445,12 +458,13 @@ static const Op& addr_ =
           return op<"addmm">(c[0], column, row, c[3], c[4]);
         })
         .grad(0, nothing, [](T g, C c) { return times(g, c.in(3)); })
-        .grad(1, input(2),
-              [](T g, C c) { return times(op<"mv">(g, op<"conj">(c.tensor(2))), c.in(4)); })
+        .grad(
+            1, input(2),
+            [](T g, C c) { return times(op<"mv">(g, op<"conj_physical">(c.tensor(2))), c.in(4)); })
         .grad(2, input(1),
               [](T g, C c) {
                 Tensor across = op<"transpose">(g, 0, 1);
-                return times(op<"mv">(across, op<"conj">(c.tensor(1))), c.in(4));
+                return times(op<"mv">(across, op<"conj_physical">(c.tensor(1))), c.in(4));
               })
         .jvp(tangent_of_sum<"outer">)
         .inplace()
@@ -524,13 +538,13 @@ Value linear_forward(Call& c) {
 
 Tensor linear_input_grad(T g, C c) {
   Tensor w = c.in(1);
-  Tensor flat = op<"mm">(g.ndim() == 2 ? g : fold(g), op<"conj">(w));
+  Tensor flat = op<"mm">(g.ndim() == 2 ? g : fold(g), op<"conj_physical">(w));
   return g.ndim() == 2 ? flat : op<"reshape">(flat, c.shape(0)).tensor();
 }
 Tensor linear_weight_grad(T g, C c) {
   Tensor x = c.in(0);
   Tensor rows = g.ndim() == 2 ? g : fold(g), in = x.ndim() == 2 ? x : fold(x);
-  return op<"mm">(op<"transpose">(rows, 0, 1), op<"conj">(in));
+  return op<"mm">(op<"transpose">(rows, 0, 1), op<"conj_physical">(in));
 }
 template <bool Bias>
 Value linear_tangent(C c, const Tensor* t) {

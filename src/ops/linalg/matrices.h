@@ -57,7 +57,7 @@ inline bool is_long(int64_t count, double operations) {
 
 // --- ops on matrices -----------------------------------------------------------------------------
 inline Tensor transposed(T a) { return op<"transpose">(a, -2, -1); }
-inline Tensor conjugate(T a) { return is_complex(a.dtype()) ? op<"conj">(a).tensor() : a; }
+inline Tensor conjugate(T a) { return is_complex(a.dtype()) ? op<"conj_physical">(a).tensor() : a; }
 inline Tensor adjoint_of(T a) { return conjugate(transposed(a)); }
 inline Tensor mul(T a, T b) { return op<"matmul">(a, b); }
 inline Tensor tril(T a, int64_t k = 0) { return op<"tril">(a, k); }

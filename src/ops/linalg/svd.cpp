@@ -220,12 +220,13 @@ static const Op& svd_ =
           Tensor a = c.tensor(0);
           if (c.flag(2)) {
             Tensors f = op<"_linalg_svd">(a, !c.flag(1)).tensors();
-            return Tensors{f[0], f[1], adjoint_of(f[2])};
+            return Tensors{f[0], f[1], op<"conj">(transposed(f[2]))};
           }
           Tensor s = values_of(a);
           Dims leading = leading_of(a);
+          Value v = op<"zeros">(with_matrix(leading, a.size(-1), a.size(-1)), a.dtype());
           return Tensors{op<"zeros">(with_matrix(leading, a.size(-2), a.size(-2)), a.dtype()), s,
-                         op<"zeros">(with_matrix(leading, a.size(-1), a.size(-1)), a.dtype())};
+                         op<"conj">(v)};
         })
         .results({"U", "S", "V"})
         .autocast(Autocast::Float32);

@@ -43,7 +43,7 @@ Value adaptive_max_forward(Call& c) {
     const WindowSizes s = sizes_of(x, in, out);
     const Windows3 w = windows_covering(s);
     WithoutGil release(x.numel() >= kReleaseGil);
-    max_of_windows(s, d, w, from->data, y->data, reinterpret_cast<int64_t*>(index->data));
+    max_of_windows(s, d, w, from.bytes(), y.bytes(), reinterpret_cast<int64_t*>(index.bytes()));
   }
   return Tensors{in_format_of(cast(y, x.dtype()), {x}), in_format_of(index, {x})};
 }
@@ -57,7 +57,7 @@ Value adaptive_mean_forward(Call& c) {
     const WindowSizes s = sizes_of(x, in, out);
     const Windows3 w = windows_covering(s);
     WithoutGil release(x.numel() >= kReleaseGil);
-    mean_of_windows(s, d, w, from->data, y->data);
+    mean_of_windows(s, d, w, from.bytes(), y.bytes());
   }
   return in_format_of(cast(y, x.dtype()), {x});
 }
@@ -72,7 +72,7 @@ Value adaptive_mean_back_forward(Call& c) {
   const Windows3 w = windows_covering(s);
   {
     WithoutGil release(dx.numel() >= kReleaseGil);
-    mean_of_windows_back(s, d, w, from->data, dx->data);
+    mean_of_windows_back(s, d, w, from.bytes(), dx.bytes());
   }
   return in_format_of(cast(dx, g.dtype()), {g});
 }
@@ -114,7 +114,7 @@ Value fractional_forward(Call& c) {
   const WindowSizes all = sizes_of(x, in, out);
   WindowSizes one = all;
   one.planes = 1;
-  const auto* sample = reinterpret_cast<const double*>(samples->data);
+  const auto* sample = reinterpret_cast<const double*>(samples.bytes());
   const int64_t plane = x.numel() ? x.numel() / all.planes : 0;
   const int64_t count = y.numel() ? y.numel() / all.planes : 0;
   const auto item = static_cast<int64_t>(item_size(d));
@@ -126,8 +126,8 @@ Value fractional_forward(Call& c) {
       const double given = sample[axes == 2 ? 1 - i : i];
       w[static_cast<size_t>(3 - axes + i)] = drawn(x.dtype(), given, in[i], out[i], kernel[i]);
     }
-    max_of_windows(one, d, w, from->data + p * plane * item, y->data + p * count * item,
-                   reinterpret_cast<int64_t*>(index->data) + p * count);
+    max_of_windows(one, d, w, from.bytes() + p * plane * item, y.bytes() + p * count * item,
+                   reinterpret_cast<int64_t*>(index.bytes()) + p * count);
   }
   return Tensors{cast(y, x.dtype()), index};
 }

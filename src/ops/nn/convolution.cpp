@@ -188,7 +188,7 @@ Value sums_forward(Call& c) {
     WithoutGil release(is_long(conv));
     const auto run = is_integral(d) ? (Input ? plain_conv_input : plain_conv_output)
                                     : (Input ? conv_input : conv_output);
-    run(conv, as, from, weight->data, bias ? bias->data : nullptr, out->data);
+    run(conv, as, from, weight.bytes(), bias ? bias.bytes() : nullptr, out.bytes());
   }
   return in_format_of(cast(out, d), {source, w});
 }
@@ -213,7 +213,7 @@ Value weight_forward(Call& c) {
   const Planes gs = planes(gradient), xs = planes(in);
   {
     WithoutGil release(is_long(conv));
-    (is_integral(d) ? plain_conv_weight : conv_weight)(conv, as, gs, xs, out->data);
+    (is_integral(d) ? plain_conv_weight : conv_weight)(conv, as, gs, xs, out.bytes());
   }
   return cast(out, d);
 }
@@ -222,7 +222,7 @@ Value weight_forward(Call& c) {
 Tensor weight_of(const Value& g, const Value& x, const Dims& size, const ConvSteps& s) {
   return op<"_conv_weight">(g, x, size, s.stride, s.padding, s.dilation, s.groups);
 }
-Tensor conj(const Value& v) { return op<"conj">(v); }
+Tensor conj(const Value& v) { return op<"conj_physical">(v); }
 
 // Over samples and positions.
 Tensor bias_gradient(T g, C) {

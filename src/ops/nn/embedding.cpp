@@ -116,9 +116,9 @@ static const Op& embedding_backward_ =
           }
           // The padding row gathers with the rest and is wiped afterwards: no branch per row.
           WithoutGil release(out.numel() >= kReleaseGil);
-          sum_into_rows(out->data, g->data, g.dtype(), index, l.flat.numel(), rows, width);
+          sum_into_rows(out.bytes(), g.bytes(), g.dtype(), index, l.flat.numel(), rows, width);
           if (padding >= 0 && padding < rows) {
-            std::memset(out->data + padding * width * out.itemsize(), 0, width * out.itemsize());
+            std::memset(out.bytes() + padding * width * out.itemsize(), 0, width * out.itemsize());
           }
           return out;
         })

@@ -23,7 +23,7 @@ int64_t product(const Dims& d) {
 
 PlaneIndices indices(T index, int axes, int64_t size) {
   return {planes_of(index, axes), product(last_sizes(index.shape(), axes)), size,
-          reinterpret_cast<const int64_t*>(index->data)};
+          reinterpret_cast<const int64_t*>(index.bytes())};
 }
 
 Value gather_forward(Call& c) {
@@ -33,7 +33,7 @@ Value gather_forward(Call& c) {
   Tensor y = empty(index.shape(), x.dtype());
   int64_t bad = 0;
   const bool ok =
-      gather_planes(indices(index, axes, product(size)), x.itemsize(), x->data, y->data, &bad);
+      gather_planes(indices(index, axes, product(size)), x.itemsize(), x.bytes(), y.bytes(), &bad);
   if (!ok) bad_index(bad, size);
   return y;
 }
@@ -48,7 +48,7 @@ Value scatter_forward(Call& c) {
   bool ok;
   {
     WithoutGil release(dx.numel() >= kReleaseGil);
-    ok = add_to_planes(at, as, g->data, dx->data, &bad);
+    ok = add_to_planes(at, as, g.bytes(), dx.bytes(), &bad);
   }
   if (!ok) bad_index(bad, size);
   return in_format_of(cast(dx, d), {c.tensor(0)});
@@ -60,7 +60,7 @@ Value unpool_forward(Call& c) {
   Tensor out = empty(with_planes(x, size), x.dtype());
   int64_t bad = 0;
   const PlaneIndices at = indices(index, size.size(), product(size));
-  if (!put_into_planes(at, x.itemsize(), x->data, out->data, &bad)) bad_index(bad, size);
+  if (!put_into_planes(at, x.itemsize(), x.bytes(), out.bytes(), &bad)) bad_index(bad, size);
   return in_format_of(out, {c.tensor(0)});
 }
 

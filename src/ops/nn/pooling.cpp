@@ -70,7 +70,7 @@ Value max_pool_forward(Call& c) {
   if (y.numel()) {
     const Pool p = pool_of(x, in, out, s);
     WithoutGil release(x.numel() >= kReleaseGil);
-    max_pool(p, d, from->data, y->data, reinterpret_cast<int64_t*>(index->data));
+    max_pool(p, d, from.bytes(), y.bytes(), reinterpret_cast<int64_t*>(index.bytes()));
   }
   return Tensors{in_format_of(cast(y, x.dtype()), {x}), in_format_of(index, {x})};
 }
@@ -89,7 +89,7 @@ Value mean_pool_forward(Call& c) {
     const Pool p = pool_of(x, in, out, s);
     const Divisor by = divisor_from(c, 5);
     WithoutGil release(x.numel() >= kReleaseGil);
-    mean_pool(p, d, by, from->data, y->data);
+    mean_pool(p, d, by, from.bytes(), y.bytes());
   }
   return in_format_of(cast(y, x.dtype()), {x});
 }
@@ -106,7 +106,7 @@ Value mean_pool_back_forward(Call& c) {
   const Divisor by = divisor_from(c, 4);
   {
     WithoutGil release(dx.numel() >= kReleaseGil);
-    mean_pool_back(p, d, by, from->data, dx->data);
+    mean_pool_back(p, d, by, from.bytes(), dx.bytes());
   }
   return in_format_of(cast(dx, g.dtype()), {g});
 }

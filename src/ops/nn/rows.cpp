@@ -48,7 +48,7 @@ Tensor map_columns(const char* name, const Tensor* inputs, int count, int axis, 
   Tensor held[4] = {empty(like.shape(), d)};
   for (int k = 0; k < count; ++k) held[k + 1] = contiguous(cast(inputs[k], d));
   char* base[4];
-  for (int k = 0; k <= count; ++k) base[k] = held[k]->data;
+  for (int k = 0; k <= count; ++k) base[k] = held[k].bytes();
   Loop loop = row_loop(name, d);
   const int64_t item = static_cast<int64_t>(item_size(d));
   const int64_t wanted = std::max(kLeastColumns, kGrain / length / kLeastColumns * kLeastColumns);
@@ -85,7 +85,7 @@ Tensor map_rows(const char* name, const char* by_columns, const Tensor* inputs, 
   const int64_t length = like.ndim() ? like.size(axis) : 1;
   const int64_t step = length * static_cast<int64_t>(item_size(d));
   char* base[4];
-  for (int k = 0; k <= count; ++k) base[k] = rows[k]->data;
+  for (int k = 0; k <= count; ++k) base[k] = rows[k].bytes();
   Loop loop = row_loop(name, d);
   each_row(out.numel() / length, length, [&](int64_t r) {
     char* p[4];

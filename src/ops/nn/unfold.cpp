@@ -54,7 +54,7 @@ Value unfold_forward(Call& c) {
   if (columns.numel()) {
     const Unfold u = geometry(planes_of(x, 3), x.size(-3), in, out, s);
     WithoutGil release(columns.numel() >= kReleaseGil);
-    unfold_windows(u, x.dtype(), x->data, columns->data);
+    unfold_windows(u, x.dtype(), x.bytes(), columns.bytes());
   }
   return columns;
 }
@@ -74,7 +74,7 @@ Value fold_forward(Call& c) {
   const Unfold u = geometry(planes_of(columns, 2), channels, in, out, s);
   {
     WithoutGil release(columns.numel() >= kReleaseGil);
-    fold_windows(u, as, columns->data, x->data);
+    fold_windows(u, as, columns.bytes(), x.bytes());
   }
   return cast(x, d);
 }

@@ -48,7 +48,7 @@ template <class F>
 Tensor filled(const Tensor& t, F draw) {
   int64_t n = t.numel();
   if (t.contiguous()) {
-    drawing(n, [&, p = t->data] { draw(p, n, true); });
+    drawing(n, [&, p = t.bytes()] { draw(p, n, true); });
     return t;
   }
   int order[kMaxDims];
@@ -61,7 +61,7 @@ Tensor filled(const Tensor& t, F draw) {
     strides[i] = t.stride(order[i]);
   }
   Tensor drawn = empty(shape, t.dtype());
-  drawing(n, [&, p = drawn->data] { draw(p, n, false); });
+  drawing(n, [&, p = drawn.bytes()] { draw(p, n, false); });
   copy_into(on_storage(t->storage, shape, strides, t.offset(), t.dtype()), drawn);
   return t;
 }
@@ -118,7 +118,7 @@ Tensor bernoulli(Generator& g, const Tensor& t, const Tensor& p) {
   }
   Tensor ordered =
       contiguous(apart(on_storage(p->storage, by_memory, p_strides, p.offset(), p.dtype()), t));
-  return filled(t, [&, d = t.dtype(), pd = p.dtype(), q = ordered->data](
+  return filled(t, [&, d = t.dtype(), pd = p.dtype(), q = ordered.bytes()](
                        void* out, int64_t n, bool) { random::bernoulli(g, d, out, n, pd, q); });
 }
 
@@ -194,7 +194,7 @@ static const Op& randperm_ =
           if (n < 0) runtime_error("n must be non-negative, got ", n);
           Tensor t = empty(Dims{n}, options.dtype(DType::Int64));
           Generator& g = generator_of(c[1]);
-          drawing(n, [&, p = t->data, d = t.dtype()] { random::randperm(g, d, p, n); });
+          drawing(n, [&, p = t.bytes(), d = t.dtype()] { random::randperm(g, d, p, n); });
           return options.finish(t);
         })
         .function_only()
@@ -398,7 +398,7 @@ static const Op& multinomial_ =
           bool columns = p.ndim() == 2 && !p.contiguous() && p.stride(0) < p.stride(1);
           Tensor dense = contiguous(p);
           Generator& g = generator_of(c[3]);
-          drawing(p.numel(), [&, q = dense->data, o = out.data<int64_t>(), d = p.dtype()] {
+          drawing(p.numel(), [&, q = dense.bytes(), o = out.data<int64_t>(), d = p.dtype()] {
             random::multinomial(g, d, q, rows, n, samples, c.flag(2), o, columns);
           });
           return out;
@@ -428,7 +428,7 @@ static const Op& poisson_ =
           Tensor rate = floating(c.tensor(0), "poisson_cpu");
           Tensor out = empty(rate.shape(), rate.dtype());
           Generator& g = generator_of(c[1]);
-          drawing(out.numel(), [&, q = rate->data, o = out->data, d = out.dtype()] {
+          drawing(out.numel(), [&, q = rate.bytes(), o = out.bytes(), d = out.dtype()] {
             random::poisson(g, d, o, out.numel(), q);
           });
           return out;
@@ -454,9 +454,8 @@ static const Op& binomial_ =
           p = contiguous(op<"expand">(p, shape));
           Tensor out = empty(shape, p.dtype());
           Generator& g = generator_of(c[2]);
-          drawing(out.numel(), [&, m = count->data, q = p->data, o = out->data, d = out.dtype()] {
-            random::binomial(g, d, o, out.numel(), m, q);
-          });
+          drawing(out.numel(), [&, m = count.bytes(), q = p.bytes(), o = out.bytes(),
+                                d = out.dtype()] { random::binomial(g, d, o, out.numel(), m, q); });
           return out;
         })
         .grad(1, nothing, zero_gradient)
@@ -471,7 +470,7 @@ static const Op& standard_gamma_ =
           Tensor alpha = floating(c.tensor(0), "gamma_cpu");
           Tensor out = empty(alpha.shape(), alpha.dtype());
           Generator& g = generator_of(c[1]);
-          drawing(out.numel(), [&, q = alpha->data, o = out->data, d = out.dtype()] {
+          drawing(out.numel(), [&, q = alpha.bytes(), o = out.bytes(), d = out.dtype()] {
             random::gamma(g, d, o, out.numel(), q);
           });
           return out;

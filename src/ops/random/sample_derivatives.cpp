@@ -49,9 +49,8 @@ static const Op& standard_gamma_grad_ =
           GradMode off(false);
           auto [alpha, x] = together({c.tensor(0), c.tensor(1)});
           Tensor out = empty(x.shape(), x.dtype());
-          computing(out.numel(), [&, a = alpha->data, q = x->data, o = out->data, d = x.dtype()] {
-            random::gamma_grad(d, o, out.numel(), a, q);
-          });
+          computing(out.numel(), [&, a = alpha.bytes(), q = x.bytes(), o = out.bytes(),
+                                  d = x.dtype()] { random::gamma_grad(d, o, out.numel(), a, q); });
           return out;
         })
         .partial(0, nothing, no_second)
@@ -68,7 +67,7 @@ static const Op& dirichlet_grad_ =
           auto [x, alpha, total] = together({c.tensor(0), c.tensor(1), c.tensor(2)});
           Tensor out = empty(x.shape(), x.dtype());
           computing(out.numel(),
-                    [&, q = x->data, a = alpha->data, s = total->data, o = out->data,
+                    [&, q = x.bytes(), a = alpha.bytes(), s = total.bytes(), o = out.bytes(),
                      d = x.dtype()] { random::dirichlet_grad(d, o, out.numel(), q, a, s); });
           return out;
         })

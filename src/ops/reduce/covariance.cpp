@@ -53,7 +53,7 @@ Tensor covariance(T given, const Value& correction, const Value& fweights, const
   } else {
     freedom = Value(std::max(static_cast<double>(n) - off, 0.0));
   }
-  Tensor other = op<"conj">(op<"transpose">(w ? centred * w : centred, 0, 1));
+  Tensor other = op<"conj_physical">(op<"transpose">(w ? centred * w : centred, 0, 1));
   return op<"squeeze">(op<"matmul">(centred, other).tensor() / freedom);
 }
 

@@ -57,7 +57,7 @@ Tensor places(bool largest, T t, int axis, bool keepdim) {
   Tensor index = empty(reduced_shape(t.shape(), uint64_t{1} << axis, keepdim), DType::Int64);
   scan::Shape s = around(t.shape(), axis);
   WithoutGil release(t.numel() >= kReleaseGil);
-  scan::find_extremum(largest, x.dtype(), x->data, index.data<int64_t>(), s);
+  scan::find_extremum(largest, x.dtype(), x.bytes(), index.data<int64_t>(), s);
   return index;
 }
 
@@ -150,7 +150,7 @@ Value truth(Call& c, bool all, const Value& dims, bool keepdim) {
   uint64_t mask = none ? 0 : axes_mask(dims, t.ndim());
   if (t.numel() == 0) {
     Tensor out = zeros(reduced_shape(t.shape(), mask, keepdim), result);
-    if (all) std::memset(out->data, 1, out.numel());
+    if (all) std::memset(out.bytes(), 1, out.numel());
     return out;
   }
   return reduce_tensor({all ? reduce::Min : reduce::Max, DType::Bool, result}, t, mask, keepdim);
@@ -185,7 +185,7 @@ static const Op& gather_along_ =
           Tensor out = empty(index.shape(), t.dtype());
           size_t item = t.itemsize();
           each_index(index, axis, t.ndim() ? t.size(axis) : 1, [&](int64_t small, int64_t large) {
-            std::memcpy(out->data + small * item, t->data + large * item, item);
+            std::memcpy(out.bytes() + small * item, t.bytes() + large * item, item);
           });
           return out;
         })

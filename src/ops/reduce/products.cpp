@@ -39,17 +39,19 @@ Tensor product_grad(T g, T x, T out, int axis, bool keepdim) {
   if (as_op()) return op<"_prod_grad">(g, x, out, axis, keepdim);
   Dims dims{axis};
   if (!has_zero(x)) {
-    return spread(g * op<"conj">(out).tensor(), x.shape(), dims, keepdim) / op<"conj">(x).tensor();
+    return spread(g * op<"conj_physical">(out).tensor(), x.shape(), dims, keepdim) /
+           op<"conj_physical">(x).tensor();
   }
   Tensor others = product_before(x, axis, false) * product_before(x, axis, true);
-  return spread(g, x.shape(), dims, keepdim) * op<"conj">(others).tensor();
+  return spread(g, x.shape(), dims, keepdim) * op<"conj_physical">(others).tensor();
 }
 
 // d cumprod_i / d x_k = the product of x_j, j <= i, j != k. Where x has zeros, each k on its own.
 Tensor cumprod_grad_of(T g, T x, T out, int axis) {
   if (as_op()) return op<"_cumprod_grad">(g, x, out, axis);
   if (!has_zero(x)) {
-    return reversed_cumsum(g * op<"conj">(out).tensor(), axis) / op<"conj">(x).tensor();
+    return reversed_cumsum(g * op<"conj_physical">(out).tensor(), axis) /
+           op<"conj_physical">(x).tensor();
   }
   Tensor before = product_before(x, axis, false);
   int64_t n = x.size(axis);
@@ -59,8 +61,8 @@ Tensor cumprod_grad_of(T g, T x, T out, int axis) {
     Tensor later = op<"cumprod">(op<"slice">(x, axis, k + 1, n), axis);
     Tensor tail = op<"cat">(Tensors{one, later}, axis);
     Tensor weight = op<"select">(before, axis, k).tensor();
-    Tensor part = op<"slice">(g, axis, k, n).tensor() * op<"conj">(tail).tensor();
-    grads.push_back(op<"conj">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
+    Tensor part = op<"slice">(g, axis, k, n).tensor() * op<"conj_physical">(tail).tensor();
+    grads.push_back(op<"conj_physical">(weight).tensor() * op<"sum">(part, Dims{axis}).tensor());
   }
   return op<"stack">(std::move(grads), axis);
 }

@@ -83,7 +83,7 @@ void fill_identity(const Reduction& r, const Tensor& out) {
   std::complex<double> z = load_complex(r.accumulator, value);
   if (r.mean && is_complex(r.result)) z = {__builtin_nan(""), __builtin_nan("")};
   store_scalar(r.result, value, z);
-  fill_run(out->data, r.result, value, out.numel());
+  fill_run(out.bytes(), r.result, value, out.numel());
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
     Tensor out = empty({}, r.result);
     {
       WithoutGil release(n >= kReleaseGil);
-      reduce::loops(r.kind, r.accumulator).row(t->data, n, out->data, nullptr);
+      reduce::loops(r.kind, r.accumulator).row(t.bytes(), n, out.bytes(), nullptr);
     }
     double by = r.mean ? static_cast<double>(n) : r.divisor;
     if (by != 0) {
@@ -106,7 +106,7 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
       else if (r.result == DType::Float64)
         *out.data<double>() /= by;
       else
-        store_scalar(r.result, out->data, load_complex(r.result, out->data) / by);
+        store_scalar(r.result, out.bytes(), load_complex(r.result, out.bytes()) / by);
     }
     return out;
   }
@@ -120,10 +120,10 @@ Tensor reduce_tensor(const Reduction& r, const Tensor& t, uint64_t mask, bool ke
     return out;
   }
   p.kind = r.kind;
-  p.data = t->data;
+  p.data = t.bytes();
   p.dtype = t.dtype();
   p.accumulator = r.accumulator;
-  p.out = out->data;
+  p.out = out.bytes();
   p.out_dtype = r.result;
   p.divisor = r.mean ? static_cast<double>(reduced_count(t.shape(), mask)) : r.divisor;
   p.centre = r.centre;

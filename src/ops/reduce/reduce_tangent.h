@@ -9,7 +9,7 @@ namespace adjoint {
 inline Tensor reduce_tangent(const Tensor& tangent, Context& c, Rule grad, const Value& dims,
                              bool keepdim) {
   Tensor weight = grad(op<"_ones_like">(c.out()), c);
-  return op<"sum">(op<"conj">(weight).tensor() * tangent, dims, keepdim);
+  return op<"sum">(op<"conj_physical">(weight).tensor() * tangent, dims, keepdim);
 }
 
 // Of an op (input, dim, keepdim) whose results are elements taken along an axis, and where from.

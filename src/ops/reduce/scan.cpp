@@ -21,7 +21,7 @@ Tensor scanned(scan::Kind kind, Tensor t, int64_t dim, DType result) {
   scan::Shape s = around(t.shape(), axis);
   {
     WithoutGil release(t.numel() >= kReleaseGil);
-    scan::run(kind, d, t->data, out->data, s);
+    scan::run(kind, d, t.bytes(), out.bytes(), s);
   }
   return cast(out, result);
 }
@@ -52,7 +52,7 @@ Value running(Call& c, bool largest) {
   scan::Shape s = around(t.shape(), axis);
   {
     WithoutGil release(t.numel() >= kReleaseGil);
-    scan::running_extremum(largest, x.dtype(), x->data, values->data, index.data<int64_t>(), s);
+    scan::running_extremum(largest, x.dtype(), x.bytes(), values.bytes(), index.data<int64_t>(), s);
   }
   return Tensors{cast(values, t.dtype()), index};
 }
@@ -89,7 +89,8 @@ Tensor logcumsumexp_grad(T g, C c) {
     Tensor sum = op<"flip">(op<"logcumsumexp">(op<"flip">(log - out, axis), c.in(1)), axis);
     return op<"exp">(sum + x);
   };
-  if (is_complex(x.dtype())) return op<"conj">(weighted(op<"log">(op<"conj">(g))));
+  if (is_complex(x.dtype()))
+    return op<"conj_physical">(weighted(op<"log">(op<"conj_physical">(g))));
   auto half = [&](T part) -> Tensor { return weighted(log_of_positive(part)); };
   return half(g) - half(-g);
 }

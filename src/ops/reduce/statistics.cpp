@@ -24,11 +24,11 @@ Tensor variance(T t, uint64_t mask, double correction, bool keepdim) {
   Tensor centre = reduce_tensor(mean, t, mask, keepdim);
   Reduction rest{reduce::SumCentred, d, d};
   rest.mean = rest.memory_order = true;
-  rest.centre = centre->data;
+  rest.centre = centre.bytes();
   // Nothing where the sum overflowed.
   centre = centre + op<"nan_to_num">(reduce_tensor(rest, t, mask, keepdim), 0.0, 0.0, 0.0);
   Reduction squares{reduce::SumCentredSquare, d, d};
-  squares.centre = centre->data;
+  squares.centre = centre.bytes();
   double freedom = static_cast<double>(reduced_count(t.shape(), mask)) - correction;
   if (freedom > 0) squares.divisor = freedom;
   Tensor out = reduce_tensor(squares, t, mask, keepdim);
@@ -165,7 +165,7 @@ Tensor logsumexp_grad(T g, C c) {
   Tensor x = c.tensor(0), out = c.out();
   bool keepdim = c.in(2).boolean();
   Tensor weight = op<"exp">(x - spread(out, x.shape(), c.in(1), keepdim));
-  return spread(g, x.shape(), c.in(1), keepdim) * op<"conj">(weight).tensor();
+  return spread(g, x.shape(), c.in(1), keepdim) * op<"conj_physical">(weight).tensor();
 }
 
 }  // namespace

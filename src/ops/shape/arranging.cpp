@@ -92,7 +92,7 @@ Value keep_columns(Call& c, const char* name, Keep&& keep) {
     auto [begin, end] = keep(r % rows, columns);
     begin = std::clamp<int64_t>(begin, 0, columns);
     end = std::clamp<int64_t>(end, begin, columns);
-    char* row = out->data + r * columns * item;
+    char* row = out.bytes() + r * columns * item;
     std::memset(row, 0, begin * item);
     std::memset(row + end * item, 0, (columns - end) * item);
   }

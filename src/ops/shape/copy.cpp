@@ -1,6 +1,8 @@
 // Copying elements between layouts and dtypes, and the ops made of nothing else.
+#include "dispatch/elementwise_forward.h"
 #include "dispatch/op.h"
 #include "dispatch/overlap.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
@@ -36,6 +38,33 @@ Loop copy_loop_of(DType d) {
   }
 }
 
+// Every element of the memory of `from` in that of `to`, by a loop that takes `dtype`.
+void copy_memory(const Tensor& to, const Tensor& from, Loop loop, DType dtype) {
+  Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
+                        {from->data, from.dtype(), byte_strides(from)}};
+  DType wanted[2] = {dtype, dtype};
+  WithoutGil release(to.numel() >= kReleaseGil);
+  run_elementwise(loop, wanted, to.shape(), operand, 2);
+}
+
+// The same where signs are pending on either side: Note [Pending signs] in tensor/tensor.h. Signs are
+// turned in the dtype of the side on which they are pending.
+void copy_turned(const Tensor& to, const Tensor& from) {
+  static const Kernel &conj = kernel_named("conj"), &neg = kernel_named("neg");
+  const bool alike = to.dtype() == from.dtype();
+  if (to.pending() && from.pending() && !alike) return copy_turned(to, resolved(from));
+  const auto turned = static_cast<uint16_t>(to.pending() ^ from.pending());
+  const DType dtype = compute_dtype(from.pending() ? from.dtype() : to.dtype());
+  if (!turned) return copy_memory(to, from, copy_loop_of(to.dtype()), to.dtype());
+  if (turned != kPending) {
+    const Kernel& kernel = turned == kConjugate ? conj : neg;
+    return copy_memory(to, from, kernel.loop[static_cast<int>(dtype)], dtype);
+  }
+  Tensor half = empty_like(from, dtype);
+  copy_memory(half, from, conj.loop[static_cast<int>(dtype)], dtype);
+  copy_memory(to, half, neg.loop[static_cast<int>(dtype)], dtype);
+}
+
 }  // namespace
 
 void copy_into(const Tensor& to, const Tensor& from) {
@@ -48,18 +77,16 @@ void copy_into(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return;
   refuse_recording("memory is written by something else than an op");
   Tensor read = in_step(from, to);
-  Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
-                        {read->data, read.dtype(), byte_strides(read)}};
-  DType wanted[2] = {to.dtype(), to.dtype()};
-  WithoutGil release(to.numel() >= kReleaseGil);
-  run_elementwise(copy_loop_of(to.dtype()), wanted, to.shape(), operand, 2);
+  if ((to->flags | read->flags) & kPending) [[unlikely]]
+    return copy_turned(to, read);
+  copy_memory(to, read, copy_loop_of(to.dtype()), to.dtype());
 }
 
 Tensor contiguous(const Tensor& t) {
-  if (t.contiguous()) return t;
+  if (t.contiguous() && !t.pending()) return t;
   if (captured()) [[unlikely]] {
     GradMode off(false);
-    return op<"contiguous">(t);
+    return op<"contiguous">(t.pending() ? op<"clone">(t) : Value(t));
   }
   Tensor copy = empty(t.shape(), t.dtype());
   copy_into(copy, t);
@@ -73,10 +100,10 @@ static Tensor copy_in(MemoryFormat format, const Tensor& t) {
 }
 
 Tensor cast(const Tensor& t, DType dtype) {
-  if (t.dtype() == dtype) return t;
+  if (t.dtype() == dtype && !t.pending()) return t;
   if (captured()) [[unlikely]] {
     GradMode off(false);
-    return op<"_to_copy">(t, dtype);
+    return op<"_to_copy">(t.pending() ? op<"clone">(t) : Value(t), dtype);
   }
   Tensor copy = empty_like(t, dtype);
   copy_into(copy, t);
@@ -86,9 +113,9 @@ Tensor cast(const Tensor& t, DType dtype) {
 Tensor scalar_tensor(const Value& v, DType dtype) {
   Tensor t = empty({}, dtype);
   if (v.kind() == Value::Int || v.kind() == Value::Bool)
-    store_scalar(dtype, t->data, v.integer());
+    store_scalar(dtype, t.bytes(), v.integer());
   else
-    store_scalar(dtype, t->data, v.complex());
+    store_scalar(dtype, t.bytes(), v.complex());
   if (captured()) [[unlikely]]
     t_recorder->constant(t.get());
   return t;
@@ -123,6 +150,7 @@ static const Op& contiguous_ =
         .grad(0, nothing, [](const Tensor& g, Context&) { return g; })
         .linear()
         .no_out()
+        .takes_pending()
         .method_only()
         .node("CloneBackward0")
         .batch(batch::as_is)
@@ -131,7 +159,11 @@ static const Op& contiguous_ =
 
 static const Op& to_copy_ =
     def("_to_copy(input, dtype: dtype)", "A copy in another dtype; the tensor itself if it has it.")
-        .forward([](Call& c) -> Value { return cast(c.tensor(0), c[1].dtype()); })
+        .forward([](Call& c) -> Value {
+          if (c.tensor(0).dtype() == c[1].dtype()) return c[0];
+          return cast(c.tensor(0), c[1].dtype());
+        })
+        .takes_pending()
         .grad(0, nothing,
               [](const Tensor& g, Context& c) -> Tensor { return op<"_to_copy">(g, c.dtype(0)); })
         .linear()

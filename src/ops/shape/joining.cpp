@@ -388,6 +388,8 @@ static const Op& repeat_interleave_each_ =
           if (repeats.ndim() > 1) runtime_error("repeats must be 0-dim or 1-dim tensor");
           if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32)
             runtime_error("repeats has to be Long or Int tensor");
+          const uint16_t signs = t.pending();
+          t = as_turned(t, signs);
           if (c[2].is_none() || t.ndim() == 0) t = op<"reshape">(t, Dims{-1});
           int axis = c[2].is_none() ? 0 : wrap_dim(c.integer(2), t.ndim());
           if (repeats.numel() != 1 && repeats.numel() != t.size(axis)) {
@@ -395,9 +397,11 @@ static const Op& repeat_interleave_each_ =
                 "repeats must have the same size as input along dim, but got repeats.size(0) = ",
                 repeats.numel(), " and input.size(", axis, ") = ", t.size(axis));
           }
-          return op<"index_select">(t, axis, repeated_positions(repeats, t.size(axis), c[3]));
+          Tensor at = repeated_positions(repeats, t.size(axis), c[3]);
+          return as_turned(op<"index_select">(t, axis, at), signs);
         })
         .no_out()
+        .takes_pending()
         .batch(batch::each_sample)
         .by_values()
         .any_dtype();

@@ -274,13 +274,14 @@ static const Op& tensor_split_tensor_ =
                 "one-dimensional tensor, but got a tensor with ",
                 at.ndim(), " dims");
           }
-          const auto* first = reinterpret_cast<const int64_t*>(at->data);
+          const auto* first = reinterpret_cast<const int64_t*>(at.bytes());
           if (at.ndim() == 0) return op<"tensor_split">(c.tensor(0), *first, c.integer(2));
           Dims indices;
           for (int64_t i = 0; i < at.numel(); ++i) indices.push_back(first[i]);
           return op<"tensor_split.indices">(c.tensor(0), indices, c.integer(2));
         })
         .no_out()
+        .takes_pending()
         .batch(batch::each_sample)
         .by_values()
         .any_dtype();

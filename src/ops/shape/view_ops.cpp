@@ -168,6 +168,13 @@ static const Op& view_dtype_ =
         .forward([](Call& c) -> Value {
           Tensor t = c.tensor(0);
           DType d = c[1].dtype();
+          if (t.pending()) {
+            runtime_error(
+                "torch.Tensor.view is not supported for ",
+                t.has(kConjugate) ? "conjugate view tensors" : "tensors with negative bit set",
+                " when converting to a different dtype. fix: use ",
+                t.has(kConjugate) ? "resolve_conj()" : "resolve_neg()", " first");
+          }
           int64_t from = static_cast<int64_t>(t.itemsize()),
                   to = static_cast<int64_t>(item_size(d));
           Dims shape(t.shape()), strides(t.strides());
@@ -204,6 +211,7 @@ static const Op& view_dtype_ =
           return seen;
         })
         .no_out()
+        .takes_pending()
         .method_only()
         .batch(batch::as_is)
         .to_any_dtype();

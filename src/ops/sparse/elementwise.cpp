@@ -56,7 +56,8 @@ Tensor common_product(T first, T second) {
   Tensor have = positions_of(y), want = positions_of(x);
   const int64_t n = have.numel(), count = want.numel();
   Tensor at = int64s(count);
-  search_sorted(have->data, nullptr, n, want->data, count, DType::Int64, false, at.data<int64_t>());
+  search_sorted(have.bytes(), nullptr, n, want.bytes(), count, DType::Int64, false,
+                at.data<int64_t>());
   std::vector<int64_t> left, right;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t place = at.data<int64_t>()[k];

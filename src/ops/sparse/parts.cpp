@@ -210,7 +210,7 @@ Distinct distinct(T s) {
   const int64_t n = p.entries();
   Tensor positions = positions_of(s), sorted = int64s(n), order = int64s(n);
   Distinct d{Tensor(), int64s(n), {}};
-  sort_rows(positions->data, sorted->data, order.data<int64_t>(), DType::Int64, 1, n, n, false);
+  sort_rows(positions.bytes(), sorted.bytes(), order.data<int64_t>(), DType::Int64, 1, n, n, false);
   number_distinct(positions.data<int64_t>(), order.data<int64_t>(), n, d.place.data<int64_t>(),
                   d.first);
   const auto count = static_cast<int64_t>(d.first.size());
@@ -268,8 +268,8 @@ Tensor compressed(T start, T plain, T values, const Dims& shape, Layout layout) 
 
 bool same_places(T a, T b) {
   const SparseParts &p = parts_of(a), &q = parts_of(b);
-  return p.layout == q.layout && p.indices->data == q.indices->data &&
-         p.indices.shape() == q.indices.shape() && (!p.plain || p.plain->data == q.plain->data);
+  return p.layout == q.layout && p.indices.bytes() == q.indices.bytes() &&
+         p.indices.shape() == q.indices.shape() && (!p.plain || p.plain.bytes() == q.plain.bytes());
 }
 
 // --- places ------------------------------------------------------------------------------------------
@@ -312,7 +312,8 @@ Tensor entries_at(T x, T pattern) {
   Tensor from = coalesced(to_coo(x)), have = positions_of(from), want = positions_of(pattern);
   const int64_t n = have.numel(), count = want.numel();
   Tensor at = int64s(count);
-  search_sorted(have->data, nullptr, n, want->data, count, DType::Int64, false, at.data<int64_t>());
+  search_sorted(have.bytes(), nullptr, n, want.bytes(), count, DType::Int64, false,
+                at.data<int64_t>());
   Tensor absent = empty(Dims{count}, DType::Bool);
   bool any = false;
   for (int64_t k = 0; k < count; ++k) {

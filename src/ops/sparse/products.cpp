@@ -77,7 +77,7 @@ Value product_rule(Call& c, const int* axes) {
   return op<"transpose">(op<"view">(out, Dims{out.size(0), n, width}).tensor(), 0, 1);
 }
 
-Tensor conj(T t) { return is_complex(t.dtype()) ? op<"conj">(t).tensor() : t; }
+Tensor conj(T t) { return is_complex(t.dtype()) ? op<"conj_physical">(t).tensor() : t; }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "dispatch/kernel_observer.h"
 #include "dispatch/operands.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/record_node.h"
 #include "dispatch/view.h"
 #include "engine/engine.h"
@@ -413,7 +414,7 @@ Value Capture::forward(Call& c) {
   const Op& op = c.op;
   if (!running_) {  // a pass on placeholders, after a refusal
     Uncaptured quiet;
-    return op.forward(c);
+    return compute(c);
   }
   constexpr size_t kMuch = 16 << 20;  // bytes
   if (fresh_bytes_ > std::max(kMuch, kept_bytes_)) let_go();
@@ -442,7 +443,7 @@ Value Capture::forward(Call& c) {
   // checkpoint has all it wants) does not depend on values.
   auto computed = [&] {
     try {
-      return op.forward(c);
+      return compute(c);
     } catch (...) {
       if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))
         refuse(text("`", op.name, "` raised an error, which it might not do with other values"));
@@ -510,7 +511,7 @@ void Capture::change(Call& c, const Tensor& self) {
   }
   try {
     Uncaptured quiet;
-    finish_inplace(self, op.forward(c), op);
+    compute_into(c, self);
     uint32_t before = self.version();
     bump_version(self);
     i.counted = self.version() != before;

@@ -22,6 +22,7 @@ std::shared_ptr<const Pieces> pieces_of(const Instruction& i, const Tensors& hea
   int64_t at = 0;
   for (size_t k = 0; k < i.reads.size(); ++k) {
     const Tensor& t = headers[i.reads[k].reg];
+    if (t.pending()) return {};
     if (t.numel() == 0) continue;
     Tensor part = i.op->facts.part({whole, i.args, t, i.reads[k].item, at});
     if (!(part.shape() == t.shape())) return {};

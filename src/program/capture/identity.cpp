@@ -47,7 +47,7 @@ std::vector<int> firsts(const Tensors& given) {
 bool is_plain_gradient(const TensorObject* t) {
   bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
   return Py_TYPE(t) == tensor_type && !t->grad_fn && !hooks && !has_attributes(t) &&
-         !(t->flags & (kRequiresGrad | kTransformed | kSubclass | kInference | kSparse));
+         !(t->flags & (kRequiresGrad | kTransformed | kSubclass | kInference | kSparse | kPending));
 }
 
 Identity::Identity(const Tensors& given, const std::unordered_set<TensorObject*>& asked)

@@ -115,6 +115,9 @@ std::optional<SmallCall> call_of(const Instruction& i, const std::vector<Registe
   auto geometry = [&](int read) -> const TensorGeometry& {
     return registers[i.reads[read].reg].geometry();
   };
+  for (size_t k = 0; k < i.reads.size(); ++k) {
+    if (geometry(static_cast<int>(k)).pending) return {};
+  }
   SmallCall call;
   if (const reduce::Problem* sum = i.sum()) {
     if (geometry(0).numel >= kSmallSum) return {};

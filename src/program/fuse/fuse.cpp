@@ -68,7 +68,10 @@ class Fusion {
     if (i.kind != Kind::Apply || i.writes.size() != 1 || i.writes[0] < 0 || i.changes)
       return How::Alone;
     const TensorGeometry& out = geometry(i.writes[0]);
-    if (!out.dense) return How::Alone;
+    if (!out.dense || out.pending) return How::Alone;
+    for (const Read& r : i.reads) {
+      if (geometry(r.reg).pending) return How::Alone;  // the loops read memory as it is
+    }
     bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
     if (i.pieces() || is_call || is_outer(i, sources_) || filled)
       return out.numel < kBlockNumel ? How::Small : How::Alone;

@@ -24,7 +24,8 @@ class Sources {
   // The one value that all elements have, if it is known: ones_like and its kin.
   const char* uniform(int reg) const {
     const char* found = elements_[of(reg).reg];
-    return found && geometry(of(reg).reg).dtype == geometry(reg).dtype ? found : nullptr;
+    const TensorGeometry &seen = geometry(reg), &memory = geometry(of(reg).reg);
+    return found && memory.dtype == seen.dtype && memory.pending == seen.pending ? found : nullptr;
   }
 
   // An op that fills its result with one number.

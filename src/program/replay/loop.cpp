@@ -16,12 +16,14 @@ constexpr int64_t kSignals = 64;  // steps between two looks
 
 Tensor row_of(const Tensor& stacked, int64_t row) {
   Span shape = stacked.shape(), strides = stacked.strides();
-  return on_storage(stacked->storage, Span{shape.p + 1, shape.n - 1},
-                    Span{strides.p + 1, strides.n - 1}, stacked.offset() + row * strides[0],
-                    stacked.dtype());
+  Tensor found = on_storage(stacked->storage, Span{shape.p + 1, shape.n - 1},
+                            Span{strides.p + 1, strides.n - 1}, stacked.offset() + row * strides[0],
+                            stacked.dtype());
+  found.turn_sign(stacked.pending());
+  return found;
 }
 
-bool is_whole(const Tensor& t) { return t->flags & kContiguous; }
+bool is_whole(const Tensor& t) { return t.contiguous() && !t.pending(); }
 
 void write_row(const Tensor& stacked, int64_t row, const Tensor& value) {
   Tensor at = row_of(stacked, row);

@@ -40,7 +40,9 @@ class Tape {
   Tensor at(size_t place, const TensorGeometry& g) const {
     const Value& v = values_[place];
     int64_t item = static_cast<int64_t>(item_size(g.dtype));
-    return on_storage(v.storage, g.shape, g.strides, v.offset / item, g.dtype);
+    Tensor found = on_storage(v.storage, g.shape, g.strides, v.offset / item, g.dtype);
+    found.turn_sign(g.pending);
+    return found;
   }
   // Bytes of the memory behind the values, each once, without that of other tensors.
   int64_t bytes(const Tensors& others) const;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dispatch/autocast.h"
+#include "dispatch/pending_calls.h"
 #include "dispatch/profile.h"
 #include "dispatch/record_node.h"
 #include "dispatch/reuse.h"
@@ -175,7 +176,7 @@ class Replay {
     Call c{*i.op, args};
     Value out;
     try {
-      out = i.op->forward(c);
+      out = compute(c);
     } catch (...) {
       t_reuse = nullptr;
       throw;
@@ -204,7 +205,7 @@ class Replay {
     fill(i, args, false);
     Tensor self = registers_[i.reads[0].reg];
     Call c{*i.op, args, self};
-    finish_inplace(self, i.op->forward(c), *i.op);
+    compute_into(c, self);
     if (i.counted) bump_version(self);
     size_t place = 0;
     each_result(c.kept, [&](const Tensor& t) { keep(i, place, t); });
@@ -216,7 +217,9 @@ class Replay {
     int64_t item = static_cast<int64_t>(item_size(g.dtype));
     int64_t moved = p_.registers[i.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
     int64_t at = t->data - static_cast<char*>(t->storage->data) + moved;
-    registers_[i.writes[0]] = on_storage(t->storage, g.shape, g.strides, at / item, g.dtype);
+    Tensor made = on_storage(t->storage, g.shape, g.strides, at / item, g.dtype);
+    made.turn_sign(g.pending);
+    registers_[i.writes[0]] = std::move(made);
   }
 
   void host(const Instruction& i) {
@@ -315,6 +318,7 @@ static Tensor result_of(const Program& p, int reg, const Tensor& t, bool with_gr
   int64_t item = static_cast<int64_t>(t.itemsize());
   int64_t at = (t->data - static_cast<char*>(t->storage->data)) / item;
   Tensor own = on_storage(t->storage, t.shape(), t.strides(), at, t.dtype());
+  own->flags |= t.pending();
   own.set(kData, data);
   return own;
 }

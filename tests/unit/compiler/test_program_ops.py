@@ -169,7 +169,7 @@ def weighed(outs: Sequence[Any]) -> Any:
     total = ad.zeros(())
     for y in outs:
         if y.is_complex():
-            y = ad.view_as_real(y)
+            y = ad.view_as_real(y.resolve_conj())
         if y.is_floating_point():
             total = total + (y * ad.arange(1.0, y.numel() + 1).view(y.shape)).sum()
     return total

@@ -15,6 +15,7 @@ import numpy as np
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._pending import signed, unsigned
 from adjoint._tensor.creation import from_numpy
 from adjoint._tensor.formats import strided
 
@@ -59,7 +60,7 @@ def as_arguments(value: Any) -> tuple[Any, ...]:
 def to_vector(tensor: Tensor) -> Vector:
     """A copy of the values as real coordinates in float64; complex numbers give two each."""
     wide = _core.complex128 if tensor.is_complex() else _core.float64
-    values = np.array(tensor.detach().to(wide).numpy()).reshape(-1)
+    values = np.array(tensor.detach().to(wide).numpy(force=True)).reshape(-1)
     return values.view(np.float64)
 
 
@@ -78,7 +79,8 @@ class Moved:
     """Writes into a tensor without counting a version, and puts the old values back at the end."""
 
     def __init__(self, tensor: Tensor) -> None:
-        plain = tensor.detach()
+        self._conj, self._neg = tensor.is_conj(), tensor.is_neg()
+        plain = unsigned(tensor)
         self._half = plain.dtype == _core.bfloat16  # NumPy has none: write its bits
         self._memory = (plain.view(_core.int16) if self._half else plain).numpy()
         self._like = plain
@@ -87,7 +89,8 @@ class Moved:
     def __call__(self, vector: Vector) -> Vector:
         """Write these coordinates; return the ones that the dtype could hold."""
         rounded = to_tensor(vector, self._like)
-        bits = (rounded.view(_core.int16) if self._half else rounded).numpy()
+        held = signed(rounded, self._conj, self._neg).clone()
+        bits = (held.view(_core.int16) if self._half else held).numpy()
         self._memory[...] = bits
         return to_vector(rounded)
 
