@@ -35,6 +35,11 @@ class MissingName(AttributeError):
         return no_attribute(self.owner, self.name or "")
 
     @property
+    def obj(self) -> Any:  # type: ignore[override]
+        """The module that was asked, as Python's own errors of modules have it."""
+        return sys.modules.get(self.owner)
+
+    @property
     def args(self) -> tuple[str]:  # type: ignore[override]
         """The text, as other errors have it."""
         return (str(self),)

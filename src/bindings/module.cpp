@@ -8,6 +8,7 @@ void add_error_classes(PyObject* module);         // bindings/errors.cpp
 void add_function_node(PyObject* module);         // bindings/function/function_node.cpp
 void add_checkpoint_cache(PyObject* module);      // bindings/autograd/checkpoint_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
+void add_loops(PyObject* module);                 // bindings/program/loop.cpp
 void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
 void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
 void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
@@ -18,6 +19,7 @@ void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
 void add_profile(PyObject* module);               // bindings/profile.cpp
 void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
+void add_tensor_class(PyObject* module);          // bindings/tensor/tensor_class.cpp
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
 
 namespace {
@@ -29,10 +31,12 @@ void fill(PyObject* module) {
   add_error_classes(module);
   add_dtypes(module);
   add_tensor_type(module);
+  add_tensor_class(module);
   add_node_type(module);
   add_saved_hooks(module);
   add_checkpoint_cache(module);
   add_programs(module);
+  add_loops(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);

@@ -130,7 +130,7 @@ class Early(nn.Module):
     (levels_left_in_the_wrong_order, RuntimeError, "that was not the last one that was created"),
     (two_zeros_twice, RuntimeError, "fix: compute the products with prod() over an axis"),
     (frequencies_twice, RuntimeError, "double backward is not supported with scale_grad_by_freq"),
-    (lambda: ad.ones(2).as_subclass(Refusing) + 1, TypeError, "no implementation found for"),
+    (lambda: ad.ones(2).as_subclass(Refusing) + 1, TypeError, "Multiple dispatch failed for"),
     (
         lambda: core._run_backward((leaf(1),), (), False, False, (), False, False),
         RuntimeError,

@@ -109,6 +109,14 @@ def test_groups_and_states(row: Row) -> None:
         RuntimeError,
         "`fused=True` requires all the params to be floating point Tensors",
     ),
+    (
+        lambda: stepped(
+            optim.Adagrad([Parameter(ad.ones(2, device="meta"))], fused=True),
+            ad.ones(2, device="meta"),
+        ),
+        RuntimeError,
+        "float32 and meta",
+    ),
     (lambda: made("Adam", -1), ValueError, "Invalid learning rate: -1"),
     (lambda: made("Adam", eps=-1), ValueError, "Invalid epsilon value: -1"),
     (lambda: made("Adam", betas=(0.9, 2.0)), ValueError, "beta parameter at index 1: 2.0"),

@@ -17,7 +17,6 @@ from typing import Any
 
 import adjoint
 from adjoint import _core, _missing
-from adjoint._missing_text import no_module
 from adjoint._sharing import children as _children
 from adjoint.torch_version import TORCH_VERSION
 
@@ -55,6 +54,7 @@ def install_as_torch() -> None:
             "script with `adjoint run`"
         )
     _missing.answers_as_torch = True
+    _core._answer_as_torch(True)
     _children.tell_children()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -96,7 +96,10 @@ _NOTHING = object()
 
 
 class _Finder(MetaPathFinder):
-    """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`."""
+    """Answers for `torch`, `functorch` and all below them; first on `sys.meta_path`.
+
+    Modules that start processes pass through it, to be told of the alias.
+    """
 
     def __init__(self) -> None:
         # In the way of the method: its errors end in the line that imports.
@@ -112,8 +115,10 @@ class _Finder(MetaPathFinder):
         elif fullname == "functorch" or fullname.startswith("functorch."):
             ours = "adjoint." + fullname
         else:
-            return None
+            return _children.find_mended(fullname, path)
         if importlib.util.find_spec(ours) is None:
+            from adjoint._missing_text import no_module
+
             error = ModuleNotFoundError(no_module(fullname), name=fullname)
             error._at_callers_line = True  # type: ignore[attr-defined]
             raise error

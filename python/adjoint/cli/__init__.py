@@ -6,11 +6,12 @@ arguments that returns the exit status.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from adjoint.cli import check, demo, run, scan, stubs
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = ["main"]
 
@@ -19,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with `argv` (default: the process's arguments); return the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == ["run"]:  # what follows the program's name belongs to the program
+        # The other commands are not loaded: a program is to begin soon.
+        from adjoint.cli import run
+
         done = run.main(given[1:])
         if done is not None:
             return done
@@ -29,21 +33,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    from adjoint.cli import check, demo, run, scan, stubs
+
     parser = argparse.ArgumentParser(
         prog="adjoint", description="Gradients through any computation."
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+
+    class Version(argparse.Action):
+        """Prints the version; adjoint itself is only imported when it is asked for."""
+
+        def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+            import adjoint
+
+            print(f"adjoint {adjoint.__version__}")
+            parser.exit()
+
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="command", required=True)
     for command in (check, demo, run, scan, stubs):
         command.add_to(subparsers)
     return parser
-
-
-class _Version(argparse.Action):
-    """Prints the version; adjoint itself is only imported when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        import adjoint
-
-        print(f"adjoint {adjoint.__version__}")
-        parser.exit()

@@ -6,7 +6,6 @@ for the standard input; everything after it belongs to the program.
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
@@ -22,6 +21,8 @@ _RUNPY = ("<frozen runpy>", "runpy.py")
 
 def add_to(subparsers: Any) -> None:
     """Add the subcommand's arguments; `main` reads them, since most belong to the program."""
+    from argparse import REMAINDER
+
     parser = subparsers.add_parser(
         "run",
         help="run a PyTorch program with adjoint",
@@ -31,7 +32,7 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("script", nargs="?", help="a Python file, or a folder with a __main__.py")
     parser.add_argument("-m", metavar="module", help="run a module instead")
     parser.add_argument("-c", metavar="code", help="run this code instead")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("args", nargs=REMAINDER, help="its arguments")
     parser.set_defaults(execute=lambda _: 2)
 
 

@@ -60,6 +60,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "reductions":  # when it is asked for
+        import importlib
+
+        return importlib.import_module("adjoint.multiprocessing.reductions")
     if name.startswith("__") or not hasattr(_standard, name):
         from adjoint._missing import missing
 

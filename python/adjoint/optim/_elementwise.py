@@ -80,12 +80,12 @@ class Elementwise(Optimizer):
 
     def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict[str, Any]]:
         states = []
+        for parameter in params if group.get("fused") else ():
+            _device_dtype_check_for_fused(parameter)
         for parameter in params:
             state = self.state[parameter]
             if not state:
                 self._refuse_sparse(parameter)
-                if group.get("fused"):
-                    _device_dtype_check_for_fused(parameter)
                 state.update(self._new_state(group, parameter))
             states.append(state)
         return states

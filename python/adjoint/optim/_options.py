@@ -95,7 +95,7 @@ def _default_to_fused_or_foreach(
 
 
 def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> None:
-    if not p.is_floating_point():
+    if p.is_meta or not p.is_floating_point():
         raise RuntimeError(
             "`fused=True` requires all the params to be floating point Tensors of "
             f"supported devices: ['cpu'] but {p.dtype} and {p.device.type}"

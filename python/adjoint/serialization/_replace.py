@@ -1,8 +1,9 @@
 """Writing a file whole or not at all.
 
-What is written goes to a temporary file beside the old one, which takes its name when every byte is
-on the disk. A full disk, Ctrl-C or an error in between leaves the old file as it was. A process
-that is killed leaves the temporary file, ``.adjoint-*.tmp``, beside it.
+What is written goes to a temporary file beside the old one, which takes its name when it is whole.
+A full disk, Ctrl-C or an error in between leaves the old file as it was. A process that is killed
+leaves the temporary file, ``.adjoint-*.tmp``, beside it. Where there is an old file to lose, every
+byte of the new one is on the disk before it takes the name: a power cut leaves one of the two.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
                 _take_over(file.fileno(), target, old)
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if old is not None and old.st_size:
+                os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):
@@ -49,7 +51,6 @@ def replacing(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError):
             raise _explained(error, path, folder) from None
         raise
-    _sync_folder(folder)
 
 
 def _is_open_file(path: str | PathLike[str]) -> bool:
@@ -128,13 +129,3 @@ def _chown(fd: int, user: int, group: int) -> bool:
     except PermissionError:
         return False
     return True
-
-
-def _sync_folder(folder: str) -> None:
-    """Let the new name survive a power cut, where folders can be synced."""
-    with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

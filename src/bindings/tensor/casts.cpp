@@ -142,8 +142,9 @@ void check_keywords(const char* method, PyObject* keywords,
 
 // The method that casts to a dtype.
 constexpr const char* cast_name(DType d) {
-  constexpr const char* names[] = {"bool", "byte",     "char",  "short",  "int",    "long",
-                                   "half", "bfloat16", "float", "double", "cfloat", "cdouble"};
+  constexpr const char* names[kDTypes] = {"bool",     "byte",   "char",   "short",  "int",
+                                          "long",     "uint16", "uint32", "uint64", "half",
+                                          "bfloat16", "float",  "double", "cfloat", "cdouble"};
   return names[static_cast<int>(d)];
 }
 
@@ -175,6 +176,7 @@ PyObject* type_as(PyObject* self, PyObject* args, PyObject* keywords) {
 constexpr const char* kTypeNames[kDTypes] = {
     "torch.BoolTensor",   "torch.ByteTensor",         "torch.CharTensor",
     "torch.ShortTensor",  "torch.IntTensor",          "torch.LongTensor",
+    "torch.UInt16Tensor", "torch.UInt32Tensor",       "torch.UInt64Tensor",
     "torch.HalfTensor",   "torch.BFloat16Tensor",     "torch.FloatTensor",
     "torch.DoubleTensor", "torch.ComplexFloatTensor", "torch.ComplexDoubleTensor"};
 
@@ -182,7 +184,11 @@ DType dtype_named(PyObject* o) {
   DType d;
   if (parse_dtype(o, &d)) return d;
   Object text = Object::borrow(o);
+  if (o == reinterpret_cast<PyObject*>(tensor_type)) return default_dtype();
   if (!PyUnicode_Check(o)) {  // a class such as adjoint.FloatTensor
+    Object on_gpu = Object::steal(PyObject_GetAttrString(o, "is_cuda"));
+    PyErr_Clear();
+    if (on_gpu.get() == Py_True) runtime_error("type(): adjoint computes on the CPU only");
     if (Object dtype = Object::steal(PyObject_GetAttrString(o, "dtype"))) {
       if (parse_dtype(dtype.get(), &d)) return d;
     }

@@ -1,5 +1,6 @@
 // The Python objects for dtypes and shapes: adjoint.dtype, adjoint.Size.
 #include "bindings/python.h"
+#include "bindings/tensor/tensor_class.h"
 
 namespace adjoint {
 namespace {
@@ -21,7 +22,7 @@ PyObject* dtype_is_floating(PyObject* s, void*) {
 PyObject* dtype_is_complex(PyObject* s, void*) { return PyBool_FromLong(is_complex(value_of(s))); }
 PyObject* dtype_is_signed(PyObject* s, void*) {
   DType d = value_of(s);
-  return PyBool_FromLong(d != DType::Bool && d != DType::UInt8);
+  return PyBool_FromLong(d != DType::Bool && d != DType::UInt8 && !is_wide_unsigned(d));
 }
 PyObject* dtype_itemsize(PyObject* s, void*) { return PyLong_FromSize_t(item_size(value_of(s))); }
 PyObject* dtype_to_real(PyObject* s, PyObject*) {
@@ -135,6 +136,7 @@ void add_dtypes(PyObject* module) {
   d.tp_getset = dtype_attributes;
   d.tp_methods = dtype_methods;
   d.tp_doc = "The type of a tensor's elements.";
+  show_as_torchs(d);
   checked(PyType_Ready(&d));
   for (int i = 0; i < kDTypes; ++i) {
     PyObject_Init(reinterpret_cast<PyObject*>(&g_dtypes[i]), &d);
@@ -162,6 +164,7 @@ void add_dtypes(PyObject* module) {
   s.tp_as_sequence = &size_sequence;
   s.tp_as_mapping = &size_mapping;
   s.tp_doc = "The shape of a tensor: a tuple of ints.";
+  show_as_torchs(s);
   checked(PyType_Ready(&s));
   checked(PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(&s)));
 }

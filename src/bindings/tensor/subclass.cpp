@@ -304,6 +304,18 @@ class InnermostMode {
   Object mode_;
 };
 
+// "torch.mul" or "torch.Tensor.mul", as PyTorch's errors name a function.
+std::string torch_name(PyObject* function) {
+  Object name = Object::steal(PyObject_GetAttrString(function, "__name__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    name = checked(PyObject_Str(function));
+    return PyUnicode_AsUTF8(name.get());
+  }
+  const bool method = PyObject_HasAttrString(function, "__objclass__") == 1;
+  return std::string(method ? "torch.Tensor." : "torch.") + PyUnicode_AsUTF8(name.get());
+}
+
 }  // namespace
 
 PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t positional,
@@ -339,9 +351,13 @@ PyObject* call_overriding(PyObject* function, PyObject* const* args, Py_ssize_t 
                                                            given.get(), options.get(), nullptr));
       if (result.get() != Py_NotImplemented) return result.release();
     }
-    Object name = checked(PyObject_Str(function));
-    type_error("no implementation found for '", PyUnicode_AsUTF8(name.get()),
-               "' on types that implement __torch_function__");
+    std::string classes;
+    for (PyObject* o : found) {
+      Object shown = checked(PyObject_Repr(reinterpret_cast<PyObject*>(Py_TYPE(o))));
+      classes = classes + "\n  - tensor subclass " + PyUnicode_AsUTF8(shown.get());
+    }
+    type_error("Multiple dispatch failed for '", torch_name(function),
+               "'; all __torch_function__ handlers returned NotImplemented:\n", classes);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "bindings/program/program.h"
 #include "bindings/tensor/indexing.h"
 #include "bindings/tensor/subclass.h"
+#include "bindings/tensor/tensor_class.h"
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "ops/creation/memory_format.h"
@@ -384,6 +385,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_repr = repr;
   t.tp_doc = "A multi-dimensional array that remembers how it was computed.";
   tensor_type = &t;
+  show_as_torchs(t);
   checked(PyType_Ready(&t));
   // Programs add methods to Tensor, and wrap those it has. Python lets them, and keeps the slots of
   // operators in step, if the type is not marked as immutable, as all that are no heap types are.

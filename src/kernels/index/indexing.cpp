@@ -276,10 +276,14 @@ void scatter_places(char* base, const char* src, bool one, DType dtype, const Pl
       return scatter_typed<uint8_t>(base, src, one, p, how, shared);
     case DType::Int8:
       return scatter_typed<int8_t>(base, src, one, p, how, shared);
+    // Moved, added or multiplied, the bits of integers are the same with and without a sign.
+    case DType::UInt16:
     case DType::Int16:
       return scatter_typed<int16_t>(base, src, one, p, how, shared);
+    case DType::UInt32:
     case DType::Int32:
       return scatter_typed<int32_t>(base, src, one, p, how, shared);
+    case DType::UInt64:
     case DType::Int64:
       return scatter_typed<int64_t>(base, src, one, p, how, shared);
     case DType::Float16:

@@ -125,10 +125,20 @@ void add_complex() {
   (add<From, complex128_t>(), ...);
 }
 
+template <class... Other>
+void add_wide_unsigned() {
+  (add<uint16_t, Other>(), ...), (add<Other, uint16_t>(), ...);
+  (add<uint32_t, Other>(), ...), (add<Other, uint32_t>(), ...);
+  (add<uint64_t, Other>(), ...), (add<Other, uint64_t>(), ...);
+}
+
 const bool registered = [] {
   add_real<REALS>();
   // Memory sets the pace of these at any instruction set: one build serves all.
-  if constexpr (kThisIsa == Isa::Base) add_complex<ALL>();
+  if constexpr (kThisIsa == Isa::Base) {
+    add_complex<ALL>();
+    add_wide_unsigned<ALL, uint16_t, uint32_t, uint64_t>();
+  }
   return true;
 }();
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dispatch/overlap.h"
+#include "kernels/convert.h"
 #include "ops/creation/options.h"
 #include "python/gil.h"
 #include "random/distributions.h"
@@ -24,6 +25,7 @@ using T = const Tensor&;
 Tensor zero_gradient(T g, C) { return zeros(g.shape(), g.dtype()); }
 // What is drawn does not move with its parameters.
 Value no_tangent(C, const Tensor*) { return {}; }
+Value zero_tangent(C c, const Tensor*) { return op<"zeros_like">(c.out()); }
 
 // The distributions know nothing of Python's exception classes.
 template <class F>
@@ -75,7 +77,16 @@ Tensor normal(Generator& g, const Tensor& t, double mean, double std) {
 }
 Tensor integers(Generator& g, const Tensor& t, int64_t low, std::optional<int64_t> high) {
   return filled(t, [&, d = t.dtype()](void* p, int64_t n, bool) {
-    random::random_from_to(g, d, p, n, low, high);
+    if (!is_wide_unsigned(d)) return random::random_from_to(g, d, p, n, low, high);
+    const int64_t largest = d == DType::UInt64 ? INT64_MAX : (int64_t{1} << 8 * item_size(d)) - 1;
+    const int64_t end = high ? *high : largest + int64_t{largest < INT64_MAX};
+    if (low < 0 || (end > low && end - 1 > largest))
+      runtime_error("from or to - 1 is out of bounds for ", d, ": random_ got ", low, " and ", end);
+    // The stream is that of any integer: 32 bits each where the range has no more.
+    std::vector<int64_t> drawn(n);
+    random::random_from_to(g, DType::Int64, drawn.data(), n, low, end);
+    copy_run(static_cast<char*>(p), static_cast<int64_t>(item_size(d)), d,
+             reinterpret_cast<const char*>(drawn.data()), sizeof(int64_t), DType::Int64, n);
   });
 }
 Tensor bernoulli(Generator& g, const Tensor& t, double p) {
@@ -161,7 +172,8 @@ static const Op& randint_ =
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(0)));
         })
         .function_only()
-        .fills_out();
+        .fills_out()
+        .to_any_dtype();
 static const Op& randint_low_ =
     def_random("randint.low(low: int, high: int, size: int[], " RANDOM_OPTIONS,
                "Integers drawn uniformly from [low, high).")
@@ -171,7 +183,8 @@ static const Op& randint_low_ =
           return options.finish(integers(generator_of(c[3]), t, c.integer(0), c.integer(1)));
         })
         .function_only()
-        .fills_out();
+        .fills_out()
+        .to_any_dtype();
 
 static const Op& randperm_ =
     def_random("randperm(n: int, " RANDOM_OPTIONS, "A random permutation of 0 ... n - 1.")
@@ -219,7 +232,8 @@ static const Op& randint_like_ =
         })
         .function_only()
         .no_out()
-        .draws(Draws::Like);
+        .draws(Draws::Like)
+        .to_any_dtype();
 static const Op& randint_like_low_ =
     def_random("randint_like.low(input, low: int, high: int, " RANDOM_LIKE_OPTIONS,
                "Integers drawn uniformly from [low, high), in a tensor like `input`.")
@@ -230,7 +244,8 @@ static const Op& randint_like_low_ =
         })
         .function_only()
         .no_out()
-        .draws(Draws::Like);
+        .draws(Draws::Like)
+        .to_any_dtype();
 
 // --- normals with parameters of their own --------------------------------------------------------
 namespace {
@@ -271,7 +286,7 @@ static const Op& normal_tensors_ =
         })
         .grad(0, nothing, zero_gradient)
         .grad(1, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward3")
         .out_dtype(OutDType::Converts);
@@ -286,7 +301,7 @@ static const Op& normal_mean_ =
           return op_inplace<"add">(t, mean);
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward1")
         .out_dtype(OutDType::Converts);
@@ -302,7 +317,7 @@ static const Op& normal_std_ =
           return op_inplace<"add">(t, c[0]);
         })
         .grad(1, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .node("NormalBackward2")
         .out_dtype(OutDType::Converts);
@@ -327,7 +342,7 @@ static const Op& bernoulli_ =
           return bernoulli(generator_of(c[1]), destination(c, Dims(p.shape()), d), p);
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .node("BernoulliBackward0")
         .fills_out();
 static const Op& bernoulli_p_ =
@@ -338,7 +353,7 @@ static const Op& bernoulli_p_ =
           return bernoulli(generator_of(c[2]), empty(like.shape(), like.dtype()), c.real(1));
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .out_dtype(OutDType::Converts);
 static const Op& bernoulli_inplace_ =
     def_random(
@@ -419,7 +434,7 @@ static const Op& poisson_ =
           return out;
         })
         .grad(0, nothing, zero_gradient)
-        .jvp(no_tangent)
+        .jvp(zero_tangent)
         .function_only()
         .no_out();
 
@@ -545,7 +560,8 @@ static const Op& random_to_ = def_random("random.to(input, to: int, *, generator
                                   .grad(0, nothing, zero_gradient)
                                   .jvp(no_tangent)
                                   .internal()
-                                  .inplace();
+                                  .inplace()
+                                  .any_dtype();
 static const Op& random_from_ =
     def_random("random.from(input, from: int, to: int?, *, generator: any? = None)",
                "Fills the tensor with integers from [from, to).")
@@ -557,7 +573,8 @@ static const Op& random_from_ =
         .grad(0, nothing, zero_gradient)
         .jvp(no_tangent)
         .internal()
-        .inplace();
+        .inplace()
+        .any_dtype();
 
 // --- dropout -------------------------------------------------------------------------------------
 namespace {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import adjoint as ad
+
 
 def run(code: str) -> str:
     done = subprocess.run(
@@ -111,3 +113,21 @@ def test_it_refuses_when_pytorch_is_imported_already() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "RuntimeError" in done.stderr
     assert "PyTorch is imported already" in done.stderr and "adjoint run" in done.stderr
+
+
+def test_classes_are_shown_as_pytorchs_and_list_what_they_have() -> None:
+    code = (
+        "import torch, pickle\n"
+        "x = torch.ones(1)\n"
+        "print(type(x), type(x.shape), type(torch.nn.Parameter(x)), x.dtype.__class__)\n"
+        "print(type('Own', (torch.Tensor,), {'__module__': 'm'}), torch.Tensor.__module__)\n"
+        "print(pickle.loads(pickle.dumps(torch.Tensor)) is torch.Tensor)\n"
+    )
+    shown = "<class 'torch.Tensor'> <class 'torch.Size'> <class 'torch.nn.parameter.Parameter'>"
+    assert run(code).splitlines() == [
+        f"{shown} <class 'torch.dtype'>",
+        "<class 'm.Own'> adjoint",
+        "True",
+    ]
+    assert repr(ad.Tensor) == "<class 'adjoint.Tensor'>"
+    assert all(hasattr(ad.Tensor, name) for name in dir(ad.Tensor))

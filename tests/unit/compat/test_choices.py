@@ -93,3 +93,16 @@ def test_special_functions_have_their_torch_names() -> None:
     assert ad.special.i0(x).equal(x.i0())
     with pytest.raises(AttributeError, match=r"adjoint has no special\.bessel_j2"):
         _ = ad.special.bessel_j2
+
+
+def test_backends_answer_and_keep_what_is_set() -> None:
+    found = ad.backends
+    assert found.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
+    assert not found.mkl.is_available() and found.openmp.is_available()
+    assert found.quantized.supported_engines == [] and not found.nnpack.is_available()
+    with found.nnpack.flags(enabled=True), found.mkl.verbose(found.mkl.VERBOSE_ON):
+        assert found.nnpack.set_flags(True) == (True,)
+    assert found.mha.get_fastpath_enabled()
+    found.mha.set_fastpath_enabled(False)
+    assert not found.mha.get_fastpath_enabled()
+    found.mha.set_fastpath_enabled(True)

@@ -445,3 +445,28 @@ def test_what_a_fork_server_imports_has_the_alias(tmp_path: Path) -> None:
                 print(pool.map(version, [1]))
     """
     assert "+adjoint" in script(code, tmp_path)
+
+
+def _fill(queue: Any) -> None:
+    make, arguments = queue.get()
+    make(*arguments).fill_(3)
+
+
+def test_a_tensor_taken_apart_is_made_on_the_same_memory_elsewhere() -> None:
+    from adjoint.multiprocessing import reductions
+
+    context = mp.get_context("fork")
+    queue, x = context.Queue(), ad.zeros(4)
+    taken = reductions.reduce_tensor(x)
+    taken[0](*taken[1]).fill_(1)
+    assert x.tolist() == [1] * 4
+    process = context.Process(target=_fill, args=(queue,))
+    process.start()
+    queue.put(taken)
+    process.join(60)
+    assert process.exitcode == 0 and x.tolist() == [3] * 4
+    parameter = reductions.reduce_tensor(ad.nn.Parameter(ad.ones(1)))
+    made = parameter[0](*parameter[1])
+    assert isinstance(made, ad.nn.Parameter) and made.requires_grad
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        reductions.reduce_tensor(ad.ones(1, requires_grad=True) * 2)

@@ -79,7 +79,7 @@ def test_the_number_of_threads_can_be_read_and_set() -> None:
     for bad in (0, -1):
         with pytest.raises(RuntimeError, match=str(bad)):
             ad.set_num_threads(bad)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="expects an int, but got str"):
         ad.set_num_threads("two")
     assert ad.get_num_threads() == 2
 
