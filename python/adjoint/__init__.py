@@ -99,6 +99,7 @@ if _TYPE_CHECKING:
     from . import hub as hub
     from . import library as library
     from . import linalg as linalg
+    from . import loops as loops
     from . import masked as masked
     from . import mps as mps
     from . import mtia as mtia
@@ -225,7 +226,6 @@ if _TYPE_CHECKING:
     from ._compat.small_names import sym_sqrt as sym_sqrt
     from ._compat.small_names import sym_sum as sym_sum
     from ._compat.small_names import typename as typename
-    from ._compat.small_names import while_loop as while_loop
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -276,6 +276,8 @@ if _TYPE_CHECKING:
     from .linalg._lowrank import pca_lowrank as pca_lowrank
     from .linalg._lowrank import svd_lowrank as svd_lowrank
     from .linalg._old_names import lu as lu
+    from .loops import scan as scan
+    from .loops import while_loop as while_loop
     from .nn._recurrent import gru as gru
     from .nn._recurrent import gru_cell as gru_cell
     from .nn._recurrent import lstm as lstm
@@ -337,6 +339,7 @@ _LAZY_MODULES = frozenset(
         "jit",
         "library",
         "linalg",
+        "loops",
         "masked",
         "mps",
         "mtia",
@@ -403,6 +406,7 @@ _LAZY_NAMES = {
     "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
+    "scan": "loops",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
     "svd_lowrank": "linalg._lowrank",
@@ -410,6 +414,7 @@ _LAZY_NAMES = {
     "TypedStorage": "_tensor.storage",
     "UntypedStorage": "_tensor.storage",
     "vmap": "func",
+    "while_loop": "loops",
     **dict.fromkeys(
         (
             "gru",
@@ -537,7 +542,6 @@ _LAZY_NAMES = {
             "sym_sqrt",
             "sym_sum",
             "typename",
-            "while_loop",
         ),
         "_compat.small_names",
     ),

@@ -48,7 +48,7 @@ def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None)
 
 def _kinds() -> dict[str, tuple[dtype, ...]]:
     signed = (ad.int8, ad.int16, ad.int32, ad.int64)
-    unsigned = (ad.uint8,)
+    unsigned = (ad.uint8, ad.uint16, ad.uint32, ad.uint64)
     real = (ad.float32, ad.float64)
     complex_ = (ad.complex64, ad.complex128)
     return {

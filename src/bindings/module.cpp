@@ -8,6 +8,7 @@ void add_error_classes(PyObject* module);         // bindings/errors.cpp
 void add_function_node(PyObject* module);         // bindings/function/function_node.cpp
 void add_checkpoint_cache(PyObject* module);      // bindings/autograd/checkpoint_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
+void add_loops(PyObject* module);                 // bindings/program/loop.cpp
 void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
 void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
 void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
@@ -35,6 +36,7 @@ void fill(PyObject* module) {
   add_saved_hooks(module);
   add_checkpoint_cache(module);
   add_programs(module);
+  add_loops(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);

@@ -99,6 +99,10 @@ PyObject* item_of(const char* data, DType d);  // a Python number
 // A Python number (or NumPy scalar) as a Value; false for anything else. Throws for ints out of
 // range.
 bool parse_number(PyObject* o, Value* out);
+// An int from 2^63 to 2^64 - 1, which no Value holds: a 0-d tensor of uint64.
+bool parse_large_int(PyObject* o, Value* out);
+// Where a tensor may stand as well, such an int or any other number.
+bool parse_operand_number(PyObject* o, Value* out);
 bool parse_int(PyObject* o, int64_t* out);
 bool parse_ints(PyObject* o, Dims* out);
 

@@ -16,6 +16,7 @@
 #include "dispatch/sparse_calls.h"
 #include "dispatch/transformed_calls.h"
 #include "dispatch/view.h"
+#include "dispatch/wide_unsigned.h"
 #include "tensor/geometry.h"
 
 namespace adjoint {
@@ -100,6 +101,7 @@ Value apply_as_given(const Op& op, Value* args) {
     if (mode_on(kAnomaly)) check.emplace(op, args, false);
   }
   Call c{op, args};
+  refuse_wide_unsigned(c);
   Value out = t_checkpoint_cache ? cached_forward(c) : run_forward(c);
   if (op.is_multi_view || mode_on(kInferenceOn)) mark_creation(op, args, out);
   if (grad_enabled() && wants_recording(op, args)) {
@@ -114,6 +116,7 @@ Value apply_as_given(const Op& op, Value* args) {
 Value run_forward(Call& c) { return captured() ? t_recorder->forward(c) : c.op.forward(c); }
 
 void run_change(Call& c, const Tensor& self) {
+  refuse_wide_unsigned(c);
   if (captured()) return t_recorder->change(c, self);
   finish_inplace(self, c.op.forward(c), c.op);
   bump_version(self);
@@ -267,6 +270,7 @@ Value apply_out(const Op& op, Value* args, const Tensor& out) {
     fits = Span(shape) == out.shape();
   }
   if (fits) c.out = out;
+  refuse_wide_unsigned(c);
   Value result = op.forward(c);
   if (!result.is_tensor())
     type_error(op.name, "(): argument 'out' must be a tuple of tensors, not a tensor: it returns ",

@@ -4,6 +4,7 @@
 #include "dispatch/kernel_observer.h"
 #include "dispatch/overlap.h"
 #include "dispatch/reuse.h"
+#include "dispatch/wide_unsigned.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "python/gil.h"
@@ -20,6 +21,7 @@ bool same_layout(const TensorObject* a, const TensorObject* b) {
 }
 
 [[noreturn]] void no_loop(const char* op_name, DType d) {
+  if (is_wide_unsigned(d)) no_loop_for_wide_unsigned(op_name, d);
   not_implemented("\"", op_name, "\" not implemented for dtype ", d);
 }
 
@@ -112,16 +114,17 @@ Tensor new_result(const Kernel& kernel, const Value* v, int count, const Broadca
   return empty_strided(b.shape, strides_in_order_of(b.shape, lying, tensors), result);
 }
 
-DType common_dtype(const Value* v, int count, Promotion p) {
+// A condition takes no part.
+DType common_dtype(const Kernel& kernel, const Value* v, int count, Promotion p) {
   ResultType type;
-  for (int i = 0; i < count; ++i) type.add(v[i]);
+  for (int i = kernel.has(kCondition) ? 1 : 0; i < count; ++i) type.add(v[i]);
   DType common = type.get();
   return p == ToFloat && is_integral(common) ? default_dtype() : common;
 }
 
-Broadcast broadcast(const Value* v, int count, Promotion p) {
+Broadcast broadcast(const Kernel& kernel, const Value* v, int count, Promotion p) {
   Broadcast b;
-  b.common = common_dtype(v, count, p);
+  b.common = common_dtype(kernel, v, count, p);
   bool first = true;
   for (int i = 0; i < count; ++i) {
     if (!v[i].is_tensor()) continue;
@@ -158,7 +161,7 @@ void KernelObserver::note(const Kernel& k, const Value* v, int n, Promotion p, c
   kernel = &k;
   count = n;
   result = out.get();
-  common = common_dtype(v, n, p);
+  common = common_dtype(k, v, n, p);
   for (int i = 0; i < n; ++i) {
     tensors[i] = v[i].is_tensor() ? v[i].object() : nullptr;
     numbers[i] = v[i].is_tensor() ? Value() : v[i];
@@ -174,7 +177,7 @@ const Kernel& kernel_named(const char* name) {
 static Tensor run_unwatched(const Kernel& kernel, const Value* v, int count, Promotion p,
                             const Tensor& out, const char* op_name) {
   if (Tensor fast = try_fast(kernel, v, count, p, out)) return fast;
-  Broadcast b = broadcast(v, count, p);
+  Broadcast b = broadcast(kernel, v, count, p);
   DType compute = compute_dtype(b.common);
   Loop loop = kernel.loop[static_cast<int>(compute)];
   if (!loop) no_loop(op_name, b.common);

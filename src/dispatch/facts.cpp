@@ -29,6 +29,13 @@ OutDType out_dtype_of(const Op& op) {
   return is_pointwise(op) ? OutDType::Converts : OutDType::Exact;
 }
 
+bool takes_dtype(const Op& op) {
+  for (const Argument& a : op.schema.arguments) {
+    if (a.type == ArgType::DType) return true;
+  }
+  return false;
+}
+
 const char* zero_text_of(const Op& op) {
   if (op.facts.flat) return "is flat: its derivative is 0 everywhere";
   if (op.is_product) return "multiplies the gradient with the other factor, which is 0 everywhere";
@@ -78,6 +85,10 @@ void settle_facts(Op& op) {
   f.writes_all |= is_pointwise(op) || f.overwrites;
   f.cheap |= op.kernel && op.kernel->result == Result::Bool;
   if (!op.batch) op.batch = batch_rule_by_kind(op);
+  const bool composed = !op.batch && op.tensor_arguments > 0;
+  f.to_any_dtype |= composed || op.is_view || f.copies || f.fills || f.uninitialised;
+  f.any_dtype |= f.to_any_dtype || is_pointwise(op) || op.operands > 0;
+  f.to_any_dtype |= f.any_dtype && !takes_dtype(op);  // there is nothing to look at in a call
 }
 
 }  // namespace adjoint

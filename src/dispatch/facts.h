@@ -132,6 +132,8 @@ struct Facts {
   bool writes_all = false;       // in place, every element of it is written
   bool fills_out = false;        // draws in the order in which the memory of out= lies
   bool out_apart = false;        // an out= that shares memory with an argument is refused
+  bool any_dtype = false;        // takes uint16, uint32 and uint64: see wide_unsigned.h
+  bool to_any_dtype = false;     // and its argument `dtype` may be one of them
   bool takes_numbers = false;    // may be called with no tensor at all
   bool rearranges = false;       // the result holds every element of its tensors, none changed
   const char* called = nullptr;  // by people, where the op's own name means nothing to them

@@ -247,6 +247,8 @@ class Block {
   Block& writes_all() { return op_->facts.writes_all = true, *this; }
   Block& overwrites() { return op_->facts.overwrites = true, *this; }
   Block& fills_out() { return op_->facts.fills_out = true, *this; }
+  Block& any_dtype() { return op_->facts.any_dtype = true, *this; }
+  Block& to_any_dtype() { return op_->facts.to_any_dtype = true, any_dtype(); }
   Block& takes_numbers() { return op_->facts.takes_numbers = true, *this; }
   Block& called(const char* name) { return op_->facts.called = name, *this; }
   Block& zero_text(const char* why) { return op_->facts.zero_text = why, *this; }

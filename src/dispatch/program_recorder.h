@@ -7,6 +7,8 @@ namespace adjoint {
 
 class Recorder {
  public:
+  bool values_checked = false;  // by the op that runs: see note_check_of_values
+
   virtual ~Recorder() = default;
   // Runs c.op.forward, and takes it down.
   virtual Value forward(Call& c) = 0;
@@ -42,6 +44,12 @@ class Recorder {
 extern constinit thread_local Recorder* t_recorder;
 
 inline bool captured() { return mode_on(kCaptured) && t_recorder; }
+// An op looks at the values of its operands, and raises an error for some: it has to run even where
+// nobody wants its result.
+inline void note_check_of_values() {
+  if (t_recorder) [[unlikely]]
+    t_recorder->values_checked = true;
+}
 // For all that looks at values or memory without an op: a program would not see it.
 template <class... A>
 inline void refuse_recording(const A&... what) {

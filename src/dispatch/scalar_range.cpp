@@ -11,6 +11,10 @@ bool fits_integer(int64_t v, DType d) {
   switch (d) {
     case DType::UInt8:
       return v >= -255 && v <= 255;
+    case DType::UInt16:
+      return v >= -UINT16_MAX && v <= UINT16_MAX;
+    case DType::UInt32:
+      return v >= -int64_t{UINT32_MAX} && v <= int64_t{UINT32_MAX};
     case DType::Int8:
       return v >= INT8_MIN && v <= INT8_MAX;
     case DType::Int16:
@@ -34,6 +38,10 @@ bool in_range(const Value& v, DType d) {
   if (v.kind() == Value::Complex && v.complex().imag() != 0 && !is_complex(d)) return false;
   if (is_integral(d)) {
     if (v.kind() == Value::Int || v.kind() == Value::Bool) return fits_integer(v.integer(), d);
+    if (is_wide_unsigned(d)) {
+      double beyond = std::ldexp(1.0, static_cast<int>(8 * item_size(d)));
+      return v.real() >= 0 && v.real() <= beyond - 1 && v.real() < beyond;
+    }
     return std::abs(v.real()) < 9.2233720368547758e18 && fits_integer(v.integer(), d);
   }
   return !std::isfinite(v.real()) || std::abs(v.real()) <= largest(d);

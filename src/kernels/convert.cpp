@@ -122,6 +122,9 @@ template <class F>
 auto with_type(DType d, F f) {
   if (d == DType::Complex64) return f(Base::Pair<float>{});
   if (d == DType::Complex128) return f(Base::Pair<double>{});
+  if (d == DType::UInt16) return f(uint16_t{});
+  if (d == DType::UInt32) return f(uint32_t{});
+  if (d == DType::UInt64) return f(uint64_t{});
   return with_real_type(d, f);
 }
 

@@ -78,6 +78,14 @@ inline bfloat16_t float_to_bfloat16(float x) {
 // in, of which a narrower integer takes the low bits.
 template <class To, class From>
 inline To truncate(From x) {
+  if constexpr (std::is_same_v<To, uint32_t> || std::is_same_v<To, uint64_t>) {
+    // The upper half of the range as the lower one, and its bit put back.
+    using Signed = std::make_signed_t<To>;
+    constexpr To top = To{1} << (8 * sizeof(To) - 1);
+    constexpr From half = static_cast<From>(top);
+    if (!(x >= half)) return static_cast<To>(truncate<Signed>(x));
+    return static_cast<To>(truncate<Signed>(x - half)) ^ top;
+  }
   constexpr bool by_int64 =
       sizeof(To) == 8 || (std::is_same_v<To, uint8_t> && std::is_same_v<From, double>);
   using Step = std::conditional_t<by_int64, int64_t, int32_t>;

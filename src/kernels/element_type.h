@@ -3,10 +3,12 @@
 #include <type_traits>
 
 #include "tensor/dtype.h"
+#include "tensor/error.h"
 
 namespace adjoint {
 
-// Calls f with a value of the C++ type of a real dtype, bool among them.
+// Calls f with a value of the C++ type of a real dtype, bool among them. Loops that move elements,
+// and need uint16, uint32 or uint64, go by the size of an item instead.
 template <class F>
 decltype(auto) with_real_type(DType d, F&& f) {
   switch (d) {
@@ -28,8 +30,10 @@ decltype(auto) with_real_type(DType d, F&& f) {
       return f(bfloat16_t{});
     case DType::Float32:
       return f(float{});
-    default:
+    case DType::Float64:
       return f(double{});
+    default:
+      not_implemented("not implemented for dtype ", d);
   }
 }
 

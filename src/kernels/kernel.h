@@ -28,6 +28,7 @@ enum KernelTrait : uint8_t {
   kCondition = 1,        // the first operand is a condition: one byte, whatever the dtype
   kProduct = 2,          // of two factors
   kDividesIntegers = 4,  // and raises the flag of elementwise/faults.h for a zero
+  kSignless = 8,         // the bits of integers do not depend on whether they have a sign
 };
 
 // `loop[d]` is null where the kernel has no form for dtype d. Kernels for Float16 and BFloat16 are

@@ -87,6 +87,10 @@ const Kernel* find_kernel(const char* name) {
       if (e.loop[i][d]) best = e.loop[i][d];
     if (e.chosen.loop[d] != best) e.chosen.loop[d] = best;
   }
+  if (e.chosen.has(kSignless)) {
+    for (DType d : {DType::UInt16, DType::UInt32, DType::UInt64})
+      e.chosen.loop[static_cast<int>(d)] = e.chosen.loop[static_cast<int>(signed_dtype(d))];
+  }
   return &e.chosen;
 }
 

@@ -1,12 +1,20 @@
 // The tables of promotion, and of what may be cast to what. Read promote.h first.
 #include "tensor/promote.h"
 
+#include "tensor/error.h"
+
 namespace adjoint {
 namespace {
 
 DType g_default = DType::Float32;
 
 int category(DType d) { return d == DType::Bool ? 0 : is_integral(d) ? 1 : is_floating(d) ? 2 : 3; }
+
+[[noreturn, gnu::cold]] void refuse_promotion(DType a, DType b) {
+  runtime_error(
+      "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a,
+      " and ", b, "; fix: convert one of them with .to()");
+}
 
 }  // namespace
 
@@ -16,6 +24,7 @@ void set_default_dtype(DType d) { g_default = d; }
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
+  if (is_wide_unsigned(b) || (is_wide_unsigned(a) && !is_floating(b))) refuse_promotion(a, b);
   // In the order of the enum the larger dtype wins, but for these:
   if (a == DType::UInt8 && b >= DType::Int8 && b <= DType::Int64)
     return b == DType::Int8 ? DType::Int16 : b;
@@ -44,6 +53,7 @@ DType scalar_dtype(const Value& v) {
 }
 
 void ResultType::join(int rank, DType d) {
+  if (seen_[rank] && rank_[rank] == d) return;
   rank_[rank] = seen_[rank] ? promote_types(rank_[rank], d) : d;
   seen_[rank] = true;
 }
@@ -67,7 +77,9 @@ DType ResultType::get() const {
       any = true;
     } else if (category(lower) > category(result)) {
       // Only the category rises: a float result keeps its precision when it becomes complex.
-      result = is_floating(result) ? complex_dtype(result) : promote_types(result, lower);
+      result = is_floating(result) ? complex_dtype(result)
+               : is_complex(lower) ? lower
+                                   : promote_types(result, lower);
     }
   }
   return result;

@@ -2,6 +2,5 @@
 
 ABSENT = {
     "chalf": "there is no complex32",
-    "hash_tensor": "its result is uint64",
     "max_pool2d_with_indices_backward": "a private operator of torch.ops, not a function of torch",
 }

@@ -24,7 +24,7 @@ pytest.importorskip("expecttest")  # which torch's own test modules import
 
 NAMES = (
     *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"),
-    *("float64", "complex64", "complex128"),
+    *("float64", "complex64", "complex128", "uint16", "uint32", "uint64"),
 )
 DTYPES = {getattr(torch, name): getattr(ad, name) for name in NAMES}
 

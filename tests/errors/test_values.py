@@ -145,6 +145,10 @@ def test_complex(row: Row) -> None:
     (lambda: flags.argmax(), RuntimeError, "argmax(): does not support bool input"),
     (lambda: none.argmax(0), IndexError, "Expected reduction dim 0 to have non-zero size."),
     (lambda: none.argmax(), IndexError, "Expected reduction dim to be specified for input.numel()"),
+    (lambda: ad.hash_tensor(none), RuntimeError, "hash_tensor(): Expected reduction dim to be"),
+    (lambda: ad.ones(2).hash_tensor(mode=1), RuntimeError, "Unknown hash_tensor mode: 1"),
+    (lambda: ad.ones(2, dtype=ad.complex64).hash_tensor(), NotImplementedError, "view_as_real"),
+    (lambda: ad.ones(2, dtype=ad.uint16).hash_tensor(), NotImplementedError, "a signed dtype"),
     (lambda: z.max(0), RuntimeError, "max(): does not support complex input"),
     (lambda: z.median(), NotImplementedError, "\"median\" not implemented for 'complex64'"),
     (

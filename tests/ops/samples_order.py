@@ -105,6 +105,10 @@ OPS = [
         S(R(2, 30), 4, -2, 2), S(R(67), bins=5), S(R(2, 3), 4, 0.5, 1), S(R(5), 3, -9, 9),
         S(R(), 2),
     ], "f"),
+    question("hash_tensor", [
+        S(R(2, 3, 4)), S(R(2, 3, 4), 1), S(R(2, 3, 4), (0, 2), keepdim=True), S(R()), S(R(), 0),
+        S(R(0, 3), 1), S(R(3, 67), -1, mode=0), S(R(67, 3), [0]), S(with_nans(7)),
+    ], "bifh", out="uint64"),
     # Where something is.
     question("nonzero", [S(R(2, 3)), S(R(67)), S(R()), S(R(0, 3)), S(with_nans(2, 3))], out="long"),
     question("nonzero_as_tuple", [
@@ -233,6 +237,12 @@ def histc(x: Array, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return np.histogram(x, bins, (low, high))[0]
 
 
+def joined_bits(x: Array, dim: Any = (), keepdim: bool = False, mode: int = 0) -> Any:
+    words = x.astype(np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
+    axes = dim if isinstance(dim, int) else tuple(dim) or tuple(range(x.ndim))
+    return np.bitwise_xor.reduce(words, axes if x.ndim else (), keepdims=keepdim)
+
+
 def coordinates(x: Array, as_tuple: bool = False) -> Any:
     where = np.nonzero(x if x.ndim else x.reshape(1))
     if as_tuple:
@@ -250,6 +260,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "bucketize": lambda x, line, right=False: searchsorted(line, x, right),
     "unique": unique, "unique_rows": unique, "unique_consecutive": unique_consecutive,
     "isin": isin, "bincount": bincount, "bincount_weighted": bincount, "histc": histc,
+    "hash_tensor": joined_bits,
     "nonzero": coordinates, "nonzero_as_tuple": coordinates, "argwhere": coordinates,
     "tril_indices": triangle(np.tril_indices), "triu_indices": triangle(np.triu_indices),
     "triangle_in_int32": triangle(np.tril_indices), "unravel_index": np.unravel_index,

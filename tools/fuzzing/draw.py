@@ -18,7 +18,7 @@ _TEXT = {2**n + d: f"2**{n}" + (f"{d:+d}" if d else "") for n in range(15, 65) f
 _TEXT |= {-number: f"-({text})" for number, text in _TEXT.items()}
 SLOTS = tuple(f"v{i}" for i in range(9))
 DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool", "float16", "bfloat16",
-          "complex64", "int8", "int16", "complex128")  # fmt: skip
+          "complex64", "int8", "int16", "complex128", "uint16", "uint32", "uint64")  # fmt: skip
 # Elements: up to this, anything is computed. Far more must be refused by whoever would allocate.
 SMALL = 2048
 HUGE = 1 << 32

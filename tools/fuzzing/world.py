@@ -53,7 +53,7 @@ STRANGE = (RecursionError,)  # derives from RuntimeError
 NUMPY_TYPES = {
     getattr(ad, name): np.dtype(name)
     for name in ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8",
-                 "bool", "complex64", "complex128")
+                 "bool", "complex64", "complex128", "uint16", "uint32", "uint64")
 }  # fmt: skip
 
 

@@ -188,17 +188,6 @@ def cond(
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
-def while_loop(
-    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
-) -> tuple[Any, ...]:
-    """Call `body_fn` on what it returned last, as long as `cond_fn` holds."""
-    carried = tuple(carried_inputs)
-    while bool(cond_fn(*carried)):
-        result = body_fn(*carried)
-        carried = tuple(result) if isinstance(result, list | tuple) else (result,)
-    return carried
-
-
 # -- old functions --------------------------------------------------------------------------------
 
 

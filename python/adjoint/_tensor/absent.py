@@ -15,7 +15,6 @@ NAMES = (
     "const_data_ptr",
     "dequantize",
     "eig",
-    "hash_tensor",
     "int_repr",
     "ipu",
     "lstsq",

@@ -145,13 +145,13 @@ def _as_native(data: Any, copying: bool = False) -> npt.NDArray[Any]:
 
 _SUPPORTED = (
     "The only supported types are: float64, float32, float16, complex64, complex128, int64, "
-    "int32, int16, int8, uint8, and bool."
+    "int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
 )
 
 
 def _shared(array: npt.NDArray[Any]) -> Tensor:
     """The memory of an array as a tensor."""
-    if array.dtype.kind not in "biufc" or (array.dtype.kind == "u" and array.dtype.itemsize > 1):
+    if array.dtype.kind not in "biufc":
         raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")
     if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
         raise TypeError(f"can't convert np.ndarray of type {_type_name(array)}. {_SUPPORTED}")

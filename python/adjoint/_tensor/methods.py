@@ -108,7 +108,7 @@ def is_nonzero(self: Tensor) -> bool:
 
 def is_signed(self: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
-    return self.dtype not in (_core.bool, _core.uint8)
+    return self.dtype.is_signed
 
 
 def __rdiv__(self: Tensor, other: Any) -> Tensor:

@@ -12,6 +12,7 @@ from adjoint import _core
 # The codes of the safetensors format.
 CODES = {
     "BOOL": _core.bool, "U8": _core.uint8, "I8": _core.int8, "I16": _core.int16,
+    "U16": _core.uint16, "U32": _core.uint32, "U64": _core.uint64,
     "I32": _core.int32, "I64": _core.int64, "F16": _core.float16, "BF16": _core.bfloat16,
     "F32": _core.float32, "F64": _core.float64, "C64": _core.complex64, "C128": _core.complex128,
 }  # fmt: skip

@@ -16,6 +16,9 @@ from adjoint._core import Tensor
 
 __all__ = ["Part", "Record", "Storages"]
 
+# PyTorch has no class of storages for these: their records are bytes.
+_WITHOUT_STORAGE = (_core.uint16, _core.uint32, _core.uint64)
+
 
 class Part(NamedTuple):
     """A storage as tensors of one dtype see it."""
@@ -74,6 +77,7 @@ class Storages:
 
     def part_of(self, t: Tensor, dtype: _core.dtype | None) -> Part:
         """The record of a tensor's storage, seen as elements of a dtype."""
+        dtype = None if dtype in _WITHOUT_STORAGE else dtype
         address, size = _core._storage(t)
         if size == 0:  # storages without memory share none
             self._empty.append(t)

@@ -11,7 +11,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._tensor.typeinfo import finfo, iinfo
 
-_UNSIGNED = (_core.uint8,)
+_UNSIGNED = (_core.uint8, _core.uint16, _core.uint32, _core.uint64)
 _SIGNED = (_core.int8, _core.int16, _core.int32, _core.int64)
 _FLOATS = (_core.float16, _core.bfloat16, _core.float32, _core.float64)
 _COMPLEX = (_core.complex64, _core.complex128)

@@ -47,7 +47,7 @@ def tensors_differ(
     """None, or the message for two tensors of one shape."""
     dtype = _core.promote_types(actual.dtype, expected.dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
-        dtype = _core.int64  # so that differences of uint8 and bool are numbers
+        dtype = _core.int64  # so that differences of unsigned integers and bool are numbers
     a, b = actual.to(dtype), expected.to(dtype)
     near = _core.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if bool(near.all()):

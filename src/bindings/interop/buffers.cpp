@@ -25,6 +25,12 @@ const char* format_of(DType d) {
       return "?";
     case DType::UInt8:
       return "B";
+    case DType::UInt16:
+      return "H";
+    case DType::UInt32:
+      return "I";
+    case DType::UInt64:
+      return sizeof(long) == 8 ? "L" : "Q";
     case DType::Int8:
       return "b";
     case DType::Int16:
@@ -156,9 +162,14 @@ DType dtype_of_format(const char* format, Py_ssize_t size) {
     if (size == 4) return DType::Int32;
     if (size == 8) return DType::Int64;
   }
+  if (f.size() == 1 && std::strchr("HILQN", f[0])) {
+    if (size == 2) return DType::UInt16;
+    if (size == 4) return DType::UInt32;
+    if (size == 8) return DType::UInt64;
+  }
   type_error("can't convert elements of format '", f,
              "'. The only supported types are: float64, float32, float16, complex64, complex128, "
-             "int64, int32, int16, int8, uint8, and bool.");
+             "int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.");
 }
 
 // A Py_buffer that is released unless a storage takes it over.

@@ -57,7 +57,7 @@ enum Code : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Complex = 5, Boo
 DLDataType code_of(DType d) {
   auto bits = static_cast<uint8_t>(8 * item_size(d));
   if (d == DType::Bool) return {Bool, bits, 1};
-  if (d == DType::UInt8) return {UInt, bits, 1};
+  if (d == DType::UInt8 || is_wide_unsigned(d)) return {UInt, bits, 1};
   if (d == DType::BFloat16) return {BFloat, bits, 1};
   return {static_cast<uint8_t>(is_complex(d) ? Complex : is_floating(d) ? Float : Int), bits, 1};
 }

@@ -104,7 +104,9 @@ PyObject* make_program(PyObject* o, PyObject* args) {
   return guard([&]() -> PyObject* {
     Py_ssize_t from, to;
     PyObject *given, *outputs;
-    if (!PyArg_ParseTuple(args, "nnOO:program", &from, &to, &given, &outputs)) return nullptr;
+    int copied = 0;
+    if (!PyArg_ParseTuple(args, "nnOO|p:program", &from, &to, &given, &outputs, &copied))
+      return nullptr;
     Capture& c = capture_of(o);
     if (from < 0 || from > to || to > static_cast<Py_ssize_t>(c.size()))
       index_error("program(): there are no instructions ", from, " to ", to);
@@ -116,7 +118,7 @@ PyObject* make_program(PyObject* o, PyObject* args) {
         if (t && !c.knows(t.get())) value_error("program(): a tensor is not part of the recording");
       }
     }
-    auto made = std::make_unique<Program>(c.program(from, to, inputs, results));
+    auto made = std::make_unique<Program>(c.program(from, to, inputs, results, copied));
     Object p = checked(program_type.tp_alloc(&program_type, 0));
     reinterpret_cast<ProgramObject*>(p.get())->program = made.release();
     return p.release();
@@ -164,7 +166,8 @@ PyMethodDef recording_methods[] = {
      "through them calls no Python."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
     {"program", make_program, METH_VARARGS,
-     "program(from, to, given, outputs): instructions as a program."},
+     "program(from, to, given, outputs, copied=False): instructions as a program; copied: they can "
+     "be made another one of."},
     {nullptr}};
 
 // --- programs ------------------------------------------------------------------------------------
@@ -358,8 +361,7 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 // What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
 // values, inference mode, another recording, and where a program is compared with the function.
 PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & ((kSlowModes & ~kAutocast) | kStrongZeros)) ||
-                         t_checkpoint_cache || t_plain_functions);
+  return PyBool_FromLong((t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions);
 }
 // The modes that recordings are sorted by: whether ops record, and autocast where it is on.
 PyObject* call_mode(PyObject*, PyObject*) {

@@ -6,6 +6,10 @@
 
 namespace adjoint {
 
+// Modes in which compiled functions run eagerly. A program knows its precisions, which autocast does
+// not change, and times its own instructions.
+inline constexpr uint32_t kEagerModes = (kSlowModes & ~(kAutocast | kProfiled)) | kStrongZeros;
+
 // The program in a `_Program`; a TypeError for anything else.
 const Program& program_in(PyObject* o);
 // A list or tuple of tensors; None is not a tensor where `optional`.

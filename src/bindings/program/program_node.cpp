@@ -83,9 +83,7 @@ void program_backward(Node* n, Tensor* grads, Tensor* result) {
   if (n->released) fail_freed(n);
   UnpackScope scope;
   const Dims& places = n->saved[kPlaces].value.ints();  // outputs with a gradient
-  // The program knows its precisions: autocast does not change them.
-  constexpr uint32_t kUnusual = (kSlowModes & ~kAutocast) | kStrongZeros;
-  bool usual = !grad_enabled() && !(t_modes & kUnusual) && !t_checkpoint_cache;
+  bool usual = !grad_enabled() && !(t_modes & kEagerModes) && !t_checkpoint_cache;
   if (!usual) return eager_backward(n, grads, result);
   PyObject* recorded = n->saved[kRecorded_].value.python();
   // What hooks and custom functions read, eager execution would read now.

@@ -47,7 +47,7 @@ bool parse_value(const Argument& a, PyObject* o, Value* out) {
   if (o == Py_None && a.optional) return *out = Value(), true;
   switch (a.type) {
     case ArgType::Operand:
-      if (!is_tensor(o)) return parse_number(o, out);
+      if (!is_tensor(o)) return parse_operand_number(o, out);
       [[fallthrough]];
     case ArgType::Tensor:
       if (!is_tensor(o)) return false;

@@ -142,8 +142,9 @@ void check_keywords(const char* method, PyObject* keywords,
 
 // The method that casts to a dtype.
 constexpr const char* cast_name(DType d) {
-  constexpr const char* names[] = {"bool", "byte",     "char",  "short",  "int",    "long",
-                                   "half", "bfloat16", "float", "double", "cfloat", "cdouble"};
+  constexpr const char* names[kDTypes] = {"bool",     "byte",   "char",   "short",  "int",
+                                          "long",     "uint16", "uint32", "uint64", "half",
+                                          "bfloat16", "float",  "double", "cfloat", "cdouble"};
   return names[static_cast<int>(d)];
 }
 
@@ -175,6 +176,7 @@ PyObject* type_as(PyObject* self, PyObject* args, PyObject* keywords) {
 constexpr const char* kTypeNames[kDTypes] = {
     "torch.BoolTensor",   "torch.ByteTensor",         "torch.CharTensor",
     "torch.ShortTensor",  "torch.IntTensor",          "torch.LongTensor",
+    "torch.UInt16Tensor", "torch.UInt32Tensor",       "torch.UInt64Tensor",
     "torch.HalfTensor",   "torch.BFloat16Tensor",     "torch.FloatTensor",
     "torch.DoubleTensor", "torch.ComplexFloatTensor", "torch.ComplexDoubleTensor"};
 

@@ -8,6 +8,8 @@ namespace adjoint {
 
 PyObject* item_of(const char* data, DType d) {
   if (d == DType::Bool) return PyBool_FromLong(load_int(d, data) != 0);
+  if (d == DType::UInt64)
+    return PyLong_FromUnsignedLongLong(static_cast<uint64_t>(load_int(d, data)));
   if (is_integral(d)) return PyLong_FromLongLong(load_int(d, data));
   if (is_floating(d)) return PyFloat_FromDouble(load_double(d, data));
   std::complex<double> z = load_complex(d, data);
@@ -123,6 +125,21 @@ bool parse_number(PyObject* o, Value* out) {
   return parse_foreign_number(o, out);
 }
 
+bool parse_large_int(PyObject* o, Value* out) {
+  int overflow = 0;
+  if (!PyLong_Check(o) || (PyLong_AsLongLongAndOverflow(o, &overflow), overflow <= 0)) return false;
+  uint64_t i = PyLong_AsUnsignedLongLong(o);
+  if (i == UINT64_MAX && PyErr_Occurred()) return PyErr_Clear(), false;
+  Tensor t = empty({}, DType::UInt64);
+  *t.data<uint64_t>() = i;
+  if (captured()) t_recorder->constant(t.get());
+  return *out = Value(std::move(t)), true;
+}
+
+bool parse_operand_number(PyObject* o, Value* out) {
+  return parse_large_int(o, out) || parse_number(o, out);
+}
+
 bool parse_int(PyObject* o, int64_t* out) {
   if (PyBool_Check(o) || PyFloat_Check(o)) return false;
   if (PyLong_Check(o)) {
@@ -136,7 +153,11 @@ bool parse_int(PyObject* o, int64_t* out) {
     if (t->numel != 1 || !is_integral(t->dtype) || t->dtype == DType::Bool) return false;
     if (batch_of(t) || is_sparse(t)) return false;  // it has no single value
     refuse_recording("a tensor stands where an int is wanted, which reads its value");
-    return *out = load_int(t->dtype, t->data), true;
+    *out = load_int(t->dtype, t->data);
+    if (t->dtype == DType::UInt64 && *out < 0)
+      too_large(Object::steal(item_of(t->data, t->dtype)).get(), ErrorClass::Value,
+                "Overflow when unpacking long long");
+    return true;
   }
   Value v;
   if (!parse_foreign_number(o, &v) || v.kind() != Value::Int) return false;

@@ -97,6 +97,12 @@ struct Filler {
     Value v;
     if (PyLong_Check(o)) {
       int overflow = 0;
+      if (dtype == DType::UInt64) {  // negative ones are refused, as PyTorch does
+        uint64_t x = PyLong_AsUnsignedLongLong(o);
+        if (x == UINT64_MAX && PyErr_Occurred()) throw PythonError{};
+        std::memcpy(at, &x, sizeof x);
+        return;
+      }
       v = Value(static_cast<int64_t>(PyLong_AsLongLongAndOverflow(o, &overflow)));
       if (overflow) value_error("Overflow when unpacking long long: the int needs over 64 bits");
     } else if (!parse_number(o, &v)) {

@@ -22,7 +22,7 @@ PyObject* dtype_is_floating(PyObject* s, void*) {
 PyObject* dtype_is_complex(PyObject* s, void*) { return PyBool_FromLong(is_complex(value_of(s))); }
 PyObject* dtype_is_signed(PyObject* s, void*) {
   DType d = value_of(s);
-  return PyBool_FromLong(d != DType::Bool && d != DType::UInt8);
+  return PyBool_FromLong(d != DType::Bool && d != DType::UInt8 && !is_wide_unsigned(d));
 }
 PyObject* dtype_itemsize(PyObject* s, void*) { return PyLong_FromSize_t(item_size(value_of(s))); }
 PyObject* dtype_to_real(PyObject* s, PyObject*) {

@@ -193,6 +193,7 @@ class Reader {
         "a tensor of one element is an index, which reads its value; fix: use index_select(), or "
         "x[i[None]][0]");
     int64_t value = load_int(t.dtype(), t->data);
+    if (t.dtype() == DType::UInt64 && value < 0) value = INT64_MAX;  // out of range in any case
     if (is_mask(t.dtype())) return add_truth(value != 0);
     view_ = select_axis(view_, dim_, value, axis_++);
   }
@@ -258,6 +259,7 @@ class Reader {
 Tensor value_tensor(const Tensor& self, PyObject* o) {
   if (is_tensor(o)) return Tensor::borrow(as_tensor(o));
   Value v;
+  if (self.dtype() == DType::UInt64 && parse_large_int(o, &v)) return v.tensor();
   if (!parse_number(o, &v)) {
     type_error("can't assign a ", Py_TYPE(o)->tp_name, " to a tensor of dtype ", self.dtype());
   }

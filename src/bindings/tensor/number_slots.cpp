@@ -71,7 +71,7 @@ bool is_array(PyObject* o) { return std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndar
 
 bool parse_operand(PyObject* o, Value* v) {
   if (is_tensor(o)) return *v = Value(Tensor::borrow(as_tensor(o))), true;
-  if (parse_number(o, v)) return true;
+  if (parse_operand_number(o, v)) return true;
   if (!is_array(o)) return false;
   refuse_recording("an array takes part; fix: make it a tensor before the call");
   return *v = Value(tensor_on_buffer(o)), true;  // an array counts as a tensor, as in PyTorch

@@ -26,7 +26,7 @@ struct Pair {
 Value operand(PyObject* o, const char* name) {
   if (is_tensor(o)) return Value(Tensor::borrow(as_tensor(o)));
   Value v;
-  if (parse_number(o, &v)) return v;
+  if (parse_operand_number(o, &v)) return v;
   type_error("result_type(): argument '", name, "' must be Tensor or Number, not ",
              Py_TYPE(o)->tp_name);
 }

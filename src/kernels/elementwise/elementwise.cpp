@@ -117,6 +117,11 @@ struct Cursor {
     for (int i = 0; i < plan.shape.size(); ++i) at += index[i] * plan.operand[k].strides[i];
     return at;
   }
+  // Within a row, or to the start of the next one.
+  void advance(int64_t n) {
+    int i = plan.shape.size() - 1;
+    for (index[i] += n; i > 0 && index[i] == plan.shape[i]; ++index[--i]) index[i] = 0;
+  }
 };
 
 // Moves `n` elements between operand k, from flat position `start` on, and a tile.
@@ -172,16 +177,17 @@ void run_range(const Plan& p, int64_t begin, int64_t end) {
                p.operand[k].dtype, std::min(kTile, end - begin));
     }
   }
+  Cursor cursor(p, by_rows ? begin : 0);
   for (int64_t pos = begin; pos < end;) {
     int64_t n = std::min(kTile, end - pos);
-    if (by_rows) n = std::min(n, row - pos % row);
+    if (by_rows) n = std::min(n, row - cursor.index[nd - 1]);
     for (int k = 0; k < p.count; ++k) {
       const Operand& o = p.operand[k];
       int64_t item = static_cast<int64_t>(p.item[k]);
       if (p.flat[k]) {
         at[k] = o.data + pos * item;
       } else if (by_rows && o.strides[nd - 1] == item && o.dtype == p.wanted[k]) {
-        at[k] = o.data + Cursor(p, pos).offset(k);
+        at[k] = o.data + cursor.offset(k);
       } else {
         at[k] = buffer[k];
         if (k > 0 && !p.constant[k]) transfer<true>(p, k, pos, n, at[k]);
@@ -190,6 +196,7 @@ void run_range(const Plan& p, int64_t begin, int64_t end) {
     p.loop(at, n);
     if (at[0] == buffer[0]) transfer<false>(p, 0, pos, n, at[0]);
     pos += n;
+    if (by_rows) cursor.advance(n);
   }
 }
 

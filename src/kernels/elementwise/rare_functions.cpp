@@ -14,14 +14,17 @@ namespace {
 // A whole number is its own rounding, and neither NaN nor infinite.
 void register_for_integers() {
   for (const char* name : {"floor", "ceil", "round", "trunc"}) {
+    register_trait(name, kSignless);
     same<INTS>(name, [](auto x) { return x; });
   }
   for (const char* name : {"isnan", "isinf", "isposinf", "isneginf"}) {
+    register_trait(name, kSignless);
     to_bool<bool, INTS>(name, [](auto) { return false; });
   }
+  register_trait("isfinite", kSignless);
   to_bool<bool, INTS>("isfinite", [](auto) { return true; });
   to_bool<INTS>("signbit", [](auto x) { return x < 0; });
-  to_bool<bool>("signbit", [](bool) { return false; });
+  to_bool<bool, uint16_t, uint32_t, uint64_t>("signbit", [](auto) { return false; });
   same<INTS>("relu", [](auto x) { return x > 0 ? x : decltype(x)(0); });
   same<bool>("positive", [](bool x) { return x; });
   same<bool>("clamp_min", [](bool x, bool low) { return x | low; });

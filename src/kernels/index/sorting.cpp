@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -186,6 +187,23 @@ void with_entries(DType dtype, int64_t n, F&& f) {
   });
 }
 
+template <class U>
+void turn_each(const char* in, char* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    U x;
+    std::memcpy(&x, in + i * sizeof x, sizeof x);
+    x ^= static_cast<U>(U{1} << (8 * sizeof x - 1));
+    std::memcpy(out + i * sizeof x, &x, sizeof x);
+  }
+}
+
+// Makes numbers with a sign of those without, and back, in the same order.
+void turn_top_bits(const char* in, char* out, DType dtype, int64_t n) {
+  if (dtype == DType::UInt16) return turn_each<uint16_t>(in, out, n);
+  if (dtype == DType::UInt32) return turn_each<uint32_t>(in, out, n);
+  turn_each<uint64_t>(in, out, n);
+}
+
 int64_t rows_per_thread(int64_t n) { return std::max<int64_t>(1, 8192 / std::max<int64_t>(n, 1)); }
 
 // Which rank is wanted of a row of which so many are numbers.
@@ -209,6 +227,12 @@ int64_t count_numbers(const T* in, int64_t n) {
 
 void sort_rows(const char* in, char* values, int64_t* positions, DType dtype, int64_t rows,
                int64_t n, int64_t keep, bool descending) {
+  if (is_wide_unsigned(dtype)) {
+    const auto turned = std::make_unique_for_overwrite<char[]>(rows * n * item_size(dtype));
+    turn_top_bits(in, turned.get(), dtype, rows * n);
+    sort_rows(turned.get(), values, positions, signed_dtype(dtype), rows, n, keep, descending);
+    return turn_top_bits(values, values, dtype, rows * keep);
+  }
   with_entries(dtype, n, [&]<class T, class E>(T, E) {
     parallel::parallel_ranges(rows, rows_per_thread(n), [&](int64_t begin, int64_t end) {
       Buffers<E> buffers(n);

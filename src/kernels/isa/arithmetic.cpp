@@ -31,6 +31,7 @@ void register_integer_arithmetic() {
   same<INTS>("add", [](auto a, auto b) { return wide_t<decltype(a)>(a) + b; });
   same<INTS>("sub", [](auto a, auto b) { return wide_t<decltype(a)>(a) - b; });
   register_trait("mul", kProduct);
+  register_trait("mul", kSignless);
   same<INTS>("mul", [](auto a, auto b) { return wide_t<decltype(a)>(a) * b; });
   same<INTS>("add_scaled",
              [](auto a, auto b, auto alpha) { return wide_t<decltype(a)>(alpha) * b + a; });
@@ -46,6 +47,7 @@ void register_integer_arithmetic() {
   });
   same<INTS>("sign", [](auto a) { return (a > 0) - (a < 0); });
   same<INTS>("square", [](auto a) { return wide_t<decltype(a)>(a) * a; });
+  register_trait("positive", kSignless);
   same<INTS>("positive", [](auto a) { return a; });
 }
 
@@ -103,6 +105,7 @@ void register_where(DType dtype) {
 
 void register_selection() {
   register_trait("where", kCondition);
+  register_trait("where", kSignless);
   register_where<uint8_t>(DType::Bool);
   register_where<uint8_t>(DType::UInt8);
   register_where<uint8_t>(DType::Int8);

@@ -6,6 +6,7 @@
 #include "kernels/attention.h"
 
 #include "kernels/isa/tile_product.h"
+#include "kernels/isa/transposed.h"
 #include "kernels/isa/math/exp.h"
 
 namespace adjoint {
@@ -24,24 +25,23 @@ T* at(const attention::Rows& rows, int64_t i) {
 // Rows as columns: to[e][i] = from[i][e], with whole vectors to a row of the result.
 template <class T>
 void pack_columns(const attention::Rows& from, int64_t rows, int64_t width, T* to) {
+  using V = VecOf<T>;
+  constexpr int W = kLanes<V>;
   const int64_t step = attention::whole_vectors(rows);
-  constexpr int64_t kTogether = 8;  // as many rows of the result are written side by side
-  for (int64_t e = 0; e < width; e += kTogether) {
-    T* column = to + e * step;
-    const int64_t count = width - e < kTogether ? width - e : kTogether;
-    if (count == kTogether) {
-      for (int64_t i = 0; i < rows; ++i) {
-        const T* row = at<T>(from, i) + e;
-#pragma GCC unroll 8
-        for (int64_t k = 0; k < kTogether; ++k) column[k * step + i] = row[k];
-      }
-    } else {
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t k = 0; k < count; ++k) column[k * step + i] = at<T>(from, i)[e + k];
-      }
+  for (int64_t i = 0; i < rows; i += W) {
+    const int64_t count = rows - i < W ? rows - i : W;
+    int64_t e = 0;
+    for (; e + W <= width; e += W) {
+      V x[W];
+#pragma GCC unroll 16
+      for (int r = 0; r < W; ++r) x[r] = r < count ? load<T, V>(at<T>(from, i + r) + e) : V{};
+      across<W>(x);
+#pragma GCC unroll 16
+      for (int l = 0; l < W; ++l) store<T, V>(to + (e + l) * step + i, x[l]);
     }
-    for (int64_t k = 0; k < count; ++k) {
-      for (int64_t i = rows; i < step; ++i) column[k * step + i] = 0;
+    for (; e < width; ++e) {
+      for (int64_t r = 0; r < W; ++r)
+        to[e * step + i + r] = r < count ? at<T>(from, i + r)[e] : T(0);
     }
   }
 }
@@ -130,6 +130,15 @@ ADJOINT_INLINE T largest_lane(VecOf<T> v) {
   return best;
 }
 
+// exp, but 0 for what is masked or smaller than the smallest normal number: masks should not take the
+// slow path of exp.
+template <class V>
+ADJOINT_INLINE V weight_of(V x) {
+  constexpr ScalarOf<V> least = -ExpTable<V>::safe;
+  const V e = exp(at_least(x, least));
+  return x < least ? V{} : e;
+}
+
 // One row of scores becomes weights; returns what the results gathered so far are multiplied by.
 template <class T>
 T weigh_row(T* s, int64_t n, const Seen<T>& seen, T scale, T& top, T& sum) {
@@ -151,7 +160,7 @@ T weigh_row(T* s, int64_t n, const Seen<T>& seen, T scale, T& top, T& sum) {
     }
   } else {
     for (int64_t j = 0; j < n; j += W) {
-      const V p = exp(load<T, V>(s + j) - highest);
+      const V p = weight_of(load<T, V>(s + j) - highest);
       store<T, V>(s + j, p);
       total += p;
     }
@@ -224,7 +233,7 @@ void score_gradients(const Head& h, int64_t query, int64_t key, int64_t m, int64
     const Seen<T> seen(h, query + i, key, n);
     for (int64_t j = 0; j < n; j += kLanes<V>) {
       const V x = seen.template scores<V>(s, j, scale);
-      const V w = log == -kInf<V> ? V{} : exp(x - log);
+      const V w = log == -kInf<V> ? V{} : weight_of(x - log);
       store<T, V>(s + j, w);
       store<T, V>(d + j, w * (load<T, V>(d + j) - mean) * scale);
     }

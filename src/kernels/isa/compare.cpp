@@ -26,6 +26,7 @@ void for_all(const char* name, F f) {
 }
 
 const bool registered = [] {
+  for (const char* name : {"eq", "ne"}) register_trait(name, kSignless);
   for_all("eq", [](auto a, auto b) { return a == b; });
   for_all("ne", [](auto a, auto b) { return !(a == b); });
   to_bool<REALS>("lt", [](auto a, auto b) { return a < b; });

@@ -31,8 +31,41 @@ struct Convert {
   }
 };
 
-#ifdef __F16C__
-// The same bits as half_to_float and float_to_half, eight at a time.
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+// The same bits as half_to_float and float_to_half, sixteen at a time; rows are often short, so the last
+// ones go together too.
+void halves_to_floats(char* const* p, int64_t n) {
+  auto* out = reinterpret_cast<float*>(p[0]);
+  auto* in = reinterpret_cast<const half_t*>(p[1]);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
+    _mm512_storeu_ps(out + i, _mm512_maskz_cvtph_ps(0xffff, halves));
+  }
+  if (i < n) {
+    const auto lanes = static_cast<__mmask16>((1u << (n - i)) - 1);
+    const __m256i halves = _mm256_maskz_loadu_epi16(lanes, in + i);
+    _mm512_mask_storeu_ps(out + i, lanes, _mm512_maskz_cvtph_ps(lanes, halves));
+  }
+}
+
+void floats_to_halves(char* const* p, int64_t n) {
+  constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
+  auto* out = reinterpret_cast<half_t*>(p[0]);
+  auto* in = reinterpret_cast<const float*>(p[1]);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i halves = _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(in + i), kRound);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), halves);
+  }
+  if (i < n) {
+    const auto lanes = static_cast<__mmask16>((1u << (n - i)) - 1);
+    const __m512 floats = _mm512_maskz_loadu_ps(lanes, in + i);
+    _mm256_mask_storeu_epi16(out + i, lanes, _mm512_maskz_cvtps_ph(lanes, floats, kRound));
+  }
+}
+#elif defined(__F16C__)
+// Eight at a time.
 void halves_to_floats(char* const* p, int64_t n) {
   auto* out = reinterpret_cast<float*>(p[0]);
   auto* in = reinterpret_cast<const half_t*>(p[1]);
@@ -92,10 +125,20 @@ void add_complex() {
   (add<From, complex128_t>(), ...);
 }
 
+template <class... Other>
+void add_wide_unsigned() {
+  (add<uint16_t, Other>(), ...), (add<Other, uint16_t>(), ...);
+  (add<uint32_t, Other>(), ...), (add<Other, uint32_t>(), ...);
+  (add<uint64_t, Other>(), ...), (add<Other, uint64_t>(), ...);
+}
+
 const bool registered = [] {
   add_real<REALS>();
   // Memory sets the pace of these at any instruction set: one build serves all.
-  if constexpr (kThisIsa == Isa::Base) add_complex<ALL>();
+  if constexpr (kThisIsa == Isa::Base) {
+    add_complex<ALL>();
+    add_wide_unsigned<ALL, uint16_t, uint32_t, uint64_t>();
+  }
   return true;
 }();
 

@@ -1,9 +1,9 @@
-// Loops of products of 16-bit floats: packing into panels, register tiles, and products with one
-// vector. See kernels/products/panel_tiles.h for what they are handed.
+// Loops of products of 16-bit floats and of float32: packing into panels, register tiles, and products
+// with one vector. See kernels/products/panel_tiles.h for what they are handed.
 #include "kernels/products/panel_tiles.h"
 
 #include "kernels/independent_loop.h"
-#include "kernels/isa/row_vectors.h"
+#include "kernels/isa/transposed.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -17,76 +17,104 @@ constexpr int kRows = 8;
 #else
 constexpr int kRows = 4;
 #endif
+constexpr int kLine = 64 / sizeof(float);
 constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
 
 // --- tiles ---------------------------------------------------------------------------------------
-// V vectors of columns.
-#define HALF_TILE(attribute, name, Unit, multiply_add)                                           \
-  template <int V>                                                                               \
-  attribute void name(const PanelTiles& j, const Unit* a, const Unit* b, float* c) {             \
-    f32 sum[kRows][V];                                                                           \
-    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) sum[m][v] = f32{}; \
-    for (int64_t k = 0; k < j.units; ++k, a += kRows, b += V * kLanes32) {                       \
-      f32 x[V];                                                                                  \
-      UNROLL for (int v = 0; v < V; ++v) memcpy(&x[v], b + v * kLanes32, sizeof(f32));           \
-      UNROLL for (int m = 0; m < kRows; ++m) {                                                   \
-        float unit;                                                                              \
-        memcpy(&unit, a + m, sizeof unit);                                                       \
-        const f32 w = splat_bits(unit);                                                          \
-        UNROLL for (int v = 0; v < V; ++v) sum[m][v] = multiply_add(sum[m][v], w, x[v]);         \
-      }                                                                                          \
-    }                                                                                            \
-    UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) {                  \
-      float* to = c + m * j.ldc + v * kLanes32;                                                  \
-      store<float, f32>(to, j.add ? load<float, f32>(to) + sum[m][v] : sum[m][v]);               \
-    }                                                                                            \
+// V vectors of columns. `Apart`: rows of a lie along k; else they lie side by side. Rows of c are
+// written from `first` to `end`.
+template <int V, bool Apart>
+void float_tile(const FloatTiles& j, const float* a, float* c, int64_t first, int64_t end) {
+  f32 sum[kRows][V];
+  UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) sum[m][v] = f32{};
+  const float* b = j.b;
+  const int64_t row = j.a_row, three = 3 * row, step = Apart ? 1 : j.a_step;
+  for (int64_t k = 0; k < j.depth; ++k, a += step, b += V * kLanes32) {
+    f32 x[V];
+    UNROLL for (int v = 0; v < V; ++v) x[v] = load<float, f32>(b + v * kLanes32);
+    if constexpr (!Apart) __builtin_prefetch(a + kLine);
+    UNROLL for (int m = 0; m < kRows; ++m) {
+      const f32 w = splat<f32>(Apart ? a[m / 3 * three + m % 3 * row] : a[m]);
+      UNROLL for (int v = 0; v < V; ++v) sum[m][v] += w * x[v];
+    }
   }
-
-// The bits in all lanes, whatever they mean.
-ADJOINT_INLINE f32 splat_bits(float unit) {
-#if ADJOINT_SIMD == 512
-  return (f32)_mm512_set1_ps(unit);
-#elif ADJOINT_SIMD == 256
-  return (f32)_mm256_set1_ps(unit);
-#else
-  int32_t word;
-  memcpy(&word, &unit, sizeof word);
-  return from_bits(i32{} + word);
-#endif
+  const bool whole = j.last == kLanes32;
+  UNROLL for (int m = 0; m < kRows; ++m) {
+    if (m < first || m >= end) continue;
+    float* to = c + m * j.ldc;
+    UNROLL for (int v = 0; v < V; ++v) {
+      if (v < V - 1 || whole) {
+        store<float, f32>(to + v * kLanes32,
+                          j.add ? load<float, f32>(to + v * kLanes32) + sum[m][v] : sum[m][v]);
+      } else {
+        const f32 old = j.add ? load_part<float, f32>(to + v * kLanes32, j.last) : f32{};
+        store_part<float, f32>(to + v * kLanes32, old + sum[m][v], j.last);
+      }
+    }
+  }
 }
-ADJOINT_INLINE f32 product_added(f32 sum, f32 a, f32 b) { return sum + a * b; }
 
-HALF_TILE(, float_tile, float, product_added)
+// Rows that do not fill a tile: a tile of the last rows that writes these only, if there are as many;
+// packed ones are filled up.
+template <int V, bool Apart>
+void float_panel(const FloatTiles& j) {
+  for (int64_t i = 0; i < j.rows; i += kRows) {
+    const int64_t rest = j.rows - i, back = rest < kRows && !j.a_panel ? kRows - rest : 0;
+    const float* a = j.a_panel ? j.a + i / kRows * j.a_panel : j.a + (i - back) * j.a_row;
+    float_tile<V, Apart>(j, a, j.c + (i - back) * j.ldc, back, back + rest);
+  }
+}
 
-template <class Unit, int V, void (*Tile)(const PanelTiles&, const Unit*, const Unit*, float*)>
-void all_tiles(const PanelTiles& j) {
-  const Unit *a = reinterpret_cast<const Unit*>(j.a), *b = reinterpret_cast<const Unit*>(j.b);
-  for (int64_t v = 0; v < j.column_panels; ++v)
-    for (int64_t m = 0; m < j.row_panels; ++m)
-      Tile(j, a + m * kRows * j.units, b + v * V * kLanes32 * j.units,
-           j.c + m * kRows * j.ldc + v * V * kLanes32);
+template <bool Apart>
+void float_panel(const FloatTiles& j) {
+  if (j.vectors == 1) return float_panel<1, Apart>(j);
+  if (j.vectors == 2) return float_panel<2, Apart>(j);
+  float_panel<3, Apart>(j);
 }
 
 void float_tiles(char* const* p, int64_t) {
-  const PanelTiles& j = *reinterpret_cast<const PanelTiles*>(p[0]);
-  if (j.vectors == 1) return all_tiles<float, 1, float_tile<1>>(j);
-  if (j.vectors == 2) return all_tiles<float, 2, float_tile<2>>(j);
-  all_tiles<float, 3, float_tile<3>>(j);
+  const FloatTiles& j = *reinterpret_cast<const FloatTiles*>(p[0]);
+  if (j.a_row == 1)
+    float_panel<false>(j);
+  else
+    float_panel<true>(j);
 }
 
-const LoopRegistrar tiles_f32{kIsa, "panel_tiles", 1, Result::Same, DType::Float32, float_tiles};
+const LoopRegistrar tiles_f32{kIsa, "float_tiles", 1, Result::Same, DType::Float32, float_tiles};
 
 #if ADJOINT_SIMD == 512
-ADJOINT_PAIRS inline f32 pairs_added(f32 sum, f32 a, f32 b) {
-  return (f32)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+ADJOINT_PAIRS void pair_tile(const PairTiles& j, const uint32_t* a, const uint32_t* b, float* c) {
+  f32 sum[kRows][kVectors];
+  UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < kVectors; ++v) sum[m][v] =
+      f32{};
+  for (int64_t k = 0; k < j.units; ++k, a += kRows, b += kColumns) {
+    f32 x[kVectors];
+    UNROLL for (int v = 0; v < kVectors; ++v) memcpy(&x[v], b + v * kLanes32, sizeof(f32));
+    UNROLL for (int m = 0; m < kRows; ++m) {
+      float pair;  // the bits in all lanes, whatever they mean
+      memcpy(&pair, a + m, sizeof pair);
+      const __m512bh w = (__m512bh)_mm512_set1_ps(pair);
+      UNROLL for (int v = 0; v < kVectors; ++v) sum[m][v] =
+          (f32)_mm512_dpbf16_ps((__m512)sum[m][v], w, (__m512bh)x[v]);
+    }
+  }
+  UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < kVectors; ++v) {
+    float* to = c + m * j.ldc + v * kLanes32;
+    store<float, f32>(to, j.add ? load<float, f32>(to) + sum[m][v] : sum[m][v]);
+  }
 }
-HALF_TILE(ADJOINT_PAIRS, pair_tile, uint32_t, pairs_added)
 
 void pair_tiles(char* const* p, int64_t) {
-  all_tiles<uint32_t, kVectors, pair_tile<kVectors>>(*reinterpret_cast<const PanelTiles*>(p[0]));
+  const PairTiles& j = *reinterpret_cast<const PairTiles*>(p[0]);
+  const auto *a = reinterpret_cast<const uint32_t*>(j.a),
+             *b = reinterpret_cast<const uint32_t*>(j.b);
+  for (int64_t v = 0; v < j.column_panels; ++v)
+    for (int64_t m = 0; m < j.row_panels; ++m)
+      pair_tile(j, a + m * kRows * j.units, b + v * kColumns * j.units,
+                j.c + m * kRows * j.ldc + v * kColumns);
 }
 
-const LoopRegistrar tiles_pairs{kIsa, "panel_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
+const LoopRegistrar tiles_pairs{kIsa, "pair_tiles", 1, Result::Same, DType::BFloat16, pair_tiles};
 #endif
 
 // --- packing -------------------------------------------------------------------------------------
@@ -136,68 +164,60 @@ ADJOINT_INLINE f32 load_wide(const half_t* p) {
 #endif
 }
 
+constexpr int64_t kStepsAhead = 40;
+
 // One element of each line.
 template <class T>
 ADJOINT_INLINE void pack_step(const PanelPack& j, const T* at, float* to) {
   int64_t i = 0;
   if (j.line_stride == 1)
-    for (; i + kLanes32 <= j.lines; i += kLanes32) store<float, f32>(to + i, load_wide(at + i));
+    for (; i + kLanes32 <= j.lines; i += kLanes32) {
+      __builtin_prefetch(at + kStepsAhead * j.step + i);  // pieces of rows that may lie far apart
+      store<float, f32>(to + i, load_wide(at + i));
+    }
   for (; i < j.lines; ++i) to[i] = widened(at[i * j.line_stride]);
   for (; i < j.width; ++i) to[i] = 0;
 }
 
-#if ADJOINT_SIMD == 512
-// Vectors of eight lines, one after the other, to vectors of eight elements of each: three rounds of
-// interleaving units of 1, 2 and 4 numbers.
-ADJOINT_INLINE void across(const f32* x, float* to) {
-  f32 y[8], z[8];
-  UNROLL for (int i = 0; i < 8; i += 2) {
-    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-                                   7, 23);
-    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                       14, 30, 15, 31);
-  }
-  UNROLL for (int i = 0; i < 8; i += 4) UNROLL for (int h = 0; h < 2; ++h) {
-    const f32 a = y[i + h], b = y[i + 2 + h];
-    z[i + 2 * h] =
-        __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
-    z[i + 2 * h + 1] =
-        __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31);
-  }
-  UNROLL for (int q = 0; q < 4; ++q) {
-    const f32 a = z[q], b = z[4 + q];
-    store<float, f32>(to + q * 32, __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5,
-                                                           6, 7, 20, 21, 22, 23));
-    store<float, f32>(to + q * 32 + 16, __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27,
-                                                                12, 13, 14, 15, 28, 29, 30, 31));
+// Lines lie along k: a vector of each of `Lines`, then across, to `Lines` numbers of every step.
+template <int Lines, class T>
+ADJOINT_INLINE void pack_square(const T* from, int64_t line_stride, float* to, int64_t width) {
+  f32 x[Lines];
+  UNROLL for (int i = 0; i < Lines; ++i) x[i] = load_wide(from + i * line_stride);
+  across<Lines>(x);
+  constexpr int kSteps = kLanes32 / Lines;  // in one vector
+  UNROLL for (int i = 0; i < Lines; ++i) {
+    if (kSteps == 1 || width == Lines) {
+      store<float, f32>(to + i * kSteps * width, x[i]);
+    } else {
+      float step[kLanes32];
+      store<float, f32>(step, x[i]);
+      for (int s = 0; s < kSteps; ++s)
+        memcpy(to + (i * kSteps + s) * width, step + s * Lines, Lines * sizeof(float));
+    }
   }
 }
-#endif
 
 template <class T>
 void panel_pack(char* const* p, int64_t) {
   const PanelPack& j = *reinterpret_cast<const PanelPack*>(p[0]);
   const T* from = reinterpret_cast<const T*>(j.from);
   float* to = reinterpret_cast<float*>(j.to);
+  constexpr int W = kLanes32, kSome = W < 8 ? W : 8;
   int64_t k = 0;
-  if (j.step == 1 && j.line_stride != 1)  // lines lie along k: a vector of each, then across
-    for (; k + kLanes32 <= j.count; k += kLanes32) {
-#if ADJOINT_SIMD == 512
-      if (j.lines == 8 && j.width == 8) {
-        f32 x[8];
-        UNROLL for (int i = 0; i < 8; ++i) x[i] = load_wide(from + i * j.line_stride + k);
-        across(x, to);
-        to += 8 * kLanes32;
-        continue;
-      }
-#endif
-      float lines[kColumns * kLanes32];
-      for (int64_t i = 0; i < j.lines; ++i)
-        store<float, f32>(lines + i * kLanes32, load_wide(from + i * j.line_stride + k));
-      for (int l = 0; l < kLanes32; ++l, to += j.width) {
-        for (int64_t i = 0; i < j.lines; ++i) to[i] = lines[i * kLanes32 + l];
-        for (int64_t i = j.lines; i < j.width; ++i) to[i] = 0;
-      }
+  if (j.step == 1 && j.line_stride != 1)
+    for (; k + W <= j.count; k += W, to += W * j.width) {
+      int64_t i = 0;
+      for (; i + W <= j.lines; i += W)
+        pack_square<W>(from + i * j.line_stride + k, j.line_stride, to + i, j.width);
+      if constexpr (kSome < W)
+        if (i + kSome <= j.lines) {
+          pack_square<kSome>(from + i * j.line_stride + k, j.line_stride, to + i, j.width);
+          i += kSome;
+        }
+      for (; i < j.width; ++i)
+        for (int l = 0; l < W; ++l)
+          to[l * j.width + i] = i < j.lines ? widened(from[i * j.line_stride + k + l]) : 0.0f;
     }
   for (; k < j.count; ++k, to += j.width) pack_step(j, from + k * j.step, to);
 }

@@ -125,6 +125,8 @@ template <class T>
 inline constexpr int kBits = 8 * sizeof(T);
 
 void register_bits() {
+  for (const char* name : {"bitwise_and", "bitwise_or", "bitwise_xor"})
+    register_trait(name, kSignless);
   same<bool, INTS>("bitwise_and", [](auto a, auto b) { return a & b; });
   same<bool, INTS>("bitwise_or", [](auto a, auto b) { return a | b; });
   same<bool, INTS>("bitwise_xor", [](auto a, auto b) { return a ^ b; });

@@ -30,21 +30,25 @@ ADJOINT_INLINE T* at(char* const* p, int k) {
   return reinterpret_cast<T*>(p[k]);
 }
 
-// gates (i, f, g, o: sums in, activations out), c before, c after, h.
+// gates (i, f, g, o: sums of the state in, activations out), c before, c after, h, sums of the input.
 template <class T>
 void lstm_cell(char* const* p, int64_t n) {
   using V = VecOf<T>;
-  T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3);
-  each_vector<T>(n, [=](int64_t k, auto read, auto write) {
-    V i = sigmoid(read(gates + k)), f = sigmoid(read(gates + n + k));
-    V g = tanh(read(gates + 2 * n + k)), o = sigmoid(read(gates + 3 * n + k));
+  T *gates = at<T>(p, 0), *before = at<T>(p, 1), *after = at<T>(p, 2), *h = at<T>(p, 3),
+    *x = at<T>(p, 4);
+  // In two passes: what follows one after the other is too long for a processor to see the next vector.
+  each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
+    auto sum = [&](int64_t gate) { return read(gates + gate * n + k) + read(x + gate * n + k); };
+    write(gates + k, sigmoid(sum(0)));
+    write(gates + n + k, sigmoid(sum(1)));
+    write(gates + 2 * n + k, tanh(sum(2)));
+    write(gates + 3 * n + k, sigmoid(sum(3)));
+  });
+  each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
+    V i = read(gates + k), f = read(gates + n + k), g = read(gates + 2 * n + k);
     V c = f * read(before + k) + i * g;
-    write(gates + k, i);
-    write(gates + n + k, f);
-    write(gates + 2 * n + k, g);
-    write(gates + 3 * n + k, o);
     write(after + k, c);
-    write(h + k, o * tanh(c));
+    write(h + k, read(gates + 3 * n + k) * tanh(c));
   });
 }
 
@@ -105,7 +109,7 @@ void gru_cell_grad(char* const* p, int64_t n) {
   });
 }
 
-ROW_KERNEL(lstm_cell, 3)
+ROW_KERNEL(lstm_cell, 4)
 ROW_KERNEL(lstm_cell_grad, 7)
 ROW_KERNEL(gru_cell, 2)
 ROW_KERNEL(gru_cell_grad, 4)

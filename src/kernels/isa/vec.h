@@ -131,6 +131,23 @@ ADJOINT_INLINE bool any(I mask) {
 #endif
 }
 
+// True unless x <= limit in all lanes; NaN is not. (The compiler makes a vector of a mask and then a mask
+// of it again.)
+ADJOINT_INLINE bool any_above(f32 x, float limit) {
+#if ADJOINT_SIMD == 512
+  return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(limit), _CMP_NLE_UQ) != 0;
+#else
+  return any(~(x <= limit));
+#endif
+}
+ADJOINT_INLINE bool any_above(f64 x, double limit) {
+#if ADJOINT_SIMD == 512
+  return _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(limit), _CMP_NLE_UQ) != 0;
+#else
+  return any(~(x <= limit));
+#endif
+}
+
 // Clamping that lets NaN in `x` through, as max(lo, x) and min(hi, x) instructions do.
 template <class V>
 ADJOINT_INLINE V at_least(V x, ScalarOf<V> lo) {

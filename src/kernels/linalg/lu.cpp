@@ -74,8 +74,47 @@ void solve(DType dtype, int64_t count, int64_t n, int64_t columns, ConstPlace a,
   lu_solve(dtype, count, n, columns, Trans::No, out, n * n, pivots, n, x);
 }
 
+namespace {
+
+// Where the ones of a unit matrix lie, for all matrices of a batch.
+template <class T>
+struct Unit {
+  T element[small::kLargest * small::kLargest] = {};
+  Unit() {
+    for (int i = 0; i < small::kLargest; ++i) element[i * (small::kLargest + 1)] = 1;
+  }
+};
+
+// Runs of matrices that have an inverse are solved for the columns of the unit matrix, side by side.
+template <class T>
+void invert_small(DType dtype, int64_t count, int64_t n, T* a, const int* pivots, const int* info) {
+  static const Unit<T> unit;
+  const Place x{a, 1, n, n * n};
+  const int order = size(n);
+  share(count, cube(n), [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      int64_t next = begin;
+      while (next < end && info[next] == 0) ++next;
+      if (next > begin)
+        small::loops(dtype).lu_solve(order, order, x, pivots, n,
+                                     {unit.element, small::kLargest, 1, 0}, x, false, begin, next);
+      begin = next + 1;
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
 void invert(DType dtype, int64_t count, int64_t n, void* a, const int* pivots, const int* info) {
   if (n == 0) return;
+  if (is_small(dtype, n)) {
+    if (dtype == DType::Float32)
+      invert_small(dtype, count, n, static_cast<float*>(a), pivots, info);
+    else
+      invert_small(dtype, count, n, static_cast<double*>(a), pivots, info);
+    return;
+  }
   with_element(dtype, [&]<class T>(T) {
     const int size_n = size(n);
     T answer{};

@@ -4,7 +4,8 @@
 // BLAS results depend on how a product is cut (its kernels add in another order at an edge), so the
 // cut depends on m, n and k only. Each call packs its inputs anew, hence few, large tiles: two
 // for a product that is worth sharing, about eight for one of 1024, and more for huge ones. A batch
-// of small products is shared product by product instead.
+// of small products is shared product by product instead. Products by panels (panel_gemm.h) may be
+// cut anywhere.
 #include "kernels/products/gemm.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "kernels/products/half_gemm.h"
 #include "kernels/convert.h"
 #include "kernels/products/packing.h"
+#include "kernels/products/panel_gemm.h"
 #include "kernels/products/small_products.h"
 #include "parallel/pool.h"
 
@@ -151,10 +153,23 @@ bool half_problem(const Problem& p, bool share) {
                       scalar<float>(p.beta), share);
 }
 
+bool takes_panels(const Problem& p) {
+  return suits_panels(p.dtype, p.m, p.n, p.k, p.alpha, p.beta);
+}
+
+bool panel_problem(const Problem& p, bool share) {
+  const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
+  if (!a.data) return false;
+  const Matrix rows{a.data, a.trans ? 1 : a.ld, a.trans ? a.ld : 1};
+  return panel_product(p.m, p.n, p.k, rows, p.b, reinterpret_cast<float*>(p.c), p.ldc,
+                       p.beta != Scale(0.0), share);
+}
+
 // On the calling thread alone. False if there is no memory.
 template <class T>
 bool serial_product(const Problem& p) {
   if (is_half(p.dtype)) return half_problem(p, false);
+  if (takes_panels(p)) return panel_problem(p, false);
   if constexpr (!std::is_integral_v<T>) {
     if (is_tiny(p)) {
       tiny_product(p.m, p.n, p.k, static_cast<const T*>(p.a.data), p.a.row_stride, p.a.col_stride,
@@ -290,6 +305,12 @@ void gemm_batch(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Mat
         for (int64_t i = 0; i < batch; ++i) sliced_product<T>(nth(i));
         return;
       }
+    if (takes_panels(first) && first.work() > kShare) {
+      for (int64_t i = 0; i < batch; ++i)
+        if (!panel_problem(nth(i), true)) throw std::bad_alloc();
+      scratch.drop_if_large();
+      return;
+    }
     const Tiles tiles = is_half(dtype) ? Tiles{m, n} : plan(first);
     if (tiles.rows < m || tiles.cols < n) {
       for (int64_t i = 0; i < batch; ++i) tiled_product<T>(nth(i), tiles);

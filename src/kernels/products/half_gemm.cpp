@@ -63,9 +63,11 @@ class Blocks {
         shared_(shared),
         alone_(p.m <= kBlockRows && p.n <= kBlockColumns),
         pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
-    static const Kernel &tiles = *find_kernel("panel_tiles"), &pack = *find_kernel("panel_pack"),
+    static const Kernel &pair_tiles = *find_kernel("pair_tiles"),
+                        &tiles = *find_kernel("float_tiles"), &pack = *find_kernel("panel_pack"),
                         &pairs = *find_kernel("half_pairs");
-    tiles_ = tiles.loop[static_cast<int>(pairs_ ? DType::BFloat16 : DType::Float32)];
+    tiles_ = pairs_ ? pair_tiles.loop[static_cast<int>(DType::BFloat16)]
+                    : tiles.loop[static_cast<int>(DType::Float32)];
     pack_ = (pairs_ ? pairs : pack).loop[static_cast<int>(p.dtype)];
     // Equal shares rather than a small rest.
     const auto share = [](int64_t all, int64_t most, int64_t unit) {
@@ -152,11 +154,34 @@ class Blocks {
       const int64_t some = std::min(depth, end - k);
       pack(p_.a, true, row, m, k, some, tall, a);
       pack(p_.b, false, column, n, k, some, wide, b);
-      PanelTiles job{
-          pairs_ ? (some + 1) / 2 : some, row_panels, column_panels, a, b, c, columns_, k > begin};
-      call(tiles_, &job);
+      if (pairs_) {
+        PairTiles job{(some + 1) / 2, row_panels, column_panels, a, b, c, columns_, k > begin};
+        call(tiles_, &job);
+      } else {
+        multiply(some, row_panels, column_panels, a, b, c, k > begin);
+      }
     }
     return true;
+  }
+
+  void multiply(int64_t depth, int64_t row_panels, int64_t column_panels, const char* a,
+                const char* b, float* c, bool add) const {
+    const int tall = panel_rows(active_isa()), wide = panel_columns(active_isa());
+    FloatTiles job;
+    job.depth = depth;
+    job.rows = row_panels * tall;
+    job.a = reinterpret_cast<const float*>(a);
+    job.a_row = 1;
+    job.a_step = tall;
+    job.a_panel = tall * depth;
+    job.last = wide / kTileVectors;
+    job.ldc = columns_;
+    job.add = add;
+    for (int64_t v = 0; v < column_panels; ++v) {
+      job.b = reinterpret_cast<const float*>(b) + v * wide * depth;
+      job.c = c + v * wide;
+      call(tiles_, &job);
+    }
   }
 
   void finish(int64_t row, int64_t column, float* c) const {

@@ -1,4 +1,4 @@
-// Packing of panels, and products of them. See panels.h.
+// Packing of panels, and products with them. See panels.h.
 #include "kernels/products/panels.h"
 
 #include <algorithm>
@@ -7,6 +7,8 @@
 
 namespace adjoint::panels {
 namespace {
+
+thread_local Scratch rows_in_order;
 
 int lanes() { return wide() / kTileVectors; }
 int64_t up_to(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -36,27 +38,18 @@ float* pack(const void* from, int64_t line_stride, int64_t step, int64_t lines, 
   return to;
 }
 
-void copy_edge(const float* from, int64_t stride, int64_t rows, int64_t columns, float* c,
-               int64_t ldc, bool add) {
-  for (int64_t i = 0; i < rows; ++i, from += stride, c += ldc) {
-    if (add)
-      for (int64_t j = 0; j < columns; ++j) c[j] += from[j];
-    else
-      for (int64_t j = 0; j < columns; ++j) c[j] = from[j];
-  }
-}
-
 }  // namespace
+
+int64_t depth_of(int64_t k) {
+  const int64_t parts = (std::max<int64_t>(k, 1) - 1) / kDepth + 1;
+  return (k - 1) / parts + 1;
+}
 
 int tall() { return panel_rows(active_isa()); }
 int wide() { return panel_columns(active_isa()); }
 
-int64_t size_of_rows(int64_t rows, int64_t depth) { return up_to(rows, tall()) * depth; }
 int64_t size_of_columns(int64_t columns, int64_t depth) { return up_to(columns, lanes()) * depth; }
 
-float* pack_rows(const Matrix& a, int64_t rows, int64_t depth, float* to) {
-  return pack(a.data, a.row_stride, a.col_stride, rows, depth, tall(), tall(), to);
-}
 float* pack_columns(const Matrix& b, int64_t columns, int64_t depth, float* to) {
   return pack(b.data, b.col_stride, b.row_stride, columns, depth, wide(), lanes(), to);
 }
@@ -66,37 +59,39 @@ Matrix part(const Matrix& m, int64_t row, int64_t column) {
   return {data + (row * m.row_stride + column * m.col_stride) * 4, m.row_stride, m.col_stride};
 }
 
-bool multiply(const float* a, int64_t rows, const float* b, int64_t columns, int64_t depth,
-              float* c, int64_t ldc, bool add, Scratch& edge) {
-  static const Kernel& tiles = *find_kernel("panel_tiles");
-  const int64_t down = (rows - 1) / tall() + 1;
+bool lie_well(const Matrix& a, int64_t rows) {
+  return rows >= tall() && (a.row_stride == 1 || a.col_stride == 1);
+}
+
+bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, int64_t depth,
+              float* c, int64_t ldc, bool add) {
+  static const Kernel& tiles = *find_kernel("float_tiles");
+  FloatTiles job;
+  job.depth = depth;
+  job.rows = rows;
+  job.ldc = ldc;
+  job.add = add;
+  if (lie_well(a, rows)) {
+    job.a = static_cast<const float*>(a.data);
+    job.a_row = a.row_stride;
+    job.a_step = a.col_stride;
+  } else {
+    char* packed = rows_in_order.get(static_cast<size_t>(up_to(rows, tall()) * depth) * 4);
+    if (!packed) return false;
+    float* to = reinterpret_cast<float*>(packed);
+    pack(a.data, a.row_stride, a.col_stride, rows, depth, tall(), tall(), to);
+    job.a = to;
+    job.a_row = 1;
+    job.a_step = tall();
+    job.a_panel = tall() * depth;
+  }
   for (int64_t v = 0; v < columns; v += wide(), b += depth * wide()) {
-    const int64_t some = std::min<int64_t>(wide(), columns - v), room = up_to(some, lanes());
-    const int64_t whole = some == room ? rows / tall() : 0, rest = down - whole;
-    PanelTiles job;
-    job.units = depth;
-    job.column_panels = 1;
-    job.vectors = static_cast<int>(room / lanes());
-    job.a = reinterpret_cast<const char*>(a);
-    job.b = reinterpret_cast<const char*>(b);
-    if (whole) {
-      job.row_panels = whole;
-      job.c = c + v;
-      job.ldc = ldc;
-      job.add = add;
-      call(tiles, &job);
-    }
-    if (rest) {
-      char* over = edge.get(static_cast<size_t>(rest * tall() * room) * 4);
-      if (!over) return false;
-      job.row_panels = rest;
-      job.a = reinterpret_cast<const char*>(a + whole * tall() * depth);
-      job.c = reinterpret_cast<float*>(over);
-      job.ldc = room;
-      job.add = false;
-      call(tiles, &job);
-      copy_edge(job.c, room, rows - whole * tall(), some, c + whole * tall() * ldc + v, ldc, add);
-    }
+    const int64_t some = std::min<int64_t>(wide(), columns - v);
+    job.vectors = static_cast<int>(up_to(some, lanes()) / lanes());
+    job.last = static_cast<int>(some - (job.vectors - 1) * lanes());
+    job.b = b;
+    job.c = c + v;
+    call(tiles, &job);
   }
   return true;
 }

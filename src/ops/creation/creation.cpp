@@ -17,6 +17,10 @@ bool integer_fits(int64_t i, DType d) {
   switch (d) {
     case DType::UInt8:
       return i >= -255 && i <= 255;
+    case DType::UInt16:
+      return i >= -UINT16_MAX && i <= UINT16_MAX;
+    case DType::UInt32:
+      return i >= -int64_t{UINT32_MAX} && i <= int64_t{UINT32_MAX};
     case DType::Int8:
       return i >= -128 && i <= 127;
     case DType::Int16:
@@ -31,6 +35,10 @@ bool integer_fits(int64_t i, DType d) {
 bool real_fits(double x, DType d) {
   if (d == DType::Bool || d == DType::Float64 || is_complex(d) || is_half(d)) return true;
   if (d == DType::Float32) return !(std::abs(x) > 3.4028235677973366e38) || std::isinf(x);
+  if (is_wide_unsigned(d)) {
+    double beyond = std::ldexp(1.0, static_cast<int>(8 * item_size(d)));
+    return x >= 0 && x <= beyond - 1 && x < beyond;
+  }
   if (!(x > -9.3e18 && x < 9223372036854775808.0)) return false;  // NaN and infinity too
   return d == DType::Int64 ? x >= -9223372036854775808.0 : integer_fits(static_cast<int64_t>(x), d);
 }
@@ -324,6 +332,7 @@ static const Op& scalar_tensor_ =
           return options.finish(filled(empty({}, options.dtype(otherwise)), c[0]));
         })
         .function_only()
-        .no_out();
+        .no_out()
+        .to_any_dtype();
 
 }  // namespace adjoint

@@ -72,7 +72,8 @@ static const Op& fill_ =
           return op<"clone">(op<"expand">(value, t.shape()));
         })
         .writes_all()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .forward([](Call& c) -> Value {
@@ -87,6 +88,7 @@ static const Op& zero_ = def("zero(input)", "Every element set to 0.")
                              .internal()
                              .writes_all()
                              .batch(batch::as_is)
-                             .sparse(sparse::zero);
+                             .sparse(sparse::zero)
+                             .any_dtype();
 
 }  // namespace adjoint

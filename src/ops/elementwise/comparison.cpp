@@ -77,7 +77,8 @@ static const Op& isclose_ =
           return close_to(c.tensor(0), c.tensor(1), c.real(2), c.real(3), c.flag(4));
         })
         .no_out()
-        .batch(batch::pointwise);
+        .batch(batch::pointwise)
+        .any_dtype();
 
 static const Op& allclose_ =
     def("allclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = "
@@ -89,7 +90,8 @@ static const Op& allclose_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& equal_ =
     def("equal(input, other)", "Whether both tensors have the same shape and equal elements.")
@@ -101,7 +103,8 @@ static const Op& equal_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& isnan_ = def("isnan(input)", "Whether an element is not a number.")
                               .elementwise("isnan")
@@ -141,6 +144,7 @@ static const Op& isreal_ = def("isreal(input)", "Whether the imaginary part is z
                                  return out;
                                })
                                .no_out()
-                               .batch(batch::pointwise);
+                               .batch(batch::pointwise)
+                               .any_dtype();
 
 }  // namespace adjoint

@@ -105,7 +105,8 @@ static const Op& conj_ =
         .linear()
         .no_out()
         .batch(batch::as_is)
-        .sparse(sparse::linear_on_entries);
+        .sparse(sparse::linear_on_entries)
+        .any_dtype();
 
 static const Op& conj_physical_ =
     def("conj_physical(input)", "The complex conjugate, in memory of its own.")
@@ -119,7 +120,8 @@ static const Op& conj_physical_ =
         .inplace()
         .batch(batch::as_is)
         .out_dtype(OutDType::Input)
-        .sparse(sparse::linear_on_entries);
+        .sparse(sparse::linear_on_entries)
+        .any_dtype();
 
 static const Op& real_ =
     def("real(input)", "The real part: a view; a real tensor is returned as it is.")

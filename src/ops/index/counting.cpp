@@ -42,6 +42,7 @@ Table table_of(T t, int dim) {
 int compare(DType d, const char* a, const char* b) {
   if (is_integral(d)) {
     int64_t x = load_int(d, a), y = load_int(d, b);
+    if (d == DType::UInt64) x ^= INT64_MIN, y ^= INT64_MIN;  // which orders them as signed numbers
     return x < y ? -1 : x > y;
   }
   double x = load_double(d, a), y = load_double(d, b);
@@ -202,7 +203,8 @@ static const Op& unique_ =
         .jvp(no_tangent)
         .no_out()
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& unique_consecutive_ =
     def("unique_consecutive(input, return_inverse: bool = False, return_counts: bool = False, dim: "
@@ -213,7 +215,8 @@ static const Op& unique_consecutive_ =
         .jvp(no_tangent)
         .no_out()
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& bincount_ =
     def("bincount(input, weights: Tensor? = None, minlength: int = 0)",
@@ -293,6 +296,7 @@ static const Op& histc_ =
             }
           }
           if (low == high) low -= 1, high += 1;
+          note_check_of_values();
           if (!std::isfinite(low) || !std::isfinite(high)) {
             runtime_error("range of [", low, ", ", high, "] is not finite");
           }

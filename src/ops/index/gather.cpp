@@ -115,6 +115,7 @@ static const Op& gather_ =
         .linear()
         .batch(batch::along)
         .depends(Depends::Moved)
+        .any_dtype()
         .out_apart();
 
 static const Op& scatter_reduce_word_ =
@@ -157,7 +158,8 @@ static const Op& scatter_ =
         .linear()
         .inplace()
         .batch(batch::along)
-        .depends(Depends::Scattered);
+        .depends(Depends::Scattered)
+        .any_dtype();
 
 static const Op& scatter_value_ =
     def("scatter.value(input, dim: int, index, value: Scalar)", "The same with one number.")
@@ -171,7 +173,8 @@ static const Op& scatter_value_ =
         .inplace()
         .node("ScatterBackward1")
         .batch(batch::along)
-        .depends(Depends::Scattered);
+        .depends(Depends::Scattered)
+        .any_dtype();
 
 static const Op& scatter_add_ =
     def("scatter_add(input, dim: int, index, src)",

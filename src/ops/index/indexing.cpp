@@ -172,7 +172,8 @@ static const Op& index_ =
         .batch(index_rule)
         .depends(Depends::Moved)
         // x[mask]
-        .by_values([](const Value* args) { return has_mask(args[1].tensors()); });
+        .by_values([](const Value* args) { return has_mask(args[1].tensors()); })
+        .any_dtype();
 
 static const Op& index_put_ =
     def("index_put(input, indices: Tensor?[], values, accumulate: bool = False)",
@@ -211,7 +212,8 @@ static const Op& index_put_ =
           }
           return out;
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& index_select_ =
     def("index_select(input, dim: int, index)",
@@ -244,7 +246,8 @@ static const Op& index_select_ =
           return index_rule(call, inner);
         })
         .depends(Depends::Moved)
-        .sparse(sparse::index_select);
+        .sparse(sparse::index_select)
+        .any_dtype();
 
 static const Op& index_add_ =
     def("index_add(input, dim: int, index, source, *, alpha: Scalar = 1)",
@@ -302,7 +305,8 @@ static const Op& index_copy_ =
         .inplace()
         .batch(batch::rows)
         .depends(Depends::Moved)
-        .autocast(Autocast::Widest);
+        .autocast(Autocast::Widest)
+        .any_dtype();
 
 namespace {
 
@@ -363,7 +367,8 @@ static const Op& index_fill_tensor_ =
         .inplace()
         .node("IndexFillBackward1")
         .batch(batch::rows_filled)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& index_fill_ =
     def("index_fill(input, dim: int, index, value: Scalar)",
@@ -373,7 +378,8 @@ static const Op& index_fill_ =
         .jvp([](C c, const Tensor* t) -> Value { return index_fill_input(t[0], c); })
         .inplace()
         .batch(batch::rows)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& take_ =
     def("take(input, index)", "The elements at flat positions, in the shape of `index`.")
@@ -388,6 +394,7 @@ static const Op& take_ =
               [](T g, C c) -> Tensor { return op<"put">(zeros_of(c, g), c.in(1), g, true); })
         .linear()
         .depends(Depends::Moved)
+        .any_dtype()
         .out_apart();
 
 static const Op& put_ =
@@ -424,6 +431,7 @@ static const Op& put_ =
               [](T g, C c) -> Tensor { return op<"reshape">(op<"take">(g, c.in(1)), c.shape(2)); })
         .linear()
         .inplace()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -109,7 +109,8 @@ static const Op& masked_fill_tensor_ =
           Tensor value = op<"_to_copy">(up(2), c.tensor(0).dtype());
           return op<"where">(up(1), value, up(0));
         })
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .any_dtype();
 
 static const Op& masked_fill_ =
     def("masked_fill(input, mask, value: Scalar)",
@@ -119,7 +120,8 @@ static const Op& masked_fill_ =
         .jvp([](C c, const Tensor* t) -> Value { return clear_mask(t[0], c); })
         .inplace()
         .batch(batch::lined_up)
-        .depends(Depends::Pointwise);
+        .depends(Depends::Pointwise)
+        .any_dtype();
 
 static const Op& masked_select_ =
     def("masked_select(input, mask)", "The elements of `input` where `mask`, as a vector.")
@@ -139,6 +141,7 @@ static const Op& masked_select_ =
         .linear()
         .depends(Depends::Moved)
         .by_values()
+        .any_dtype()
         .out_apart();
 
 static const Op& masked_scatter_ =
@@ -181,21 +184,24 @@ static const Op& masked_scatter_ =
               })
         .linear()
         .inplace()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& nonzero_ =
     def("nonzero(input, *, as_tuple: bool = False)",
         "The coordinates of the elements that are not zero: one row each, or one vector per axis.")
         .forward(nonzero_forward)
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& argwhere_ =
     def("argwhere(input)", "The coordinates of the elements that are not zero, one row each.")
         .forward([](Call& c) -> Value { return nonzero_of(c.tensor(0)); })
         .no_out()
         .batch(batch::refuse_by_values)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& where_ =
     def("where.condition(condition)",
@@ -205,6 +211,7 @@ static const Op& where_ =
         .no_out()
         .batch(batch::refuse_by_values)
         .by_values()
-        .cheap();
+        .cheap()
+        .any_dtype();
 
 }  // namespace adjoint

@@ -104,7 +104,8 @@ static const Op& sort_ =
         .jvp([](C c, const Tensor* t) -> Value { return op<"gather">(t[0], c.in(1), c.out(1)); })
         .results({"values", "indices"})
         .batch(batch::along)
-        .depends(Depends::Along);
+        .depends(Depends::Along)
+        .any_dtype();
 
 static const Op& msort_ =
     def("msort(input)", "The elements in order along the first axis.")
@@ -118,7 +119,8 @@ static const Op& argsort_ =
           int64_t n = t.ndim() ? t.size(wrap_dim(c.integer(1), t.ndim())) : 1;
           return sorted(t, c.integer(1), n, c.flag(2), "argsort")[1];
         })
-        .batch(batch::along);
+        .batch(batch::along)
+        .any_dtype();
 
 static const Op& topk_ =
     def("topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True)",

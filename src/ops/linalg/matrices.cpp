@@ -45,6 +45,7 @@ void check_system(const char* name, T a, T b, bool left) {
 }
 
 void check_info(const char* name, T info, Describe describe) {
+  note_check_of_values();
   const int* codes = info.data<int>();
   for (int64_t k = 0; k < info.numel(); ++k) {
     if (codes[k] == 0) continue;

@@ -1,4 +1,5 @@
 // Singular values and vectors. Read matrices.h and gaps.h first.
+#include "dispatch/program_recorder.h"
 #include "ops/linalg/gaps.h"
 
 namespace adjoint {
@@ -18,6 +19,7 @@ void check_finite(T a) {
   GradMode off(false);
   const int64_t size = a.size(-2) * a.size(-1), count = count_of(leading_of(a));
   if (size == 0) return;
+  note_check_of_values();
   const bool wide = real_dtype(a.dtype()) == DType::Float64;
   const int64_t reals = size * (is_complex(a.dtype()) ? 2 : 1);
   for (int64_t b = 0; b < count; ++b) {

@@ -88,7 +88,8 @@ static const Op& embedding_ =
               batch::line_up(op<"arange">(Value(weight.size(0))), batch::sample_ndim(c, axes, 1));
           return op<"index">(weight, Value(Tensors{rows, c.tensor(1)}));
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& embedding_backward_ =
     def("_embedding_backward(input, indices, rows: int, padding_idx: int, "

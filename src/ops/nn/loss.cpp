@@ -1,5 +1,6 @@
 // Losses of real targets, and what all losses share. Read next: loss_classes.cpp.
 #include "ops/nn/loss.h"
+#include "dispatch/program_recorder.h"
 #include "transforms/batch_rules.h"
 
 #include "ops/elementwise/fused.h"
@@ -270,6 +271,7 @@ void check_same_size(const char* name, T x, T target) {
 }
 
 void check_probabilities(T x) {
+  note_check_of_values();
   GradMode off(false);
   Tensor inside = op<"logical_and">(op<"ge">(x, 0.0), op<"le">(x, 1.0));
   Tensor flags = contiguous(inside);
@@ -287,6 +289,7 @@ static const Op& bce_ =
         .forward([](Call& c) -> Value {
           GradMode off(false);
           Tensor x = c.tensor(0), t = c.tensor(1);
+          check_probabilities(x);
           return -(t * limited_log(x) + one_minus(t) * limited_log1p(-x));
         })
         .partial(0, input(0) | input(1),
@@ -312,7 +315,6 @@ static const Op& binary_cross_entropy_ =
           if (t.dtype() != x.dtype())
             runtime_error("Found dtype ", t.dtype(), " but expected ", x.dtype());
           float_only("binary_cross_entropy", x.dtype());
-          check_probabilities(x);
           Tensor each = op<"_binary_cross_entropy">(x, t);
           if (!c[2].is_none()) each = each * c.tensor(2);
           return reduce_loss(each, how);

@@ -272,7 +272,8 @@ static const Op& constant_pad_nd_ =
         .jvp([](C c, const Tensor* t) -> Value { return op<"constant_pad_nd">(t[0], c.in(1), 0); })
         .function_only()
         .batch(batch::as_is)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& pad_elements_ =
     def("_pad_elements(input, pad: int[], mode: str)",
@@ -300,7 +301,8 @@ static const Op& pad_elements_ =
                              : "ReplicationPad3DBackward0";
         })
         .batch(batch::as_is)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& pad_elements_transposed_ =
     def("_pad_elements_transposed(input, pad: int[], mode: str, size: int[])",

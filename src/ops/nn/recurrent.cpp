@@ -93,24 +93,23 @@ Value lstm_forward(Call& c) {
     runtime_error("lstm: hidden and cell state must have one shape, but have ", c.tensor(2).shape(),
                   " and ", c.tensor(3).shape());
   }
-  Tensor w = dense(c[1], d), h0 = dense(c[2], d), c0 = dense(c[3], d), x = c.tensor(0);
+  Tensor x = dense(c[0], d), w = dense(c[1], d), h0 = dense(c[2], d), c0 = dense(c[3], d);
   const int64_t n = h0.size(1);
   Tensor gates = empty(x.shape(), d), h = empty(Dims{steps.total(), n}, d),
          cells = empty(h.shape(), d);
-  copy_into(gates, x);
-  Dense W(w), H0(h0), C0(c0), A(gates), H(h), Cs(cells);
+  Dense X(x), W(w), H0(h0), C0(c0), A(gates), H(h), Cs(cells);
   Loop cell = row_loop("lstm_cell", d);
   WithoutGil release(gates.numel() * n >= kReleaseGil);
   const SharedFactor weight(d, transposed(W.from(0)), n, 4 * n, steps.batch());
   for (int s = 0; s < steps.count() && n; ++s) {
     const int64_t at = steps.begin(s);
     each_piece(steps, s, H, H0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
-      weight.product(end - begin, from.from(row), A.row(at + begin), 4 * n, true);
+      weight.product(end - begin, from.from(row), A.row(at + begin), 4 * n, false);
     });
     each_piece(steps, s, Cs, C0, [&](int64_t begin, int64_t end, Dense from, int64_t row) {
       over_rows(end - begin, 4 * n, [&](int64_t r) {
         const int64_t i = at + begin + r;
-        char* p[4] = {A.row(i), from.row(row + r), Cs.row(i), H.row(i)};
+        char* p[5] = {A.row(i), from.row(row + r), Cs.row(i), H.row(i), X.row(i)};
         cell(p, n);
       });
     });

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dispatch/overlap.h"
+#include "kernels/convert.h"
 #include "ops/creation/options.h"
 #include "python/gil.h"
 #include "random/distributions.h"
@@ -76,7 +77,16 @@ Tensor normal(Generator& g, const Tensor& t, double mean, double std) {
 }
 Tensor integers(Generator& g, const Tensor& t, int64_t low, std::optional<int64_t> high) {
   return filled(t, [&, d = t.dtype()](void* p, int64_t n, bool) {
-    random::random_from_to(g, d, p, n, low, high);
+    if (!is_wide_unsigned(d)) return random::random_from_to(g, d, p, n, low, high);
+    const int64_t largest = d == DType::UInt64 ? INT64_MAX : (int64_t{1} << 8 * item_size(d)) - 1;
+    const int64_t end = high ? *high : largest + int64_t{largest < INT64_MAX};
+    if (low < 0 || (end > low && end - 1 > largest))
+      runtime_error("from or to - 1 is out of bounds for ", d, ": random_ got ", low, " and ", end);
+    // The stream is that of any integer: 32 bits each where the range has no more.
+    std::vector<int64_t> drawn(n);
+    random::random_from_to(g, DType::Int64, drawn.data(), n, low, end);
+    copy_run(static_cast<char*>(p), static_cast<int64_t>(item_size(d)), d,
+             reinterpret_cast<const char*>(drawn.data()), sizeof(int64_t), DType::Int64, n);
   });
 }
 Tensor bernoulli(Generator& g, const Tensor& t, double p) {
@@ -162,7 +172,8 @@ static const Op& randint_ =
           return options.finish(integers(generator_of(c[2]), t, 0, c.integer(0)));
         })
         .function_only()
-        .fills_out();
+        .fills_out()
+        .to_any_dtype();
 static const Op& randint_low_ =
     def_random("randint.low(low: int, high: int, size: int[], " RANDOM_OPTIONS,
                "Integers drawn uniformly from [low, high).")
@@ -172,7 +183,8 @@ static const Op& randint_low_ =
           return options.finish(integers(generator_of(c[3]), t, c.integer(0), c.integer(1)));
         })
         .function_only()
-        .fills_out();
+        .fills_out()
+        .to_any_dtype();
 
 static const Op& randperm_ =
     def_random("randperm(n: int, " RANDOM_OPTIONS, "A random permutation of 0 ... n - 1.")
@@ -220,7 +232,8 @@ static const Op& randint_like_ =
         })
         .function_only()
         .no_out()
-        .draws(Draws::Like);
+        .draws(Draws::Like)
+        .to_any_dtype();
 static const Op& randint_like_low_ =
     def_random("randint_like.low(input, low: int, high: int, " RANDOM_LIKE_OPTIONS,
                "Integers drawn uniformly from [low, high), in a tensor like `input`.")
@@ -231,7 +244,8 @@ static const Op& randint_like_low_ =
         })
         .function_only()
         .no_out()
-        .draws(Draws::Like);
+        .draws(Draws::Like)
+        .to_any_dtype();
 
 // --- normals with parameters of their own --------------------------------------------------------
 namespace {
@@ -546,7 +560,8 @@ static const Op& random_to_ = def_random("random.to(input, to: int, *, generator
                                   .grad(0, nothing, zero_gradient)
                                   .jvp(no_tangent)
                                   .internal()
-                                  .inplace();
+                                  .inplace()
+                                  .any_dtype();
 static const Op& random_from_ =
     def_random("random.from(input, from: int, to: int?, *, generator: any? = None)",
                "Fills the tensor with integers from [from, to).")
@@ -558,7 +573,8 @@ static const Op& random_from_ =
         .grad(0, nothing, zero_gradient)
         .jvp(no_tangent)
         .internal()
-        .inplace();
+        .inplace()
+        .any_dtype();
 
 // --- dropout -------------------------------------------------------------------------------------
 namespace {

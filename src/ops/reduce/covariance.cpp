@@ -66,7 +66,8 @@ static const Op& cov_ =
         .forward([](Call& c) -> Value { return covariance(c.tensor(0), c[1], c[2], c[3]); })
         .no_out()
         .batch(batch::each_sample)
-        .autocast(Autocast::Inside);
+        .autocast(Autocast::Inside)
+        .any_dtype();
 
 static const Op& corrcoef_ =
     def("corrcoef(input)",
@@ -90,6 +91,7 @@ static const Op& corrcoef_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .autocast(Autocast::Inside);
+        .autocast(Autocast::Inside)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -18,19 +18,6 @@ constexpr const char* kLost = "passes the gradient on to the one that won: here 
 }
 
 // --- values --------------------------------------------------------------------------------------
-void check_not_empty(T t, uint64_t mask, bool all, const char* name) {
-  if (reduced_count(t.shape(), mask) != 0) return;
-  if (all && t.numel() == 0) {
-    runtime_error(name,
-                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                  "reduction dim with the 'dim' argument.");
-  }
-  for (int i = 0; i < t.ndim(); ++i) {
-    if ((mask >> i & 1) && t.size(i) == 0)
-      index_error(name, "(): Expected reduction dim ", i, " to have non-zero size.");
-  }
-}
-
 Tensor extreme_values(bool largest, T t, const Value& dims, bool keepdim, const char* name) {
   if (is_complex(t.dtype())) no_order(name, t.dtype());
   uint64_t mask = axes_mask(dims, t.ndim());
@@ -384,21 +371,25 @@ static const Op& argmin_ =
 static const Op& all_ = def("all(input)", "Whether no element is zero.")
                             .forward([](Call& c) { return truth(c, true, {}, false); })
                             .batch(batch::over_sample<"all.dim">)
-                            .out_dtype(OutDType::ExactOrByte);
+                            .out_dtype(OutDType::ExactOrByte)
+                            .any_dtype();
 static const Op& all_dim_ = def("all.dim(input, dim: int[]? = None, keepdim: bool = False)",
                                 "Whether no element along the axes is zero.")
                                 .forward([](Call& c) { return truth(c, true, c[1], c.flag(2)); })
                                 .batch(batch::along)
-                                .out_dtype(OutDType::ExactOrByte);
+                                .out_dtype(OutDType::ExactOrByte)
+                                .any_dtype();
 static const Op& any_ = def("any(input)", "Whether an element is not zero.")
                             .forward([](Call& c) { return truth(c, false, {}, false); })
                             .batch(batch::over_sample<"any.dim">)
-                            .out_dtype(OutDType::ExactOrByte);
+                            .out_dtype(OutDType::ExactOrByte)
+                            .any_dtype();
 static const Op& any_dim_ = def("any.dim(input, dim: int[]? = None, keepdim: bool = False)",
                                 "Whether an element along the axes is not zero.")
                                 .forward([](Call& c) { return truth(c, false, c[1], c.flag(2)); })
                                 .batch(batch::along)
-                                .out_dtype(OutDType::ExactOrByte);
+                                .out_dtype(OutDType::ExactOrByte)
+                                .any_dtype();
 
 static const Op& count_nonzero_ =
     def("count_nonzero(input, dim: int[]? = None)", "How many elements are not zero.")
@@ -408,6 +399,7 @@ static const Op& count_nonzero_ =
                                axes_mask(c[1], t.ndim()), false);
         })
         .no_out()
-        .batch(batch::along);
+        .batch(batch::along)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -105,7 +105,8 @@ static const Op& cumprod_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 namespace {
 
@@ -145,7 +146,8 @@ static const Op& prod_ =
           return op<"prod.dim">(batch::flat_sample(c.tensor(0)), 1, false, c[1]);
         })
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_dim_ =
     def("prod.dim(input, dim: int, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -164,7 +166,8 @@ static const Op& prod_dim_ =
         .batch(batch::along)
         .depends(Depends::Along)
         .out_dtype(OutDType::Decides)
-        .autocast(Autocast::Float32);
+        .autocast(Autocast::Float32)
+        .any_dtype();
 
 static const Op& prod_grad_ =
     def("_prod_grad(g, input, output, dim: int, keepdim: bool)",

@@ -43,6 +43,19 @@ Dims reduced_shape(Span shape, uint64_t mask, bool keepdim) {
   return out;
 }
 
+void check_not_empty(const Tensor& t, uint64_t mask, bool all, const char* name) {
+  if (reduced_count(t.shape(), mask) != 0) return;
+  if (all && t.numel() == 0) {
+    runtime_error(name,
+                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                  "reduction dim with the 'dim' argument.");
+  }
+  for (int i = 0; i < t.ndim(); ++i) {
+    if ((mask >> i & 1) && t.size(i) == 0)
+      index_error(name, "(): Expected reduction dim ", i, " to have non-zero size.");
+  }
+}
+
 namespace {
 
 // The kept axes lie in the order in which the input's lay in memory.

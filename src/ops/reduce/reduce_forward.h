@@ -11,6 +11,9 @@ uint64_t axes_mask(const Value& dims, int ndim);
 inline uint64_t all_axes(int ndim) { return ndim >= 64 ? ~uint64_t{0} : (uint64_t{1} << ndim) - 1; }
 // How many elements go to one result.
 int64_t reduced_count(Span shape, uint64_t mask);
+// For what has no value of nothing: raises, in the name of `name`, where no elements go to a result.
+// `all` says that no axes were named.
+void check_not_empty(const Tensor& t, uint64_t mask, bool all, const char* name);
 // The shape of the result.
 Dims reduced_shape(Span shape, uint64_t mask, bool keepdim);
 // The shape with ones in place of the reduced axes.

@@ -51,7 +51,8 @@ static const Op& sum_all_ =
         .batch(batch::over_sample<"sum">)
         .sums()
         .out_dtype(OutDType::Converts)
-        .sparse(sparse::sum_all);
+        .sparse(sparse::sum_all)
+        .any_dtype();
 
 static const Op& sum_ =
     def("sum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -65,7 +66,8 @@ static const Op& sum_ =
         .batch(batch::along)
         .sums()
         .out_dtype(OutDType::Decides)
-        .sparse(sparse::sum);
+        .sparse(sparse::sum)
+        .any_dtype();
 
 static const Op& mean_all_ =
     def("mean.all(input)", "The mean of all elements.")
@@ -75,7 +77,8 @@ static const Op& mean_all_ =
         .linear()
         .batch(batch::over_sample<"mean">)
         .sums()
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Converts)
+        .any_dtype();
 
 static const Op& mean_ =
     def("mean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -86,7 +89,8 @@ static const Op& mean_ =
         .node("MeanBackward1")
         .batch(batch::along)
         .sums()
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Converts)
+        .any_dtype();
 
 static const Op& sum_to_size_ =
     def("sum_to_size(input, size: int[*])", "Sums over the axes along which `size` was broadcast.")
@@ -127,6 +131,7 @@ static const Op& sum_to_size_ =
           size.insert(0, t.size(0));
           return op<"reshape">(summed, size);
         })
-        .sums();
+        .sums()
+        .any_dtype();
 
 }  // namespace adjoint

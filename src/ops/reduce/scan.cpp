@@ -119,7 +119,8 @@ static const Op& cumsum_ =
         .inplace()
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 static const Op& cumsum_from_end_ =
     def("_cumsum_from_end(input, dim: int)", "The running sum along an axis, from its end.")

@@ -330,7 +330,8 @@ static const Op& logsumexp_ =
         })
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Converts);
+        .out_dtype(OutDType::Converts)
+        .any_dtype();
 
 static const Op& nansum_ =
     def("nansum(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",
@@ -357,7 +358,8 @@ static const Op& nansum_ =
         })
         .batch(batch::along)
         .depends(Depends::Along)
-        .out_dtype(OutDType::Decides);
+        .out_dtype(OutDType::Decides)
+        .any_dtype();
 
 static const Op& nanmean_ =
     def("nanmean(input, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None)",

@@ -108,7 +108,8 @@ static const Op& flip_ =
         .linear()
         .rearranges()
         .no_out()
-        .batch(batch::along);
+        .batch(batch::along)
+        .any_dtype();
 
 static const Op& fliplr_ = def("fliplr(input)", "The second axis in reverse.")
                                .forward([](Call& c) -> Value {
@@ -138,7 +139,8 @@ static const Op& roll_ =
           Tensor t = c.tensor(0);
           Tensor rolled = op<"roll">(batch::flat_sample(t), c[1], Dims{1});
           return op<"reshape">(rolled, t.shape());
-        });
+        })
+        .any_dtype();
 
 static const Op& rot90_ =
     def("rot90(input, k: int = 1, dims: int[] = [0, 1])",
@@ -175,7 +177,8 @@ static const Op& rot90_ =
               [](T g, C c) -> Tensor { return op<"rot90">(g, -(c.in(1).integer() % 4), c.in(2)); })
         .linear()
         .no_out()
-        .batch(batch::along);
+        .batch(batch::along)
+        .any_dtype();
 
 static const Op& tril_ =
     def("tril(input, diagonal|k: int = 0)",
@@ -189,7 +192,8 @@ static const Op& tril_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"tril">(g, c.in(1)); })
         .linear()
         .inplace()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .any_dtype();
 
 static const Op& triu_ =
     def("triu(input, diagonal|k: int = 0)", "The matrix from a diagonal on, zero below it.")
@@ -202,7 +206,8 @@ static const Op& triu_ =
         .grad(0, nothing, [](T g, C c) -> Tensor { return op<"triu">(g, c.in(1)); })
         .linear()
         .inplace()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .any_dtype();
 
 static const Op& diag_embed_ =
     def("diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1)",
@@ -229,7 +234,8 @@ static const Op& diag_embed_ =
               [](T g, C c) -> Tensor { return op<"diagonal">(g, c.in(1), c.in(2), c.in(3)); })
         .linear()
         .no_out()
-        .batch(batch::along_new);
+        .batch(batch::along_new)
+        .any_dtype();
 
 static const Op& diag_ =
     def("diag(input, diagonal: int = 0)",

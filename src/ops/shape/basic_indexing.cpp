@@ -228,7 +228,8 @@ static const Op& select_scatter_ =
              })
         .linear()
         .batch(batch::along)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& slice_scatter_ =
     def("slice_scatter(input, src, dim: int = 0, start: int? = None, end: int? = None, "
@@ -251,6 +252,7 @@ static const Op& slice_scatter_ =
              })
         .linear()
         .batch(batch::along)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -196,7 +196,8 @@ static const Op& copy_ =
         })
         .depends(Depends::Moved)
         .overwrites()
-        .sparse(sparse::copy);
+        .sparse(sparse::copy)
+        .any_dtype();
 
 static const Op& copy_number_ =
     def("copy.number(input, src|other: Scalar, non_blocking: bool = False)",
@@ -218,6 +219,7 @@ static const Op& copy_number_ =
         .batch([](Call& c, const int* axes) -> Value {
           return op<"fill">(batch::whole(c, axes, 0), c[1]);
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -238,6 +238,7 @@ static const Op& cat_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::cat)
+        .any_dtype()
         .out_apart();
 
 static const Op& stack_ =
@@ -253,6 +254,7 @@ static const Op& stack_ =
         .out_dtype(OutDType::ConvertsElseTypeError)
         .autocast(Autocast::Widest)
         .sparse(sparse::stack)
+        .any_dtype()
         .out_apart();
 
 static const Op& hstack_ =
@@ -313,7 +315,8 @@ static const Op& repeat_ =
           Tensor t = batch::line_up(c.tensor(0), repeats.size());
           repeats.insert(0, 1);
           return op<"repeat">(t, repeats);
-        });
+        })
+        .any_dtype();
 
 static const Op& tile_ =
     def("tile(input, dims: int[*])", "The tensor as a tile; axes that `dims` lacks are kept.")
@@ -373,7 +376,8 @@ static const Op& repeat_interleave_ =
           Tensor wide = op<"expand">(op<"unsqueeze">(t, axis + 1), spread);
           return op<"flatten">(op<"clone">(wide), axis, axis + 1);
         })
-        .no_out();
+        .no_out()
+        .any_dtype();
 
 static const Op& repeat_interleave_each_ =
     def("repeat_interleave.each(input, repeats: Tensor, dim: int? = None, *, output_size: int? = "
@@ -395,7 +399,8 @@ static const Op& repeat_interleave_each_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 static const Op& repeat_interleave_positions_ =
     def("repeat_interleave.positions(repeats, *, output_size: int? = None)",
@@ -521,6 +526,7 @@ static const Op& block_diag_ =
         .linear()
         .function_only()
         .no_out()
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

@@ -261,8 +261,9 @@ static const Op& tensor_split_tensor_ =
           if (at.dtype() != DType::Int64) {
             constexpr const char* kNames[kDTypes] = {
                 // PyTorch's older ones
-                "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
-                "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+                "Bool",     "Byte",   "Char",   "Short",        "Int",
+                "Long",     "UInt16", "UInt32", "UInt64",       "Half",
+                "BFloat16", "Float",  "Double", "ComplexFloat", "ComplexDouble"};
             runtime_error(
                 "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
                 kNames[static_cast<int>(at.dtype())]);
@@ -281,7 +282,8 @@ static const Op& tensor_split_tensor_ =
         })
         .no_out()
         .batch(batch::each_sample)
-        .by_values();
+        .by_values()
+        .any_dtype();
 
 namespace {
 
@@ -354,7 +356,8 @@ static const Op& diagonal_backward_ =
               [](T g, C c) -> Tensor { return op<"diagonal">(g, c.in(2), c.in(3), c.in(4)); })
         .linear()
         .internal()
-        .batch(batch::by_sizes);
+        .batch(batch::by_sizes)
+        .any_dtype();
 
 static const Op& diagonal_scatter_ =
     def("diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1)",
@@ -382,7 +385,8 @@ static const Op& diagonal_scatter_ =
              })
         .linear()
         .batch(batch::along)
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 static const Op& unfold_ =
     def("unfold(input, dimension: int, size: int, step: int)",

@@ -138,7 +138,8 @@ static const Op& unsafe_view_ =
         .linear()
         .internal()
         .rearranges()
-        .batch(view_rule);
+        .batch(view_rule)
+        .any_dtype();
 // The same where a product loses the axis that a vector was given, under PyTorch's name for that.
 static const Op& unsafe_squeeze_ =
     def("_unsafe_squeeze(input, shape: int[])", "A row of a matrix that nobody else sees.")
@@ -148,7 +149,8 @@ static const Op& unsafe_squeeze_ =
         .internal()
         .rearranges()
         .node("SqueezeBackward4")
-        .batch(view_rule);
+        .batch(view_rule)
+        .any_dtype();
 
 static const Op& reshape_ =
     def("reshape(input, shape: int[*])",
@@ -203,7 +205,8 @@ static const Op& view_dtype_ =
         })
         .no_out()
         .method_only()
-        .batch(batch::as_is);
+        .batch(batch::as_is)
+        .to_any_dtype();
 
 static const Op& view_as_ =
     def("view_as(input, other)", "A view in the shape of `other`.")
@@ -444,6 +447,7 @@ static const Op& as_strided_scatter_ =
           stride.insert(0, t.stride(0));
           return op<"as_strided_scatter">(t, batch::whole(c, axes, 1), size, stride, c[4]);
         })
-        .depends(Depends::Moved);
+        .depends(Depends::Moved)
+        .any_dtype();
 
 }  // namespace adjoint

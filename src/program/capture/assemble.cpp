@@ -91,9 +91,17 @@ Capture::History Capture::history(const Tensors& results) const {
   return found;
 }
 
-// The instructions of a part, which has them for itself; the forward part comes last.
-void Capture::take_code(Program& p, size_t from, size_t to) {
+// The instructions of a part, which has them for itself; the forward part comes last, unless they
+// are copied.
+void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   if (code_.size() < to) throw std::logic_error("instructions are in a program already");
+  if (copied) {
+    p.code.assign(code_.begin() + static_cast<std::ptrdiff_t>(from),
+                  code_.begin() + static_cast<std::ptrdiff_t>(to));
+    for (Instruction& i : p.code)
+      if (i.more) i.more = std::make_shared<Particulars>(*i.more);
+    return;
+  }
   if (from == 0) {
     code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(to), code_.end());
     p.code = std::move(code_);
@@ -117,14 +125,15 @@ const std::vector<Instruction>& Capture::forward_code() {
   return forward_.emplace(std::move(forward.code));
 }
 
-Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs) {
+Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
+                         bool copied) {
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
   p.descriptions = descriptions_;
   p.registers = registers_;
   for (int r : alive_) p.registers[r].data = headers_[r].has(kData);
   p.roots = roots_;
-  take_code(p, from, to);
+  take_code(p, from, to, copied);
   for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
   p.given = static_cast<int>(given.size());
   bool first = from == 0;

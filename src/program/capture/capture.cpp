@@ -396,7 +396,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
     i.changes = true;
     roots_[registers_[register_of(v.of)].root].changed = true;
   }
-  i.may_fail = !until_inputs_ && has_integers(op, c.args);
+  i.may_fail = !until_inputs_ && (values_checked || has_integers(op, c.args));
   if (!i.changes) {
     i.kernel = kernel_of(seen.kernel, c, out, i, *descriptions_);
     if (auto sum = sum_of(seen.kernel, c, out)) i.with_more().sum = std::move(sum);
@@ -430,6 +430,12 @@ Value Capture::forward(Call& c) {
     return forward(c);
   }
   size_t instructions = code_.size(), registers = registers_.size();
+  // Of what an op is written with counts for the op too.
+  struct Checks {
+    bool& now;
+    bool before = std::exchange(now, false);
+    ~Checks() { now |= before; }
+  } checks{values_checked};
   KernelObserver seen;
   Versions before = versions_of(op, c.args);
   // An op may also fail where it is caught, and not fail with other values. What is not an error (a

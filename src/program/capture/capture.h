@@ -78,8 +78,10 @@ class Capture final : public Recorder {
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
-  // which is left in `held`; outputs may be undefined.
-  Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs);
+  // which is left in `held`; outputs may be undefined. Once the first instructions are in a program
+  // there can be no other, unless they are copied.
+  Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
+                  bool copied = false);
 
   template <class Visit>
   int each_object(Visit&& visit) const;
@@ -93,7 +95,7 @@ class Capture final : public Recorder {
   int new_register(TensorObject* t, int root, bool first);
   void add_alias(int from, TensorObject* made);
   void refuse_carried(TensorObject* t);
-  void take_code(Program& p, size_t from, size_t to);
+  void take_code(Program& p, size_t from, size_t to, bool copied);
   const std::vector<Instruction>& forward_code();
   void find_inputs(Program& p, bool first);
   void describe_inputs(Program& p) const;

@@ -13,7 +13,7 @@ import adjoint as ad
 torch = pytest.importorskip("torch")
 
 FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
+INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 FLOAT_FIGURES = ["bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny"]
 
 

@@ -140,8 +140,10 @@ __attribute__((noinline)) static V gelu_extreme(V x) {
 }
 template <class V>
 ADJOINT_INLINE V gelu(V x) {
-  auto plain = (abs(x) <= ErfTable<V>::normal_tail) & (abs(x) >= ScalarOf<V>(1e-10));
-  if (__builtin_expect(any(~plain), 0)) return gelu_extreme(x);
+  using S = ScalarOf<V>;
+  const V a = abs(x);
+  if (__builtin_expect(any_above(a, ErfTable<V>::normal_tail) || any_above(-a, -S(1e-10)), 0))
+    return gelu_extreme(x);
   return gelu_scaled<Scale::Normal>(x);
 }
 
@@ -159,8 +161,8 @@ __attribute__((noinline)) static V gelu_slope_extreme(V x) {
 }
 template <class V>
 ADJOINT_INLINE V gelu_grad(V g, V x) {
-  auto plain = abs(x) <= ErfTable<V>::normal_tail;  // false for NaN
-  if (__builtin_expect(any(~plain), 0)) return g * gelu_slope_extreme(x);
+  if (__builtin_expect(any_above(abs(x), ErfTable<V>::normal_tail), 0))
+    return g * gelu_slope_extreme(x);
   return g * gelu_slope<Scale::Normal>(x);
 }
 

@@ -1,0 +1,7 @@
+"""PyTorch's address of `adjoint.loops.map`."""
+
+from __future__ import annotations
+
+from adjoint.loops import map
+
+__all__ = ["map"]

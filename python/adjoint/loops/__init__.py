@@ -1,0 +1,12 @@
+"""Loops as things of their own: recorded once, run natively, with bounded memory.
+
+Read next: _scan.py.
+"""
+
+from __future__ import annotations
+
+from ._map import map
+from ._scan import scan
+from ._while import while_loop
+
+__all__ = ["map", "scan", "while_loop"]

@@ -1,0 +1,111 @@
+"""What is handed from step to step: a structure of tensors that keeps its shapes and dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import adjoint as ad
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+
+__all__ = ["Carry", "as_argument", "tensor_of", "without"]
+
+
+def tensor_of(leaf: Any) -> Tensor:
+    """A leaf of a carry, or of an output, as a tensor."""
+    if isinstance(leaf, Tensor):
+        return leaf
+    if isinstance(leaf, bool | int | float | complex):
+        return ad.tensor(leaf)
+    raise TypeError(f"a loop carries and returns tensors and numbers, not {type(leaf).__name__}")
+
+
+def as_argument(t: Tensor) -> Tensor:
+    """A carry as it is inside the loop: it gets a gradient as soon as anything has one."""
+    t = t.contiguous()
+    if not _core.is_grad_enabled() or t.requires_grad:
+        return t
+    differentiable = t.is_floating_point() or t.is_complex()
+    return t.detach().requires_grad_() if differentiable else t
+
+
+def without(stand_ins: list[Tensor], results: list[Tensor]) -> list[Tensor]:
+    """Results of a step, without the history of those that depend on nothing but stand-ins.
+
+    Where the first carry needs no gradient a stand-in has been given one (`as_argument`): what the
+    step computed from it alone must not require grad in a loop that goes on as Python.
+    """
+    known = {id(t) for t in stand_ins if t.is_leaf}
+    return [t if _depends_on_others(t, known) else t.detach() for t in results]
+
+
+def _depends_on_others(t: Tensor, known: set[int]) -> bool:
+    if t.grad_fn is None:
+        return id(t) not in known
+    nodes, seen = [t.grad_fn], {t.grad_fn}
+    while nodes:
+        node = nodes.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None and id(variable) not in known:
+            return True
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                nodes.append(following)
+    return False
+
+
+class Carry:
+    """The form of a carry, from the first one.
+
+    Attributes
+    ----------
+    tensors
+        The leaves of the first carry.
+    spec
+        Its structure.
+    """
+
+    def __init__(self, loop: str, init: Any) -> None:
+        leaves, self.spec = _tree.flatten(init)
+        self._loop = loop
+        self.tensors = [tensor_of(leaf) for leaf in leaves]
+
+    def built(self, tensors: list[Tensor]) -> Any:
+        """The structure, with other leaves."""
+        return _tree.unflatten(self.spec, tensors)
+
+    def flat(self, value: Any) -> list[Tensor]:
+        """The leaves of the next carry, which must be like the first."""
+        leaves, spec = _tree.flatten(value)
+        if spec != self.spec:
+            raise ValueError(
+                f"{self._loop}: a step was given a carry of the structure {self.spec} and returned "
+                f"one of the structure {spec}"
+            )
+        return [self._checked(k, tensor_of(leaf)) for k, leaf in enumerate(leaves)]
+
+    def _checked(self, k: int, t: Tensor) -> Tensor:
+        like = self.tensors[k]
+        if t.shape != like.shape or t.dtype != like.dtype:
+            name = _tree.paths(self.spec, "carry")[k]
+            raise ValueError(
+                f"{self._loop}: a step was given {name} as {like.dtype} {list(like.shape)} and "
+                f"returned it as {t.dtype} {list(t.shape)}; fix: start with the shape and dtype "
+                "that the step makes of it"
+            )
+        return t
+
+    @staticmethod
+    def own(results: list[Tensor], arguments: list[Tensor]) -> list[Tensor]:
+        """Results of a step that is recorded: those that share memory become tensors of their own.
+
+        An argument that is handed on stays what it is.
+        """
+        known = {id(t) for t in arguments}
+        return [t if id(t) in known else _own(t) for t in results]
+
+
+def _own(t: Tensor) -> Tensor:
+    is_view = _core._unrecorded(t._is_view)
+    return t.clone() if is_view else t.contiguous()

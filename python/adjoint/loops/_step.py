@@ -1,0 +1,305 @@
+"""One step of a loop, recorded: the program that runs it, and programs that run it backward.
+
+A step takes the carry and a row of the inputs, and gives the next carry and a row of the outputs.
+It is recorded once, as `compile` records a call; here the programs run many times, and gradients
+come and go: a carry that the result does not depend on has none. For each choice of those that are
+there a backward program is taken down, when it is first met, from the graph of the recorded call.
+
+Note [Sums in the order of the plain loop]: what a loop reads from outside gets a gradient from each
+step. Added up in another order it would differ in the last bits, so the sum so far goes into the
+backward program of a step as the gradient that has arrived there already, before anything of the
+step is added. The same holds for an output that is also carried on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor, default_generator
+from adjoint._recording import placeholder_pass
+from adjoint.autograd import grad as gradients
+from adjoint.compiler._first_call import FirstCall, _Saved
+from adjoint.compiler._recorded import Recorded, Refused, differentiated
+from adjoint.compiler._walk import Walk
+
+__all__ = ["Backward", "Step", "record"]
+
+Flags = tuple[bool, ...]
+
+
+@dataclasses.dataclass
+class Backward:
+    """How a step is run backward, where certain gradients are there.
+
+    Attributes
+    ----------
+    program
+        What runs; None where no gradient is there.
+    arriving
+        By input of the program the gradients it is the sum of: the sum so far of something reached,
+        carries, and rows of outputs (of output k, or ~k for the row of the step before).
+    kept
+        Which of the values of a step it reads.
+    gives
+        By input of the step: whether it gets a gradient.
+    values
+        A program that computes them from the arguments of the step, where they are not on the
+        tape.
+    """
+
+    program: Any
+    arriving: list[tuple[int, list[int], list[int]]]
+    kept: list[int]
+    gives: list[bool]
+    values: Any = None
+
+
+class Step(FirstCall):
+    """A recorded step.
+
+    Attributes
+    ----------
+    forward
+        The program.
+    form
+        Where the next carry and the outputs come from, output k of the program or ~k for its
+        input k; how many of its outputs are results; which of `ys` ends the loop, or -1.
+    kept
+        How many values of a step its backward programs read.
+    """
+
+    forward: Any
+    form: tuple[list[int], list[int], int, int]
+
+    def prepare(self, carries: int, rows: int) -> None:
+        """Make the forward program, and the backward program where all gradients are there.
+
+        Parameters
+        ----------
+        carries, rows
+            How many tensors are carried, and taken from the inputs.
+        """
+        made = self.made
+        self._carries, self._rows = carries, rows
+        self._saved = _Saved()
+        self._programs: dict[tuple[Flags, Flags], Backward] = {}
+        self._forms: dict[Any, Backward] = {}
+        self._by = differentiated(self._known) if _core.is_grad_enabled() else []
+        if self._by:
+            self._placeholders = [_core.ones_like(t) for t in self._outputs()]
+            self._sums = [_core.ones_like(self._known[k]) for k in self._by]
+            self._recording.add_inputs([*self._placeholders, *self._sums])
+            every = (True,) * len(self._placeholders)
+            reached = tuple(k >= carries + rows for k in self._by)
+            self._saved.add(self._known)  # from which all else can be computed
+            if any((*every, *reached)):
+                self._program_for(every, reached)
+        outputs = [*self.results, *self._saved.tensors.values()]
+        self.forward = self._recording.program(0, self._end, self.tensors, outputs, True)
+        refused = self._recording.refused()
+        if refused is not None:
+            raise Refused(*refused)
+        if self.forward.changes():
+            raise Refused("it changes tensors that are not its own", "")
+        self.kept = len(self._saved.tensors)
+        self._find_sources()
+        made.take(self.forward, None, self.tensors)
+
+    def _find_sources(self) -> None:
+        made, given = self.made, len(self.tensors)
+        held = {id(t): given + k for k, t in enumerate(self.forward.held())}
+        sources: dict[int, int] = dict(made.from_outputs)
+        for place, k in made.from_inputs:
+            at = k if k < given else held.get(id(made.reached[k - given]))
+            if at is None:
+                raise Refused("it returns a tensor from outside that it does not use", "")
+            sources[place] = ~at
+        self.leaves = len(made.values)
+        order = sorted(sources)
+        self.places = order  # of the tensors among all leaves of the result
+        self._sources = [sources[place] for place in order]
+        carried = self._sources[: self._carries]
+        self.form = (carried, self._sources[self._carries :], made.count, -1)
+
+    def ends_by_output(self) -> None:
+        """Let the one output end the loop, where it is false."""
+        self.form = (*self.form[:3], 0)
+
+    def serves(self, tensors: list[Tensor]) -> bool:
+        """Whether a call with these tensors would do the same."""
+        made = self.made
+        return made.accepts(tensors) and made.hold(tensors)
+
+    def has_history(self) -> bool:
+        """Whether it keeps a graph from before the call."""
+        return any(t.grad_fn is not None for t in self._known)
+
+    @property
+    def reached(self) -> list[Tensor]:
+        """What it reads from outside, besides its arguments."""
+        return self.made.reached
+
+    def output_is_differentiable(self, source: int) -> bool:
+        """Whether a result, named as in `form`, has one."""
+        if source >= 0:
+            return source in self.made.differentiable
+        return ~source in self._by
+
+    # -- backward ----------------------------------------------------------------------------------
+
+    def backward_for(
+        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+    ) -> Backward:
+        """How to run it backward where these gradients are there.
+
+        Parameters
+        ----------
+        carry, reached, ys
+            Which gradients are there: of the next carry, of what is read from outside, of outputs.
+        last
+            Whether it is the last step of all.
+        earlier
+            Whether there is a step before it, whose outputs have gradients too.
+        """
+        key = carry, reached, ys, last, earlier
+        found = self._forms.get(key)
+        if found is None:
+            found = self._forms[key] = self._make_form(carry, reached, ys, last, earlier)
+        return found
+
+    def _make_form(
+        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+    ) -> Backward:
+        carried, rows = self.form[:2]
+        also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
+        arriving: list[tuple[int, list[int], list[int]]] = []
+
+        def arrive(source: int, total: int, before: list[int]) -> bool:
+            of_carry = [j for j, k in enumerate(carried) if k == source and carry[j]]
+            of_ys = [
+                y
+                for y, k in enumerate(rows)
+                if k == source and ys[y] and (last or y not in also_carried)
+            ]
+            # The newest first: so the stacks of the plain loop run.
+            of_ys = sorted([*of_ys, *before], key=lambda y: -max(y, ~y))
+            there = bool(of_ys or of_carry or total >= 0)
+            if there:
+                arriving.append((total, of_carry, of_ys))
+            return there
+
+        outputs = tuple(arrive(k, -1, []) for k in self.made.differentiable)
+        sums = []
+        for k in self._by:
+            before: list[int] = []
+            total = -1
+            if k < self._carries and earlier and carried.index(carried[k]) == k:
+                before = [~y for y in also_carried if ys[y] and rows[y] == carried[k]]
+            if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
+                total = k - self._carries - self._rows
+            sums.append(arrive(~k, total, before))
+        if not arriving:
+            return Backward(None, [], [], [False] * len(self._known))
+        found = self._program_for(outputs, tuple(sums))
+        return dataclasses.replace(found, arriving=arriving)
+
+    def _program_for(self, outputs: Flags, sums: Flags) -> Backward:
+        """The backward program for gradients of these outputs, with sums for these inputs."""
+        found = self._programs.get((outputs, sums))
+        if found is None:
+            found = self._programs[outputs, sums] = self._take_down(outputs, sums)
+        return found
+
+    def _take_down(self, outputs: Flags, sums: Flags) -> Backward:
+        recording = self._recording
+        pairs = [
+            *zip(self._outputs(), self._placeholders, outputs, strict=True),
+            *zip((self._known[k] for k in self._by), self._sums, sums, strict=True),
+        ]
+        asked = [(t, g) for t, g, there in pairs if there]
+        numbers = default_generator.get_state()  # which this pass must not draw from
+        token = placeholder_pass.set(True)
+        start = recording.size()
+        recording.start(True)
+        before = _core._walk_pause(False)
+        try:
+            found = gradients(
+                [t for t, _ in asked],
+                [self._known[k] for k in self._by],
+                [g for _, g in asked],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        except RuntimeError as error:
+            first = str(error).partition("\n")[0]
+            raise Refused(f"its backward pass raised {type(error).__name__}: {first}", "") from None
+        finally:
+            _core._walk_pause(before)
+            recording.stop()
+            placeholder_pass.reset(token)
+            default_generator.set_state(numbers)
+        refused = recording.refused()
+        if refused is not None:
+            raise Refused(*refused)
+        wanted: list[Tensor | None] = [None] * len(self._known)
+        for k, g in zip(self._by, found, strict=True):
+            wanted[k] = g
+        program = recording.program(start, recording.size(), [g for _, g in asked], wanted)
+        held, gives = program.held(), [g is not None for g in wanted]
+        program.forget_held()
+        if hasattr(self, "forward") and any(id(t) not in self._saved.tensors for t in held):
+            values = recording.program(0, self._end, self.tensors, held, True)
+            return Backward(program, [], list(range(len(held))), gives, values)
+        return Backward(program, [], self._saved.add(held), gives)
+
+
+def record(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    tensors: list[Tensor],
+    carries: int,
+    finish: Callable[[Any], Any],
+) -> tuple[Any, Step | Refused]:
+    """Call a step, and take down what it does.
+
+    Parameters
+    ----------
+    function, arguments
+        The step, and what it is called with.
+    tensors
+        The tensors in the arguments: the carry, then rows of inputs.
+    carries
+        How many of them are carried.
+    finish
+        Makes a flat list of tensors of what it returned, the next carry first.
+
+    Returns
+    -------
+    result
+        That list.
+    step
+        The recorded step, or why it cannot be recorded.
+    """
+    recording = _core._Recording(tensors)
+    with Walk(function, (tuple(arguments), {})) as walk:
+        recording.start()
+        try:
+            result = finish(function(*arguments))
+        finally:
+            recording.stop()
+            _core._walk_pause(True)
+        walk.settle()
+        try:
+            if walk.refusals and recording.refused() is None:
+                raise Refused(*walk.refusals[0])
+            step = Step(recording, result, tensors, Recorded(lambda given: None), walk.knows)
+            step.prepare(carries, len(tensors) - carries)
+        except Refused as refused:
+            return result, refused
+    if walk.refusals:
+        return result, Refused(*walk.refusals[0])
+    step.made.guard_by(walk.guards(), tensors, [])
+    return result, step

@@ -1,0 +1,133 @@
+"""`while_loop`: a loop that ends by a condition, recorded once and run natively."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.compiler._recorded import Refused
+
+from ._carry import Carry, as_argument, without
+from ._loop import LoopRun
+from ._memory import memory_of
+from ._step import record
+
+__all__ = ["while_loop"]
+
+
+def while_loop(
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    carried_inputs: Any,
+    *,
+    memory: str = "all",
+    snapshots: int | None = None,
+    disk: Any = None,
+) -> Any:
+    """Replace a state by what a function makes of it, as long as a condition holds.
+
+    It is this loop, with its gradients::
+
+        while cond_fn(*state):
+            state = body_fn(*state)
+
+    Condition and body are recorded once, and run without Python in both directions. What cannot be
+    recorded runs as Python, and says so.
+
+    Parameters
+    ----------
+    cond_fn
+        Tells whether to go on: a tensor of one bool.
+    body_fn
+        Returns the next state, of the same structure, shapes and dtypes.
+    carried_inputs
+        The first state. A tuple or a list is handed over as several arguments, any other structure
+        as one.
+    memory, snapshots, disk
+        What is kept for the backward pass: see `scan`. The length is not known beforehand; where
+        states are kept they are spread evenly over the steps so far.
+
+    Returns
+    -------
+    The last state; a tuple, if the first one was a tuple or a list.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> a = ad.tensor(2.0, requires_grad=True)
+    >>> def newton(x):
+    ...     return (x + a / x) / 2
+    >>> (root,) = ad.while_loop(lambda x: (x * x - a).abs() > 1e-6, newton, (ad.tensor(1.0),))
+    >>> root, *ad.autograd.grad(root, a)
+    (tensor(1.4142, grad_fn=...), tensor(0.3536))
+    """
+    several = type(carried_inputs) in (tuple, list)
+    init = tuple(carried_inputs) if several else carried_inputs
+    carry = Carry("while_loop()", init)
+    kept = memory_of(memory, snapshots, disk, None)
+
+    def goes_on(state: Any) -> Any:
+        return cond_fn(*state) if several else cond_fn(state)
+
+    def following(state: Any) -> Any:
+        made = body_fn(*state) if several else body_fn(state)
+        if not several:
+            return made
+        return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+    def step(state: Any) -> tuple[Any, Any]:
+        state = following(state)
+        return state, goes_on(state)
+
+    def plainly(state: list[Tensor], on: Any) -> list[Tensor]:
+        while bool(on):
+            state = carry.flat(following(carry.built(state)))
+            on = goes_on(carry.built(state))
+        return state
+
+    first = carry.tensors
+    on = goes_on(carry.built(first))
+    usual = not (_core._is_unusual_mode() or _core._is_recording())
+    if usual and not isinstance(on, Tensor):
+        _tell(Refused("the condition is not a tensor", ""))
+    if not usual or not isinstance(on, Tensor) or not bool(on):
+        return carry.built(plainly(first, on))
+
+    def finish(result: Any) -> list[Tensor]:
+        state, flag = result
+        found = carry.flat(state)
+        if not isinstance(flag, Tensor):
+            _core._refuse_recording("the condition is not a tensor")
+            flag = ad.tensor(bool(flag))
+        return carry.own([*found, flag], given)
+
+    given = [as_argument(t) for t in first]
+    numbers = _core.default_generator.get_state()
+    result, made = record(step, (carry.built(given),), given, len(given), finish)
+    if isinstance(made, Refused):
+        _tell(made)
+        own = [t for t, start in zip(given, first, strict=True) if not start.requires_grad]
+        result = without(own, result)
+        return carry.built(plainly(result[:-1], result[-1]))
+    _core.default_generator.set_state(numbers)
+    made.ends_by_output()
+
+    def again(tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
+        return plainly(tensors[:carries], True)
+
+    loop = LoopRun(made, len(given), None, False, kept, again)
+    found = loop([t.contiguous() for t in first], [])
+    return _tree.unflatten(carry.spec, found)
+
+
+def _tell(refused: Refused) -> None:
+    where = f"\n  at  {refused.where}" if refused.where else ""
+    warnings.warn(
+        f"a while_loop runs as Python: {refused.reason}{where}",
+        ad.compiler.CompileWarning,
+        stacklevel=3,
+    )

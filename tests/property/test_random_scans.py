@@ -1,0 +1,108 @@
+"""Random steps: `scan` beside the plain loop, to the last bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+
+UNARY = ("sin", "cos", "tanh", "exp", "sigmoid", "neg", "square")
+BINARY = ("add", "sub", "mul")
+
+
+class Body:
+    """A step of random instructions on the carry, a row, and parameters from outside."""
+
+    def __init__(
+        self, rng: random.Random, carries: int, rows: int, params: list[ad.Tensor]
+    ) -> None:
+        self.params = params
+        there = carries + rows + len(params)
+        self.code: list[tuple[str, int, int]] = []
+        for _ in range(rng.randrange(1, 8)):
+            name = rng.choice([*UNARY, *BINARY, *BINARY, "roll", "sum"])
+            self.code.append((name, rng.randrange(there), rng.randrange(there)))
+            there += 1
+        made = range(there - len(self.code), there)
+        self.carry = [rng.choice(made) if rng.random() < 0.9 else k for k in range(carries)]
+        self.ys = [
+            rng.choice(self.carry) if rng.random() < 0.4 else rng.randrange(there)
+            for _ in range(rng.randrange(3))
+        ]
+        # Where a tensor is handed on unchanged, all steps add to the gradient of the same tensor,
+        # and the loop does so in another order.
+        fresh = set(made)
+        outside = set(range(carries + rows, carries + rows + len(params)))
+        self.exact = len(set(self.carry) & fresh) == carries and not outside & set(self.ys)
+
+    def __call__(self, carry: Any, x: Any) -> tuple[Any, Any]:
+        values = [*carry, *(x or ()), *self.params]
+        for name, i, j in self.code:
+            a, b = values[i] * 0.5, values[j] * 0.3
+            if name == "roll":
+                values.append(a.roll(1))
+            elif name == "sum":
+                values.append(a.sum() * 0.1 + b)
+            else:
+                values.append(getattr(a, name)(*([b] if name in BINARY else [])))
+        return tuple(values[k] for k in self.carry), [values[k] for k in self.ys]
+
+
+def plain(step: Callable[..., Any], carry: Any, xs: Any, length: int, reverse: bool) -> Any:
+    ys = []
+    for t in reversed(range(length)) if reverse else range(length):
+        carry, y = step(carry, None if xs is None else tuple(x[t] for x in xs))
+        ys.append(y)
+    if reverse:
+        ys.reverse()
+    return [*carry, *(ad.stack(column) for column in zip(*ys, strict=True))]
+
+
+def agree(a: Any, b: Any, exact: bool) -> bool:
+    if a is None or b is None:
+        return a is b
+    if not exact:
+        return bool(ad.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
+    return a.dtype == b.dtype and bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_random_step(seed: int) -> None:
+    rng = random.Random(seed)
+    ad.manual_seed(seed)
+    dtype = rng.choice([ad.float32, ad.float64])
+    shape = rng.choice([(), (3,), (2, 2)])
+    length = rng.choice([1, 2, 3, 7, 20])
+
+    def drawn(*size: int) -> ad.Tensor:
+        return ad.randn(size, dtype=dtype).requires_grad_(rng.random() < 0.7)
+
+    init = tuple(drawn(*shape) for _ in range(rng.randrange(1, 4)))
+    xs = tuple(drawn(length, *shape) for _ in range(rng.randrange(3))) or None
+    params = [drawn(*shape) for _ in range(rng.randrange(3))]
+    used = [p * 1.5 if rng.random() < 0.5 else p for p in params]
+    body = Body(rng, len(init), len(xs or ()), used)
+    reverse = rng.random() < 0.3
+    kept: Any = rng.choice(
+        [{}, {"memory": "sqrt"}, {"snapshots": rng.randrange(1, 4)}, {"memory": "200B"}]
+    )
+    want = plain(body, init, xs, length, reverse)
+    carry, ys = ad.scan(body, init, xs, length=length, reverse=reverse, **kept)
+    found = [*carry, *ys]
+    assert len(found) == len(want) and all(
+        agree(a, b, True) for a, b in zip(found, want, strict=True)
+    )
+    asked = [k for k, t in enumerate(want) if t.requires_grad and rng.random() < 0.6]
+    leaves = [t for t in (*init, *(xs or ()), *params) if t.requires_grad]
+    if not asked or not leaves:
+        return
+    seeds = [ad.randn(want[k].shape, dtype=dtype) for k in asked]
+    of_loop, of_scan = (
+        ad.autograd.grad([ts[k] for k in asked], leaves, seeds, allow_unused=True)
+        for ts in (want, found)
+    )
+    assert all(agree(a, b, body.exact) for a, b in zip(of_scan, of_loop, strict=True))

@@ -1,0 +1,108 @@
+"""`while_loop` and `map`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+
+MEMORIES: list[dict[str, Any]] = [
+    {},
+    {"memory": "sqrt"},
+    {"memory": "200B"},
+    *({"snapshots": k} for k in (1, 2, 3, 7)),
+]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 8, 57])
+@pytest.mark.parametrize("kept", MEMORIES, ids=str)
+def test_it_is_the_loop(kept: dict[str, Any], steps: int) -> None:
+    a = ad.tensor(0.7, requires_grad=True)
+
+    def body(i: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+        return i + 1, x * a.sin() + 0.1 * x.roll(1)
+
+    x = start = ad.arange(3.0, requires_grad=True)
+    for i in range(steps):
+        _, x = body(ad.tensor(i), x)
+    i, y = ad.while_loop(lambda i, x: i < steps, body, (0, start), **kept)
+    assert i == steps and bool((x == y).all())
+    asked = [start, a] if steps else [start]
+    of_x, of_y = (ad.autograd.grad(t.square().sum(), asked) for t in (x, y))
+    assert all(bool((p == q).all()) for p, q in zip(of_x, of_y, strict=True))
+
+
+def test_states_on_disk(tmp_path: Path) -> None:
+    a = ad.tensor(0.99, requires_grad=True)
+    for kept in ({}, {"snapshots": 4}, {"memory": "100B"}):
+        x = ad.while_loop(
+            lambda x: (x > 0.5).all(), lambda x: x * a, ad.ones(2), disk=tmp_path, **kept
+        )
+        (g,) = ad.autograd.grad(x.sum(), a)
+        n = 69
+        assert ad.allclose(g, 2 * n * a.detach() ** (n - 1), rtol=1e-4)
+        del x
+        assert not list(tmp_path.iterdir())
+
+
+def test_newtons_method_has_the_derivative_of_the_root() -> None:
+    def root(a: ad.Tensor) -> ad.Tensor:
+        return ad.while_loop(
+            lambda x: (x * x - a).abs() > 1e-12, lambda x: (x + a / x) / 2, ad.ones_like(a)
+        )
+
+    a = ad.tensor(2.0, dtype=ad.float64, requires_grad=True)
+    assert ad.allclose(root(a), a.detach().sqrt())
+    assert ad.autograd.gradcheck(root, a) and ad.autograd.gradgradcheck(root, a)
+    assert ad.allclose(ad.func.jvp(root, (a,), (ad.ones_like(a),))[1], 0.5 / a.sqrt())
+
+
+def test_a_condition_of_python_runs_as_python() -> None:
+    with pytest.warns(ad.compiler.CompileWarning, match="runs as Python"):
+        x = ad.while_loop(lambda x: float(x) < 100, lambda x: x * 2, ad.tensor(1.0))
+    assert x == 128
+    with pytest.warns(ad.compiler.CompileWarning, match="runs as Python"):
+        x = ad.while_loop(lambda x: x < 100, lambda x: x * 2 if x < 200 else x, ad.tensor(1.0))
+    assert x == 128
+
+
+def test_a_structure_is_one_argument_and_a_tuple_several() -> None:
+    state = ad.while_loop(
+        lambda s: s["n"] < 3, lambda s: {"n": s["n"] + 1, "x": s["x"] * 2}, {"n": 0, "x": 1.0}
+    )
+    assert state["n"] == 3 and state["x"] == 8
+    assert ad.while_loop(lambda n: n < 3, lambda n: n + 1, [0]) == (ad.tensor(3),)
+
+
+def test_a_condition_that_is_not_a_bool() -> None:
+    with pytest.raises(TypeError, match="condition of a loop is a bool, not float32"):
+        ad.while_loop(lambda x: 3.0 - x, lambda x: x + 1, 0.0)
+    with pytest.raises(ValueError, match="returned it as"):
+        ad.while_loop(lambda x: x.sum() < 3, lambda x: x.sum(), ad.ones(2))
+
+
+def test_map_is_a_stack_of_calls() -> None:
+    w = ad.rand(3, requires_grad=True)
+    xs = {"a": ad.rand(5, 3), "b": ad.rand(5)}
+
+    def f(x: dict[str, ad.Tensor]) -> tuple[ad.Tensor, ad.Tensor]:
+        return (x["a"] @ w) * x["b"], x["a"].sin()
+
+    found = ad.loops.map(f, xs)
+    want = [f({"a": xs["a"][i], "b": xs["b"][i]}) for i in range(5)]
+    for k in range(2):
+        assert bool((found[k] == ad.stack([row[k] for row in want])).all())
+    g = ad.autograd.grad(found[0].sum(), w)[0]
+    assert ad.allclose(g, (xs["a"] * xs["b"][:, None]).sum(0))
+
+
+def test_pytorchs_addresses() -> None:
+    from adjoint._higher_order_ops import cond, scan, while_loop
+
+    xs = ad.arange(6.0).reshape(2, 3)
+    last, ys = scan(lambda c, x: (c + x, c * x), ad.zeros(2), xs, dim=1, reverse=True)
+    assert last.tolist() == [3.0, 12.0] and ys.tolist() == [[0.0, 2.0, 0.0], [27.0, 20.0, 0.0]]
+    assert while_loop is ad.while_loop and cond is ad.cond
