@@ -7,7 +7,7 @@ turn comes (`_schedule`). Derivatives of derivatives go by way of the plain loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from adjoint import _core
@@ -81,7 +81,7 @@ class LoopRun:
         self,
         carry: list[Tensor],
         xs: list[Tensor],
-        ys: list[Tensor | None],
+        ys: Sequence[Tensor | None],
         first: int,
         last: int,
         tape: Any = None,

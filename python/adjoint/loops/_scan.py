@@ -154,6 +154,7 @@ class _Call:
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
         """The recording of an earlier scan that does the same."""
         table = _recorded.get(self._step) if _is_remembered(self._step) else None
+        step: Step
         for step, ys in (table or {}).get(key, ()):
             if step.serves(tensors):
                 self._ys_spec, self._ys_leaves, self._none = ys
