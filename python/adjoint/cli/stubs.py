@@ -15,6 +15,8 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
+from adjoint._tensor.foreach import foreach_names
+
 _HIDDEN = ("adjoint.cli", "adjoint.plot", "adjoint.numeric", "adjoint.parallel")
 _HEAD = '"""Names of torch, as adjoint has them; written by `adjoint stubs --as-torch`."""\n'
 
@@ -88,6 +90,7 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
         try:
             value = getattr(module, entry, None)
         except ImportError:  # a part whose package is not installed
+            dynamic.append(f"{entry}: Any")
             continue
         below = modules.get(f"{name}.{entry}")
         if below is not None and (value is below or value is None):
@@ -100,6 +103,8 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
             lines.append(f"from {name} import {entry} as {entry}")
         elif not entry.startswith("_") and entry not in borrowed:
             dynamic.append(f"{entry}: Any")
+    if name == "adjoint":
+        dynamic += [f"{entry}: Any" for entry in foreach_names()]
     head = "from typing import Any\n\n" if dynamic else ""
     return _HEAD + head + "\n".join([*lines, *dynamic]) + "\n"
 

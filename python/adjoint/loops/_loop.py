@@ -14,6 +14,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd import Function, enable_grad
 from adjoint.autograd import grad as gradients
+from adjoint.compiler._recorded import Refused
 
 from ._memory import Memory
 from ._schedule import first_sweep, split
@@ -383,7 +384,10 @@ class Loop(Function):
         if not loop.has_length:
             ys = [None]  # the condition has none
         g = Gradients(list(grads[:carries]), ys, x_grads, reached)
-        ctx.kept.backward(g, xs)
+        try:
+            ctx.kept.backward(g, xs)
+        except Refused:  # the recording is too old for these gradients: see _step.py
+            return (None, None, *_by_plain_loop(loop, tensors, rows, grads, needs))
         found = (t if on else None for t, on in zip(g.found(), needs, strict=True))
         return (None, None, *found)
 

@@ -139,14 +139,14 @@ class _Call:
                 len(given),
                 lambda r: Carry.own(self._flat(r), [*given, *first]),
             )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             if isinstance(made, Refused):
                 self._tell(made)
-                own = [t for t, first in zip(given, carry, strict=True) if not first.requires_grad]
                 result = without(own, result)
                 return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
             _core.default_generator.set_state(numbers)
             step = made
-            self._remember(key, step)
+            self._remember(key, step, own)
         loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
         found = loop([t.contiguous() for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
@@ -161,9 +161,12 @@ class _Call:
                 return step
         return None
 
-    def _remember(self, key: Any, step: Step) -> None:
-        if _is_remembered(self._step) and not step.has_history():
+    def _remember(self, key: Any, step: Step, stand_ins: list[Tensor]) -> None:
+        if _is_remembered(self._step) and not step.has_history(stand_ins):
             table = _recorded.setdefault(self._step, {}).setdefault(key, deque(maxlen=_REMEMBERED))
+            for old, ys in [entry for entry in table if entry[0].is_retired()]:
+                step.expect(old)
+                table.remove((old, ys))
             table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
 
     def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:

@@ -125,6 +125,42 @@ def test_a_function_is_recorded_once_for_all_scans() -> None:
     assert longer[0].tolist() == [4.0] * 3
 
 
+def test_parameters_may_be_changed_in_place_between_scans() -> None:
+    def run(loop: Callable[..., Any]) -> list[Any]:
+        w = ad.tensor([1.1, 0.9], requires_grad=True)
+        optimizer = ad.optim.SGD([w], lr=0.1)
+
+        def step(c: Any, _: Any) -> Any:
+            x, energy = c
+            x = x * w.sin()
+            return (x, energy + (x * x).sum()), x
+
+        found = []
+        for turn in range(8):  # by turns other gradients are there
+            (x, energy), ys = loop(step, (ad.ones(2), ad.tensor(0.0)), None, 5)
+            optimizer.zero_grad()
+            (ys.sum(), energy, x.sum() + energy)[turn % 3].backward()
+            optimizer.step()
+            found += w.tolist()
+        return found
+
+    assert run(ad.scan) == run(plain)
+
+
+def test_a_step_may_change_its_carry_in_place() -> None:
+    a = ad.tensor(2.0, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, ad.Tensor]:
+        c.add_(1)
+        return c * a, c.clone()
+
+    start = ad.ones(2)
+    with pytest.warns(ad.compiler.CompileWarning, match="changes a tensor from outside"):
+        last, ys = ad.scan(step, start, length=3)
+    assert last.tolist() == [22.0, 22.0] and ys[:, 0].tolist() == [2.0, 5.0, 11.0]
+    assert ad.autograd.grad(last.sum(), a)[0] == 58
+
+
 def test_what_a_step_reads_is_looked_at_again() -> None:
     state = {"gain": 2.0}
 
