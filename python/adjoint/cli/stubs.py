@@ -15,8 +15,6 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
-from adjoint._tensor.foreach import foreach_names
-
 _HIDDEN = ("adjoint.cli", "adjoint.plot", "adjoint.numeric", "adjoint.parallel")
 _HEAD = '"""Names of torch, as adjoint has them; written by `adjoint stubs --as-torch`."""\n'
 
@@ -104,6 +102,8 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
         elif not entry.startswith("_") and entry not in borrowed:
             dynamic.append(f"{entry}: Any")
     if name == "adjoint":
+        from adjoint._tensor.foreach import foreach_names
+
         dynamic += [f"{entry}: Any" for entry in foreach_names()]
     head = "from typing import Any\n\n" if dynamic else ""
     return _HEAD + head + "\n".join([*lines, *dynamic]) + "\n"
