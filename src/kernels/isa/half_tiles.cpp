@@ -11,14 +11,14 @@ namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 namespace {
 
+constexpr int kLanes32 = kLanes<f32>;
 #if ADJOINT_SIMD == 512
-constexpr int kRows = 8;
+constexpr int kRows = 8, kVectors = kTileVectors, kColumns = kVectors * kLanes32;
 #define ADJOINT_PAIRS __attribute__((target("avx512bf16")))
 #else
 constexpr int kRows = 4;
 #endif
 constexpr int kLine = 64 / sizeof(float);
-constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
 
 // --- tiles ---------------------------------------------------------------------------------------
 // V vectors of columns. `Apart`: rows of a lie along k; else they lie side by side. Rows of c are
