@@ -59,9 +59,7 @@ class LoopRun:
         self.count = count or 0
         self.carries = carries
         self._reverse = reverse
-        self.steps_again = (
-            0  # steps that were run once more, besides those that were differentiated
-        )
+        self.steps_again = 0  # that were run once more, besides those that were differentiated
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
 
@@ -350,6 +348,7 @@ class Loop(Function):
         rows = loop.step.form[1] if loop.has_length else []
         ys = [_stack_for(loop, k) for k in rows]
         kept = Kept(loop) if needs else None
+        ctx.start = loop.state([])
         if kept is not None:
             found = kept.forward(carry, xs, ys) if loop.has_length else kept.forward_until(carry)
         elif loop.has_length:
@@ -377,7 +376,7 @@ class Loop(Function):
         rows = len(tensors) - reached - carries
         needs = ctx.needs_input_grad[2:]
         if _core.is_grad_enabled() or _core._is_unusual_mode():
-            return (None, None, *_by_plain_loop(loop, tensors, rows, grads, needs))
+            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
         xs = tensors[carries : carries + rows]
         x_grads = [_core.zeros_like(x) if needs[carries + k] else None for k, x in enumerate(xs)]
         ys = [None if t is None else t.contiguous() for t in grads[carries:]]
@@ -387,7 +386,7 @@ class Loop(Function):
         try:
             ctx.kept.backward(g, xs)
         except Refused:  # the recording is too old for these gradients: see _step.py
-            return (None, None, *_by_plain_loop(loop, tensors, rows, grads, needs))
+            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
         found = (t if on else None for t, on in zip(g.found(), needs, strict=True))
         return (None, None, *found)
 
@@ -400,12 +399,29 @@ def _stack_for(loop: LoopRun, source: int) -> Tensor:
 
 
 def _by_plain_loop(
-    loop: LoopRun, tensors: list[Tensor], rows: int, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    loop: LoopRun,
+    start: State,
+    tensors: list[Tensor],
+    rows: int,
+    grads: tuple[Any, ...],
+    needs: tuple[bool, ...],
 ) -> list[Any]:
     """Gradients with a graph of their own."""
-    graph = _core.is_grad_enabled()
-    with enable_grad():
-        results = loop.again(tensors, loop.carries, rows)
+    made, graph = loop.step.made, _core.is_grad_enabled()
+    if not made.hold(loop.step.tensors):
+        raise RuntimeError(
+            "the gradient of a loop is taken in a way that runs its step as Python again "
+            "(create_graph, a transform, gradients of other results than before), and what the "
+            f"step depends on has changed since: {made.guards.failed()}.\n"
+            "  fix: change it after the backward pass, or pass it as a part of the carry"
+        )
+    now = loop.state([])
+    loop.go_back_to(start)  # to the random numbers of the call
+    try:
+        with enable_grad():
+            results = loop.again(tensors, loop.carries, rows)
+    finally:
+        loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
     wanted = [k for k, on in enumerate(needs) if on]
     found = gradients(

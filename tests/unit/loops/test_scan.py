@@ -277,6 +277,35 @@ def test_random_numbers_are_those_of_the_loop(kept: dict[str, Any]) -> None:
     assert same(ad.rand(2), after)
 
 
+def test_the_second_derivative_is_taken_with_the_same_random_numbers() -> None:
+    a = ad.tensor(0.9, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, None]:
+        return c * a.sin() + ad.randn(3) * c, None
+
+    found = []
+    for loop in (ad.scan, plain):
+        ad.manual_seed(5)
+        last, _ = loop(step, ad.ones(3), None, 6)
+        ad.rand(4)  # others are drawn before the backward pass
+        (g,) = ad.autograd.grad(last.sum(), a, create_graph=True)
+        found.append((g, ad.autograd.grad(g, a)[0], ad.rand(2)))
+    assert all(map(same, *found))
+
+
+def test_a_step_that_would_run_again_on_other_state_is_refused() -> None:
+    state = {"gain": 2.0}
+    a = ad.tensor(3.0, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, None]:
+        return c * a * state["gain"], None
+
+    last, _ = ad.scan(step, 1.0, length=3)
+    state["gain"] = 1.0
+    with pytest.raises(RuntimeError, match="what the step depends on has changed"):
+        ad.autograd.grad(last, a, create_graph=True)
+
+
 def test_externals_in_the_step() -> None:
     square = ad.external(lambda x: x * x)
     a = ad.tensor(1.1, dtype=ad.float64, requires_grad=True)
