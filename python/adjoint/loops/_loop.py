@@ -19,7 +19,7 @@ from adjoint.compiler._recorded import Refused
 from ._memory import Memory
 from ._schedule import first_sweep, split
 from ._states import State, States, states_in
-from ._step import Backward, Step
+from ._step import Backward, Step, tell
 
 __all__ = ["LoopRun"]
 
@@ -385,7 +385,8 @@ class Loop(Function):
         g = Gradients(list(grads[:carries]), ys, x_grads, reached)
         try:
             ctx.kept.backward(g, xs)
-        except Refused:  # the recording is too old for these gradients: see _step.py
+        except Refused as refused:  # the recording is too old for these gradients: see _step.py
+            tell("the backward pass of a loop", refused)
             return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
         found = (t if on else None for t, on in zip(g.found(), needs, strict=True))
         return (None, None, *found)

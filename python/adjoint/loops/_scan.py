@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from adjoint.compiler._recorded import Refused
 from ._carry import Carry, as_argument, tensor_of, without
 from ._loop import LoopRun
 from ._memory import Memory, memory_of
-from ._step import Step, record
+from ._step import Step, record, tell
 
 __all__ = ["scan"]
 
@@ -141,7 +140,7 @@ class _Call:
             )
             own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             if isinstance(made, Refused):
-                self._tell(made)
+                tell("the step of a scan", made)
                 result = without(own, result)
                 return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
             _core.default_generator.set_state(numbers)
@@ -235,14 +234,6 @@ class _Call:
                 f"one of the structure {ys_spec}"
             )
         return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
-
-    def _tell(self, refused: Refused) -> None:
-        where = f"\n  at  {refused.where}" if refused.where else ""
-        warnings.warn(
-            f"the step of a scan runs as Python: {refused.reason}{where}",
-            ad.compiler.CompileWarning,
-            stacklevel=4,
-        )
 
 
 def _is_remembered(function: Any) -> bool:

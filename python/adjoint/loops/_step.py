@@ -16,6 +16,7 @@ step is added. The same holds for an output that is also carried on.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,11 +24,12 @@ from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
+from adjoint.compiler._compile import CompileWarning, level_of_user
 from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Backward", "Step", "record"]
+__all__ = ["Backward", "Step", "record", "tell"]
 
 Flags = tuple[bool, ...]
 
@@ -275,6 +277,13 @@ class Step(FirstCall):
             values = recording.program(0, self._end, self.tensors, held, True)
             return Backward(program, [], list(range(len(held))), gives, values)
         return Backward(program, [], self._saved.add(held), gives)
+
+
+def tell(loop: str, refused: Refused) -> None:
+    """Say, at the user's line, why a loop runs as Python."""
+    where = f"\n  at  {refused.where}" if refused.where else ""
+    message = f"{loop} runs as Python: {refused.reason}{where}"
+    warnings.warn(message, CompileWarning, stacklevel=level_of_user())
 
 
 def record(
