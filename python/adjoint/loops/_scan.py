@@ -14,8 +14,9 @@ from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
 from ._carry import Carry, as_argument, tensor_of, without
-from ._loop import LoopRun
+from ._loop import run_loop
 from ._memory import Memory, memory_of
+from ._run import LoopRun
 from ._step import Step, record, tell
 
 __all__ = ["scan"]
@@ -147,7 +148,7 @@ class _Call:
             step = made
             self._remember(key, step, own)
         loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
-        found = loop([t.contiguous() for t in carry], rows)
+        found = run_loop(loop, [t.contiguous() for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:

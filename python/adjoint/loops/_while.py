@@ -11,8 +11,9 @@ from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
 from ._carry import Carry, as_argument, without
-from ._loop import LoopRun
+from ._loop import run_loop
 from ._memory import memory_of
+from ._run import LoopRun
 from ._step import record, tell
 
 __all__ = ["while_loop"]
@@ -119,5 +120,5 @@ def while_loop(
         return plainly(tensors[:carries], True)
 
     loop = LoopRun(made, len(given), None, False, kept, again)
-    found = loop([t.contiguous() for t in first], [])
+    found = run_loop(loop, [t.contiguous() for t in first], [])
     return _tree.unflatten(carry.spec, found)
