@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -32,6 +31,15 @@ HEADER = ("script", "adjoint", "PyTorch", "sooner", "peak", "PyTorch's", "mark",
 SMALL_MARK, MARK = 3.0, 1.0
 
 
+# A process is charged with the memory of the one that starts it: a small one does, and measures.
+STARTER = """
+import os, sys, time
+start = time.perf_counter()
+_, status, used = os.wait4(os.posix_spawn(sys.executable, sys.argv[1:], os.environ), 0)
+print(time.perf_counter() - start, used.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
+
+
 @dataclass(frozen=True)
 class Run:
     """One process: wall seconds, and bytes at its peak."""
@@ -42,30 +50,27 @@ class Run:
 
 def run(command: Sequence[str], folder: str) -> Run:
     """Run Python with these arguments; raise if it fails."""
-    cache = os.path.join(tempfile.gettempdir(), "adjoint-benchmarks-bytecode")
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "ADJOINT_NUM_THREADS": "1",
         "PYTHONPATH": str(Path(adjoint.__file__).parent.parent),  # the same from any folder
         # As an installed package has it: modules are compiled once, not by every process.
-        "PYTHONPYCACHEPREFIX": cache,
+        "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "adjoint-benchmarks-bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", STARTER, sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=True,
         cwd=folder,
         env=environment,
     )
-    _, status, used = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with status {process.returncode}")
-    return Run(seconds, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    seconds, peak, status = map(float, done.stdout.splitlines()[-1].split())
+    if status:
+        raise RuntimeError(f"{' '.join(command)} ended with status {status:g}: {done.stderr}")
+    return Run(seconds, peak * (1 if sys.platform == "darwin" else 1024))
 
 
 def compare(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[Run, Run]:
@@ -118,8 +123,8 @@ def measured(scripts: Sequence[Path], rounds: int, console: Console) -> list[tup
 def write_markdown(rows: Sequence[tuple[str, ...]], load: float, path: Path) -> None:
     assert __doc__ is not None
     small = (
-        f"A script is small if PyTorch takes less than twice as long for it as for its own import: "
-        f"it should be done {SMALL_MARK:g}\ntimes sooner, none later, and none with more memory."
+        "A script is small if PyTorch takes less than twice as long for it as for its own import: "
+        f"it should\nbe done {SMALL_MARK:g} times sooner, none later, and none with more memory."
     )
     lines = ["# Whole programs", "", __doc__.split("\n\n", 1)[1], small, ""]
     lines += [f"- {fact}" for fact in machine()[:2]]

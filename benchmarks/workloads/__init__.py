@@ -16,6 +16,7 @@ from benchmarks.workloads import (
     functions,
     layers,
     linear_algebra,
+    loops,
     mass_spring,
     matmul,
     mlp,
@@ -47,6 +48,7 @@ SUBJECTS = (
     everyday,
     transforms,
     compiled,
+    loops,
 )
 WORKLOADS: tuple[Workload, ...] = tuple(w for subject in SUBJECTS for w in subject.WORKLOADS)
 

@@ -18,6 +18,12 @@ PREFIX = "_foreach_"
 _LISTS = frozenset({"scalar", "scalars", "tensors1", "weights"})
 
 
+def foreach_names() -> list[str]:
+    """All names that `foreach_function` knows, in order."""
+    names = {f"{PREFIX}{op}{end}" for op in _schemas() for end in ("", "_")} | _OWN.keys()
+    return sorted(name for name in names if foreach_function(name) is not None)
+
+
 def foreach_function(name: str) -> Callable[..., Any] | None:
     """The function of that name, or None if there is no such op."""
     if name in _OWN:

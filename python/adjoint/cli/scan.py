@@ -126,14 +126,19 @@ def _attribute(holder: Any, name: str) -> tuple[Any] | None:
         return (getattr(holder, name),)
     except AttributeError:
         pass
+    except ImportError:  # it is there, and needs a package that is not installed
+        return (None,)
     if not isinstance(holder, ModuleType):
         return None
     from importlib import import_module
 
+    module = f"{holder.__name__}.{name}"
     try:
-        return (import_module(f"{holder.__name__}.{name}"),)
+        return (import_module(module),)
+    except ModuleNotFoundError as error:
+        return None if module.startswith(str(error.name)) else (None,)
     except ImportError:
-        return None
+        return (None,)
 
 
 def _fix(name: str) -> str:

@@ -88,6 +88,7 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
         try:
             value = getattr(module, entry, None)
         except ImportError:  # a part whose package is not installed
+            dynamic.append(f"{entry}: Any")
             continue
         below = modules.get(f"{name}.{entry}")
         if below is not None and (value is below or value is None):
@@ -100,6 +101,10 @@ def stub_of(name: str, module: ModuleType, modules: dict[str, ModuleType]) -> st
             lines.append(f"from {name} import {entry} as {entry}")
         elif not entry.startswith("_") and entry not in borrowed:
             dynamic.append(f"{entry}: Any")
+    if name == "adjoint":
+        from adjoint._tensor.foreach import foreach_names
+
+        dynamic += [f"{entry}: Any" for entry in foreach_names()]
     head = "from typing import Any\n\n" if dynamic else ""
     return _HEAD + head + "\n".join([*lines, *dynamic]) + "\n"
 

@@ -251,7 +251,7 @@ class Compiled:
         if self.fullgraph:
             raise CompileError(message)
         if not told:
-            warnings.warn(message, CompileWarning, stacklevel=_level_of_user())
+            warnings.warn(message, CompileWarning, stacklevel=level_of_user())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: the object is one of the arguments."""
@@ -282,7 +282,7 @@ def _is_verified_by_default() -> bool:
     return os.environ.get("ADJOINT_VERIFY", "") not in ("", "0")
 
 
-def _level_of_user() -> int:
+def level_of_user() -> int:
     """How far up the first frame is that is not of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -26,12 +26,15 @@ def in_order(t: Tensor) -> Tensor:
 
 
 def as_argument(t: Tensor) -> Tensor:
-    """A carry as it is inside the loop: it gets a gradient as soon as anything has one."""
+    """A carry as it is inside the loop: it gets a gradient as soon as anything has one.
+
+    A stand-in for a tensor that needs none is a copy, and not a leaf: a step may change it.
+    """
     t = in_order(t)
     if not _core.is_grad_enabled() or t.requires_grad:
         return t
     differentiable = t.is_floating_point() or t.is_complex()
-    return t.detach().requires_grad_() if differentiable else t
+    return t.detach().requires_grad_().clone() if differentiable else t
 
 
 def without(stand_ins: list[Tensor], results: list[Tensor]) -> list[Tensor]:
@@ -40,14 +43,14 @@ def without(stand_ins: list[Tensor], results: list[Tensor]) -> list[Tensor]:
     Where the first carry needs no gradient a stand-in has been given one (`as_argument`): what the
     step computed from it alone must not require grad in a loop that goes on as Python.
     """
-    known = {id(t) for t in stand_ins if t.is_leaf}
-    return [t if _depends_on_others(t, known) else t.detach() for t in results]
+    return [t if _depends_on_others(t, stand_ins) else t.detach() for t in results]
 
 
-def _depends_on_others(t: Tensor, known: set[int]) -> bool:
+def _depends_on_others(t: Tensor, stand_ins: list[Tensor]) -> bool:
     if t.grad_fn is None:
-        return id(t) not in known
+        return True
     nodes, seen = [t.grad_fn], {t.grad_fn}
+    known = {id(_leaf_of(s)) for s in stand_ins if s.grad_fn is not None}
     while nodes:
         node = nodes.pop()
         variable = getattr(node, "variable", None)
@@ -58,6 +61,13 @@ def _depends_on_others(t: Tensor, known: set[int]) -> bool:
                 seen.add(following)
                 nodes.append(following)
     return False
+
+
+def _leaf_of(stand_in: Tensor) -> Any:
+    node: Any = stand_in.grad_fn
+    while node.next_functions:  # a step that changed it in place has put others on top
+        node = node.next_functions[0][0]
+    return node.variable
 
 
 class Carry:

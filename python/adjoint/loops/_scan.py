@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -15,9 +14,10 @@ from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
 from ._carry import Carry, as_argument, in_order, tensor_of, without
-from ._loop import LoopRun
+from ._loop import run_loop
 from ._memory import Memory, memory_of
-from ._step import Step, record
+from ._run import LoopRun
+from ._step import Step, record, tell
 
 __all__ = ["scan"]
 
@@ -139,16 +139,16 @@ class _Call:
                 len(given),
                 lambda r: Carry.own(self._flat(r), [*given, *first]),
             )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             if isinstance(made, Refused):
-                self._tell(made)
-                own = [t for t, first in zip(given, carry, strict=True) if not first.requires_grad]
+                tell("the step of a scan", made)
                 result = without(own, result)
                 return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
             _core.default_generator.set_state(numbers)
             step = made
-            self._remember(key, step)
+            self._remember(key, step, own)
         loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
-        found = loop([in_order(t) for t in carry], rows)
+        found = run_loop(loop, [in_order(t) for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
@@ -161,9 +161,12 @@ class _Call:
                 return step
         return None
 
-    def _remember(self, key: Any, step: Step) -> None:
-        if _is_remembered(self._step) and not step.has_history():
+    def _remember(self, key: Any, step: Step, stand_ins: list[Tensor]) -> None:
+        if _is_remembered(self._step) and not step.has_history(stand_ins):
             table = _recorded.setdefault(self._step, {}).setdefault(key, deque(maxlen=_REMEMBERED))
+            for old, ys in [entry for entry in table if entry[0].is_retired()]:
+                step.expect(old)
+                table.remove((old, ys))
             table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
 
     def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
@@ -232,14 +235,6 @@ class _Call:
                 f"one of the structure {ys_spec}"
             )
         return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
-
-    def _tell(self, refused: Refused) -> None:
-        where = f"\n  at  {refused.where}" if refused.where else ""
-        warnings.warn(
-            f"the step of a scan runs as Python: {refused.reason}{where}",
-            ad.compiler.CompileWarning,
-            stacklevel=4,
-        )
 
 
 def _is_remembered(function: Any) -> bool:

@@ -4,6 +4,8 @@ A step takes the carry and a row of the inputs, and gives the next carry and a r
 It is recorded once, as `compile` records a call; here the programs run many times, and gradients
 come and go: a carry that the result does not depend on has none. For each choice of those that are
 there a backward program is taken down, when it is first met, from the graph of the recorded call.
+Once a tensor that it has read was changed in place (an optimiser's step), that graph is of no use
+any more: the step is retired, and a new recording takes down what the old one was asked for.
 
 Note [Sums in the order of the plain loop]: what a loop reads from outside gets a gradient from each
 step. Added up in another order it would differ in the last bits, so the sum so far goes into the
@@ -14,6 +16,7 @@ step is added. The same holds for an output that is also carried on.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,11 +24,12 @@ from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
+from adjoint.compiler._compile import CompileWarning, level_of_user
 from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Backward", "Step", "record"]
+__all__ = ["Backward", "Step", "record", "tell"]
 
 Flags = tuple[bool, ...]
 
@@ -107,6 +111,8 @@ class Step(FirstCall):
         self.kept = len(self._saved.tensors)
         self._find_sources()
         made.take(self.forward, None, self.tensors)
+        self._versions = self._current_versions()
+        self._asked: set[tuple[Flags, Flags]] = set()  # that could not be taken down
 
     def _find_sources(self) -> None:
         made, given = self.made, len(self.tensors)
@@ -128,14 +134,28 @@ class Step(FirstCall):
         """Let the one output end the loop, where it is false."""
         self.form = (*self.form[:3], 0)
 
+    def _current_versions(self) -> list[int]:
+        return [t._version for t in (*self._known, *self.results)]
+
+    def is_retired(self) -> bool:
+        """Whether it was asked for a backward program that it cannot give any more."""
+        return bool(self._asked)
+
+    def expect(self, other: Step) -> None:
+        """Take down what another recording of the same function was asked for."""
+        for outputs, sums in (*other._programs, *other._asked):
+            if len(outputs) == len(self.made.differentiable) and len(sums) == len(self._by):
+                self._program_for(outputs, sums)
+
     def serves(self, tensors: list[Tensor]) -> bool:
         """Whether a call with these tensors would do the same."""
         made = self.made
-        return made.accepts(tensors) and made.hold(tensors)
+        return not self.is_retired() and made.accepts(tensors) and made.hold(tensors)
 
-    def has_history(self) -> bool:
-        """Whether it keeps a graph from before the call."""
-        return any(t.grad_fn is not None for t in self._known)
+    def has_history(self, stand_ins: list[Tensor]) -> bool:
+        """Whether it keeps a graph from before the call, besides that of stand-ins."""
+        own = set(map(id, stand_ins))
+        return any(t.grad_fn is not None and id(t) not in own for t in self._known)
 
     @property
     def reached(self) -> list[Tensor]:
@@ -210,6 +230,9 @@ class Step(FirstCall):
         """The backward program for gradients of these outputs, with sums for these inputs."""
         found = self._programs.get((outputs, sums))
         if found is None:
+            if hasattr(self, "_asked") and self._current_versions() != self._versions:
+                self._asked.add((outputs, sums))
+                raise Refused("a tensor that it read was changed since it was recorded", "")
             found = self._programs[outputs, sums] = self._take_down(outputs, sums)
         return found
 
@@ -254,6 +277,13 @@ class Step(FirstCall):
             values = recording.program(0, self._end, self.tensors, held, True)
             return Backward(program, [], list(range(len(held))), gives, values)
         return Backward(program, [], self._saved.add(held), gives)
+
+
+def tell(loop: str, refused: Refused) -> None:
+    """Say, at the user's line, why a loop runs as Python."""
+    where = f"\n  at  {refused.where}" if refused.where else ""
+    message = f"{loop} runs as Python: {refused.reason}{where}"
+    warnings.warn(message, CompileWarning, stacklevel=level_of_user())
 
 
 def record(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,10 @@ from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
 
 from ._carry import Carry, as_argument, in_order, without
-from ._loop import LoopRun
+from ._loop import run_loop
 from ._memory import memory_of
-from ._step import record
+from ._run import LoopRun
+from ._step import record, tell
 
 __all__ = ["while_loop"]
 
@@ -93,7 +93,7 @@ def while_loop(
     on = goes_on(carry.built(first))
     usual = not (_core._is_unusual_mode() or _core._is_recording())
     if usual and not isinstance(on, Tensor):
-        _tell(Refused("the condition is not a tensor", ""))
+        tell("a while_loop", Refused("the condition is not a tensor", ""))
     if not usual or not isinstance(on, Tensor) or not bool(on):
         return carry.built(plainly(first, on))
 
@@ -109,7 +109,7 @@ def while_loop(
     numbers = _core.default_generator.get_state()
     result, made = record(step, (carry.built(given),), given, len(given), finish)
     if isinstance(made, Refused):
-        _tell(made)
+        tell("a while_loop", made)
         own = [t for t, start in zip(given, first, strict=True) if not start.requires_grad]
         result = without(own, result)
         return carry.built(plainly(result[:-1], result[-1]))
@@ -120,14 +120,5 @@ def while_loop(
         return plainly(tensors[:carries], True)
 
     loop = LoopRun(made, len(given), None, False, kept, again)
-    found = loop([in_order(t) for t in first], [])
+    found = run_loop(loop, [in_order(t) for t in first], [])
     return _tree.unflatten(carry.spec, found)
-
-
-def _tell(refused: Refused) -> None:
-    where = f"\n  at  {refused.where}" if refused.where else ""
-    warnings.warn(
-        f"a while_loop runs as Python: {refused.reason}{where}",
-        ad.compiler.CompileWarning,
-        stacklevel=3,
-    )

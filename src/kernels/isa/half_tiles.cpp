@@ -11,14 +11,14 @@ namespace adjoint {
 namespace ADJOINT_ISA_TAG {
 namespace {
 
+constexpr int kLanes32 = kLanes<f32>;
 #if ADJOINT_SIMD == 512
-constexpr int kRows = 8;
+constexpr int kRows = 8, kVectors = kTileVectors, kColumns = kVectors * kLanes32;
 #define ADJOINT_PAIRS __attribute__((target("avx512bf16")))
 #else
 constexpr int kRows = 4;
 #endif
 constexpr int kLine = 64 / sizeof(float);
-constexpr int kVectors = kTileVectors, kLanes32 = kLanes<f32>, kColumns = kVectors * kLanes32;
 
 // --- tiles ---------------------------------------------------------------------------------------
 // V vectors of columns. `Apart`: rows of a lie along k; else they lie side by side. Rows of c are
@@ -39,17 +39,23 @@ void float_tile(const FloatTiles& j, const float* a, float* c, int64_t first, in
     }
   }
   const bool whole = j.last == kLanes32;
+  const auto read = [&](const float* from, int v) {
+    if (v < V - 1 || whole) return load<float, f32>(from + v * kLanes32);
+    return load_part<float, f32>(from + v * kLanes32, j.last);
+  };
+  if (j.row) UNROLL for (int v = 0; v < V; ++v) {
+      const f32 start = read(j.row, v);
+      UNROLL for (int m = 0; m < kRows; ++m) sum[m][v] += start;
+    }
   UNROLL for (int m = 0; m < kRows; ++m) {
     if (m < first || m >= end) continue;
     float* to = c + m * j.ldc;
     UNROLL for (int v = 0; v < V; ++v) {
-      if (v < V - 1 || whole) {
-        store<float, f32>(to + v * kLanes32,
-                          j.add ? load<float, f32>(to + v * kLanes32) + sum[m][v] : sum[m][v]);
-      } else {
-        const f32 old = j.add ? load_part<float, f32>(to + v * kLanes32, j.last) : f32{};
-        store_part<float, f32>(to + v * kLanes32, old + sum[m][v], j.last);
-      }
+      const f32 value = j.add ? read(to, v) + sum[m][v] : sum[m][v];
+      if (v < V - 1 || whole)
+        store<float, f32>(to + v * kLanes32, value);
+      else
+        store_part<float, f32>(to + v * kLanes32, value, j.last);
     }
   }
 }

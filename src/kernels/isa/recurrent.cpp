@@ -25,6 +25,12 @@ ADJOINT_INLINE void each_vector(int64_t n, F f) {
   }
 }
 
+// What a sequence wrote long ago is no longer near, and rows are too short for the processor to look ahead.
+template <class T>
+ADJOINT_INLINE void fetch_next_row(const T* p, int64_t row) {
+  __builtin_prefetch(p + row);
+}
+
 template <class T>
 ADJOINT_INLINE T* at(char* const* p, int k) {
   return reinterpret_cast<T*>(p[k]);
@@ -38,7 +44,10 @@ void lstm_cell(char* const* p, int64_t n) {
     *x = at<T>(p, 4);
   // In two passes: what follows one after the other is too long for a processor to see the next vector.
   each_vector<T>(n, [=](int64_t k, auto read, auto write) __attribute__((always_inline)) {
-    auto sum = [&](int64_t gate) { return read(gates + gate * n + k) + read(x + gate * n + k); };
+    auto sum = [&](int64_t gate) {
+      fetch_next_row(x + gate * n + k, 4 * n);
+      return read(gates + gate * n + k) + read(x + gate * n + k);
+    };
     write(gates + k, sigmoid(sum(0)));
     write(gates + n + k, sigmoid(sum(1)));
     write(gates + 2 * n + k, tanh(sum(2)));
@@ -60,6 +69,9 @@ void lstm_cell_grad(char* const* p, int64_t n) {
   T *to = at<T>(p, 0), *gates = at<T>(p, 1), *before = at<T>(p, 2), *after = at<T>(p, 3);
   T *later_h = at<T>(p, 4), *later_c = at<T>(p, 5), *own_h = at<T>(p, 6), *own_c = at<T>(p, 7);
   each_vector<T>(n, [=](int64_t k, auto read, auto write) {
+    for (int gate = 0; gate < 4; ++gate) fetch_next_row(gates + gate * n + k, 4 * n);
+    fetch_next_row(after + k, n);
+    fetch_next_row(before + k, n);
     V i = read(gates + k), f = read(gates + n + k);
     V g = read(gates + 2 * n + k), o = read(gates + 3 * n + k);
     V dh = read(later_h + k), dc = read(later_c + k), t = tanh(read(after + k));

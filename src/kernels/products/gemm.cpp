@@ -157,12 +157,12 @@ bool takes_panels(const Problem& p) {
   return suits_panels(p.dtype, p.m, p.n, p.k, p.alpha, p.beta);
 }
 
-bool panel_problem(const Problem& p, bool share) {
+bool panel_problem(const Problem& p, bool share, const float* row = nullptr) {
   const BlasOperand a = prepare(p.dtype, p.a, p.m, p.k, Layout::Any, scratch.a);
   if (!a.data) return false;
   const Matrix rows{a.data, a.trans ? 1 : a.ld, a.trans ? a.ld : 1};
   return panel_product(p.m, p.n, p.k, rows, p.b, reinterpret_cast<float*>(p.c), p.ldc,
-                       p.beta != Scale(0.0), share);
+                       p.beta != Scale(0.0), row, share);
 }
 
 // On the calling thread alone. False if there is no memory.
@@ -337,6 +337,16 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, void
   with_compute_type(dtype, [&]<class T>(T) {
     if (!serial_product<T>(p)) throw std::bad_alloc();
   });
+}
+
+bool gemm_onto_row(DType dtype, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+                   const void* row, void* c, int64_t ldc) {
+  const Problem p{dtype, m, n, k, a, b, static_cast<char*>(c), ldc, 1.0, 0.0};
+  if (!takes_panels(p) || is_sliced(p)) return false;
+  check_extents(p);
+  if (!panel_problem(p, p.work() > kShare, static_cast<const float*>(row))) throw std::bad_alloc();
+  scratch.drop_if_large();
+  return true;
 }
 
 void gemv(DType dtype, int64_t m, int64_t k, Matrix a, const void* x, int64_t incx, void* y,

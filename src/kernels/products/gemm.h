@@ -28,7 +28,12 @@ using Scale = std::complex<double>;  // integers and reals use the real part
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, void* c, int64_t ldc,
           Scale alpha = 1.0, Scale beta = 0.0);
 
-// The same for `batch` products; the batch strides (in elements) lead from one to the next, and are
+// c = a @ b with `row` (n numbers of the dtype) added to every row: true if that is a product which takes no
+// more than one without it; false, and nothing done, if c had better be filled with the row first.
+bool gemm_onto_row(DType dtype, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+                   const void* row, void* c, int64_t ldc);
+
+// The same as gemm() for `batch` products; the batch strides (in elements) lead from one to the next, and are
 // zero for an input that all share.
 void gemm_batch(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Matrix a,
                 int64_t a_batch_stride, Matrix b, int64_t b_batch_stride, void* c,

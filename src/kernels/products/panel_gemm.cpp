@@ -27,7 +27,7 @@ bool suits_panels(DType dtype, int64_t m, int64_t n, int64_t k, Scale alpha, Sca
 }
 
 bool panel_product(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                   int64_t ldc, bool add, bool share) {
+                   int64_t ldc, bool add, const float* start, bool share) {
   const int64_t wide = panels::wide(), whole = panels::depth_of(k), across = (n - 1) / wide + 1;
   // Rows are cut where there are few panels.
   const int64_t threads = share ? parallel::get_num_threads() : 1;
@@ -45,7 +45,8 @@ bool panel_product(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matri
       float* packed = reinterpret_cast<float*>(panel.get(bytes));
       if (packed) panels::pack_columns(panels::part(b, i, column), some, depth, packed);
       if (!packed || !panels::multiply(panels::part(a, row, i), std::min(rows, m - row), packed,
-                                       some, depth, c + row * ldc + column, ldc, add || i > 0))
+                                       some, depth, c + row * ldc + column, ldc, add || i > 0,
+                                       start && i == 0 ? start + column : nullptr))
         ok = false;
     };
     const int64_t chunks = ((m - 1) / rows + 1) * across;

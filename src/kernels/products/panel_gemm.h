@@ -8,9 +8,9 @@ namespace adjoint {
 // Whether a product is one that panels serve, by its size and the instruction set only.
 bool suits_panels(DType dtype, int64_t m, int64_t n, int64_t k, Scale alpha, Scale beta);
 
-// c = a @ b, or c += a @ b; a has a stride of 1. False if there is no memory. The bits of c depend neither
+// c = a @ b, or c += a @ b, or `row` (n numbers) added to every row; a has a stride of 1. False if there is no memory. The bits of c depend neither
 // on `share` nor on the number of threads: every sum runs along k in the same order.
 bool panel_product(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                   int64_t ldc, bool add, bool share);
+                   int64_t ldc, bool add, const float* row, bool share);
 
 }  // namespace adjoint

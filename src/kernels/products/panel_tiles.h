@@ -24,6 +24,7 @@ struct FloatTiles {
   float* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
+  const float* row = nullptr;  // added to every row of c, which is not added to then
 };
 
 // "pair_tiles" of BFloat16, in units of pairs: adds to c, or writes it. a is panels of panel_rows() rows

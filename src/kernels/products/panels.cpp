@@ -64,7 +64,7 @@ bool lie_well(const Matrix& a, int64_t rows) {
 }
 
 bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, int64_t depth,
-              float* c, int64_t ldc, bool add) {
+              float* c, int64_t ldc, bool add, const float* row) {
   static const Kernel& tiles = *find_kernel("float_tiles");
   FloatTiles job;
   job.depth = depth;
@@ -91,6 +91,7 @@ bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, in
     job.last = static_cast<int>(some - (job.vectors - 1) * lanes());
     job.b = b;
     job.c = c + v;
+    job.row = row ? row + v : nullptr;
     call(tiles, &job);
   }
   return true;

@@ -49,7 +49,7 @@ void SharedFactor::product(int64_t m, const Matrix& a, char* c, int64_t ldc, boo
   };
   const double work = 2.0 * double(m) * double(n_) * double(k_);
   const int64_t wide = panels::wide();
-  if (work > kShare)
+  if (work > kShare && parallel::get_num_threads() > 1)
     parallel::parallel_for((n_ - 1) / wide + 1,
                            [&](int64_t v) { columns(v * wide, std::min(wide, n_ - v * wide)); });
   else

@@ -527,12 +527,17 @@ Value linear_forward(Call& c) {
   Dims shape(x.shape());
   shape.back() = n;
   Tensor out = empty(shape, x.dtype());
-  bool reads = Bias && start_sum(out, b, 1);
   Tensor in = x.ndim() == 2 ? x : contiguous(x);
-  const int64_t step = x.ndim() == 2 ? x.stride(0) : k, next = x.ndim() == 2 ? x.stride(1) : 1;
+  const Matrix left{in.bytes(), x.ndim() == 2 ? x.stride(0) : k, x.ndim() == 2 ? x.stride(1) : 1};
+  const Matrix right{w.bytes(), w.stride(1), w.stride(0)};
+  if (Bias && b.ndim() == 1 && b.size(0) == n && b.stride(0) == 1) {
+    WithoutGil release(is_long(rows, n, k));
+    if (gemm_onto_row(x.dtype(), rows, n, k, left, right, b.bytes(), out.bytes(), n)) return out;
+  }
+  bool reads = Bias && start_sum(out, b, 1);
   WithoutGil release(is_long(rows, n, k));
-  gemm(x.dtype(), rows, n, k, {in.bytes(), step, next}, {w.bytes(), w.stride(1), w.stride(0)},
-       out.bytes(), std::max<int64_t>(n, 1), 1.0, reads ? 1.0 : 0.0);
+  gemm(x.dtype(), rows, n, k, left, right, out.bytes(), std::max<int64_t>(n, 1), 1.0,
+       reads ? 1.0 : 0.0);
   return out;
 }
 

@@ -72,3 +72,16 @@ def test_nan_and_infinity_reach_their_row_and_column_only() -> None:
     got = ad.mm(a, b)
     assert bool(got[7].isnan().all()) and bool(got[:7, 99].isinf().all())
     assert bool((got[8:, :99] == 130).all()) and bool((got[:7, :99] == 130).all())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_bias_is_added_as_to_a_matrix_that_starts_with_it(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(2)
+    x, w, b = (
+        ad.from_numpy(rng.standard_normal(s).astype(np.float32)) for s in ((m, k), (n, k), n)
+    )
+    got = ad.nn.functional.linear(x, w, b)
+    assert bool((got == ad.addmm(b, x, w.t())).all())
+    spread = b.repeat_interleave(2)[::2]  # the same numbers, apart in memory
+    assert bool((got == ad.nn.functional.linear(x, w, spread)).all())

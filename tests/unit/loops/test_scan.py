@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import adjoint as ad
+from adjoint.loops import _step
 
 
 class Ball(NamedTuple):
@@ -111,18 +112,62 @@ def test_the_step_runs_once_as_python_whatever_the_length() -> None:
     assert ad.isinf(last).all()
 
 
-def test_a_function_is_recorded_once_for_all_scans() -> None:
-    seen = []
+def test_a_function_is_recorded_once_for_all_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[Any] = []
+
+    def note(*args: Any) -> Any:
+        recorded.append(args)
+        return _step.record(*args)
+
+    monkeypatch.setattr("adjoint.loops._scan.record", note)
 
     def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
-        seen.append(c) if False else None
         return c * x, c
 
     first = ad.scan(step, ad.ones(2), ad.full((5, 2), 2.0))
     second = ad.scan(step, ad.ones(2) * 3, ad.full((7, 2), 2.0))
     assert first[0].tolist() == [32.0, 32.0] and second[0].tolist() == [384.0, 384.0]
+    assert len(recorded) == 1
     longer = ad.scan(step, ad.ones(3), ad.full((2, 3), 2.0))
-    assert longer[0].tolist() == [4.0] * 3
+    assert longer[0].tolist() == [4.0] * 3 and len(recorded) == 2
+
+
+def test_parameters_may_be_changed_in_place_between_scans() -> None:
+    def run(loop: Callable[..., Any]) -> list[Any]:
+        w = ad.tensor([1.1, 0.9], requires_grad=True)
+        optimizer = ad.optim.SGD([w], lr=0.1)
+
+        def step(c: Any, _: Any) -> Any:
+            x, energy = c
+            x = x * w.sin()
+            return (x, energy + (x * x).sum()), x
+
+        found = []
+        for turn in range(8):  # by turns other gradients are there
+            (x, energy), ys = loop(step, (ad.ones(2), ad.tensor(0.0)), None, 5)
+            optimizer.zero_grad()
+            (ys.sum(), energy, x.sum() + energy)[turn % 3].backward()
+            optimizer.step()
+            found += w.tolist()
+        return found
+
+    with pytest.warns(ad.compiler.CompileWarning, match="backward pass of a loop runs as Python"):
+        found = run(ad.scan)
+    assert found == run(plain)
+
+
+def test_a_step_may_change_its_carry_in_place() -> None:
+    a = ad.tensor(2.0, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, ad.Tensor]:
+        c.add_(1)
+        return c * a, c.clone()
+
+    start = ad.ones(2)
+    with pytest.warns(ad.compiler.CompileWarning, match="changes a tensor from outside"):
+        last, ys = ad.scan(step, start, length=3)
+    assert last.tolist() == [22.0, 22.0] and ys[:, 0].tolist() == [2.0, 5.0, 11.0]
+    assert ad.autograd.grad(last.sum(), a)[0] == 58
 
 
 def test_what_a_step_reads_is_looked_at_again() -> None:
@@ -239,6 +284,35 @@ def test_random_numbers_are_those_of_the_loop(kept: dict[str, Any]) -> None:
     assert same(last, want) and same(rows, ys)
     assert same(ad.autograd.grad(rows.sum(), a)[0], expected)
     assert same(ad.rand(2), after)
+
+
+def test_the_second_derivative_is_taken_with_the_same_random_numbers() -> None:
+    a = ad.tensor(0.9, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, None]:
+        return c * a.sin() + ad.randn(3) * c, None
+
+    found = []
+    for loop in (ad.scan, plain):
+        ad.manual_seed(5)
+        last, _ = loop(step, ad.ones(3), None, 6)
+        ad.rand(4)  # others are drawn before the backward pass
+        (g,) = ad.autograd.grad(last.sum(), a, create_graph=True)
+        found.append((g, ad.autograd.grad(g, a)[0], ad.rand(2)))
+    assert all(map(same, *found))
+
+
+def test_a_step_that_would_run_again_on_other_state_is_refused() -> None:
+    state = {"gain": 2.0}
+    a = ad.tensor(3.0, requires_grad=True)
+
+    def step(c: ad.Tensor, _: None) -> tuple[ad.Tensor, None]:
+        return c * a * state["gain"], None
+
+    last, _ = ad.scan(step, 1.0, length=3)
+    state["gain"] = 1.0
+    with pytest.raises(RuntimeError, match="what the step depends on has changed"):
+        ad.autograd.grad(last, a, create_graph=True)
 
 
 def test_externals_in_the_step() -> None:

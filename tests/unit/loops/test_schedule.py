@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import adjoint as ad
-from adjoint.loops import _loop
+from adjoint.loops import _run
 from adjoint.loops._schedule import fewest_steps, first_sweep, split
 
 
@@ -57,14 +57,14 @@ def test_the_first_sweep_keeps_no_more_than_there_is_room_for() -> None:
 def test_a_loop_runs_the_least_number_of_steps_again(
     snapshots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs: list[_loop.LoopRun] = []
-    begin = _loop.LoopRun.__init__
+    runs: list[_run.LoopRun] = []
+    begin = _run.LoopRun.__init__
 
-    def note(self: _loop.LoopRun, *args: object) -> None:
+    def note(self: _run.LoopRun, *args: object) -> None:
         begin(self, *args)  # type: ignore[arg-type]
         runs.append(self)
 
-    monkeypatch.setattr(_loop.LoopRun, "__init__", note)
+    monkeypatch.setattr(_run.LoopRun, "__init__", note)
     a = ad.tensor(1.01, requires_grad=True)
     last, _ = ad.scan(lambda c, _: (c * a, None), 1.0, length=57, snapshots=snapshots)
     last.backward()

@@ -1,0 +1,136 @@
+"""Loops by `adjoint.scan`, with gradients, beside PyTorch's eager loop and `jax.lax.scan`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.harness import Mark, Setup, Workload
+from benchmarks.workloads.data import normal
+from benchmarks.workloads.transforms import array
+from benchmarks.workloads.transforms import compiled as jitted
+
+Work = Callable[[], Any]
+DT, CELLS = 0.001, 1000
+
+
+def lorenz_step(stack: Callable[..., Any], rates: Any) -> Callable[[Any], Any]:
+    """A step of Runge and Kutta's on a state of three numbers."""
+
+    def slope(s: Any) -> Any:
+        x, y, z = s[0], s[1], s[2]
+        return stack((rates[0] * (y - x), x * (rates[1] - z) - y, x * y - rates[2] * z))
+
+    def step(s: Any) -> Any:
+        k1 = slope(s)
+        k2 = slope(s + DT / 2 * k1)
+        k3 = slope(s + DT / 2 * k2)
+        k4 = slope(s + DT * k3)
+        return s + DT / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+    return step
+
+
+def heat_step(roll: Callable[..., Any], rate: Any) -> Callable[[Any], Any]:
+    return lambda u: u + rate * (roll(u, 1) - 2 * u + roll(u, -1))
+
+
+def gradient(lib: Any, leaf: Any, run: Callable[[], Any]) -> Work:
+    def work() -> Any:
+        leaf.grad = None
+        (run() ** 2).sum().backward()
+        return leaf.grad
+
+    return work
+
+
+def by_scan(lib: Any, step: Callable[[Any], Any], start: Any, steps: int) -> Callable[[], Any]:
+    def body(carry: Any, _: Any) -> Any:
+        return step(carry), None
+
+    return lambda: lib.scan(body, start, length=steps)[0]
+
+
+def by_hand(step: Callable[[Any], Any], start: Any, steps: int) -> Callable[[], Any]:
+    def run() -> Any:
+        state = start
+        for _ in range(steps):
+            state = step(state)
+        return state
+
+    return run
+
+
+def lorenz(steps: int, scanned: bool) -> Setup:
+    def prepare(lib: Any) -> Work:
+        rates = lib.tensor([10.0, 28.0, 8.0 / 3.0], requires_grad=True)
+        start = lib.tensor([1.0, 1.0, 1.0])
+        step = lorenz_step(lib.stack, rates)
+        loop = by_scan(lib, step, start, steps) if scanned else by_hand(step, start, steps)
+        return gradient(lib, rates, loop)
+
+    return prepare
+
+
+def lorenz_jax(steps: int) -> Setup:
+    def prepare(jax: Any) -> Work:
+        jnp = jax.numpy
+
+        def f(rates: Any) -> Any:
+            step = lorenz_step(jnp.stack, rates)
+            last, _ = jax.lax.scan(lambda s, _: (step(s), None), jnp.ones(3), None, steps)
+            return (last**2).sum()
+
+        return jitted(jax, jax.grad(f), jnp.array([10.0, 28.0, 8.0 / 3.0]))
+
+    return prepare
+
+
+def heat(steps: int, scanned: bool) -> Setup:
+    def prepare(lib: Any) -> Work:
+        rate = lib.tensor(0.2, requires_grad=True)
+        start = normal(lib, CELLS, seed=0)
+        step = heat_step(lib.roll, rate)
+        loop = by_scan(lib, step, start, steps) if scanned else by_hand(step, start, steps)
+        return gradient(lib, rate, loop)
+
+    return prepare
+
+
+def heat_jax(steps: int) -> Setup:
+    def prepare(jax: Any) -> Work:
+        jnp = jax.numpy
+        start = array(jax, CELLS, seed=0)
+
+        def f(rate: Any) -> Any:
+            step = heat_step(jnp.roll, rate)
+            last, _ = jax.lax.scan(lambda u, _: (step(u), None), start, None, steps)
+            return (last**2).sum()
+
+        return jitted(jax, jax.grad(f), jnp.float32(0.2))
+
+    return prepare
+
+
+def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, Workload]:
+    """One beside PyTorch's eager loop, one beside JAX."""
+    return (
+        Workload(f"scan: {name}", ours, Mark(speedup=10), peer_setup=eager),
+        Workload(f"scan: {name}, beside JAX", ours, Mark(speedup=1), peer="jax", peer_setup=jax),
+    )
+
+
+WORKLOADS = (
+    *lines(
+        "Lorenz by RK4, 1,000 steps, gradient",
+        lorenz(1000, True),
+        lorenz(1000, False),
+        lorenz_jax(1000),
+    ),
+    *lines(
+        "heat equation of 1,000 cells, 1,000 steps, gradient",
+        heat(1000, True),
+        heat(1000, False),
+        heat_jax(1000),
+    ),
+)

@@ -1,0 +1,176 @@
+"""The steps of a loop, forward and backward, and the gradients on their way.
+
+Which steps run, and when, is decided by `_kept`. Read _step.py first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint import _core
+from adjoint._core import Tensor
+
+from ._memory import Memory
+from ._states import State
+from ._step import Backward, Step
+
+__all__ = ["ENDLESS", "Gradients", "LoopRun"]
+
+ENDLESS = 2**62
+
+
+class LoopRun:
+    """The steps of a loop, in both directions.
+
+    Parameters
+    ----------
+    step
+        What is run.
+    carries, count
+        How many tensors are carried, and how many steps there are: None where the step tells
+        when the loop ends.
+    reverse
+        Whether the last row comes first.
+    memory
+        What is kept for the backward pass.
+    again
+        The loop as Python: ``again(tensors, carries, rows)``.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        carries: int,
+        count: int | None,
+        reverse: bool,
+        memory: Memory,
+        again: Callable[[list[Tensor], int, int], list[Tensor]],
+    ) -> None:
+        self.step, self.memory, self.again = step, memory, again
+        self.has_length = count is not None
+        self.count = count or 0
+        self.carries = carries
+        self._reverse = reverse
+        self.steps_again = 0  # that were run once more, besides those that were differentiated
+        draws = step.forward.draws()
+        self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
+
+    # -- forward -----------------------------------------------------------------------------------
+
+    def _rows(self, first: int, last: int) -> tuple[int, int]:
+        """The rows of steps, from the first to the last, as the native loops count them."""
+        return (self.count - first, self.count - last) if self._reverse else (first, last)
+
+    def advance(
+        self,
+        carry: list[Tensor],
+        xs: list[Tensor],
+        ys: Sequence[Tensor | None],
+        first: int,
+        last: int,
+        tape: Any = None,
+    ) -> list[Tensor]:
+        """The carry after the steps from the first to before the last."""
+        rows = self._rows(first, last)
+        found: list[Tensor]
+        found, _, _ = _core._loop_forward(
+            self.step.forward, self.step.form, carry, xs, ys, rows, tape
+        )
+        return found
+
+    def until(
+        self, carry: list[Tensor], ys: list[Tensor | None], first: int, last: int, tape: Any = None
+    ) -> tuple[list[Tensor], int, bool]:
+        """The carry where the condition fails or after the last step, how many ran, which it is."""
+        found: tuple[list[Tensor], int, bool] = _core._loop_forward(
+            self.step.forward, self.step.form, carry, [], ys, (first, last), tape
+        )
+        return found
+
+    def state(self, carry: list[Tensor]) -> State:
+        """What a later run of the next steps needs."""
+        return State(carry, [g.get_state() for g in self._generators])
+
+    def go_back_to(self, state: State) -> list[Tensor]:
+        """The carry of a state, with the random numbers of that time."""
+        for generator, numbers in zip(self._generators, state.numbers, strict=True):
+            generator.set_state(numbers)
+        return state.carry
+
+    def sizes(self, carry: list[Tensor], xs: list[Tensor]) -> tuple[int, int]:
+        """Bytes of a state, and of what a step saves."""
+        tape = _core._Tape()
+        now = self.state(carry)
+        no_ys: list[Tensor | None] = [None] * len(self.step.form[1])
+        self.advance(carry, xs, no_ys, 0, 1, tape)
+        self.go_back_to(now)
+        state = sum(t.nbytes for t in carry) + sum(n.nbytes for n in now.numbers)
+        return state, state + tape.bytes([*carry, *xs, *self.step.reached])
+
+    # -- backward ----------------------------------------------------------------------------------
+
+    def back(self, g: Gradients, tape: Any, first: int, last: int) -> None:
+        """Run the steps from the last to the first backward, whose values are on the tape."""
+        at, each = last, self.step.kept
+        while at > first:
+            is_last, has_earlier = at == self.count, at > 1
+            low = at - 1 if is_last else 1 if first == 0 and has_earlier else first
+            form = self.step.backward_for(*g.there(), is_last, has_earlier)
+            if form.program is None:
+                g.carry[:] = [None] * len(g.carry)
+                at = low
+                continue
+            g.note(form.gives)
+            values = tape, (low - first) * each, each
+            if form.values is not None:
+                low = at - 1
+                values = self._values(form, tape, (low - first) * each)
+            done = _core._loop_backward(
+                form.program,
+                form.arriving,
+                form.kept,
+                values,
+                g.carry,
+                g.reached,
+                g.ys,
+                g.xs,
+                self._rows(low, at),
+            )
+            at -= done
+
+    def _values(self, form: Backward, tape: Any, place: int) -> tuple[Any, int, int]:
+        """A tape with what one step backward reads, computed from the arguments of the step."""
+        given = tape.arguments(self.step.forward, place)
+        fresh = _core._Tape()
+        fresh.extend(form.values.run(given))
+        return fresh, 0, len(fresh)
+
+
+class Gradients:
+    """The gradients of a loop, on their way from the last step to the first."""
+
+    def __init__(
+        self, carry: list[Any], ys: list[Any], xs: list[Tensor | None], reached: int
+    ) -> None:
+        self.carry, self.ys, self.xs = carry, ys, xs
+        self.reached: list[Tensor | None] = [None] * reached
+        self._written = [False] * len(xs)
+
+    def note(self, gives: list[bool]) -> None:
+        """Know which inputs get a gradient from some step."""
+        first = len(self.carry)
+        for k in range(len(self.xs)):
+            self._written[k] |= gives[first + k]
+
+    def found(self) -> list[Tensor | None]:
+        """The gradients of the first carry, of the inputs and of what was read from outside."""
+        xs = [x if on else None for x, on in zip(self.xs, self._written, strict=True)]
+        return [*self.carry, *xs, *self.reached]
+
+    def there(self) -> tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]:
+        """Which of them are there."""
+        carry, reached, ys = (
+            tuple(t is not None for t in ts) for ts in (self.carry, self.reached, self.ys)
+        )
+        return carry, reached, ys
