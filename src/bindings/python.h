@@ -96,7 +96,10 @@ bool parse_dtype(PyObject* o, DType* out);
 
 PyObject* to_python(const Value& v);
 PyObject* item_of(const char* data, DType d);  // a Python number
-PyObject* item_of(TensorObject* one);          // the same of a tensor of one element
+PyObject* item_of_pending(TensorObject* one);
+inline PyObject* item_of(TensorObject* one) {  // the same of a tensor of one element
+  return is_pending(one) ? item_of_pending(one) : item_of(one->data, one->dtype);
+}
 // A Python number (or NumPy scalar) as a Value; false for anything else. Throws for ints out of
 // range.
 bool parse_number(PyObject* o, Value* out);

@@ -3,7 +3,6 @@
 
 #include "dispatch/operands.h"
 #include "dispatch/program_recorder.h"
-#include "dispatch/record_node.h"
 
 namespace adjoint {
 namespace {
@@ -68,8 +67,8 @@ Value compute_resolved(Call& c) {
   return out;
 }
 
-void compute_into(Call& c, const Tensor& self) {
-  if (!g_pending || !any_pending(c)) return finish_inplace(self, c.op.forward(c), c.op);
+void compute_into_resolved(Call& c, const Tensor& self) {
+  if (!any_pending(c)) return finish_inplace(self, c.op.forward(c), c.op);
   Resolved plain(c);
   Tensor changed = is_pending(self.get()) ? plain.args[0].tensor() : self;
   Call inner{c.op, plain.args, changed};

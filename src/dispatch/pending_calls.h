@@ -4,6 +4,7 @@
 // other ops, or says that it knows such operands (`.takes_pending()`).
 #pragma once
 #include "dispatch/op.h"
+#include "dispatch/record_node.h"
 
 namespace adjoint {
 
@@ -22,7 +23,13 @@ inline Value compute(Call& c) {
     return compute_resolved(c);
   return c.op.forward(c);
 }
+
 // The same for a change of `self`, which holds the new values then.
-void compute_into(Call& c, const Tensor& self);
+void compute_into_resolved(Call& c, const Tensor& self);
+inline void compute_into(Call& c, const Tensor& self) {
+  if (g_pending) [[unlikely]]
+    return compute_into_resolved(c, self);
+  finish_inplace(self, c.op.forward(c), c.op);
+}
 
 }  // namespace adjoint

@@ -99,7 +99,7 @@ extern bool g_pending;
 inline bool is_pending(const TensorObject* t) { return t->flags & kPending; }
 [[noreturn]] void raise_pending(const TensorObject* t);
 // Where the elements are, for all that reads or writes values.
-inline char* memory_of(const TensorObject* t) {
+[[gnu::always_inline]] inline char* memory_of(const TensorObject* t) {
   if (is_pending(t)) [[unlikely]]
     raise_pending(t);
   return t->data;
@@ -149,7 +149,7 @@ class Tensor {
   int64_t size(int d) const { return p_->shape[d < 0 ? d + p_->ndim : d]; }
   int64_t stride(int d) const { return p_->strides[d < 0 ? d + p_->ndim : d]; }
   size_t itemsize() const { return item_size(p_->dtype); }
-  char* bytes() const { return memory_of(p_); }
+  [[gnu::always_inline]] char* bytes() const { return memory_of(p_); }
   template <class T>
   T* data() const {
     return reinterpret_cast<T*>(bytes());

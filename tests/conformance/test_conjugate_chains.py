@@ -41,13 +41,27 @@ t.masked_fill(t.abs() > 1, 2); torch.complex(t.real, t.imag); t.prod(0); t.repea
 torch.zeros_like(t) + t; torch.tensordot(t, u, 1); torch.nn.functional.linear(t, u); t.positive()
 t.repeat_interleave(torch.tensor([2]), 0); torch.lerp(t, u, 0.25); torch.linalg.vecdot(t, u)
 torch.vmap(lambda x: x.conj() * 2)(t); torch.vmap(lambda x: x.conj())(t)
-torch.vmap(lambda x, y: (x.conj() * y).sum())(t, u)
+torch.vmap(lambda x, y: (x.conj() * y).sum())(t, u); torch.kron(t, u.conj()); t.cumprod(-1)
+torch.add(t, u, out=torch.empty_like(t + u).conj()); torch.mv(t, u[0].conj()); t.conj().var()
+torch.mm(t, u, out=torch.zeros_like(t @ u).conj()); torch.linalg.matrix_exp(t)
+t.scatter_add(0, i, u); torch.cat([t, u], out=torch.empty_like(torch.cat([t, u])).conj())
+torch.linalg.norm(t); t.diff(dim=0)
+torch.mul(t.conj(), u, out=torch.empty_like(t * u)._neg_view())
+torch.linalg.multi_dot([t, u.mH, t]); torch.baddbmm(t[None], u[None], t.mH[None])
+torch.addr(t, t[0], t[0].conj()); t.imag.max(); torch.einsum('ij,ij->', t, u.conj())
+torch.einsum('ij,jk,lk->il', t, u, t.conj()); t.imag.softmax(-1)
+torch.func.vjp(lambda x: x.mH @ x, t.detach())[1](u.detach().conj())[0]; t.imag.sort()[0]; t.H
+t.data.conj(); torch.func.grad(lambda x: (x.conj() * x).real.sum())(t.detach())
+t.index_put((i[0],), u[:1].conj())
+torch.view_as_complex(torch.stack([t.imag, t.real], -1)._neg_view())
+t.conj().imag.to(torch.int64)
+torch.func.jvp(lambda x: x.conj().imag.exp(), (fresh(t),), (fresh(u),))[1]
 """
 OUTSIDE = """
 saved(t); pickled(t); copy.deepcopy(t.detach()); torch.from_numpy(t.numpy(force=True))
 torch.tensor(t.tolist()); torch.nn.Parameter(t.detach()); torch.tensor([t.flatten()[0].item()])
 """
-# w is a copy of another tensor.
+# w is a copy of another tensor, i are positions.
 CHANGES = """
 t.mul_(2); t.neg_(); t.copy_(w); t.copy_(w.conj()); t.fill_(3); t.zero_(); t[0] = 5; t[0] = w[0]
 t.conj_physical_(); t.mul_(t.clone()); torch.neg(t, out=t); t.sub_(w.real); t.imag.mul_(2)
@@ -55,6 +69,15 @@ t.masked_fill_(t.abs() > 1, 2); t.index_add_(0, torch.tensor([0]), w[:1]); t.add
 t.conj().add_(1j); t.mH.mul_(2); t.conj().imag.add_(1); t.div_(2); t.lerp_(w, 0.5); t.tril_()
 t[t.abs() > 1] = 1; t.real.zero_(); t.conj()[0] = w[0]; t.put_(torch.tensor([0]), w.flatten()[:1])
 t.real.copy_(w.imag); t.index_fill_(0, torch.tensor([0]), 2); t.cumsum_(0); t.addcmul_(w, w)
+t.mul_(t.conj()); t.add_(t.mH); t.mH.add_(t); t.copy_(t.conj()); t.imag.copy_(t.real)
+t.conj().mul_(t); t.imag.mul_(t.conj().imag); torch.exp(fresh(t), out=t.conj())
+t.scatter_(0, i, w.conj()); t.conj().pow_(2)
+t.conj().index_put_((i[0],), w[0].conj(), accumulate=True)
+t.masked_scatter_(t.abs() > 1, w.conj()); t.diagonal().conj().fill_(1j); t.conj().imag.exp_()
+t._neg_view().conj().copy_(w); t.transpose_(0, 1); torch.mm(fresh(t), fresh(t), out=t.mH)
+torch.cat([fresh(t[:1]), fresh(t[1:])], out=t.conj()); t.data.mul_(2); t.unsqueeze_(0)
+torch.where(t.abs() > 1, fresh(t), -fresh(t), out=t.conj()); t.conj()[..., :1] = 2j
+t.conj().imag.clamp_(0, 1)
 """
 
 
@@ -91,6 +114,7 @@ def names(library: Any) -> dict[str, Any]:
 
     return {
         "torch": library, "copy": copy, "saved": saved, "definite": definite,
+        "i": library.tensor([[0, 0]]), "fresh": lambda t: t.detach().clone(),
         "pickled": lambda t: pickle.loads(pickle.dumps(t.detach())),
     }  # fmt: skip
 

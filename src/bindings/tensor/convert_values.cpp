@@ -17,9 +17,7 @@ PyObject* item_of(const char* data, DType d) {
   return PyComplex_FromDoubles(z.real(), z.imag());
 }
 
-PyObject* item_of(TensorObject* one) {
-  if (!is_pending(one)) [[likely]]
-    return item_of(one->data, one->dtype);
+PyObject* item_of_pending(TensorObject* one) {
   return guard([&] { return item_of(resolved(Tensor::borrow(one)).bytes(), one->dtype); });
 }
 

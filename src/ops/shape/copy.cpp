@@ -39,7 +39,8 @@ Loop copy_loop_of(DType d) {
 }
 
 // Every element of the memory of `from` in that of `to`, by a loop that takes `dtype`.
-void copy_memory(const Tensor& to, const Tensor& from, Loop loop, DType dtype) {
+[[gnu::always_inline]] inline void copy_memory(const Tensor& to, const Tensor& from, Loop loop,
+                                               DType dtype) {
   Operand operand[2] = {{to->data, to.dtype(), byte_strides(to)},
                         {from->data, from.dtype(), byte_strides(from)}};
   DType wanted[2] = {dtype, dtype};
@@ -49,7 +50,7 @@ void copy_memory(const Tensor& to, const Tensor& from, Loop loop, DType dtype) {
 
 // The same where signs are pending on either side: Note [Pending signs] in tensor/tensor.h. Signs are
 // turned in the dtype of the side on which they are pending.
-void copy_turned(const Tensor& to, const Tensor& from) {
+[[gnu::noinline]] void copy_turned(const Tensor& to, const Tensor& from) {
   static const Kernel &conj = kernel_named("conj"), &neg = kernel_named("neg");
   const bool alike = to.dtype() == from.dtype();
   if (to.pending() && from.pending() && !alike) return copy_turned(to, resolved(from));
