@@ -107,6 +107,7 @@ if _TYPE_CHECKING:
     from . import nn as nn
     from . import onnx as onnx
     from . import optim as optim
+    from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
     from . import profiler as profiler
@@ -347,6 +348,7 @@ _LAZY_MODULES = frozenset(
         "nn",
         "onnx",
         "optim",
+        "optimize",
         "overrides",
         "package",
         "parallel",
