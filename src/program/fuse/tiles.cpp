@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
+#include "program/fuse/short_rows.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -48,30 +49,6 @@ struct Workspace {
     return tiles;
   }
 };
-
-// Short rows between memory and a tile, as bits. `Row` is their length, or 0 where it is not known.
-template <size_t Size, int64_t Row>
-void move_short(bool written, char* data, int64_t outer, int64_t inner, char* tile, int64_t rows,
-                int64_t length) {
-  const int64_t row = Row ? Row : length;
-  auto all = [&](auto copy) {
-    for (int64_t r = 0; r < rows; ++r, data += outer) {
-      for (int64_t k = 0; k < row; ++k, tile += Size) copy(tile, data + k * inner);
-    }
-  };
-  if (written)
-    all([](char* t, char* d) { std::memcpy(d, t, Size); });
-  else
-    all([](char* t, char* d) { std::memcpy(t, d, Size); });
-}
-
-template <size_t Size>
-void move_rows(const TileLoops& f, const Place& p, char* data, char* tile) {
-  auto mover = f.shape[1] == 2   ? move_short<Size, 2>
-               : f.shape[1] == 3 ? move_short<Size, 3>
-                                 : move_short<Size, 0>;
-  mover(p.written, data, p.strides[0], p.strides[1], tile, f.shape[0], f.shape[1]);
-}
 
 class LargeLoops final : public FusedLoops {
  public:
@@ -161,11 +138,7 @@ void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t
     tile += count * item;
   };
   if (nd == 0) return run(0, 1);
-  // Many short rows: a call for each would cost more than the copies.
-  if (nd == 2 && start == 0 && n == f.numel && f.shape[1] <= 16 && p.dtype == p.wanted) {
-    if (item == 4) return move_rows<4>(f, p, data, tile);
-    if (item == 8) return move_rows<8>(f, p, data, tile);
-  }
+  if (has_short_rows(f, p)) return move_short_rows(f, p, data, start, n, tile);
   int64_t index[kMaxDims];
   for (int i = nd - 1; i >= 0; --i) {
     index[i] = start % f.shape[i];
