@@ -31,13 +31,17 @@ char* row_at(const TileLoops& f, const Place& p, char* data, int64_t start) {
   return data;
 }
 
-// Tiles and arguments of the thread that runs a piece.
+size_t block_bytes(const TileLoops& f) {
+  return f.sums.size() * static_cast<size_t>(reduce::kBlock) * f.item;
+}
+
+// Tiles and arguments of the thread that runs a piece; after the tiles, blocks that are summed.
 struct Workspace {
   std::vector<char> memory;
   std::vector<char*> arguments;
 
   char* prepare(const TileLoops& f, char* numbers) {
-    size_t bytes = f.tiles * f.tile_bytes() + 64;
+    size_t bytes = f.tiles * f.tile_bytes() + block_bytes(f) + 64;
     if (memory.size() < bytes) memory.resize(bytes);
     char* tiles = aligned(memory.data());
     if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
@@ -50,6 +54,26 @@ struct Workspace {
   }
 };
 
+// The sums of blocks, while a loop runs.
+struct Sums {
+  std::vector<char> memory;
+  std::vector<char*> blocks;  // by sum
+
+  explicit Sums(const TileLoops& f) {
+    if (f.sums.empty()) return;
+    size_t each = static_cast<size_t>(f.numel / reduce::kBlock + 1) * sizeof(double);
+    memory.resize(f.sums.size() * each);
+    for (size_t k = 0; k < f.sums.size(); ++k) blocks.push_back(memory.data() + k * each);
+  }
+  void join(const TileLoops& f, char* const* data) const {
+    for (size_t k = 0; k < f.sums.size(); ++k) {
+      reduce::Problem p = *f.sums[k].problem;
+      p.out = data[f.sums[k].place];
+      reduce::join_blocks(p, blocks[k]);
+    }
+  }
+};
+
 class LargeLoops final : public FusedLoops {
  public:
   LargeLoops(std::shared_ptr<TileLoops> tiles, const Instruction& i) : tiles_(std::move(tiles)) {
@@ -58,7 +82,8 @@ class LargeLoops final : public FusedLoops {
     fill_numbers(f, aligned(numbers_.data()));
     // Pieces of about as much work as one op on 16384 elements, in whole tiles.
     auto actions = static_cast<int64_t>(f.actions.size());
-    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / f.tile * f.tile;
+    int64_t whole = f.sums.empty() ? f.tile : reduce::kBlock;
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / whole * whole;
     std::unordered_map<int, int> reads, writes;
     for (const Read& r : i.reads) reads.emplace(r.reg, static_cast<int>(reads.size()));
     for (int w : i.writes) writes.emplace(w, static_cast<int>(writes.size()));
@@ -94,14 +119,16 @@ class LargeLoops final : public FusedLoops {
     const TileLoops& f = *tiles_;
     char* numbers = aligned(const_cast<char*>(numbers_.data()));
     std::atomic<bool> fault{false};
+    Sums sums(f);
     auto piece = [&](int64_t begin, int64_t end) {
-      run_piece(f, numbers, data, begin, end);
+      run_piece(f, numbers, data, begin, end, sums.blocks.data());
       if (f.may_fault && take_integer_fault()) fault = true;
     };
     if (f.numel < 2 * grain_)
       piece(0, f.numel);
     else
       parallel::parallel_ranges(f.numel, grain_, piece);
+    sums.join(f, data);
     return !fault;
   }
 
@@ -167,7 +194,8 @@ void fill_numbers(const TileLoops& f, char* memory) {
     fill_run(memory + k * f.tile_bytes(), f.numbers[k].dtype, f.numbers[k].bytes, f.tile);
 }
 
-void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end) {
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
+               char* const* sums) {
   static thread_local Workspace workspace;
   char* tiles = workspace.prepare(f, numbers);
   char** arguments = workspace.arguments.data();
@@ -178,14 +206,21 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
                data[k], 0, p.dtype, std::min(f.tile, end - begin));
   }
   int64_t row = f.by_rows ? f.shape.back() : f.numel;
+  char* blocks = tiles + f.tiles * f.tile_bytes();
+  auto block_of = [&](int sum) {
+    return blocks + static_cast<size_t>(sum) * static_cast<size_t>(reduce::kBlock) * f.item;
+  };
   for (int64_t at = begin; at < end;) {
-    int64_t n = std::min(f.tile, end - at);
+    int64_t n = std::min(f.tile, end - at), in_block = at % reduce::kBlock;
     if (f.by_rows) n = std::min(n, row - at % row);
+    if (!f.sums.empty()) n = std::min(n, reduce::kBlock - in_block);
     for (size_t k = 0; k < f.places.size(); ++k) {
       const Place& p = f.places[k];
       if (p.first == p.last) continue;
-      char* here = p.way == Way::Flat ? data[k] + at * static_cast<int64_t>(item_size(p.dtype))
-                                      : row_at(f, p, data[k], at);
+      auto item = static_cast<int64_t>(item_size(p.dtype));
+      char* here = p.sum >= 0           ? block_of(p.sum) + in_block * item
+                   : p.way == Way::Flat ? data[k] + at * item
+                                        : row_at(f, p, data[k], at);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     for (const TileLoops::Action& s : f.actions) {
@@ -197,6 +232,12 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
       }
     }
     at += n;
+    if (in_block + n < reduce::kBlock && at < f.numel) continue;
+    for (size_t k = 0; k < f.sums.size(); ++k) {
+      DType d = f.places[f.sums[k].place].dtype;
+      char* to = sums[k] + (at - 1) / reduce::kBlock * static_cast<int64_t>(item_size(d));
+      reduce::sum_block(d, block_of(static_cast<int>(k)), in_block + n, to);
+    }
   }
 }
 

@@ -49,6 +49,7 @@ def test_a_call_that_is_known_runs_no_python() -> None:
     assert python_calls(lambda: f(x, y)) == []
     assert f(x, y).tolist() == [3.0, 8.0]
     (gradient,) = ad.autograd.grad(f(x, y).sum(), [y])
+    assert gradient is not None
     assert gradient.tolist() == [1.0, 2.0]
 
 
