@@ -1018,6 +1018,22 @@ class Tensor:
     def zero_(self) -> Self: ...
 class _CheckpointCache:
     def __new__(cls, allow_changes: _bool = False, /) -> Self: ...
+class _CompiledCall:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _remember(
+        self,
+        mode: _int,
+        recorded: object,
+        program: Any,
+        guards: _Guards,
+        reached: list[Tensor],
+        count: _int,
+        differentiable: list[_int],
+        pure: _bool,
+        form: Any,
+        /,
+    ) -> None: ...
+    def _forget_ways(self) -> None: ...
 class _FunctionNode:
     def __getattr__(self, name: str, /) -> Any: ...
 class _Guards:
