@@ -1,12 +1,13 @@
 """A loop of a recorded step as one node of the graph.
 
 The node is a custom function: `_run` has the steps, `_kept` what is kept of them for the backward
-pass. Derivatives of derivatives go by way of the plain loop.
+pass; inside a recording, both directions are instructions of it (`_recorded_loop`). Derivatives of
+derivatives go by way of the plain loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core
@@ -16,6 +17,7 @@ from adjoint.autograd import grad as gradients
 from adjoint.compiler._recorded import Refused
 
 from ._kept import Kept
+from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
 from ._step import tell
@@ -40,27 +42,21 @@ class Loop(Function):
         ctx: Any, the_loop: Callable[[], LoopRun], needs: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         loop = the_loop()
-        carries, reached = loop.carries, len(loop.step.reached)
-        carry = list(tensors[:carries])
-        xs = list(tensors[carries : len(tensors) - reached])
-        rows = loop.step.form[1] if loop.has_length else []
-        ys = [_stack_for(loop, k) for k in rows]
-        kept = Kept(loop) if needs else None
         ctx.start = loop.state([])
-        if kept is not None:
-            found = kept.forward(carry, xs, ys) if loop.has_length else kept.forward_until(carry)
-        elif loop.has_length:
-            found = loop.advance(carry, xs, ys, 0, loop.count)
-        else:
-            found, _, _ = loop.until(carry, [None], 0, ENDLESS)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
-        ctx.loop, ctx.kept = loop, kept
-        results = [*(t.detach() for t in found), *ys]
+        ctx.loop, ctx.kept = loop, None
+        if _core._is_recording():
+            run = RecordedForward(lambda given: _forward(loop, needs, given))
+            *results, token = _core._host_call(run, list(tensors))
+            ctx.save_for_backward(*tensors, token)
+        else:
+            results, ctx.kept = _forward(loop, needs, tensors)
+            ctx.save_for_backward(*tensors)
+        results = [t.detach() for t in results]
         ctx.mark_non_differentiable(
             *(
                 t
-                for t, k in zip(results, [*loop.step.form[0], *rows], strict=True)
+                for t, k in zip(results, [*loop.step.form[0], *_rows(loop)], strict=True)
                 if not loop.step.output_is_differentiable(k)
             )
         )
@@ -68,26 +64,82 @@ class Loop(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        tensors = list(ctx.saved_tensors)
-        loop, carries = ctx.loop, ctx.loop.carries
-        reached = len(loop.step.reached)
-        rows = len(tensors) - reached - carries
+        loop: LoopRun = ctx.loop
+        tensors, token = list(ctx.saved_tensors), None
+        if ctx.kept is None:
+            token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
         if _core.is_grad_enabled() or _core._is_unusual_mode():
-            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
-        xs = tensors[carries : carries + rows]
-        x_grads = [_core.zeros_like(x) if needs[carries + k] else None for k, x in enumerate(xs)]
-        ys = [None if t is None else t.contiguous() for t in grads[carries:]]
-        if not loop.has_length:
-            ys = [None]  # the condition has none
-        g = Gradients(list(grads[:carries]), ys, x_grads, reached)
+            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, grads, needs))
+        if _core._is_recording():
+            if token is None:
+                _core._refuse_recording("a loop from outside the function is differentiated")
+            else:
+                return (None, None, *_recorded_backward(loop, token, tensors, grads, needs))
+        kept = ctx.kept if token is None else behind(token)
         try:
-            ctx.kept.backward(g, xs)
+            found = _backward(kept, tensors, grads, needs)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
-            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
-        found = (t if on else None for t, on in zip(g.found(), needs, strict=True))
+            found = _by_plain_loop(loop, ctx.start, tensors, grads, needs)
         return (None, None, *found)
+
+
+def _rows(loop: LoopRun) -> list[int]:
+    return loop.step.form[1] if loop.has_length else []
+
+
+def _forward(
+    the_loop: LoopRun, needs: bool, tensors: Sequence[Tensor]
+) -> tuple[list[Tensor], Kept | None]:
+    """The results of all steps, and what is kept for the backward pass."""
+    carry, xs, reached = the_loop.split(tensors)
+    loop = the_loop.on(reached)
+    ys = [_stack_for(loop, k) for k in _rows(loop)]
+    kept = Kept(loop) if needs else None
+    if kept is not None:
+        found = kept.forward(carry, xs, ys) if loop.has_length else kept.forward_until(carry)
+    elif loop.has_length:
+        found = loop.advance(carry, xs, ys, 0, loop.count)
+    else:
+        found, _, _ = loop.until(carry, [None], 0, ENDLESS)
+    return [*found, *ys], kept
+
+
+def _backward(
+    kept: Kept, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+) -> list[Tensor | None]:
+    """The gradients of the first carry, the inputs, and what is reached."""
+    loop = kept.loop
+    _, xs, reached = loop.split(tensors)
+    wanted = needs[loop.carries :]
+    x_grads = [_core.zeros_like(x) if on else None for x, on in zip(xs, wanted, strict=False)]
+    ys = [None if t is None else t.contiguous() for t in grads[loop.carries :]]
+    if not loop.has_length:
+        ys = [None]  # the condition has none
+    g = Gradients(list(grads[: loop.carries]), ys, x_grads, len(reached))
+    kept.backward(g, xs)
+    return [t if on else None for t, on in zip(g.found(), needs, strict=True)]
+
+
+def _recorded_backward(
+    loop: LoopRun,
+    token: Tensor,
+    tensors: list[Tensor],
+    grads: Sequence[Any],
+    needs: Sequence[bool],
+) -> list[Tensor | None]:
+    """The same as an instruction of the program that is recorded."""
+    there = [g is not None for g in grads]
+
+    def run(kept: Kept, given: Sequence[Tensor]) -> list[Tensor | None]:
+        arrived = iter(given[len(tensors) :])
+        all_grads = [next(arrived) if on else None for on in there]
+        return _backward(kept, given[: len(tensors)], all_grads, needs)
+
+    step = RecordedBackward(run)
+    operands = [token, *tensors, *(g for g in grads if g is not None)]
+    return step.spread(_core._host_call(step, operands))
 
 
 def _stack_for(loop: LoopRun, source: int) -> Tensor:
@@ -101,7 +153,6 @@ def _by_plain_loop(
     loop: LoopRun,
     start: State,
     tensors: list[Tensor],
-    rows: int,
     grads: tuple[Any, ...],
     needs: tuple[bool, ...],
 ) -> list[Any]:
@@ -116,6 +167,7 @@ def _by_plain_loop(
         )
     now = loop.state([])
     loop.go_back_to(start)  # to the random numbers of the call
+    rows = len(tensors) - loop.carries - len(loop.step.reached)
     try:
         with enable_grad():
             results = loop.again(tensors, loop.carries, rows)

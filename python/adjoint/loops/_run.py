@@ -5,6 +5,7 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,12 +56,27 @@ class LoopRun:
         self.steps_again = 0  # that were run once more, besides those that were differentiated
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
+        self._reached: list[Tensor] = step.reached
+
+    def on(self, reached: list[Tensor]) -> LoopRun:
+        """The same loop, with these tensors in place of those that the recorded step reached."""
+        other = copy.copy(self)
+        other._reached = reached
+        return other
+
+    def split(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """The carry, the inputs and what is reached, of all tensors of a loop."""
+        end = len(tensors) - len(self.step.reached)
+        return list(tensors[: self.carries]), list(tensors[self.carries : end]), list(tensors[end:])
 
     # -- forward -----------------------------------------------------------------------------------
 
     def _rows(self, first: int, last: int) -> tuple[int, int]:
         """The rows of steps, from the first to the last, as the native loops count them."""
         return (self.count - first, self.count - last) if self._reverse else (first, last)
+
+    def _held(self) -> list[Tensor]:
+        return [self._reached[k] for k in self.step.held]
 
     def advance(
         self,
@@ -75,7 +91,7 @@ class LoopRun:
         rows = self._rows(first, last)
         found: list[Tensor]
         found, _, _ = _core._loop_forward(
-            self.step.forward, self.step.form, carry, xs, ys, rows, tape
+            self.step.forward, self.step.form, carry, xs, ys, rows, tape, self._held()
         )
         return found
 
@@ -84,7 +100,7 @@ class LoopRun:
     ) -> tuple[list[Tensor], int, bool]:
         """The carry where the condition fails or after the last step, how many ran, which it is."""
         found: tuple[list[Tensor], int, bool] = _core._loop_forward(
-            self.step.forward, self.step.form, carry, [], ys, (first, last), tape
+            self.step.forward, self.step.form, carry, [], ys, (first, last), tape, self._held()
         )
         return found
 
@@ -143,7 +159,7 @@ class LoopRun:
         """A tape with what one step backward reads, computed from the arguments of the step."""
         given = tape.arguments(self.step.forward, place)
         fresh = _core._Tape()
-        fresh.extend(form.values.run(given))
+        fresh.extend(form.values.run(given, [self._reached[k] for k in form.held]))
         return fresh, 0, len(fresh)
 
 

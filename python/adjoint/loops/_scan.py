@@ -12,15 +12,17 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
+from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, tensor_of, without
 from ._loop import run_loop
 from ._memory import Memory, memory_of
 from ._run import LoopRun
-from ._step import Step, record, tell
+from ._step import Step, record, record_inside, tell
 
 __all__ = ["scan"]
 
+_UNROLLED = 3  # steps that become a part of a program around them, rather than an instruction
 _REMEMBERED = 4  # recordings of one function for one kind of arguments
 _recorded: weakref.WeakKeyDictionary[Any, dict[Any, deque[Any]]] = weakref.WeakKeyDictionary()
 
@@ -99,7 +101,10 @@ def scan(
     call = _Call(step, carry, xs_spec, bool(reverse), count, kept)
     if count == 0:
         return call.nothing(rows)
-    if _core._is_unusual_mode() or _core._is_recording() or count == 1:
+    inside = _core._is_recording()
+    if inside and count > _UNROLLED and not _core._is_unusual_mode():
+        return call.as_instruction(rows)
+    if inside or _core._is_unusual_mode() or count == 1:
         return call.plainly(carry.tensors, rows, 0, [])
     return call.natively(rows)
 
@@ -148,6 +153,38 @@ class _Call:
             step = made
             self._remember(key, step, own)
         loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
+        found = run_loop(loop, [t.contiguous() for t in carry], rows)
+        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
+
+    def as_instruction(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run the steps as one instruction of the program that is recorded, if that can be."""
+        carry = self._carry.tensors
+        rows = [t.contiguous() for t in rows]
+        numbers = _core._unrecorded(_core.default_generator.get_state)
+        walk = current_walk()
+
+        def recorded() -> tuple[list[Tensor], list[Tensor], Step | Refused]:
+            given = [as_argument(t) for t in carry]
+            first = [t[self._row(0)] for t in rows]
+            result, made = record_inside(
+                self._step,
+                self._arguments(given, first),
+                [*given, *first],
+                len(given),
+                lambda r: Carry.own(self._flat(r), [*given, *first]),
+            )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
+            return own, result, made
+
+        own, result, made = _core._unrecorded(recorded)
+        if walk is not None and walk.has_effects():  # which must not happen twice
+            _core._refuse_recording(walk.refusals[0].reason)
+            result = without(own, result)
+            return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
+        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        if isinstance(made, Refused):
+            return self.plainly(carry, rows, 0, [])
+        loop = LoopRun(made, len(carry), self._count, self._reverse, self._memory, self._again)
         found = run_loop(loop, [t.contiguous() for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 

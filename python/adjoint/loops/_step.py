@@ -29,7 +29,7 @@ from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Backward", "Step", "record", "tell"]
+__all__ = ["Backward", "Step", "record", "record_inside", "tell"]
 
 Flags = tuple[bool, ...]
 
@@ -52,6 +52,8 @@ class Backward:
     values
         A program that computes them from the arguments of the step, where they are not on the
         tape.
+    held
+        What that program reads besides: places among the tensors that the step reached.
     """
 
     program: Any
@@ -59,6 +61,7 @@ class Backward:
     kept: list[int]
     gives: list[bool]
     values: Any = None
+    held: list[int] = dataclasses.field(default_factory=list)
 
 
 class Step(FirstCall):
@@ -73,6 +76,8 @@ class Step(FirstCall):
         input k; how many of its outputs are results; which of `ys` ends the loop, or -1.
     kept
         How many values of a step its backward programs read.
+    held
+        What the program reads besides its arguments: places in `reached`.
     """
 
     forward: Any
@@ -108,11 +113,18 @@ class Step(FirstCall):
             raise Refused(*refused)
         if self.forward.changes():
             raise Refused("it changes tensors that are not its own", "")
+        if self.forward.reads_gradients():
+            raise Refused("it looks at the gradients of leaves", "")
         self.kept = len(self._saved.tensors)
+        self.held = self._places_of(self.forward.held())
         self._find_sources()
         made.take(self.forward, None, self.tensors)
         self._versions = self._current_versions()
         self._asked: set[tuple[Flags, Flags]] = set()  # that could not be taken down
+
+    def _places_of(self, held: list[Tensor]) -> list[int]:
+        places = {id(t): k for k, t in enumerate(self.made.reached)}
+        return [places[id(t)] for t in held]
 
     def _find_sources(self) -> None:
         made, given = self.made, len(self.tensors)
@@ -275,7 +287,8 @@ class Step(FirstCall):
         program.forget_held()
         if hasattr(self, "forward") and any(id(t) not in self._saved.tensors for t in held):
             values = recording.program(0, self._end, self.tensors, held, True)
-            return Backward(program, [], list(range(len(held))), gives, values)
+            places = self._places_of(values.held())
+            return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
 
 
@@ -332,4 +345,33 @@ def record(
     if walk.refusals:
         return result, Refused(*walk.refusals[0])
     step.made.guard_by(walk.guards(), tensors, [])
+    return result, step
+
+
+def record_inside(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    tensors: list[Tensor],
+    carries: int,
+    finish: Callable[[Any], Any],
+) -> tuple[Any, Step | Refused]:
+    """The same inside a recording, which takes nothing down meanwhile.
+
+    What the step depends on is noted by the walk of that recording.
+    """
+    recording = _core._Recording(tensors)
+    recording.start()
+    try:
+        result = finish(function(*arguments))
+    finally:
+        recording.stop()
+    try:
+        step = Step(recording, result, tensors, Recorded(lambda given: None), lambda thing: False)
+        step.prepare(carries, len(tensors) - carries)
+    except Refused as refused:
+        return result, refused
+    if step.forward.draws():
+        return result, Refused("it draws random numbers", "")
+    if step.forward.is_pinned():
+        return result, Refused("it asks which tensor it was given", "")
     return result, step
