@@ -106,3 +106,46 @@ def test_a_random_step(seed: int) -> None:
         for ts in (want, found)
     )
     assert all(agree(a, b, body.exact) for a, b in zip(of_scan, of_loop, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_second_derivative_of_a_random_step(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    ad.manual_seed(seed)
+    length = rng.choice([2, 3, 9])
+
+    def drawn(*size: int) -> ad.Tensor:
+        return ad.randn(size, dtype=ad.float64).requires_grad_(rng.random() < 0.8)
+
+    init = tuple(drawn(3) for _ in range(rng.randrange(1, 3)))
+    xs = tuple(drawn(length, 3) for _ in range(rng.randrange(2))) or None
+    params = [drawn(3) for _ in range(rng.randrange(1, 3))]
+    used = [p * 1.5 if rng.random() < 0.5 else p for p in params]
+    body = Body(rng, len(init), len(xs or ()), used)
+    reverse = rng.random() < 0.3
+    want = plain(body, init, xs, length, reverse)
+    carry, ys = ad.scan(body, init, xs, length=length, reverse=reverse)
+    found = [*carry, *ys]
+    asked = [k for k, t in enumerate(want) if t.requires_grad and rng.random() < 0.7]
+    leaves = [t for t in (*init, *(xs or ()), *params) if t.requires_grad]
+    if not asked or not leaves:
+        return
+    seeds = [ad.randn(want[k].shape, dtype=ad.float64, requires_grad=True) for k in asked]
+    first = [
+        ad.autograd.grad(
+            [ts[k] for k in asked], leaves, seeds, create_graph=True, allow_unused=True
+        )
+        for ts in (want, found)
+    ]
+    assert all(agree(a, b, body.exact) for a, b in zip(*first, strict=True))
+    second = []
+    for gs in first:
+        loss = sum(((g * g.cos()).sum() for g in gs if g is not None), ad.zeros(()))
+        there = loss.requires_grad
+        by = [*leaves, *seeds]
+        second.append(ad.autograd.grad(loss, by, allow_unused=True) if there else None)
+    assert (second[0] is None) == (second[1] is None)
+    if second[0] is not None:
+        for a, b in zip(*second, strict=True):
+            zero = [None if t is None or not t.any() else t for t in (a, b)]
+            assert agree(*zero, False)

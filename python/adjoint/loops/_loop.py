@@ -2,7 +2,7 @@
 
 The node is a custom function: `_run` has the steps, `_kept` what is kept of them for the backward
 pass; inside a recording, both directions are instructions of it (`_recorded_loop`). Derivatives of
-derivatives go by way of the plain loop.
+derivatives go by way of loops forward and backward (`_backward_scan`), or of the plain loop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd import Function, enable_grad
-from adjoint.autograd import grad as gradients
 from adjoint.compiler._recorded import Refused
 
+from ._backward_scan import backward_by_scan
 from ._kept import Kept
 from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
@@ -70,7 +70,7 @@ class Loop(Function):
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
         if _core.is_grad_enabled() or _core._is_unusual_mode():
-            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, grads, needs))
+            return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
         if _core._is_recording():
             if token is None:
                 _core._refuse_recording("a loop from outside the function is differentiated")
@@ -81,7 +81,7 @@ class Loop(Function):
             found = _backward(kept, tensors, grads, needs)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
-            found = _by_plain_loop(loop, ctx.start, tensors, grads, needs)
+            found = _once_more(loop, ctx.start, tensors, grads, needs)
         return (None, None, *found)
 
 
@@ -149,15 +149,15 @@ def _stack_for(loop: LoopRun, source: int) -> Tensor:
     return _core.empty((loop.count, *like.shape), dtype=like.dtype)
 
 
-def _by_plain_loop(
+def _once_more(
     loop: LoopRun,
     start: State,
     tensors: list[Tensor],
     grads: tuple[Any, ...],
     needs: tuple[bool, ...],
 ) -> list[Any]:
-    """Gradients with a graph of their own."""
-    made, graph = loop.step.made, _core.is_grad_enabled()
+    """Gradients from another run of the steps, with a graph of their own if gradients are on."""
+    made = loop.step.made
     if not made.hold(loop.step.tensors):
         raise RuntimeError(
             "the gradient of a loop is taken in a way that runs its step as Python again "
@@ -165,7 +165,19 @@ def _by_plain_loop(
             f"step depends on has changed since: {made.guards.failed()}.\n"
             "  fix: change it after the backward pass, or pass it as a part of the carry"
         )
-    now = loop.state([])
+    if loop.can_be_scanned():
+        return backward_by_scan(loop, tensors, grads, needs)
+    return _by_plain_loop(loop, start, tensors, grads, needs)
+
+
+def _by_plain_loop(
+    loop: LoopRun,
+    start: State,
+    tensors: list[Tensor],
+    grads: tuple[Any, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    graph, now = _core.is_grad_enabled(), loop.state([])
     loop.go_back_to(start)  # to the random numbers of the call
     rows = len(tensors) - loop.carries - len(loop.step.reached)
     try:
@@ -175,13 +187,19 @@ def _by_plain_loop(
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
     wanted = [k for k, on in enumerate(needs) if on]
-    found = gradients(
-        [t for t, _ in asked],
-        [tensors[k] for k in wanted],
-        [g for _, g in asked],
-        create_graph=graph,
-        allow_unused=True,
-    )
+    by = tuple(tensors[k] for k in wanted)
+    with enable_grad():
+        # Where one tensor was computed from another, the outer pass goes on from it.
+        found = _core._run_backward(
+            tuple(t for t, _ in asked),
+            tuple(g for _, g in asked),
+            graph,
+            graph,
+            by,
+            True,
+            False,
+            True,
+        )
     result: list[Any] = [None] * len(tensors)
     for k, g in zip(wanted, found, strict=True):
         result[k] = g

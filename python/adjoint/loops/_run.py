@@ -37,6 +37,9 @@ class LoopRun:
         What is kept for the backward pass.
     again
         The loop as Python: ``again(tensors, carries, rows)``.
+    one, scan
+        The step as Python, ``one(carry, row)``, and `scan` with a memory: where the backward pass
+        can be a loop that is differentiated again.
     """
 
     def __init__(
@@ -47,16 +50,28 @@ class LoopRun:
         reverse: bool,
         memory: Memory,
         again: Callable[[list[Tensor], int, int], list[Tensor]],
+        one: Callable[[list[Tensor], list[Tensor]], list[Tensor]] | None = None,
+        scan: Callable[..., tuple[Any, Any]] | None = None,
     ) -> None:
-        self.step, self.memory, self.again = step, memory, again
+        self.step, self.memory, self.again, self.one = step, memory, again, one
+        self._scan = scan
         self.has_length = count is not None
         self.count = count or 0
         self.carries = carries
-        self._reverse = reverse
+        self.reverse = reverse
         self.steps_again = 0  # that were run once more, besides those that were differentiated
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
+
+    def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
+        """Another loop, that keeps as much."""
+        assert self._scan is not None
+        return self._scan(step, init, xs, count, reverse, self.memory)
+
+    def can_be_scanned(self) -> bool:
+        """Whether the backward pass can be a loop that is differentiated again."""
+        return self.one is not None and self._scan is not None and not self._generators
 
     def on(self, reached: list[Tensor]) -> LoopRun:
         """The same loop, with these tensors in place of those that the recorded step reached."""
@@ -73,7 +88,7 @@ class LoopRun:
 
     def _rows(self, first: int, last: int) -> tuple[int, int]:
         """The rows of steps, from the first to the last, as the native loops count them."""
-        return (self.count - first, self.count - last) if self._reverse else (first, last)
+        return (self.count - first, self.count - last) if self.reverse else (first, last)
 
     def _held(self) -> list[Tensor]:
         return [self._reached[k] for k in self.step.held]

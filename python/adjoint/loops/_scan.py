@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -96,9 +97,30 @@ def scan(
     (tensor(...),)
     """
     rows, xs_spec, count = _rows_of(xs, length)
+    return _run(
+        step, init, rows, xs_spec, count, reverse, memory_of(memory, snapshots, disk, count)
+    )
+
+
+def _scan_with(
+    step: Any, init: Any, xs: Any, count: int, reverse: bool, memory: Memory, users: Any
+) -> tuple[Any, Any]:
+    rows, xs_spec = _tree.flatten(xs)
+    return _run(step, init, rows, xs_spec, count, reverse, memory, users)
+
+
+def _run(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    rows: list[Tensor],
+    xs_spec: _tree.Spec,
+    count: int,
+    reverse: bool,
+    kept: Memory,
+    users: Callable[..., Any] | None = None,
+) -> tuple[Any, Any]:
     carry = Carry("scan()", init)
-    kept = memory_of(memory, snapshots, disk, count)
-    call = _Call(step, carry, xs_spec, bool(reverse), count, kept)
+    call = _Call(step, carry, xs_spec, bool(reverse), count, kept, users)
     if count == 0:
         return call.nothing(rows)
     inside = _core._is_recording()
@@ -120,7 +142,9 @@ class _Call:
         reverse: bool,
         count: int,
         memory: Memory,
+        users: Callable[..., Any] | None,
     ) -> None:
+        self._users = users or step  # the user's function, which the step may be written around
         self._step, self._carry, self._xs_spec = step, carry, xs_spec
         self._reverse, self._count, self._memory = reverse, count, memory
         self._ys_spec: _tree.Spec | None = None
@@ -143,6 +167,7 @@ class _Call:
                 [*given, *first],
                 len(given),
                 lambda r: Carry.own(self._flat(r), [*given, *first]),
+                self._users,
             )
             own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
             if isinstance(made, Refused):
@@ -151,8 +176,20 @@ class _Call:
                 return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
             _core.default_generator.set_state(numbers)
             step = made
-            self._remember(key, step, own)
-        loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
+            self._remember(key, step, [t for t, s in zip(given, carry, strict=True) if s.is_leaf])
+        return self._by_loop(step, carry, rows)
+
+    def _by_loop(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
+        loop = LoopRun(
+            step,
+            len(carry),
+            self._count,
+            self._reverse,
+            self._memory,
+            self._again,
+            lambda state, row: self._flat(self._step(*self._arguments(state, row))),
+            functools.partial(_scan_with, users=self._users),
+        )
         found = run_loop(loop, [t.contiguous() for t in carry], rows)
         return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 
@@ -184,9 +221,7 @@ class _Call:
         _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
         if isinstance(made, Refused):
             return self.plainly(carry, rows, 0, [])
-        loop = LoopRun(made, len(carry), self._count, self._reverse, self._memory, self._again)
-        found = run_loop(loop, [t.contiguous() for t in carry], rows)
-        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
+        return self._by_loop(made, carry, rows)
 
     def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
         """The recording of an earlier scan that does the same."""

@@ -29,7 +29,7 @@ from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Backward", "Step", "record", "record_inside", "tell"]
+__all__ = ["Arrivals", "Backward", "Step", "record", "record_inside", "tell"]
 
 Flags = tuple[bool, ...]
 
@@ -62,6 +62,26 @@ class Backward:
     gives: list[bool]
     values: Any = None
     held: list[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Arrivals:
+    """Which gradients arrive in a step backward.
+
+    Attributes
+    ----------
+    outputs, inputs
+        Whether one arrives, for each result with a gradient, and each input.
+    sources
+        Where one does: result k, or ~k for input k.
+    sums
+        The sums that they are: see `Backward.arriving`.
+    """
+
+    outputs: Flags
+    inputs: Flags
+    sources: list[int]
+    sums: list[tuple[int, list[int], list[int]]]
 
 
 class Step(FirstCall):
@@ -174,6 +194,16 @@ class Step(FirstCall):
         """What it reads from outside, besides its arguments."""
         return self.made.reached
 
+    @property
+    def by(self) -> list[int]:
+        """The inputs that it is differentiated by: of carry, row and what is reached, in order."""
+        return self._by
+
+    @property
+    def sources(self) -> list[int]:
+        """Where the next carry and the outputs come from, named as in `form`."""
+        return self._sources
+
     def output_is_differentiable(self, source: int) -> bool:
         """Whether a result, named as in `form`, has one."""
         if source >= 0:
@@ -205,6 +235,16 @@ class Step(FirstCall):
     def _make_form(
         self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
     ) -> Backward:
+        arrivals = self.arrivals(carry, reached, ys, last, earlier)
+        if not arrivals.sums:
+            return Backward(None, [], [], [False] * len(self._known))
+        found = self._program_for(arrivals.outputs, arrivals.inputs)
+        return dataclasses.replace(found, arriving=arrivals.sums)
+
+    def arrivals(
+        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+    ) -> Arrivals:
+        """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
         carried, rows = self.form[:2]
         also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
         arriving: list[tuple[int, list[int], list[int]]] = []
@@ -224,6 +264,7 @@ class Step(FirstCall):
             return there
 
         outputs = tuple(arrive(k, -1, []) for k in self.made.differentiable)
+        sources = [k for k, on in zip(self.made.differentiable, outputs, strict=True) if on]
         sums = []
         for k in self._by:
             before: list[int] = []
@@ -233,10 +274,8 @@ class Step(FirstCall):
             if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
                 total = k - self._carries - self._rows
             sums.append(arrive(~k, total, before))
-        if not arriving:
-            return Backward(None, [], [], [False] * len(self._known))
-        found = self._program_for(outputs, tuple(sums))
-        return dataclasses.replace(found, arriving=arriving)
+        sources += [~k for k, on in zip(self._by, sums, strict=True) if on]
+        return Arrivals(outputs, tuple(sums), sources, arriving)
 
     def _program_for(self, outputs: Flags, sums: Flags) -> Backward:
         """The backward program for gradients of these outputs, with sums for these inputs."""
@@ -305,6 +344,7 @@ def record(
     tensors: list[Tensor],
     carries: int,
     finish: Callable[[Any], Any],
+    users: Callable[..., Any] | None = None,
 ) -> tuple[Any, Step | Refused]:
     """Call a step, and take down what it does.
 
@@ -318,6 +358,8 @@ def record(
         How many of them are carried.
     finish
         Makes a flat list of tensors of what it returned, the next carry first.
+    users
+        The user's function that it calls, where it is not that itself.
 
     Returns
     -------
@@ -327,7 +369,7 @@ def record(
         The recorded step, or why it cannot be recorded.
     """
     recording = _core._Recording(tensors)
-    with Walk(function, (tuple(arguments), {})) as walk:
+    with Walk(users or function, (tuple(arguments), {})) as walk:
         recording.start()
         try:
             result = finish(function(*arguments))
