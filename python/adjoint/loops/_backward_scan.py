@@ -43,8 +43,7 @@ class _Pass:
         carry, self._xs, _ = loop.split(tensors)
         self._reached = loop.step.reached
         self._needs = needs
-        with enable_grad():
-            self._states = self._all_states(carry)
+        self._states = self._all_states(carry)
         self._carry: Maybe = list(grads[: loop.carries])
         self._sums: Maybe = [None] * len(self._reached)
         self._ys: Maybe = list(grads[loop.carries :])

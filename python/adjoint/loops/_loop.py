@@ -21,14 +21,20 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
 from ._step import tell
+from ._transformed import Unsuited, apart, is_transformed
 
 __all__ = ["run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """The carry after all steps, and the stacked outputs."""
-    tensors = [*carry, *xs, *loop.step.reached]
+    mode = _core._loop_mode()
+    reached = [apart(t)[0][0] for t in loop.step.reached] if mode else loop.step.reached
+    tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    # A gradient may have tangents, or be wanted when the transform is over and the step cannot run.
+    if needs and mode:
+        raise Unsuited
     # As a function: what can be called is not searched for tensors.
     found: tuple[Tensor, ...] = Loop.apply(lambda: loop, needs, *tensors)
     return list(found)
@@ -69,7 +75,7 @@ class Loop(Function):
         if ctx.kept is None:
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
-        if _core.is_grad_enabled() or _core._loop_mode():
+        if _core.is_grad_enabled() or not _is_usual([*tensors, *grads]):
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
         if _core._is_recording():
             if token is None:
@@ -83,6 +89,14 @@ class Loop(Function):
             tell("the backward pass of a loop", refused)
             found = _once_more(loop, ctx.start, tensors, grads, needs)
         return (None, None, *found)
+
+
+def _is_usual(tensors: Sequence[Any]) -> bool:
+    """Whether programs can run here, on these tensors."""
+    mode = _core._loop_mode()
+    return mode == 0 or (
+        mode == 1 and not any(t is not None and is_transformed(t) for t in tensors)
+    )
 
 
 def _rows(loop: LoopRun) -> list[int]:

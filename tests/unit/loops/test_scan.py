@@ -119,7 +119,7 @@ def test_a_function_is_recorded_once_for_all_scans(monkeypatch: pytest.MonkeyPat
         recorded.append(args)
         return _step.record(*args)
 
-    monkeypatch.setattr("adjoint.loops._scan.record", note)
+    monkeypatch.setattr("adjoint.loops._scan_call.record", note)
 
     def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
         return c * x, c
