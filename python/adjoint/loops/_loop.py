@@ -17,6 +17,7 @@ from adjoint.compiler._recorded import Refused
 
 from ._backward_scan import backward_by_scan
 from ._kept import Kept
+from ._progress import bar_for
 from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
@@ -111,12 +112,17 @@ def _forward(
     loop = the_loop.on(reached)
     ys = [_stack_for(loop, k) for k in _rows(loop)]
     kept = Kept(loop) if needs else None
-    if kept is not None:
-        found = kept.forward(carry, xs, ys) if loop.has_length else kept.forward_until(carry)
-    elif loop.has_length:
-        found = loop.advance(carry, xs, ys, 0, loop.count)
-    else:
+    if not loop.has_length:
+        if kept is not None:
+            return kept.forward_until(carry), kept
         found, _, _ = loop.until(carry, [None], 0, ENDLESS)
+        return found, None
+    with bar_for("loop", loop.count) as loop.bar:
+        if kept is not None:
+            found = kept.forward(carry, xs, ys)
+        else:
+            found = loop.advance(carry, xs, ys, 0, loop.count)
+    loop.bar = None
     return [*found, *ys], kept
 
 
@@ -132,7 +138,9 @@ def _backward(
     if not loop.has_length:
         ys = [None]  # the condition has none
     g = Gradients(list(grads[: loop.carries]), ys, x_grads, len(reached))
-    kept.backward(g, xs)
+    with bar_for("loop, backward", loop.count) as loop.bar:
+        kept.backward(g, xs)
+    loop.bar = None
     return [t if on else None for t, on in zip(g.found(), needs, strict=True)]
 
 

@@ -6,6 +6,7 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 
 from ._memory import Memory
+from ._progress import LoopBar
 from ._states import State
 from ._step import Backward, Step
 
@@ -63,6 +65,7 @@ class LoopRun:
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
+        self.bar: LoopBar | None = None
 
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""
@@ -101,14 +104,21 @@ class LoopRun:
         first: int,
         last: int,
         tape: Any = None,
+        again: bool = False,
     ) -> list[Tensor]:
-        """The carry after the steps from the first to before the last."""
-        rows = self._rows(first, last)
-        found: list[Tensor]
-        found, _, _ = _core._loop_forward(
-            self.step.forward, self.step.form, carry, xs, ys, rows, tape, self._held()
-        )
-        return found
+        """The carry after the steps from the first to before the last; maybe run `again`."""
+        held = self._held()
+        while first < last:
+            start = time.monotonic()
+            following = last if self.bar is None else min(first + self.bar.piece(), last)
+            rows = self._rows(first, following)
+            carry, _, _ = _core._loop_forward(
+                self.step.forward, self.step.form, carry, xs, ys, rows, tape, held
+            )
+            if self.bar is not None:
+                self.bar.ran(following - first, start, not again)
+            first = following
+        return carry
 
     def until(
         self, carry: list[Tensor], ys: list[Tensor | None], first: int, last: int, tape: Any = None
@@ -152,6 +162,9 @@ class LoopRun:
                 g.carry[:] = [None] * len(g.carry)
                 at = low
                 continue
+            start = time.monotonic()
+            if self.bar is not None:
+                low = max(low, at - self.bar.piece())
             g.note(form.gives)
             values = tape, (low - first) * each, each
             if form.values is not None:
@@ -169,6 +182,8 @@ class LoopRun:
                 self._rows(low, at),
             )
             at -= done
+            if self.bar is not None:
+                self.bar.ran(done, start, True)
 
     def _values(self, form: Backward, tape: Any, place: int) -> tuple[Any, int, int]:
         """A tape with what one step backward reads, computed from the arguments of the step."""
