@@ -277,6 +277,7 @@ if _TYPE_CHECKING:
     from .linalg._lowrank import pca_lowrank as pca_lowrank
     from .linalg._lowrank import svd_lowrank as svd_lowrank
     from .linalg._old_names import lu as lu
+    from .loops import checkpoint_loop as checkpoint_loop
     from .loops import scan as scan
     from .loops import while_loop as while_loop
     from .nn._recurrent import gru as gru
@@ -408,6 +409,7 @@ _LAZY_NAMES = {
     "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
+    "checkpoint_loop": "loops",
     "scan": "loops",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
