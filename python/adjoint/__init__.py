@@ -393,6 +393,7 @@ _LAZY_NAMES = {
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",
+    "from_file": "_tensor.mapped_files",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
     "histogram": "_tensor.histograms",
@@ -611,6 +612,23 @@ _LAZY_NAMES = {
             "ShortTensor",
         ),
         "_tensor.legacy",
+    ),
+    **dict.fromkeys(
+        (
+            "BFloat16Storage",
+            "BoolStorage",
+            "ByteStorage",
+            "CharStorage",
+            "ComplexDoubleStorage",
+            "ComplexFloatStorage",
+            "DoubleStorage",
+            "FloatStorage",
+            "HalfStorage",
+            "IntStorage",
+            "LongStorage",
+            "ShortStorage",
+        ),
+        "_tensor.storage_types",
     ),
 }
 
