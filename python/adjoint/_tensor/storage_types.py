@@ -133,7 +133,18 @@ def _of(name: str, dtype: DType) -> _OfDtype:
     )
 
 
-globals().update({name: _of(name, dtype) for name, dtype in DTYPES.items()})
+DoubleStorage = _of("DoubleStorage", DTYPES["DoubleStorage"])
+FloatStorage = _of("FloatStorage", DTYPES["FloatStorage"])
+HalfStorage = _of("HalfStorage", DTYPES["HalfStorage"])
+LongStorage = _of("LongStorage", DTYPES["LongStorage"])
+IntStorage = _of("IntStorage", DTYPES["IntStorage"])
+ShortStorage = _of("ShortStorage", DTYPES["ShortStorage"])
+CharStorage = _of("CharStorage", DTYPES["CharStorage"])
+ByteStorage = _of("ByteStorage", DTYPES["ByteStorage"])
+BoolStorage = _of("BoolStorage", DTYPES["BoolStorage"])
+BFloat16Storage = _of("BFloat16Storage", DTYPES["BFloat16Storage"])
+ComplexDoubleStorage = _of("ComplexDoubleStorage", DTYPES["ComplexDoubleStorage"])
+ComplexFloatStorage = _of("ComplexFloatStorage", DTYPES["ComplexFloatStorage"])
 _METHODS = {name: _conversion(name, DTYPES[storage]) for name, storage in _CONVERSIONS.items()}
 for _name, _method in {**_METHODS, "type": _type}.items():
     setattr(TypedStorage, _name, _method)
