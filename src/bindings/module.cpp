@@ -63,6 +63,7 @@ void fill(PyObject* module) {
   add_casts();
   add_forward_mode(module);
   add_transforms(module);
+  add_apart(module);
   add_vmap(module);
   add_promotion(module);
   add_colouring(module);
