@@ -65,6 +65,7 @@ void fill(PyObject* module) {
   add_forward_mode(module);
   add_transforms(module);
   add_plain_parts(module);
+  add_apart(module);
   add_vmap(module);
   add_promotion(module);
   add_colouring(module);
