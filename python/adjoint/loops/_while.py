@@ -91,7 +91,7 @@ def while_loop(
 
     first = carry.tensors
     on = goes_on(carry.built(first))
-    usual = not (_core._is_unusual_mode() or _core._is_recording())
+    usual = not (_core._loop_mode() or _core._is_recording())
     if usual and not isinstance(on, Tensor):
         tell("a while_loop", Refused("the condition is not a tensor", ""))
     if not usual or not isinstance(on, Tensor) or not bool(on):
