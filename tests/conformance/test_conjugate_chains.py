@@ -73,7 +73,7 @@ t.mul_(t.conj()); t.add_(t.mH); t.mH.add_(t); t.copy_(t.conj()); t.imag.copy_(t.
 t.conj().mul_(t); t.imag.mul_(t.conj().imag); torch.exp(fresh(t), out=t.conj())
 t.scatter_(0, i, w.conj()); t.conj().pow_(2)
 t.conj().index_put_((i[0],), w[0].conj(), accumulate=True)
-t.masked_scatter_(t.abs() > 1, w.conj()); t.diagonal().conj().fill_(1j); t.conj().imag.exp_()
+t.masked_scatter_(t.abs() > 1, fresh(t).conj()); t.diagonal().conj().fill_(1j); t.conj().imag.exp_()
 t._neg_view().conj().copy_(w); t.transpose_(0, 1); torch.mm(fresh(t), fresh(t), out=t.mH)
 torch.cat([fresh(t[:1]), fresh(t[1:])], out=t.conj()); t.data.mul_(2); t.unsqueeze_(0)
 torch.where(t.abs() > 1, fresh(t), -fresh(t), out=t.conj()); t.conj()[..., :1] = 2j
