@@ -101,11 +101,18 @@ int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype,
 int TileBuilder::loop(Loop l, std::span<const int> operands, DType result) {
   int value = static_cast<int>(values_.size());
   values_.push_back({result, Made::Tile});
-  calls_.push_back(
-      {l, static_cast<uint32_t>(call_values_.size()), static_cast<uint32_t>(operands.size() + 1)});
-  call_values_.push_back(value);
-  call_values_.insert(call_values_.end(), operands.begin(), operands.end());
+  calls_.push_back(call_of(l, {&value, 1}, operands));
   return value;
+}
+
+TileBuilder::Call TileBuilder::call_of(Loop l, std::span<const int> results,
+                                       std::span<const int> operands) {
+  Call c{l, static_cast<uint32_t>(call_values_.size()),
+         static_cast<uint32_t>(results.size() + operands.size()),
+         static_cast<uint32_t>(results.size())};
+  call_values_.insert(call_values_.end(), results.begin(), results.end());
+  call_values_.insert(call_values_.end(), operands.begin(), operands.end());
+  return c;
 }
 
 int TileBuilder::converted(int value, DType to) {
@@ -205,8 +212,7 @@ void TileBuilder::classify(TileLoops::Place& p) const {
 // --- tiles ---------------------------------------------------------------------------------------
 void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
-    for (int operand : values_of(calls_[s]).subspan(1))
-      values_[operand].last_use = static_cast<int>(s);
+    for (int operand : operands_of(calls_[s])) values_[operand].last_use = static_cast<int>(s);
   }
 }
 
@@ -257,27 +263,38 @@ TileLoops::Argument TileBuilder::argument(int value) {
   return {Argument::Tile, static_cast<uint32_t>(m.tile)};
 }
 
+// Where a result goes that a loop is about to make: into memory, or a tile.
+void TileBuilder::place_result(int value, std::span<const int> operands, int step) {
+  Made& m = values_[value];
+  m.defined = step;
+  bool in_memory = m.place >= 0 && made_->places[m.place].way != TileLoops::Way::Moved;
+  if (!in_memory) m.tile = take_tile_for(value, operands, step);
+}
+
 void TileBuilder::emit(int step) {
-  using Way = TileLoops::Way;
-  std::span<const int> values = values_of(calls_[step]), operands = values.subspan(1);
+  const Call& c = calls_[step];
+  std::span<const int> results = results_of(c), operands = operands_of(c);
   TileLoops& f = *made_;
   for (int operand : operands) place_operand(operand);
   size_t first = f.arguments.size();
-  f.arguments.emplace_back();  // of the result
+  f.arguments.resize(first + results.size());
   for (int operand : operands) f.arguments.push_back(argument(operand));
-  Made& out = values_[values[0]];
-  out.defined = step;
-  bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
-  if (!in_memory) out.tile = take_tile_for(values[0], operands, step);
-  f.arguments[first] = argument(values[0]);
-  f.actions.push_back({calls_[step].loop, static_cast<uint32_t>(first)});
-  if (out.place >= 0 && !in_memory) {
-    f.places[out.place].tile = static_cast<uint32_t>(out.tile);
-    f.actions.push_back({nullptr, static_cast<uint32_t>(out.place)});
+  for (size_t k = 0; k < results.size(); ++k) {
+    place_result(results[k], operands, step);
+    f.arguments[first + k] = argument(results[k]);
   }
-  for (int value : values) {
-    Made& m = values_[value];
-    if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
+  f.actions.push_back({c.loop, static_cast<uint32_t>(first)});
+  for (int result : results) {
+    const Made& m = values_[result];
+    if (m.place < 0 || m.tile < 0) continue;
+    f.places[m.place].tile = static_cast<uint32_t>(m.tile);
+    f.actions.push_back({nullptr, static_cast<uint32_t>(m.place)});
+  }
+  for (std::span<const int> values : {results, operands}) {
+    for (int value : values) {
+      Made& m = values_[value];
+      if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
+    }
   }
 }
 
@@ -340,6 +357,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   for (int64_t s : shape_) f.numel *= s;
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
+  join_pairs();
   order_axes();
   merge_axes();
   f.shape = shape_;

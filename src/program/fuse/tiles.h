@@ -118,12 +118,18 @@ class TileBuilder {
   };
   struct Call {
     Loop loop;
-    uint32_t first, count;  // of call_values_: the result, then the operands
+    uint32_t first, count;  // of call_values_: the results, then the operands
+    uint32_t results = 1;
   };
-  std::span<const int> values_of(const Call& c) const {
-    return {call_values_.data() + c.first, c.count};
+  std::span<const int> results_of(const Call& c) const {
+    return {call_values_.data() + c.first, c.results};
+  }
+  std::span<const int> operands_of(const Call& c) const {
+    return {call_values_.data() + c.first + c.results, c.count - c.results};
   }
 
+  Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
+  void join_pairs();  // kernel_pairs.cpp
   void order_axes();
   void merge_axes();
   void classify(TileLoops::Place& p) const;
@@ -131,6 +137,7 @@ class TileBuilder {
   int take_tile();
   int take_tile_for(int value, std::span<const int> operands, int step);
   void place_operand(int value);
+  void place_result(int value, std::span<const int> operands, int step);
   TileLoops::Argument argument(int value);
   void emit(int step);
   void find_takeovers();
