@@ -6,7 +6,7 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kTile = 512;
-constexpr int64_t kShortRow = 32;          // rows shorter than this are gathered several to a tile
+constexpr int64_t kShortRow = 256;         // rows shorter than this are gathered several to a tile
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
 template <size_t Size>
@@ -194,17 +194,36 @@ void TileBuilder::merge_axes() {
   }
 }
 
+// Tiles of whole rows, or several, where rows are short: what is broadcast along the outer axes is
+// then the same in each.
+void TileBuilder::choose_tile() {
+  TileLoops& f = *made_;
+  f.tile = std::min(kTile, f.numel);
+  bool rows = f.numel > kTile && f.shape.size() > 1;
+  f.by_rows = rows && f.shape.back() >= kShortRow;
+  if (!rows || f.by_rows || !f.sums.empty()) return;
+  int64_t length = 1;
+  for (int i = f.shape.size() - 1; i > 0; --i) {
+    length *= f.shape[i];
+    if (length <= kTile) f.period = length;
+  }
+  if (f.period) f.tile = kTile / f.period * f.period;
+}
+
 void TileBuilder::classify(TileLoops::Place& p) const {
   bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
+  bool again = !p.written && made_->period > 0;
   auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
   for (int i = shape_.size() - 1; i >= 0; --i) {
     flat &= p.strides[i] == step;
     repeated &= p.strides[i] == 0;
+    again &= p.strides[i] == 0 || step < item * made_->period;
     step *= shape_[i];
   }
   bool row = same && made_->by_rows && p.strides.back() == item;
   p.way = flat       ? TileLoops::Way::Flat
           : repeated ? TileLoops::Way::Repeated
+          : again    ? TileLoops::Way::Again
           : row      ? TileLoops::Way::Row
                      : TileLoops::Way::Moved;
 }
@@ -240,7 +259,7 @@ void TileBuilder::place_operand(int value) {
   if (m.ready || m.kind != Made::Memory) return;
   m.ready = true;
   TileLoops::Place& p = made_->places[m.place];
-  if (p.way == TileLoops::Way::Repeated) {
+  if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again) {
     p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
   } else if (p.way == TileLoops::Way::Moved) {
     m.tile = take_tile();
@@ -258,7 +277,7 @@ TileLoops::Argument TileBuilder::argument(int value) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
       return {Argument::Memory, static_cast<uint32_t>(m.place)};
-    if (p.way == Way::Repeated) return {Argument::Tile, p.tile};
+    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, p.tile};
   }
   return {Argument::Tile, static_cast<uint32_t>(m.tile)};
 }
@@ -361,7 +380,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   order_axes();
   merge_axes();
   f.shape = shape_;
-  f.by_rows = f.numel > kTile && shape_.size() > 1 && shape_.back() >= kShortRow;
+  choose_tile();
   for (TileLoops::Place& p : f.places) classify(p);
   for (const TileLoops::Sum& sum : f.sums) {
     if (f.places[sum.place].way != TileLoops::Way::Flat)
@@ -371,8 +390,9 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   if (f.numel >= kTile) find_takeovers();
-  f.tile = std::min(kTile, f.numel);
-  while (f.tile > 64 && f.tiles * f.tile_bytes() > kTilesBytes) f.tile /= 2;
+  int64_t least = std::max<int64_t>(1, f.period);
+  while (f.tile > 64 && f.tile >= 2 * least && f.tiles * f.tile_bytes() > kTilesBytes)
+    f.tile = f.tile / 2 / least * least;
   sort_pointers();
   return made_;
 }

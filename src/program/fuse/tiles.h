@@ -20,6 +20,7 @@ struct TileLoops {
     Flat,      // where it lies, in the order of the tiles
     Row,       // where it lies, along the innermost axis
     Repeated,  // one element for all: a tile is filled once
+    Again,     // the same in every tile, since they are whole periods: gathered once
     Moved,     // gathered into a tile, or scattered from one
   };
   struct Place {
@@ -60,6 +61,7 @@ struct TileLoops {
   Dims shape;  // of the tiles' order: merged axes
   int64_t numel = 0;
   int64_t tile = 0;      // elements in one
+  int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
@@ -132,6 +134,7 @@ class TileBuilder {
   void join_pairs();  // kernel_pairs.cpp
   void order_axes();
   void merge_axes();
+  void choose_tile();
   void classify(TileLoops::Place& p) const;
   void count_uses();
   int take_tile();
