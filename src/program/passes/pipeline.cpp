@@ -2,6 +2,7 @@
 #include "program/passes/pipeline.h"
 
 #include "program/fuse/fuse.h"
+#include "program/passes/fold.h"
 #include "program/passes/simplify.h"
 #include "program/passes/recompute.h"
 
@@ -17,6 +18,7 @@ constexpr Pass kPasses[] = {
        if (from.before) recompute(p, *from.before);
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
+    {"fold", [](Program& p, const Origin&) { fold(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
     {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
