@@ -4,6 +4,7 @@
 
 #include "bindings/program/program.h"
 #include "dispatch/checkpoint_cache.h"
+#include "program/replay/replay.h"
 
 namespace adjoint {
 namespace {
@@ -90,12 +91,14 @@ Rows rows_of(PyObject* o) {
 }
 
 // Adds to the error that is on its way in which of these steps it came.
-void tell_step(int64_t step) {
+void tell_step(int64_t step, const std::string& line) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   Object told = Object::steal(PyObject_CallMethod(
-      value, "add_note", "s", text("in step ", step, " of those that ran, from 0").c_str()));
+      value, "add_note", "s",
+      text("in step ", step, " of those that ran, from 0", line.empty() ? "" : ", at  ", line)
+          .c_str()));
   if (!told) PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
@@ -104,6 +107,7 @@ void tell_step(int64_t step) {
 // the carry, how many steps ran, and whether the loop has ended.
 PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   int64_t at = -1;
+  t_program_line = nullptr;
   PyObject* result = guard([&]() -> PyObject* {
     if (n != 8) type_error("_loop_forward() takes 8 arguments");
     const Program& p = program_in(args[0]);
@@ -136,7 +140,7 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return Py_BuildValue("(OLO)", found.get(), static_cast<long long>(ran.steps),
                          ran.ended ? Py_True : Py_False);
   });
-  if (!result && at >= 0) tell_step(at);
+  if (!result && at >= 0) tell_step(at, t_program_line ? t_program_line->describe() : "");
   return result;
 }
 
