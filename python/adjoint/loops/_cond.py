@@ -23,7 +23,7 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import LoopRun
 from ._step import record_inside
 
-__all__ = ["recorded_cond"]
+__all__ = ["Cond", "recorded_cond"]
 
 
 def recorded_cond(
@@ -31,11 +31,17 @@ def recorded_cond(
 ) -> Any:
     """The result of one of two functions, as an instruction of the program that is recorded."""
     leaves, spec = _tree.flatten(operands)
-    if _core._loop_mode() or not all(isinstance(leaf, Tensor) for leaf in leaves):
+    walk = current_walk()
+    if walk is not None and walk.has_effects():
+        _core._refuse_recording(walk.refusals[0].reason)
+    if (
+        not _core._is_recording()
+        or _core._loop_mode()
+        or not all(isinstance(leaf, Tensor) for leaf in leaves)
+    ):
         return true_fn(*operands) if bool(pred) else false_fn(*operands)
     branches = _Branches(spec)
     taken = _core._unrecorded(lambda: bool(pred))
-    walk = current_walk()
     for which in (taken, not taken):
         result = branches.record(which, true_fn if which else false_fn, leaves)
         if walk is not None and walk.has_effects():
@@ -176,11 +182,11 @@ def _no_second_run(tensors: list[Tensor], carries: int, rows: int) -> list[Tenso
 
 
 class Cond(Function):
-    """A branch in the graph."""
+    """What happens, or does not, by a condition: a branch, or a loop that ends by one."""
 
     @staticmethod
     def forward(
-        ctx: Any, the_branches: Callable[[], _Branches], pred: Tensor, *tensors: Tensor
+        ctx: Any, the_branches: Callable[[], Any], pred: Tensor, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         branches = ctx.branches = the_branches()
         needs = any(ctx.needs_input_grad)
@@ -197,7 +203,7 @@ class Cond(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         *tensors, token = ctx.saved_tensors
-        branches: _Branches = ctx.branches
+        branches = ctx.branches
         needs = ctx.needs_input_grad[2:]
         if _core.is_grad_enabled() or _core._loop_mode():
             _core._refuse_recording("the gradient of cond() is differentiated, or transformed")
@@ -211,7 +217,10 @@ class Cond(Function):
         def run(left: Any, given: Sequence[Tensor]) -> list[Tensor | None]:
             arrived = iter(given[len(tensors) :])
             all_grads = [next(arrived) if on else None for on in there]
-            return branches.backward(left, given[: len(tensors)], all_grads, needs)
+            found: list[Tensor | None] = branches.backward(
+                left, given[: len(tensors)], all_grads, needs
+            )
+            return found
 
         step = RecordedBackward(run)
         operands = [token, *tensors, *(g for g in grads if g is not None)]

@@ -2,6 +2,8 @@
 // program/replay/loop.h first.
 #include "program/replay/loop.h"
 
+#include <unordered_set>
+
 #include "bindings/program/program.h"
 #include "dispatch/checkpoint_cache.h"
 #include "program/replay/replay.h"
@@ -203,6 +205,22 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// _own_memory(results, operands): results that share memory neither with one another nor with operands:
+// copies, where they would.
+PyObject* own_memory(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("_own_memory(results, operands)");
+    std::unordered_set<const Storage*> seen;
+    for (const Tensor& t : tensors_of(args[1], "_own_memory()")) seen.insert(t->storage);
+    Tensors found = tensors_of(args[0], "_own_memory()");
+    GradMode off(false);
+    for (Tensor& t : found) {
+      if (!seen.insert(t->storage).second) t = op<"clone">(t).tensor();
+    }
+    return list_of(found);
+  });
+}
+
 // 0: loops may be programs; 1: those of plain tensors may, as a transform is under way; 2: none. A
 // recording around them is another question.
 PyObject* loop_mode(PyObject*, PyObject*) {
@@ -212,6 +230,8 @@ PyObject* loop_mode(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"_own_memory", reinterpret_cast<PyCFunction>(own_memory), METH_FASTCALL,
+     "_own_memory(results, operands): copies of results that share memory with others."},
     {"_loop_mode", loop_mode, METH_NOARGS,
      "0: loops may be programs; 1: a transform is under way; 2: they may not."},
     {"_loop_forward", reinterpret_cast<PyCFunction>(forward), METH_FASTCALL,

@@ -122,3 +122,15 @@ def test_branches_that_cannot_be_recorded_together(other: Callable[..., Any]) ->
     with pytest.warns(ad.compiler.CompileWarning):
         assert f(ad.ones(2)).tolist() == [3.0, 3.0]
     assert f(ad.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_effects_before_it_stay() -> None:
+    log: list[int] = []
+
+    def f(x: ad.Tensor) -> ad.Tensor:
+        log.append(1)
+        return ad.cond(x > 0, lambda x: x * 3, lambda x: x * 2, (x,))
+
+    with pytest.warns(ad.compiler.CompileWarning, match="`log` is changed"):
+        assert ad.compile(f)(ad.tensor(1.0)) == 3
+    assert len(log) == 1
