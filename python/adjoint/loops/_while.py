@@ -9,6 +9,7 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
+from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, without
 from ._loop import run_loop
@@ -93,7 +94,7 @@ def while_loop(
     first = carry.tensors
     on = goes_on(carry.built(first))
     mode, inside = _core._loop_mode(), _core._is_recording()
-    usual = not (mode or inside)
+    usual = not (mode or inside) and current_walk() is None
     if usual and not isinstance(on, Tensor):
         tell("a while_loop", Refused("the condition is not a tensor", ""))
     inside = inside and mode == 0 and isinstance(on, Tensor)
