@@ -18,6 +18,7 @@ __all__ = ["typename"]
 has_lapack = has_spectral = has_openmp = True
 has_mkl = has_mkldnn = has_cuda = has_mps = has_cudnn = False
 legacy_contiguous_format = contiguous_format
+spmm = dsmm = _core.mm  # old names, for products with sparse matrices
 
 
 class OutOfMemoryError(RuntimeError):

@@ -8,6 +8,7 @@ _point.py and `adjoint.numeric._plan`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from adjoint.numeric._coordinates import Coordinates
 from adjoint.numeric._directional import CENTRAL, direction_steps, shortened, with_room
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._jacobians import Dense, Jacobian
+from adjoint.numeric._second import warn_of_second
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
@@ -61,6 +63,7 @@ class Derivatives:
         self._point: ExternalPoint | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
+        self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._slopes: Any = None  # of an elementwise function of one array
         self._lock = threading.RLock()
 
@@ -126,6 +129,14 @@ class Derivatives:
     def pull_derivative(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of J'u along w."""
         cotangent = self._vector(u, self.point.outputs)
+        direction = self._vector(w, self.point.inputs)
+        found = self._curved(
+            direction,
+            lambda c: c.pull(cotangent, direction),
+            lambda c, found: c.agrees(found, cotangent, direction),
+        )
+        if found is not None:
+            return self._as_inputs(found)
 
         def of(at: Derivatives) -> Any:
             return at.pull_vector(cotangent)
@@ -136,6 +147,16 @@ class Derivatives:
     def push_derivative(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
         tangent = self._vector(v, self.point.inputs)
+        direction = self._vector(w, self.point.inputs)
+        if not tangent.any():
+            return self._as_outputs(np.zeros(self.point.outputs.size))
+        found = self._curved(
+            direction,
+            lambda c: c.push(tangent, direction),
+            lambda c, found: c.agrees_pushed(found, tangent, direction),
+        )
+        if found is not None:
+            return self._as_outputs(found)
 
         def of(at: Derivatives) -> Any:
             return at.push_vector(tangent)
@@ -225,6 +246,33 @@ class Derivatives:
 
     # --- second order ---------------------------------------------------------------------------
 
+    def _curved(
+        self, direction: Any, of: Callable[[Any], Any], agrees: Callable[[Any, Any], bool]
+    ) -> Any:
+        """A second derivative by differences of values, checked; None if it has to be otherwise."""
+        self.definition.plan.allow_second(self.definition.name)
+        if not direction.any():
+            return None
+        with self._lock:
+            if self._curvature is None:
+                self._curvature = (
+                    self.definition.plan.curvature(self.point, self.steps(), self.axes),
+                )
+        (curvature,) = self._curvature
+        if curvature is None or not curvature.fits(direction):
+            return None
+        found = of(curvature)
+        if agrees(curvature, found):
+            return found
+        closer = copy.copy(curvature)
+        closer.shorten()
+        again = of(closer)
+        if agrees(closer, again):
+            self._curvature = (closer,)
+            return again
+        warn_of_second(self.definition.name)
+        return found
+
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.
 
@@ -284,7 +332,7 @@ class Derivatives:
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs
-        other._point = other._steps = other._jacobian = other._slopes = None
+        other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
         other._lock = threading.RLock()
         return other
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from adjoint.numeric._errors import EvaluationError
 
+from ._apart import call_apart
 from ._progress import Bar, wanted_now
 from ._workers import Workers, call, check_workers
 
@@ -83,7 +84,7 @@ class Evaluator:
         """Evaluate once, here, a function that takes arrays, without retries."""
         self.count += 1
         try:
-            return self.function(*args)
+            return call_apart(self.function, args)
         except Exception as error:
             self._explain(error, "")
 
@@ -132,7 +133,7 @@ class Evaluator:
         for left in range(self.retries, -1, -1):
             try:
                 if not mode:
-                    return self.function(*args, **kwargs)
+                    return call_apart(self.function, args, kwargs)
                 return call(self.function, args, kwargs, mode)
             except Exception as error:
                 if not left:

@@ -17,6 +17,7 @@ from adjoint._core import Tensor
 from adjoint.numeric._coordinates import Coordinates
 from adjoint.numeric._jacobians import Dense
 
+from ._apart import call_apart
 from ._arguments import Arguments
 from ._outputs import Outputs, plain_leaves
 
@@ -72,7 +73,7 @@ class Given:
         args, kwargs = arguments.rebuild(leaves)
         places, names = arguments.inputs, arguments.names()
         inputs = Coordinates.of([leaves[k] for k in places], [names[k] for k in places])
-        raw = self.jacobian(*self._taken(args), **self._taken(kwargs))
+        raw = call_apart(self.jacobian, self._taken(args), self._taken(kwargs))
         return from_user(raw, inputs, [places.index(k) for k in wanted], outputs, self.name)
 
     # --- vjp= -----------------------------------------------------------------------------------
@@ -98,12 +99,13 @@ class Given:
         for k in form.numeric():
             if k not in form.differentiable:
                 arrays[k] = None
-        raw = self.call_vjp(
+        given = (
             self._taken(form.structured(arrays)),
             self._taken(args),
             self._taken(kwargs),
             self._taken(form.structured(form.leaves)),
         )
+        raw = call_apart(self.call_vjp, given)
         found = self.per_leaf(raw, arguments)
         del raw
         return [self._like(found[k], leaves[k], arguments.names, k, "vjp") for k in wanted]
@@ -148,12 +150,9 @@ class Given:
         positional, named = arguments.rebuild(moved)
         every = (*positional, *named.values())
         output = self._taken(form.structured(form.leaves))
-        raw = self.jvp(
-            self._taken(every[0] if len(every) == 1 else every),
-            *self._taken(args),
-            **self._taken(kwargs),
-            **({"output": output} if self._jvp_output else {}),
-        )
+        tangent = self._taken(every[0] if len(every) == 1 else every)
+        extra = {"output": output} if self._jvp_output else {}
+        raw = call_apart(self.jvp, (tangent, *self._taken(args)), {**self._taken(kwargs), **extra})
         found, spec = plain_leaves(raw)
         if spec != form.spec:
             raise ValueError(

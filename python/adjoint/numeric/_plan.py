@@ -22,7 +22,15 @@ from ._jacobians import Jacobian
 from ._method import Method, Stencil
 from ._point import Point
 from ._repeatability import looks_at_repeats, verify_repeats
-from ._sparse_jacobian import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
+from ._second import Curvature
+from ._sparse_jacobian import (
+    AnyPattern,
+    ColouredPattern,
+    ElementPattern,
+    SamplePattern,
+    coloured,
+    verify_pattern,
+)
 from ._step_choice import PAIRS, ROUGH, probe
 from ._steps import Steps
 
@@ -102,14 +110,17 @@ class Plan:
         return found
 
     def _elementwise(self, stencil: Stencil, point: Point, steps: Steps) -> Jacobian:
+        self._verify_elementwise(point, steps)
+        probe(self, point, steps)
+        return elementwise(stencil, point, steps)
+
+    def _verify_elementwise(self, point: Point, steps: Steps) -> None:
         names = point.inputs.names
         if not self.verified.issuperset(f"elementwise {name}" for name in names):
             verify_elementwise(point, steps)
             # Of a single element nothing was learned.
             sizes = zip(names, point.inputs.sizes, strict=True)
             self.verified.update(f"elementwise {name}" for name, size in sizes if size > 1)
-        probe(self, point, steps)
-        return elementwise(stencil, point, steps)
 
     def _coloured(
         self, stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern, kind: str
@@ -161,6 +172,30 @@ class Plan:
                 "estimate, whose differences are noise. fix: derivative='central' or "
                 "'complex-step', or give jacobian= or a vjp= with arrays='tensor'"
             )
+
+    def curvature(
+        self, point: Point, steps: Steps, batch: tuple[int, ...] = ()
+    ) -> Curvature | None:
+        """Second derivatives by differences of values; None if those of derivatives are better."""
+        if not isinstance(self.method, Stencil) or not self.differences:
+            return None
+        count_differences(self.expected_error(steps.noise), point.evaluator)
+        verify_repeats(self, point, steps)
+        probe(self, point, steps)
+        pattern: AnyPattern | None = None
+        if self.elementwise:
+            self._verify_elementwise(point, steps)
+            pattern = ElementPattern(point)
+        elif _has_samples(point, batch):
+            pattern = SamplePattern(point, math.prod(batch))
+        elif self.sparsity is not None:
+            pattern = self.pattern(point)
+        order = self.method.order
+        length = steps.length(order)
+        with np.errstate(divide="ignore"):
+            told = steps.given / (steps.scale * steps.rounding ** (1 / (order + 1)))
+        length = np.where(np.isnan(told), length, np.fmin(told, 1.0))
+        return Curvature(point, steps, length, pattern, self.method.seed)
 
     def second_steps(self, point: Point, first: Steps) -> Steps:
         """The steps by which derivatives are differenced: those of a value are too small."""

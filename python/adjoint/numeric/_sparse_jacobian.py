@@ -24,7 +24,14 @@ from ._tiny_elements import agreement, attempts, lost, tiny_in_tiny, warn, widen
 if TYPE_CHECKING:
     from ._method import Stencil
 
-__all__ = ["ColouredPattern", "SamplePattern", "coloured", "restricted", "verify_pattern"]
+__all__ = [
+    "ColouredPattern",
+    "ElementPattern",
+    "SamplePattern",
+    "coloured",
+    "restricted",
+    "verify_pattern",
+]
 
 
 class ColouredPattern:
@@ -64,7 +71,22 @@ class SamplePattern:
         self.shape = (outputs.size, inputs.size)
 
 
-AnyPattern = ColouredPattern | SamplePattern
+class ElementPattern:
+    """That of an elementwise function: the elements of an array are one colour."""
+
+    def __init__(self, point: Point) -> None:
+        inputs, outputs = point.inputs, point.outputs
+        arrays = range(len(inputs.shapes))
+        self.colours = np.concatenate([np.full(inputs.sizes[k], k) for k in arrays])
+        self.count = len(arrays)
+        places = [(np.arange(size), k) for size in outputs.sizes for k in arrays]
+        starts = [start for start in outputs.offsets[: len(outputs.shapes)] for _ in arrays]
+        self.rows = np.concatenate([s + at for s, (at, _) in zip(starts, places, strict=True)])
+        self.columns = np.concatenate([inputs.offsets[k] + at for at, k in places])
+        self.shape = (outputs.size, inputs.size)
+
+
+AnyPattern = ColouredPattern | SamplePattern | ElementPattern
 
 
 def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:

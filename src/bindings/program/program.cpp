@@ -360,16 +360,8 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
   return tensors_of(results.get(), "the result of a host call");
 }
 
-// What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
-// values, inference mode, another recording, and where a program is compared with the function.
-PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions);
-}
-// The modes that recordings are sorted by: whether ops record, and autocast where it is on.
-PyObject* call_mode(PyObject*, PyObject*) {
-  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
-  return PyLong_FromUnsignedLong(autocast | (t_modes & kGradOff));
-}
+PyObject* is_unusual(PyObject*, PyObject*) { return PyBool_FromLong(is_unusual_mode()); }
+PyObject* call_mode_(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(call_mode()); }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(captured()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
   return PyBool_FromLong(t_recorder && !mode_on(kCaptured));
@@ -443,7 +435,7 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
-    {"_call_mode", call_mode, METH_NOARGS, "A number for the modes that recordings differ by."},
+    {"_call_mode", call_mode_, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,
      "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},
@@ -474,6 +466,14 @@ void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
 }
 
 }  // namespace
+
+bool is_unusual_mode() {
+  return (t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions;
+}
+uint32_t call_mode() {
+  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
+  return autocast | (t_modes & kGradOff);
+}
 
 Py_hash_t hash_tensor(PyObject* t) {
   if (captured()) [[unlikely]]

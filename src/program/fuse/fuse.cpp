@@ -25,6 +25,7 @@ enum class How : uint8_t {
   Alone,  // as it was recorded
   Group,  // with elementwise ops of its shape
   Small,  // by loops of its own, in a block
+  Sum,    // with the group that makes what it sums
 };
 
 class Fusion {
@@ -70,6 +71,11 @@ class Fusion {
     const TensorGeometry& out = geometry(i.writes[0]);
     if (!out.dense) return How::Alone;
     bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
+    if (sums_a_group(i, sources_)) {
+      int from = sources_.made_by(sources_.of(i.reads[0].reg).reg);
+      bool made = from >= 0 && how_[from] == How::Group && !touches_changed(i);
+      return made ? How::Sum : How::Alone;
+    }
     if (i.pieces() || is_call || is_outer(i, sources_) || filled)
       return out.numel < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
@@ -195,6 +201,13 @@ class Fusion {
       if (ordered(k)) {
         if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
         last_ordered = static_cast<int>(k);
+      }
+      if (how_[k] == How::Sum) {
+        int from = sources_.made_by(sources_.of(i.reads[0].reg).reg);
+        level[k] = level[from];  // what needs the sum is above the group
+        unit_of_[k] = unit_of_[from];
+        units_[unit_of_[k]].members.push_back(static_cast<int>(k));
+        continue;
       }
       if (!group) {
         unit_of_[k] = new_unit(k);

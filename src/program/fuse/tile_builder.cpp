@@ -143,9 +143,18 @@ void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_st
   made_->places.push_back(std::move(p));
 }
 
+void TileBuilder::summed(int value, int reg, const Dims& byte_strides,
+                         std::shared_ptr<const reduce::Problem> problem) {
+  if (!is_fresh(value)) value = copied(value);
+  result(value, reg, 0, byte_strides);
+  TileLoops::Place& p = made_->places.back();
+  p.sum = static_cast<int>(made_->sums.size());
+  made_->sums.push_back({static_cast<uint32_t>(values_[value].place), std::move(problem)});
+}
+
 // --- axes ----------------------------------------------------------------------------------------
-// Axes of length one are dropped, the others put in the order in which they lie in the first
-// result, outermost first.
+// Axes of length one are dropped, the others put in the order in which they lie in what is summed,
+// or in the first result, outermost first.
 void TileBuilder::order_axes() {
   std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 1; i >= 0; --i) {
@@ -153,7 +162,9 @@ void TileBuilder::order_axes() {
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
   }
-  auto out = std::find_if(places.begin(), places.end(), [](const auto& p) { return p.written; });
+  auto out = made_->sums.empty() ? std::find_if(places.begin(), places.end(),
+                                                [](const auto& p) { return p.written; })
+                                 : places.begin() + made_->sums[0].place;
   for (int i = 1; i < shape_.size(); ++i) {
     for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
       std::swap(shape_[j - 1], shape_[j]);
@@ -293,6 +304,7 @@ void TileBuilder::find_takeovers() {
   for (const Made& out : values_) {
     if (out.kind != Made::Tile || out.place < 0) continue;
     const TileLoops::Place& to = made_->places[out.place];
+    if (to.sum >= 0) continue;
     for (const Made* in : operands) {
       if (in->last_use <= out.defined && to.way == Way::Flat &&
           made_->places[in->place].dtype == to.dtype)
@@ -333,6 +345,10 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.shape = shape_;
   f.by_rows = f.numel > kTile && shape_.size() > 1 && shape_.back() >= kShortRow;
   for (TileLoops::Place& p : f.places) classify(p);
+  for (const TileLoops::Sum& sum : f.sums) {
+    if (f.places[sum.place].way != TileLoops::Way::Flat)
+      throw std::logic_error("a sum in another order than that of its tiles");
+  }
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));

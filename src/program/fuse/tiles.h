@@ -30,7 +30,8 @@ struct TileLoops {
     int64_t offset = 0;                                     // in bytes
     Dims strides;                                           // in bytes, by axis of `shape`
     uint32_t tile = 0;                                      // the buffer, if one is used
-    uint32_t first = 0, last = 0;                           // pointers to it: a range of `pointed`
+    int sum = -1;  // written by blocks that are summed: see `sums`; the register has the sum
+    uint32_t first = 0, last = 0;  // pointers to it: a range of `pointed`
   };
   struct Action {
     Loop loop;  // null: place `at` is moved
@@ -49,6 +50,13 @@ struct TileLoops {
     uint32_t to, from;
   };
 
+  // The sum of all elements of a value, which need not be in memory: a block of reduce::kBlock
+  // elements is, and is summed when it is full.
+  struct Sum {
+    uint32_t place;
+    std::shared_ptr<const reduce::Problem> problem;
+  };
+
   Dims shape;  // of the tiles' order: merged axes
   int64_t numel = 0;
   int64_t tile = 0;      // elements in one
@@ -62,6 +70,7 @@ struct TileLoops {
   std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
   std::vector<Number> numbers;
   std::vector<Takeover> takeovers;
+  std::vector<Sum> sums;
 
   size_t tile_bytes() const { return (static_cast<size_t>(tile) * item + 63) / 64 * 64; }
   bool is_one_tile() const { return numel <= tile; }
@@ -87,6 +96,10 @@ class TileBuilder {
   }
   // The value, which a loop made, is written to memory of a register.
   void result(int value, int reg, int64_t offset, const Dims& byte_strides);
+  // The sum of a value's elements, which lie as `byte_strides` say where they are in memory: in the
+  // order of the shape.
+  void summed(int value, int reg, const Dims& byte_strides,
+              std::shared_ptr<const reduce::Problem> problem);
   void may_fault() { may_fault_ = true; }
 
   std::shared_ptr<TileLoops> finish();
@@ -139,8 +152,10 @@ void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t sta
           char* tile);
 // Tiles of each number, one after another.
 void fill_numbers(const TileLoops& f, char* memory);
-// Positions [begin, end), which are whole tiles unless the last one is not; `data` by place.
-void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end);
+// Positions [begin, end), which are whole tiles unless the last one is not, and whole blocks where
+// there are sums; `data` by place, `sums` by sum: room for one of each block.
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
+               char* const* sums = nullptr);
 
 // What a fused instruction does.
 struct FusedLoops {
