@@ -34,6 +34,9 @@ from ._point import ExternalPoint
 __all__ = ["Derivatives"]
 
 
+_SHORTENED = 3  # how often steps that do not suit are shortened
+
+
 class Derivatives:
     """The four linear maps at one input.
 
@@ -265,11 +268,12 @@ class Derivatives:
         if agrees(curvature, found):
             return found
         closer = copy.copy(curvature)
-        closer.shorten()
-        again = of(closer)
-        if agrees(closer, again):
-            self._curvature = (closer,)
-            return again
+        for _ in range(_SHORTENED):
+            closer.shorten()
+            again = of(closer)
+            if agrees(closer, again):
+                self._curvature = (closer,)
+                return again
         warn_of_second(self.definition.name)
         return found
 

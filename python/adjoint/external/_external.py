@@ -291,6 +291,7 @@ def external(
     arrays: str = "numpy",
     writable: bool = False,
     batched: bool = False,
+    verify: bool = True,
     evaluate: Evaluation | None = None,
     name: str | None = None,
     **short: Unpack[Short],
@@ -319,10 +320,10 @@ def external(
         function of several arguments.
     elementwise
         The function acts on each element alone: one pair of evaluations for the whole array.
-        Verified at the first derivative.
+        Verified at each derivative.
     sparsity
         The pattern of the Jacobian, dense or scipy.sparse: inputs that share no output are
-        perturbed together. Verified at the first derivative.
+        perturbed together. Verified at each derivative.
     bounds
         A pair (low, high) that is never left; one for all inputs, or a dict by argument or path.
     noise
@@ -339,6 +340,9 @@ def external(
     batched
         Whether the function takes a leading batch axis, for ``vmap``. All tensors then have it:
         those that are not mapped are expanded to it.
+    verify
+        Whether each derivative by differences is compared with one more pair of evaluations along
+        a random direction, which finds steps, and claims of sparsity, that do not hold here.
     evaluate
         Where and how the evaluations of a Jacobian run: an `adjoint.Evaluation`.
     name
@@ -390,6 +394,7 @@ def external(
             sparsity=sparsity,
             bounds=bounds,
             noise=noise,
+            verify=verify,
         ),
         static=Static(function, static),
         nondifferentiable=[fixed] if isinstance(fixed, (int, str)) else list(fixed),
