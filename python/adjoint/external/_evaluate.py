@@ -76,15 +76,20 @@ class Evaluator:
         self.mode = mode
         self.count = 0  # evaluations so far
 
-    def one(self, args: list[Any], kwargs: dict[str, Any], where: str = "") -> Any:
-        """Evaluate once, here."""
-        return self._tried(args, kwargs, self.mode, lambda: where)
+    def one(
+        self, args: list[Any], kwargs: dict[str, Any], where: str = "", here: bool = False
+    ) -> Any:
+        """Evaluate once: here, unless a time limit needs a worker that can be ended."""
+        if here or self.workers.timeout is None or self.workers.serial:
+            return _number(self._tried(args, kwargs, self.mode, lambda: where))
+        (result,) = self.many([(args, kwargs, lambda: where or "the input")], 1)
+        return result
 
     def direct(self, args: list[Any]) -> Any:
         """Evaluate once, here, a function that takes arrays, without retries."""
         self.count += 1
         try:
-            return call_apart(self.function, args)
+            return _number(call_apart(self.function, args))
         except Exception as error:
             self._explain(error, "")
 
@@ -120,7 +125,7 @@ class Evaluator:
                         bar = Bar(self.name, total) if wanted_now() else None
                     if bar is not None:
                         bar.show(done)
-                    yield result
+                    yield _number(result)
         finally:
             if bar is not None:
                 bar.stop()
@@ -165,3 +170,8 @@ class Evaluator:
                 "adjoint operations alone needs no external at all"
             )
         raise error
+
+
+def _number(result: Any) -> Any:
+    """A whole number is a float that happened to be whole, as max(0, x) is below zero."""
+    return float(result) if type(result) is int else result

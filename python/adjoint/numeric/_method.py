@@ -54,6 +54,8 @@ class Method(abc.ABC):
         Whether derivatives at neighbouring inputs can be compared, for second derivatives.
     directional_check
         Whether its Jacobians are compared with a difference along one direction.
+    flat
+        Whether second derivatives are zero.
     recovers
         Whether elements that are tiny in their array are stepped again (_tiny_elements.py).
     """
@@ -67,6 +69,7 @@ class Method(abc.ABC):
     repeatable: ClassVar[bool] = True
     recovers: ClassVar[bool] = False
     directional_check: ClassVar[bool] = False
+    flat: ClassVar[bool] = False
 
     # The settings that most have; a method without one of them keeps the default.
     step: Any = None

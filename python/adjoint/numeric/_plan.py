@@ -20,7 +20,7 @@ from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
 from ._jacobians import Jacobian
 from ._method import Method, Stencil
-from ._point import Point
+from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
 from ._second import Curvature
 from ._sparse_jacobian import (
@@ -37,6 +37,7 @@ from ._verification import (
     gap_along,
     has_few_digits,
     pair_agrees,
+    refuse_nonlinear,
     refuse_pattern,
     settle,
     warn_of_digits,
@@ -54,6 +55,7 @@ class Price(NamedTuple):
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
     most: bool
+    second: int  # of a second derivative along a direction, by differences of values
 
 
 class Plan:
@@ -128,7 +130,7 @@ class Plan:
             return "batched" if count > 1 else "", SamplePattern(point, count)
         if self.sparsity is not None:
             return "sparsity", self.pattern(point)
-        return "", None
+        return "linear" if self.method.flat else "", None
 
     def _differenced(
         self,
@@ -168,6 +170,7 @@ class Plan:
             return self._rough(point, steps, pattern, found)
         agrees, seen = pair_agrees(point, steps, method, found, method.seed)
         if agrees:
+            self.verified.add(kind)
             return found
         if chosen and not rough:
             forget(self, point, steps)
@@ -246,7 +249,10 @@ class Plan:
 
     def push(self, point: Point, steps: Steps, v: Any) -> Any:
         """Jv by itself, of a plan that is `directional`."""
+        count_differences(self.method.error(steps.noise), point.evaluator)
         verify_repeats(self, point, steps)
+        if self.method.flat:
+            return self._push_linear(point, steps, v)
         probe(self, point, steps)
         found = directional(point, steps.together(), v)
         told = not self.verifies or self.noise is not None or "few digits" in self.verified
@@ -261,6 +267,22 @@ class Plan:
         if not self._push_agrees(point, steps, v, again):
             warn_of_direction(point)
         return again
+
+    def _push_linear(self, point: Point, steps: Steps, v: Any) -> Any:
+        used = v != 0
+        if not used.any():
+            return np.zeros(point.outputs.size)
+        t = float(np.exp(np.mean(np.log(steps.scale[used] / np.abs(v[used])))))
+        moves: list[Move] = [(point.x + t * v, lambda: "x + a direction")]
+        (there,) = point.values(moves, 1)
+        found = (there - point.y) / t
+        if self.verifies and "linear" not in self.verified:
+            (there,) = point.values([(point.x - 2 * t * v, lambda: "x - a direction")], 1)
+            size = np.abs(point.y) + np.abs(found * t) + np.abs(there)
+            if (np.abs((point.y - there) / (2 * t) - found) * t > 1e4 * steps.noise * size).any():
+                refuse_nonlinear(point)
+            self.verified.add("linear")
+        return found
 
     def _push_agrees(self, point: Point, steps: Steps, v: Any, found: Any) -> bool:
         if not self.verifies or not self._chooses(steps) or not v.any():
@@ -327,6 +349,8 @@ class Plan:
         pair = PAIR if self.verifies and (chosen or claimed) else 0
         vjp += 0 if self.elementwise and max(sizes, default=0) < 2 else pair
         jvp = (4 if again else 2) + (pair if chosen else 0) if self.directional else vjp
+        if method.flat:
+            vjp, jvp = vjp + (0 if claimed else PAIR * self.verifies), 1
         first = int(looks_at_repeats(self))
         if self.elementwise:
             first += sum(masks_needed(size) for size in sizes)
@@ -334,7 +358,8 @@ class Plan:
             first += method.checks
         if chosen:
             first += 2 * PAIRS * arrays * (1 if self.bounds is None else 2)  # elements at a bound
-        return Price(vjp, jvp, first, method.at_most or again > 0)
+        second = 4 * moved + 2 + 4 if isinstance(method, Stencil) else 2 * vjp
+        return Price(vjp, jvp, first, method.at_most or again > 0, second)
 
 
 def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:

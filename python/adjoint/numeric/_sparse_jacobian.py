@@ -28,6 +28,7 @@ __all__ = [
     "SamplePattern",
     "coloured",
     "restricted",
+    "row_colours",
 ]
 
 
@@ -84,6 +85,16 @@ class ElementPattern:
 
 
 AnyPattern = ColouredPattern | SamplePattern | ElementPattern
+
+
+def row_colours(pattern: AnyPattern) -> tuple[Any, int]:
+    """A colour for each row, and how many there are: rows of one colour share no column."""
+    order = np.lexsort((pattern.rows, pattern.columns))
+    counts = np.bincount(pattern.columns, minlength=pattern.shape[1])
+    start = np.concatenate([[0], np.cumsum(counts)])
+    turned = Pattern(start, pattern.rows[order], pattern.shape[::-1])
+    colours = turned.column_colours
+    return colours, int(colours.max(initial=-1)) + 1
 
 
 def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:

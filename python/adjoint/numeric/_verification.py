@@ -33,6 +33,7 @@ __all__ = [
     "PAIR",
     "gap_along",
     "pair_agrees",
+    "refuse_nonlinear",
     "refuse_pattern",
     "settle",
     "warn_of_direction",
@@ -133,6 +134,8 @@ def refuse_pattern(point: Point, steps: Steps, seen: Any, kind: str) -> None:
         f"{point.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
         f"{ours[k]:.6g} if"
     )
+    if kind == "linear":
+        refuse_nonlinear(point)
     if kind == "batched":
         raise ExternalError(
             f"batched=True, but the samples that {point.name} gets are not independent: "
@@ -147,6 +150,14 @@ def refuse_pattern(point: Point, steps: Steps, seen: Any, kind: str) -> None:
         f"sparsity= misses entries: {point.outputs.label(k)} of {point.name} changes by "
         f"{theirs[k]:.6g} along a random direction, the Jacobian with that pattern says "
         f"{ours[k]:.6g}. fix: mark every input that row {k} depends on, here and elsewhere"
+    )
+
+
+def refuse_nonlinear(point: Point) -> None:
+    """Say that a function is not what its user said."""
+    raise ExternalError(
+        f"linear=True, but {point.name} is not linear: over another distance its slopes are others."
+        " fix: omit linear=True"
     )
 
 

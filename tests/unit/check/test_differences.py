@@ -89,10 +89,10 @@ def test_errors_are_what_the_method_expects(method: Method) -> None:
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_name_is_short_for_the_object(name: str) -> None:
     def f(x: Any) -> Any:
-        return np.exp(x) * x.sum()
+        return np.cumsum(x) if name == "linear" else np.exp(x) * x.sum()
 
     x = leaf(0.3, 0.5, 1.9)
-    for settings in ({}, {"scale": 0.5}):
+    for settings in ({}, {"scale": 0.5}) if name != "linear" else ({},):
         short = ad.external(f, derivative=name, **settings)
         whole = ad.external(f, derivative=METHODS[name](**settings))
         np.testing.assert_array_equal(gradient(short, x), gradient(whole, x))
