@@ -61,9 +61,10 @@ class Short(TypedDict, total=False):
     timeout: float | None
     retries: int
     progress: bool | None
+    cache: Any
 
 
-_OF_EVALUATION = ("workers", "timeout", "retries", "progress")
+_OF_EVALUATION = ("workers", "timeout", "retries", "progress", "cache")
 
 
 def _resolved(
@@ -370,8 +371,8 @@ def external(
     **short
         Short forms. ``step``, ``scale``, ``probe``, ``directions`` and ``seed`` are settings of the
         method, beside its name: ``derivative="central", step=1e-3`` is
-        ``derivative=ad.differences.Central(step=1e-3)``. ``workers``, ``timeout``, ``retries`` and
-        ``progress`` make an `adjoint.Evaluation`.
+        ``derivative=ad.differences.Central(step=1e-3)``. ``workers``, ``timeout``, ``retries``,
+        ``progress`` and ``cache`` make an `adjoint.Evaluation`.
 
     Returns
     -------
