@@ -39,6 +39,7 @@ def gradient(steps: int, kept: dict[str, Any]) -> dict[str, float]:
     between = time.perf_counter()
     last.square().sum().backward()
     after = time.perf_counter()
+    assert rate.grad is not None
     return {
         "forward": between - before,
         "backward": after - between,

@@ -98,6 +98,7 @@ if _TYPE_CHECKING:
     from . import futures as futures
     from . import fx as fx
     from . import hub as hub
+    from . import integrate as integrate
     from . import library as library
     from . import linalg as linalg
     from . import loops as loops
@@ -375,6 +376,7 @@ _LAZY_MODULES = frozenset(
         "fx",
         "graph",
         "hub",
+        "integrate",
         "jit",
         "library",
         "linalg",

@@ -174,7 +174,7 @@ KNOWN: list[Known] = [
     ),
     Known("fft.ihfft2 fft.ihfftn", "torch does not write some out= at all", aspect="out"),
     Known(
-        "nn.functional.softplus",
+        "nn.functional.softplus linalg.matrix_power",
         "torch refuses an out= of a wider dtype, which other functions take",
         aspect="out",
     ),

@@ -25,7 +25,7 @@ from ._states import State
 from ._step import tell
 from ._transformed import Unsuited, apart, is_transformed
 
-__all__ = ["run_loop"]
+__all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
@@ -54,11 +54,11 @@ class Loop(Function):
         ctx.set_materialize_grads(False)
         ctx.loop, ctx.kept = loop, None
         if _core._is_recording():
-            run = RecordedForward(lambda given: _forward(loop, needs, given))
+            run = RecordedForward(lambda given: loop_forward(loop, needs, given))
             *results, token = _core._host_call(run, list(tensors))
             ctx.save_for_backward(*tensors, token)
         else:
-            results, ctx.kept = _forward(loop, needs, tensors)
+            results, ctx.kept = loop_forward(loop, needs, tensors)
             ctx.save_for_backward(*tensors)
         results = [t.detach() for t in results]
         ctx.mark_non_differentiable(
@@ -86,7 +86,7 @@ class Loop(Function):
                 return (None, None, *_recorded_backward(loop, token, tensors, grads, needs))
         kept = ctx.kept if token is None else behind(token)
         try:
-            found = _backward(kept, tensors, grads, needs)
+            found = loop_backward(kept, tensors, grads, needs)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
             found = _once_more(loop, ctx.start, tensors, grads, needs)
@@ -105,7 +105,7 @@ def _rows(loop: LoopRun) -> list[int]:
     return loop.step.form[1] if loop.has_length else []
 
 
-def _forward(
+def loop_forward(
     the_loop: LoopRun, needs: bool, tensors: Sequence[Tensor]
 ) -> tuple[list[Tensor], Kept | None]:
     """The results of all steps, and what is kept for the backward pass."""
@@ -127,7 +127,7 @@ def _forward(
     return [*found, *ys], kept
 
 
-def _backward(
+def loop_backward(
     kept: Kept, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
 ) -> list[Tensor | None]:
     """The gradients of the first carry, the inputs, and what is reached."""
@@ -158,7 +158,7 @@ def _recorded_backward(
     def run(kept: Kept, given: Sequence[Tensor]) -> list[Tensor | None]:
         arrived = iter(given[len(tensors) :])
         all_grads = [next(arrived) if on else None for on in there]
-        return _backward(kept, given[: len(tensors)], all_grads, needs)
+        return loop_backward(kept, given[: len(tensors)], all_grads, needs)
 
     step = RecordedBackward(run)
     operands = [token, *tensors, *(g for g in grads if g is not None)]
@@ -193,6 +193,16 @@ def _once_more(
     return _by_plain_loop(loop, start, tensors, grads, needs)
 
 
+def distinct(places: list[int], tensors: Sequence[Tensor]) -> list[int]:
+    """The places of tensors, each tensor once: the gradient of one belongs to one place."""
+    seen: dict[Any, int] = {}
+    for k in places:
+        t = tensors[k]
+        key = id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
+        seen.setdefault(key, k)
+    return list(seen.values())
+
+
 def _by_plain_loop(
     loop: LoopRun,
     start: State,
@@ -209,7 +219,7 @@ def _by_plain_loop(
     finally:
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
-    wanted = [k for k, on in enumerate(needs) if on]
+    wanted = distinct([k for k, on in enumerate(needs) if on], tensors)
     by = tuple(tensors[k] for k in wanted)
     with enable_grad():
         # Where one tensor was computed from another, the outer pass goes on from it.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
 
 __all__ = ["RecordedBackward", "RecordedForward", "behind", "in_front_of"]
@@ -59,7 +60,7 @@ class RecordedForward:
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The results, and the tensor in front of what is left."""
         results, left = self._run(tensors)
-        return [*_apart(results, tensors), in_front_of(left)]
+        return [*_core._own_memory(results, tensors), in_front_of(left)]
 
 
 class RecordedBackward:
@@ -85,22 +86,10 @@ class RecordedBackward:
         token, *others = tensors
         found = self._run(behind(token), others)
         self.there = [t is not None for t in found]
-        return _apart([t for t in found if t is not None], tensors)
+        made: list[Tensor] = _core._own_memory([t for t in found if t is not None], tensors)
+        return made
 
     def spread(self, found: list[Tensor]) -> list[Tensor | None]:
         """The gradients that are there, with None for the others."""
         each = iter(found)
         return [next(each) if on else None for on in self.there]
-
-
-def _apart(results: list[Tensor], operands: Sequence[Tensor]) -> list[Tensor]:
-    """Results that share memory neither with one another nor with operands."""
-    seen = {t.untyped_storage().data_ptr() for t in operands}
-    found = []
-    with ad.no_grad():
-        for t in results:
-            if t.untyped_storage().data_ptr() in seen:
-                t = t.clone()
-            seen.add(t.untyped_storage().data_ptr())
-            found.append(t)
-    return found

@@ -65,8 +65,10 @@ def run_scan(
     if count == 0:
         return call.nothing(rows)
     inside = _core._is_recording()
+    # A recording around this one has been refused, or calls an external: its walk is still on.
+    watched = not inside and current_walk() is not None
     mode = _core._loop_mode()
-    if mode == 2 or count == 1:
+    if watched or mode == 2 or count == 1:
         return call.plainly(carry.tensors, rows, 0, [])
     if mode == 1 and not by_parts:
         return call.in_transform(rows)

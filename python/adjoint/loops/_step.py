@@ -321,7 +321,8 @@ class Step(FirstCall):
         wanted: list[Tensor | None] = [None] * len(self._known)
         for k, g in zip(self._by, found, strict=True):
             wanted[k] = g
-        program = recording.program(start, recording.size(), [g for _, g in asked], wanted)
+        given = [g for _, g in asked]
+        program = recording.program(start, recording.size(), given, wanted, False, self._known)
         held, gives = program.held(), [g is not None for g in wanted]
         program.forget_held()
         if hasattr(self, "forward") and any(id(t) not in self._saved.tensors for t in held):

@@ -34,7 +34,7 @@ __all__ = ["Curvature", "warn_of_second"]
 _SMALL = 0.3  # of the typical magnitude of an array: elements below may be stepped further
 _RUNG = 10.0  # by which steps are lengthened
 _ROUNDINGS = 16.0  # by which slopes may differ that are the same
-_APART = 1e-3  # of its size: how far a second derivative may be from its check
+_APART = 300.0  # times the error to expect: how far a second derivative may be from its check
 _DECADES = 2.0  # within which inputs of one direction move together
 _SHORTER = 0.3  # steps of the check
 
@@ -223,7 +223,7 @@ class Curvature:
         step = _SHORTER * self._size()
         weight = np.abs(u[used]) @ np.abs(self.point.y[used])
         rounding = self.noise * float(weight) / (step**2 * self._along(r) * self._along(w))
-        allowed = _APART * (np.abs(r) @ np.abs(found) + abs(theirs))
+        allowed = _APART * self.noise**0.5 * (np.abs(r) @ np.abs(found) + abs(theirs))
         return bool(abs(ours - theirs) <= allowed + _ROUNDINGS * rounding * np.sqrt(n))
 
     def agrees_pushed(self, found: Any, v: Any, w: Any) -> bool:
@@ -234,9 +234,9 @@ class Curvature:
             return True
         step = _SHORTER * self._size()
         rounding = self.noise * np.abs(self.point.y) / (step**2 * self._along(v) * self._along(w))
-        allowed = _APART * (np.abs(found) + np.abs(theirs)) + _ROUNDINGS * rounding
+        allowed = _APART * self.noise**0.5 * (np.abs(found) + np.abs(theirs))
         with np.errstate(invalid="ignore"):
-            return not bool((np.abs(found - theirs) > allowed).any())
+            return not bool((np.abs(found - theirs) > allowed + _ROUNDINGS * rounding).any())
 
     def shorten(self) -> None:
         """Take shorter steps for all inputs."""

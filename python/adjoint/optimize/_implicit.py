@@ -23,7 +23,8 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint.autograd import Function, grad
+from adjoint.autograd import Function
+from adjoint.autograd._backward import gradients
 
 from ._linear import Dense, Linear
 from ._samples import is_batched
@@ -31,19 +32,6 @@ from ._samples import is_batched
 __all__ = ["answer"]
 
 Residual = Callable[[Tensor], Tensor]
-
-
-class _Apart(Function):
-    """An alias. While ``cut``, gradients end here."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cut: list[bool]) -> Tensor:
-        ctx.cut = cut
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        return None if ctx.cut[0] else g, None
 
 
 class _Answer(Function):
@@ -67,13 +55,13 @@ class _Answer(Function):
             return None, None, None, *(None for _ in needed)
         again = ad.is_grad_enabled()
         u = ctx.linear.solve_transposed(ctx.residual, x, g)
-        cut = [True]
         with ad.enable_grad():
-            # How x depends on what is read is what u stands for.
-            r = ctx.residual(_Apart.apply(x, cut) if again else x.detach())
+            r = ctx.residual(x if again else x.detach())
+        # The pass ends at what is read, and at x: how x depends on it is what u stands for, and how
+        # one of them depends on another is not the residual's business.
         wanted = [t for t, n in zip(read, needed, strict=True) if n]
-        found = iter(grad(r, wanted, -u, create_graph=again, allow_unused=True))
-        cut[0] = False
+        ends = (*wanted, x) if again and x.requires_grad else (*wanted,)
+        found = iter(gradients((r,), (-u,), again, again, ends, True, end_at_inputs=True))
         return None, None, None, *(next(found) if n else None for n in needed)
 
 

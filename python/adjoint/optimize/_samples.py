@@ -23,6 +23,7 @@ __all__ = [
     "failing",
     "is_batched",
     "largest",
+    "largest_value",
     "somewhere",
     "total",
 ]
@@ -139,3 +140,8 @@ def failing(r: Tensor) -> str:
 def largest(t: Tensor) -> str:
     """The largest magnitude among all samples and elements, as text."""
     return f"{float(_whole(t.detach()).abs().max()):.4g}"
+
+
+def largest_value(t: Tensor) -> float:
+    """The largest among all samples; NaN if there is one."""
+    return float(_whole(t.detach()).max())

@@ -69,6 +69,15 @@ class Unknowns:
             vector = ad.view_as_complex(vector.reshape(-1, 2))
         return self._unravel(vector)
 
+    def stacked(self, rows: Tensor) -> Any:
+        """Vectors in rows as the structure, with the rows as the last axis of every tensor."""
+        if self._complex:
+            rows = ad.view_as_complex(rows.reshape(len(rows), -1, 2))
+        trees = [self._unravel(row) for row in rows]
+        return (
+            ad.map(lambda *parts: ad.stack(parts, -1), *trees) if trees else self._unravel(rows[0])
+        )
+
     def function(
         self, fun: Callable[..., Any], args: tuple[Any, ...], what: str = "the residual"
     ) -> Callable[[Tensor], Tensor]:

@@ -2,8 +2,11 @@
 // program/replay/loop.h first.
 #include "program/replay/loop.h"
 
+#include <unordered_set>
+
 #include "bindings/program/program.h"
 #include "dispatch/checkpoint_cache.h"
+#include "program/replay/replay.h"
 
 namespace adjoint {
 namespace {
@@ -90,12 +93,14 @@ Rows rows_of(PyObject* o) {
 }
 
 // Adds to the error that is on its way in which of these steps it came.
-void tell_step(int64_t step) {
+void tell_step(int64_t step, const std::string& line) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   Object told = Object::steal(PyObject_CallMethod(
-      value, "add_note", "s", text("in step ", step, " of those that ran, from 0").c_str()));
+      value, "add_note", "s",
+      text("in step ", step, " of those that ran, from 0", line.empty() ? "" : ", at  ", line)
+          .c_str()));
   if (!told) PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
@@ -104,6 +109,7 @@ void tell_step(int64_t step) {
 // the carry, how many steps ran, and whether the loop has ended.
 PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   int64_t at = -1;
+  t_program_line = nullptr;
   PyObject* result = guard([&]() -> PyObject* {
     if (n != 8) type_error("_loop_forward() takes 8 arguments");
     const Program& p = program_in(args[0]);
@@ -136,7 +142,7 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return Py_BuildValue("(OLO)", found.get(), static_cast<long long>(ran.steps),
                          ran.ended ? Py_True : Py_False);
   });
-  if (!result && at >= 0) tell_step(at);
+  if (!result && at >= 0) tell_step(at, t_program_line ? t_program_line->describe() : "");
   return result;
 }
 
@@ -199,6 +205,22 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// _own_memory(results, operands): results that share memory neither with one another nor with operands:
+// copies, where they would.
+PyObject* own_memory(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("_own_memory(results, operands)");
+    std::unordered_set<const Storage*> seen;
+    for (const Tensor& t : tensors_of(args[1], "_own_memory()")) seen.insert(t->storage);
+    Tensors found = tensors_of(args[0], "_own_memory()");
+    GradMode off(false);
+    for (Tensor& t : found) {
+      if (!seen.insert(t->storage).second) t = op<"clone">(t).tensor();
+    }
+    return list_of(found);
+  });
+}
+
 // 0: loops may be programs; 1: those of plain tensors may, as a transform is under way; 2: none. A
 // recording around them is another question.
 PyObject* loop_mode(PyObject*, PyObject*) {
@@ -208,6 +230,8 @@ PyObject* loop_mode(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"_own_memory", reinterpret_cast<PyCFunction>(own_memory), METH_FASTCALL,
+     "_own_memory(results, operands): copies of results that share memory with others."},
     {"_loop_mode", loop_mode, METH_NOARGS,
      "0: loops may be programs; 1: a transform is under way; 2: they may not."},
     {"_loop_forward", reinterpret_cast<PyCFunction>(forward), METH_FASTCALL,

@@ -80,9 +80,10 @@ class Capture final : public Recorder {
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
   // which is left in `held`; outputs may be undefined. Once the first instructions are in a program
-  // there can be no other, unless they are copied.
+  // there can be no other, unless they are copied. `there`: values of earlier instructions that are
+  // kept in any case.
   Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
-                  bool copied = false);
+                  bool copied = false, const Tensors& there = {});
 
   template <class Visit>
   int each_object(Visit&& visit) const;

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "dispatch/elementwise_forward.h"
+#include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 
 namespace adjoint {
@@ -30,7 +31,8 @@ enum class How : uint8_t {
 
 class Fusion {
  public:
-  explicit Fusion(Program& p) : p_(p), sources_(p), values_(p.registers.size()) {
+  explicit Fusion(Program& p)
+      : p_(p), sources_(p), values_(p.registers.size()), layouts_(p, sources_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -438,10 +440,15 @@ class Fusion {
     std::vector<Part> parts;
     std::vector<int> written;
     ++instruction_;
+    std::vector<Layouts::Member> members;
     for (int u : units) {
       for (int k : units_[u].members) {
         for (const Read& r : reads(k)) --readers[sources_.of(r.reg).reg];
+        members.push_back({&p_.code[k], calls_[k].get(), reads(k)});
       }
+    }
+    layouts_.choose(members, [&](int reg) { return readers[reg] == 0; });
+    for (int u : units) {
       size_t first = parts.size();
       add_parts(units_[u], parts);
       for (; first < parts.size(); ++first) {
@@ -471,6 +478,7 @@ class Fusion {
   std::vector<int> unit_of_, written_;
   std::vector<bool> needed_, gone_;
   Values values_;
+  Layouts layouts_;
   // By register: the last of the instructions made here that reads it, that makes it.
   std::vector<int> read_by_, made_in_;
   int instruction_ = 0;

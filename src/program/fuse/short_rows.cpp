@@ -51,6 +51,17 @@ void repeat_row(const char* from, size_t bytes, int64_t count, char* to) {
   }
 }
 
+// One element, `length` times.
+template <size_t Size>
+void fill_row(const char* from, int64_t length, char* to) {
+  constexpr int64_t kAtOnce = 16 / Size;
+  char all[16];
+  for (int64_t k = 0; k < kAtOnce; ++k) std::memcpy(all + k * Size, from, Size);
+  int64_t k = 0;
+  for (; k + kAtOnce <= length; k += kAtOnce) std::memcpy(to + k * Size, all, sizeof all);
+  for (; k < length; ++k) std::memcpy(to + k * Size, all, Size);
+}
+
 // Whole rows, as bits. `Length` is that of a row, or 0 where it is not known beforehand.
 template <size_t Size, int64_t Length>
 void gather_rows(const char* data, const Rows& r, char* tile) {
@@ -67,6 +78,14 @@ void gather_rows(const char* data, const Rows& r, char* tile) {
     data += k * r.outer;
     tile += static_cast<size_t>(k) * bytes;
   }
+  if (!Length && r.inner == Size) {
+    for (; k < r.count; ++k, data += r.outer, tile += bytes) std::memcpy(tile, data, bytes);
+    return;
+  }
+  if (!Length && r.inner == 0) {
+    for (; k < r.count; ++k, data += r.outer, tile += bytes) fill_row<Size>(data, length, tile);
+    return;
+  }
   for (; k < r.count; ++k, data += r.outer) {
     for (int64_t j = 0; j < length; ++j, tile += Size) std::memcpy(tile, data + j * r.inner, Size);
   }
@@ -75,6 +94,12 @@ void gather_rows(const char* data, const Rows& r, char* tile) {
 template <size_t Size, int64_t Length>
 void scatter_rows(const char* tile, const Rows& r, char* data) {
   const int64_t length = Length ? Length : r.length;
+  const auto bytes = static_cast<size_t>(length) * Size;
+  if (!Length && r.inner == Size) {
+    for (int64_t k = 0; k < r.count; ++k, data += r.outer, tile += bytes)
+      std::memcpy(data, tile, bytes);
+    return;
+  }
   for (int64_t k = 0; k < r.count; ++k, data += r.outer) {
     for (int64_t j = 0; j < length; ++j, tile += Size) std::memcpy(data + j * r.inner, tile, Size);
   }

@@ -5,7 +5,7 @@
 
 namespace adjoint {
 
-inline constexpr int64_t kLongestShortRow = 16;  // elements
+inline constexpr int64_t kLongestShortRow = 255;  // elements
 
 // Whether rows of a place are short, and moved as they are.
 bool has_short_rows(const TileLoops& f, const TileLoops::Place& p);

@@ -22,12 +22,16 @@ constexpr int64_t kWorthTaking = 64 << 10;  // bytes of a result for which memor
 
 char* aligned(char* p) { return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64; }
 
-// Where position `start` lies.
-char* row_at(const TileLoops& f, const Place& p, char* data, int64_t start) {
+// The index of a position, by axis.
+void find_index(const TileLoops& f, int64_t position, int64_t* index) {
   for (int i = f.shape.size() - 1; i >= 0; --i) {
-    data += start % f.shape[i] * p.strides[i];
-    start /= f.shape[i];
+    index[i] = position % f.shape[i];
+    position /= f.shape[i];
   }
+}
+// Where it lies.
+char* row_at(const TileLoops& f, const Place& p, char* data, const int64_t* index) {
+  for (int i = f.shape.size() - 1; i >= 0; --i) data += index[i] * p.strides[i];
   return data;
 }
 
@@ -201,9 +205,12 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
   char** arguments = workspace.arguments.data();
   for (size_t k = 0; k < f.places.size(); ++k) {
     const Place& p = f.places[k];
+    char* tile = tiles + p.tile * f.tile_bytes();
+    int64_t n = std::min(f.tile, end - begin);
     if (p.way == Way::Repeated)
-      copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
-               data[k], 0, p.dtype, std::min(f.tile, end - begin));
+      copy_run(tile, static_cast<int64_t>(item_size(p.wanted)), p.wanted, data[k], 0, p.dtype, n);
+    else if (p.way == Way::Again)
+      move(f, p, data[k], begin, n, tile);
   }
   int64_t row = f.by_rows ? f.shape.back() : f.numel;
   char* blocks = tiles + f.tiles * f.tile_bytes();
@@ -214,13 +221,15 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
     int64_t n = std::min(f.tile, end - at), in_block = at % reduce::kBlock;
     if (f.by_rows) n = std::min(n, row - at % row);
     if (!f.sums.empty()) n = std::min(n, reduce::kBlock - in_block);
+    int64_t index[kMaxDims];
+    if (f.by_rows) find_index(f, at, index);
     for (size_t k = 0; k < f.places.size(); ++k) {
       const Place& p = f.places[k];
       if (p.first == p.last) continue;
       auto item = static_cast<int64_t>(item_size(p.dtype));
       char* here = p.sum >= 0           ? block_of(p.sum) + in_block * item
                    : p.way == Way::Flat ? data[k] + at * item
-                                        : row_at(f, p, data[k], at);
+                                        : row_at(f, p, data[k], index);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     for (const TileLoops::Action& s : f.actions) {

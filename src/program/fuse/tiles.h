@@ -20,6 +20,7 @@ struct TileLoops {
     Flat,      // where it lies, in the order of the tiles
     Row,       // where it lies, along the innermost axis
     Repeated,  // one element for all: a tile is filled once
+    Again,     // the same in every tile, since they are whole periods: gathered once
     Moved,     // gathered into a tile, or scattered from one
   };
   struct Place {
@@ -60,6 +61,7 @@ struct TileLoops {
   Dims shape;  // of the tiles' order: merged axes
   int64_t numel = 0;
   int64_t tile = 0;      // elements in one
+  int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
@@ -118,19 +120,27 @@ class TileBuilder {
   };
   struct Call {
     Loop loop;
-    uint32_t first, count;  // of call_values_: the result, then the operands
+    uint32_t first, count;  // of call_values_: the results, then the operands
+    uint32_t results = 1;
   };
-  std::span<const int> values_of(const Call& c) const {
-    return {call_values_.data() + c.first, c.count};
+  std::span<const int> results_of(const Call& c) const {
+    return {call_values_.data() + c.first, c.results};
+  }
+  std::span<const int> operands_of(const Call& c) const {
+    return {call_values_.data() + c.first + c.results, c.count - c.results};
   }
 
+  Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
+  void join_pairs();  // kernel_pairs.cpp
   void order_axes();
   void merge_axes();
+  void choose_tile();
   void classify(TileLoops::Place& p) const;
   void count_uses();
   int take_tile();
   int take_tile_for(int value, std::span<const int> operands, int step);
   void place_operand(int value);
+  void place_result(int value, std::span<const int> operands, int step);
   TileLoops::Argument argument(int value);
   void emit(int step);
   void find_takeovers();

@@ -28,6 +28,9 @@ class Sources {
     return found && memory.dtype == seen.dtype && memory.pending == seen.pending ? found : nullptr;
   }
 
+  // A view begins elsewhere: what it views lies in another order now.
+  void move(int reg, int64_t offset) { sources_[reg].offset = offset; }
+
   // An op that fills its result with one number.
   static bool fills(const Instruction& i);
 

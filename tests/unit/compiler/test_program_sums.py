@@ -10,7 +10,7 @@ import adjoint as ad
 
 from .test_program_fusion import check, names, uniform
 
-SIZES = (8192, 8193, 12287, 65536, 131072, 131073, 196613, 1_000_003)
+SIZES = (16384, 16385, 20479, 65536, 131072, 131073, 196613, 1_000_003)
 
 
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
@@ -20,7 +20,7 @@ def test_a_sum_is_part_of_the_loop_that_makes_what_it_sums(n: int, dtype: ad.dty
     assert names(program) == ["fused"]
 
 
-@pytest.mark.parametrize("n", [9000, 140_000])
+@pytest.mark.parametrize("n", [17_000, 140_000])
 def test_means_and_several_sums_of_one_loop(n: int) -> None:
     def f(x: ad.Tensor) -> Any:
         y = x.exp()
@@ -39,7 +39,7 @@ def test_a_sum_that_the_rest_needs() -> None:
     check(f, lambda s: [uniform(s, 20_000)])
 
 
-@pytest.mark.parametrize("shape", [(100, 100), (5, 3000), (40, 7, 40), (4000, 3)])
+@pytest.mark.parametrize("shape", [(150, 150), (6, 3000), (60, 7, 40), (6000, 3)])
 def test_sums_of_broadcast_loops(shape: tuple[int, ...]) -> None:
     last, others = shape[-1], shape[:-1]
 
@@ -53,11 +53,11 @@ def test_sums_of_broadcast_loops(shape: tuple[int, ...]) -> None:
 
 
 def test_sums_of_what_does_not_lie_in_order() -> None:
-    check(lambda x: (x.T * 2).sum(), lambda s: [uniform(s, 100, 120)])
-    check(lambda x: (x * 2)[:, 1:].sum(), lambda s: [uniform(s, 100, 120)])
-    check(lambda x: ((x * 2).T.contiguous() + 1).sum(), lambda s: [uniform(s, 100, 120)])
-    check(lambda x: (x * 2).sum(dtype=ad.float64), lambda s: [uniform(s, 12_000)])
-    check(lambda x: (x.half() * 2).sum(), lambda s: [uniform(s, 12_000)])
+    check(lambda x: (x.T * 2).sum(), lambda s: [uniform(s, 150, 120)])
+    check(lambda x: (x * 2)[:, 1:].sum(), lambda s: [uniform(s, 150, 120)])
+    check(lambda x: ((x * 2).T.contiguous() + 1).sum(), lambda s: [uniform(s, 150, 120)])
+    check(lambda x: (x * 2).sum(dtype=ad.float64), lambda s: [uniform(s, 18_000)])
+    check(lambda x: (x.half() * 2).sum(), lambda s: [uniform(s, 18_000)])
 
 
 def test_a_sum_does_not_depend_on_threads() -> None:

@@ -200,3 +200,14 @@ def test_errors_name_the_step_in_programs() -> None:
     compiled(9.5 * ad.eye(2))
     with pytest.raises(ad.linalg.LinAlgError):
         compiled(3.5 * ad.eye(2))
+
+
+def test_after_the_recording_around_it_was_refused() -> None:
+    def f(x: ad.Tensor) -> ad.Tensor:
+        factor = 2.0 if bool(x.sum() > 0) else 3.0
+        last, _ = ad.scan(lambda c, _: (c * factor, None), x, length=5)
+        return ad.while_loop(lambda x: x.max() < 1000, lambda x: x * 2, last)
+
+    with pytest.warns(ad.compiler.CompileWarning, match="the value of a tensor decides"):
+        found = ad.compile(f)(ad.ones(2))
+    assert found.tolist() == [1024.0, 1024.0]

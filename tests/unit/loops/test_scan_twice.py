@@ -119,3 +119,21 @@ def test_hessian_of_a_long_loop() -> None:
     x = ad.tensor([0.3, 0.4], dtype=ad.float64)
     found, wanted = (ad.func.hessian(lambda y, g=g: f(y, g))(x) for g in (ad.scan, plain))
     assert ad.allclose(found, wanted)
+
+
+def test_a_tensor_that_is_carried_twice_has_its_gradient_once() -> None:
+    found = []
+    for loop in (ad.scan, plain):
+        for noise in (0.0, 1.0):
+            ad.manual_seed(1)
+            x = ad.tensor([0.5, 0.6], dtype=ad.float64, requires_grad=True)
+
+            def step(c: Any, _: Any, noise: float = noise) -> Any:
+                more = ad.randn(2, dtype=ad.float64) if noise else 1.0
+                return (c[0] * c[1].sin(), c[1] + more * c[0]), None
+
+            (a, b), _ = loop(step, (x, x), None, length=5)
+            (g,) = ad.autograd.grad(a.sum() + b.sum(), x, create_graph=True)
+            found.append((g, ad.autograd.grad(g.sum(), x)[0]))
+    for scanned, wanted in zip(found[:2], found[2:], strict=True):
+        assert all(ad.allclose(p, q) for p, q in zip(scanned, wanted, strict=True))

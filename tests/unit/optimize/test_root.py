@@ -60,6 +60,15 @@ def test_tensors_of_the_closure_get_gradients() -> None:
         ad.testing.assert_close(tensor.grad, gradient, rtol=1e-9, atol=1e-11)
 
 
+def test_what_is_read_may_depend_on_something_else_that_is_read() -> None:
+    def solve(t: ad.Tensor) -> ad.Tensor:
+        square = t * t
+        first = root(lambda x: x**3 + x - square - t, ad.ones(2, **DOUBLE)).x
+        return root(lambda x: x**3 + first * x - square - t, ad.ones(2, **DOUBLE)).x
+
+    check_answer(solve, ad.tensor([0.9, 0.7], **DOUBLE))
+
+
 class State(NamedTuple):
     a: ad.Tensor
     b: ad.Tensor

@@ -138,6 +138,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     "profiler/_traces.py": ("cat", "a field of Chrome's traces"),
     "nn/_reduction.py": ("mean sum", "values of `reduction`"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
+    "_tensor/segments.py": ("max mean min prod sum", "values of `reduce`"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
     "compiler/_pure.py": (
