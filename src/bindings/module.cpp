@@ -64,6 +64,8 @@ void fill(PyObject* module) {
   add_casts();
   add_forward_mode(module);
   add_transforms(module);
+  add_plain_parts(module);
+  add_apart(module);
   add_vmap(module);
   add_promotion(module);
   add_colouring(module);

@@ -206,7 +206,7 @@ class Recorded:
         return _tree.unflatten(self.spec, leaves)
 
     def for_the_core(self) -> tuple[Any, ...]:
-        """What the core is told to replay this without Python: see src/bindings/program/compiled_call.cpp."""
+        """What the core needs to replay this without Python: bindings/program/compiled_call.cpp."""
         self.may_be_remembered = False
         form: Any = None
         if not self.single:

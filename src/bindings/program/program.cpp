@@ -103,9 +103,9 @@ PyObject* reached(PyObject* o, PyObject*) {
 PyObject* make_program(PyObject* o, PyObject* args) {
   return guard([&]() -> PyObject* {
     Py_ssize_t from, to;
-    PyObject *given, *outputs;
+    PyObject *given, *outputs, *there = nullptr;
     int copied = 0;
-    if (!PyArg_ParseTuple(args, "nnOO|p:program", &from, &to, &given, &outputs, &copied))
+    if (!PyArg_ParseTuple(args, "nnOO|pO:program", &from, &to, &given, &outputs, &copied, &there))
       return nullptr;
     Capture& c = capture_of(o);
     if (from < 0 || from > to || to > static_cast<Py_ssize_t>(c.size()))
@@ -113,12 +113,13 @@ PyObject* make_program(PyObject* o, PyObject* args) {
     Tensors inputs = tensors_of(given, "program(): given");
     Tensors results = tensors_of(outputs, "program(): outputs", true);
     if (!c.refused().empty()) runtime_error("program(): ", c.refused());
-    for (const Tensors* ts : {&inputs, &results}) {
+    Tensors kept = there ? tensors_of(there, "program(): there") : Tensors();
+    for (const Tensors* ts : {&inputs, &results, &kept}) {
       for (const Tensor& t : *ts) {
         if (t && !c.knows(t.get())) value_error("program(): a tensor is not part of the recording");
       }
     }
-    auto made = std::make_unique<Program>(c.program(from, to, inputs, results, copied));
+    auto made = std::make_unique<Program>(c.program(from, to, inputs, results, copied, kept));
     Object p = checked(program_type.tp_alloc(&program_type, 0));
     reinterpret_cast<ProgramObject*>(p.get())->program = made.release();
     return p.release();
@@ -166,8 +167,9 @@ PyMethodDef recording_methods[] = {
      "through them calls no Python."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
     {"program", make_program, METH_VARARGS,
-     "program(from, to, given, outputs, copied=False): instructions as a program; copied: they can "
-     "be made another one of."},
+     "program(from, to, given, outputs, copied=False, there=()): instructions as a program; "
+     "copied: "
+     "they can be made another one of; there: what of earlier ones is kept anyway."},
     {nullptr}};
 
 // --- programs ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ constexpr Pass kPasses[] = {
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"recompute",
      [](Program& p, const Origin& from) {
-       if (from.before) recompute(p, *from.before);
+       if (from.before) recompute(p, *from.before, from.there);
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
     {"fold", [](Program& p, const Origin&) { fold(p); }},
