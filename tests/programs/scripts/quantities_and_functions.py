@@ -65,8 +65,11 @@ class Wrapped:
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         return cls(func(*[a.v if isinstance(a, cls) else a for a in args], **(kwargs or {})))
 
+    def __repr__(s):
+        return f"Wrapped({s.v})"
 
-print(type(torch.add(Wrapped(torch.ones(2)), 1)).__name__, torch.exp(Wrapped(torch.zeros(2))).v)
+
+print(torch.add(Wrapped(torch.ones(2)), 1), torch.exp(Wrapped(torch.zeros(2))))
 
 
 class Log(torch.overrides.TorchFunctionMode):
