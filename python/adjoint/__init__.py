@@ -98,6 +98,7 @@ if _TYPE_CHECKING:
     from . import futures as futures
     from . import fx as fx
     from . import hub as hub
+    from . import integrate as integrate
     from . import library as library
     from . import linalg as linalg
     from . import loops as loops
@@ -108,6 +109,7 @@ if _TYPE_CHECKING:
     from . import nn as nn
     from . import onnx as onnx
     from . import optim as optim
+    from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
     from . import profiler as profiler
@@ -311,6 +313,7 @@ if _TYPE_CHECKING:
     from .linalg._lowrank import pca_lowrank as pca_lowrank
     from .linalg._lowrank import svd_lowrank as svd_lowrank
     from .linalg._old_names import lu as lu
+    from .loops import checkpoint_loop as checkpoint_loop
     from .loops import scan as scan
     from .loops import while_loop as while_loop
     from .nn._recurrent import gru as gru
@@ -373,6 +376,7 @@ _LAZY_MODULES = frozenset(
         "fx",
         "graph",
         "hub",
+        "integrate",
         "jit",
         "library",
         "linalg",
@@ -384,6 +388,7 @@ _LAZY_MODULES = frozenset(
         "nn",
         "onnx",
         "optim",
+        "optimize",
         "overrides",
         "package",
         "parallel",
@@ -445,6 +450,7 @@ _LAZY_NAMES = {
     "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
+    "checkpoint_loop": "loops",
     "scan": "loops",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",

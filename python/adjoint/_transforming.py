@@ -12,7 +12,9 @@ from adjoint import _core
 
 
 class _Depth(threading.local):
-    transforms = 0
+    def __init__(self) -> None:
+        self.transforms = 0
+        self.hidden: list[int] = []  # the depths around functions that are called apart
 
 
 _depth = _Depth()
@@ -42,6 +44,20 @@ class differentiating(transforming):
     def __exit__(self, *exc: object) -> None:
         _core._derivative_depth(-1)
         super().__exit__(*exc)
+
+
+class _OutsideTransforms:
+    """For the length of a ``with`` block, code runs that no transform works on: an external's."""
+
+    def __enter__(self) -> None:
+        _depth.hidden.append(_depth.transforms)
+        _depth.transforms = 0
+
+    def __exit__(self, *exc: object) -> None:
+        _depth.transforms = _depth.hidden.pop()
+
+
+outside_transforms = _OutsideTransforms()
 
 
 class depth_of_now:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from .numeric._central import Central as Central
 from .numeric._complex_step import ComplexStep as ComplexStep
 from .numeric._forward import Forward as Forward
+from .numeric._linear import Linear as Linear
 from .numeric._method import METHODS as METHODS
 from .numeric._method import Method as Method
 from .numeric._method import Stencil as Stencil

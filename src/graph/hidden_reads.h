@@ -76,6 +76,9 @@ class ForwardReads {
   void note_tangent(TensorObject* t, const char* op);
   std::vector<HiddenRead>& tangents() { return tangents_; }
 
+  // The levels around a call inside that takes no part in them (bindings/autograd/apart.cpp).
+  std::vector<OpenLevel>* aside = nullptr;
+
   // What messages say about all of them, from the function's own words.
   std::string cause, fix;
 

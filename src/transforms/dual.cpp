@@ -189,7 +189,9 @@ void note_hidden_tangents(const Op& op, const Value* args, ForwardReads& reads) 
     if (!has_rule(op, i)) continue;
     each_tensor(args[i], [&](const Tensor& t) {
       Level none = std::exchange(t_tangent_limit, reads.limit());
+      if (reads.aside) t_levels.swap(*reads.aside);
       bool any = tangent_levels(t);
+      if (reads.aside) t_levels.swap(*reads.aside);
       t_tangent_limit = none;
       if (any) reads.note_tangent(t.get(), op.name.c_str());
     });
@@ -199,11 +201,11 @@ void note_hidden_tangents(const Op& op, const Value* args, ForwardReads& reads) 
 }  // namespace
 
 bool any_tangent(const Op& op, const Value* args) {
-  if (t_tangent_limit <= 0) {
-    if (t_forward_reads && t_forward_reads->limit() > 0) [[unlikely]]
-      note_hidden_tangents(op, args, *t_forward_reads);
-    return false;
-  }
+  bool off = t_tangent_limit <= 0;
+  if (t_forward_reads && t_forward_reads->limit() > 0 && (off || t_forward_reads->aside))
+      [[unlikely]]
+    note_hidden_tangents(op, args, *t_forward_reads);
+  if (off) return false;
   bool any = false;
   each_tensor(op, args, [&](const Tensor& t) { any |= may_have_tangent(t.get()); });
   return any;

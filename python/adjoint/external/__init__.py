@@ -13,6 +13,7 @@ from typing import Any
 
 from adjoint.numeric._errors import EvaluationError, ExternalError
 
+from . import parsers as parsers
 from ._command import Command, CommandError, command
 from ._ctypes import CFunction, ctypes_function
 from ._evaluate import Evaluation
@@ -33,6 +34,7 @@ __all__ = [
     "ctypes_function",
     "external",
     "numpy_function",
+    "parsers",
     "scipy_callback",
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,17 @@ import numpy as np
 from adjoint import _tree
 from adjoint.numeric._errors import ExternalError
 
+from ._cache import content_of_file, identity_of
 from ._formats import FORMATS
 from ._journal import Note
+from ._runs import KeptRuns
+from ._templates import Templates
+from .parsers import Parser
 
 __all__ = ["Command", "CommandError", "command"]
 
+# Options that do not change what a run does, or that are asked for otherwise.
+_ELSEWHERE = ("keep", "resume", "scratch", "timeout", "retries", "templates", "outputs")
 _TAIL = 2000  # characters of stderr in an error
 _DOUBLED = "braces that are not fields are doubled: '{{' and '}}'"
 
@@ -65,12 +72,23 @@ class Command:
                 "  fix: ['./model', '{input}', '{output}'], or ['sh', '-c', line] for a shell"
             )
         self.arguments = [os.fspath(a) for a in arguments]
-        self.format: str = options["format"]
+        self.format: str | Mapping[str, str] = options["format"]
         self.inputs: list[str] | None = options["inputs"]
-        self.outputs: list[str] | None = options["outputs"]
+        given = options["outputs"]
+        self.parsers: dict[str, Parser] = dict(given) if isinstance(given, Mapping) else {}
+        self.outputs: list[str] | None = None if self.parsers else given
         self.retries: int = options["retries"]
         # Where relative paths start: programs run in a scratch folder, perhaps in another process.
         self.home = os.path.abspath(options["cwd"] or os.getcwd())
+        templates = options["templates"]
+        self.templates = (
+            None if templates is None else Templates(templates, self.home, self.inputs or ["input"])
+        )
+        self.runs = (
+            None
+            if options["keep"] is None
+            else KeptRuns(os.path.join(self.home, os.fspath(options["keep"])), options["resume"])
+        )
         self.options = {**options, "cwd": options["cwd"] and self.home}
         self.label = self.__name__ = Path(self.arguments[0]).name if self.arguments else "command"
         self._check()
@@ -84,12 +102,19 @@ class Command:
             raise ValueError("command() needs the program to run, got an empty list")
         if self.retries < 0:
             raise ValueError(f"retries= must not be negative, got {self.retries}")
-        if self.format not in FORMATS:
-            raise ValueError(
-                f"format= is one of {', '.join(map(repr, FORMATS))}; got {self.format!r}"
-            )
+        if self.options["resume"] and self.runs is None:
+            raise ValueError("resume=True reads runs that were kept. fix: keep='runs' beside it")
+        self._check_formats()
+        for name, parser in self.parsers.items():
+            if not isinstance(parser, Parser):
+                raise TypeError(
+                    f"outputs= takes names, or a dict of names and parsers "
+                    f"(adjoint.external.parsers); {name!r} has {parser!r}"
+                )
         fields = self._fields()
         self.stdin = not any(f == "input" or f.startswith("input_") for f in fields)
+        if self.templates is not None:
+            self.stdin = False  # the inputs stand in the decks
         self.stdout = not any(f == "output" or f.startswith("output_") for f in fields)
         known = {"input", "output", "folder"}
         known |= {f"input_{n}" for n in self.inputs or ()} | set(self.inputs or ())
@@ -101,9 +126,40 @@ class Command:
                     f"{', '.join('{' + k + '}' for k in sorted(known))}; "
                     f"{_DOUBLED}"
                 )
-        binary = self.format == "npy"
+        binary = any(self._format(name) == "npy" for name in self.outputs or ())
         if binary and self.stdout and self.outputs and len(self.outputs) > 1:
             raise ValueError("several outputs in npy format need files: {output_name} for each")
+
+    def _check_formats(self) -> None:
+        chosen = self.format
+        known = {"input", "output", *(self.inputs or ()), *(self.outputs or ())}
+        for name, kind in chosen.items() if isinstance(chosen, Mapping) else [("", chosen)]:
+            if name and name not in known:
+                raise ValueError(
+                    f"format= names {name!r}; the files are {', '.join(sorted(known))}"
+                )
+            if kind not in FORMATS:
+                raise ValueError(f"format= is one of {', '.join(map(repr, FORMATS))}; got {kind!r}")
+
+    def _format(self, name: str) -> str:
+        """The format of one file."""
+        return self.format if isinstance(self.format, str) else self.format.get(name, "npy")
+
+    def identity(self) -> str:
+        """What the function is: the program, and how its results are read."""
+        read = {name: (p.text or identity_of(p.read), p.file) for name, p in self.parsers.items()}
+        return repr((self._identity_of_runs(), self.outputs, read))
+
+    def _identity_of_runs(self) -> str:
+        """What the program is: its arguments, its files, how it is called."""
+        files = []
+        for argument in self.arguments:
+            path = shutil.which(argument) or os.path.join(self.home, argument)
+            if "{" not in argument and os.path.isfile(path):
+                files.append(content_of_file(path))
+        said = {k: str(v) for k, v in self.options.items() if k not in _ELSEWHERE}
+        decks = None if self.templates is None else self.templates.texts
+        return repr((self.arguments, files, sorted(said.items()), decks))
 
     def _program(self) -> str:
         """The program; a path, as opposed to a name that is looked up, made absolute."""
@@ -158,40 +214,79 @@ class Command:
                 f"{self.label} takes {len(names)} inputs ({', '.join(names)}), "
                 f"got {len(args)}; name them with inputs="
             )
-        write, _, suffix = FORMATS[self.format]
-        values: dict[str, Any] = {"folder": str(folder), "output": str(folder / f"output{suffix}")}
-        values |= {f"output_{n}": str(folder / f"output_{n}{suffix}") for n in self.outputs or ()}
+        key = ""
+        if self.runs is not None:
+            key = self.runs.key(self._identity_of_runs(), args)
+            kept = self.runs.finished(key)
+            if kept is not None:
+                paths = self._paths(kept)
+                return self._read(kept, paths, (kept / "stdout.txt").read_bytes())
+        values: dict[str, Any] = self._paths(folder)
+        text = self._write(folder, names, args, values)
+        arguments = [a.format_map(values) for a in self.arguments]
+        out: bytes | None = None
+        err = b""
+        try:
+            out, err = self._execute(arguments, folder, text, note)
+        except CommandError as error:
+            err = error.stderr.encode()
+            raise
+        finally:
+            if self.runs is not None:
+                self.runs.add(key, folder, arguments, out, err)
+        return self._read(folder, values, out)
+
+    def _paths(self, folder: Path) -> dict[str, Any]:
+        """What the fields of the arguments stand for, as far as they are paths."""
+        values = {"folder": str(folder)}
+        for name in ("output", *(f"output_{n}" for n in self.outputs or ())):
+            kind = self._format(name.removeprefix("output_"))
+            values[name] = str(folder / f"{name}{FORMATS[kind][2]}")
+        return values
+
+    def _write(
+        self, folder: Path, names: Sequence[str], args: Sequence[Any], values: dict[str, Any]
+    ) -> bytes:
+        """Write the inputs to their files; what goes to standard input."""
         text = b""
+        fields = self._fields()
         for name, value in zip(names, args, strict=True):
-            path = folder / f"{name}{suffix}"
-            data = write(self._written(name, value))
-            values["input" if self.inputs is None else f"input_{name}"] = str(path)
-            values["input"] = values.get("input", str(path))
             # A number may stand in the arguments themselves, with every digit.
             if name != "input" and not _tree.is_structure(value):
                 values[name] = np.asarray(value).tolist()
+            field = "input" if self.inputs is None else f"input_{name}"
+            if not self.stdin and not {field, "input"} & fields:
+                continue
+            write, _, suffix = FORMATS[self._format(name)]
+            path = folder / f"{name}{suffix}"
+            data = write(self._written(name, value))
+            values[field] = str(path)
+            values["input"] = values.get("input", str(path))
             if self.stdin:
                 text += data
             else:
                 path.write_bytes(data)
-        done = self._execute([a.format_map(values) for a in self.arguments], folder, text, note)
-        return self._read(folder, values, done)
+        if self.templates is not None:
+            self.templates.write(folder, dict(zip(names, args, strict=True)))
+        return text
 
     def _written(self, name: str, value: Any) -> Any:
         """What a file is to hold: an array, or (in JSON) a composite as it is."""
         if not _tree.is_structure(value):
             return np.asarray(value)
-        if self.format != "json":
+        if self._format(name) != "json":
             if isinstance(value, (list, tuple)):
                 return np.asarray(value)
             raise TypeError(
                 f"{self.label}: {name} is {_tree.kind_of(value)}, but a file of "
-                f"format={self.format!r} holds one array.\n"
+                f"format={self._format(name)!r} holds one array.\n"
                 "  fix: format='json', or a file for each array: inputs=[...]"
             )
         return value
 
-    def _execute(self, arguments: list[str], folder: Path, text: bytes, note: Note) -> bytes:
+    def _execute(
+        self, arguments: list[str], folder: Path, text: bytes, note: Note
+    ) -> tuple[bytes, bytes]:
         process, timeout = None, self.options["timeout"]
         try:
             with note.starting():
@@ -211,7 +306,7 @@ class Command:
         _end(process)  # whatever it left running
         if process.returncode != 0:
             raise self._failed(process.returncode, arguments, err.decode(errors="replace"))
-        return out
+        return out, err
 
     def _started(self, arguments: list[str], folder: Path, note: Note) -> subprocess.Popen[bytes]:
         env = self.options["env"]
@@ -260,30 +355,43 @@ class Command:
         )
 
     def _read(self, folder: Path, values: Mapping[str, Any], out: bytes) -> Any:
-        _, read, _ = FORMATS[self.format]
+        if self.parsers:
+            return {name: self._parsed(name, folder, out) for name in self.parsers}
         if self.stdout:
-            sources = [("standard output", out)]
+            names = self.outputs or ["output"]
+            sources = [("standard output", self._format(names[0]), out)]
         else:
-            keys = [f"output_{n}" for n in self.outputs or ()] or ["output"]
             sources = []
-            for key in keys:
-                path = Path(values[key])
+            for name in self.outputs or ["output"]:
+                path = Path(values[f"output_{name}" if self.outputs else "output"])
                 if not path.exists():
                     there = ", ".join(sorted(p.name for p in folder.iterdir())) or "nothing"
                     raise CommandError(
                         f"{self.label} wrote no {path.name}; its folder holds {there}"
                     )
-                sources.append((path.name, path.read_bytes()))
+                sources.append((path.name, self._format(name), path.read_bytes()))
         arrays = []
-        for what, data in sources:
+        for what, kind, data in sources:
             try:
-                arrays.append(read(data))
+                arrays.append(FORMATS[kind][1](data))
             except Exception as error:
                 raise CommandError(
-                    f"{self.label}: {what} is not {self.format}: {error}; "
-                    f"it starts with {data[:80]!r}"
+                    f"{self.label}: {what} is not {kind}: {error}; it starts with {data[:80]!r}"
                 ) from error
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    def _parsed(self, name: str, folder: Path, out: bytes) -> Any:
+        parser = self.parsers[name]
+        source: Any = b""
+        try:
+            source = parser.source(folder, out)
+            return parser.read(source)
+        except Exception as error:
+            where = parser.file or "standard output"
+            start = f"; it starts with {source[:80]!r}" if isinstance(source, bytes) else ""
+            raise CommandError(
+                f"{self.label}: {name} could not be read from {where}: {error}{start}"
+            ) from error
 
 
 def _end(process: Any) -> None:
@@ -301,14 +409,17 @@ def _end(process: Any) -> None:
 def command(
     arguments: Sequence[str],
     *,
-    format: str = "npy",
+    format: str | Mapping[str, str] = "npy",
     inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | Mapping[str, Parser] | None = None,
+    templates: Any = None,
     timeout: float | None = None,
     retries: int = 0,
     scratch: str | os.PathLike[str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    keep: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Command:
     """Make a function of an executable or a script, for `external`.
 
@@ -324,9 +435,16 @@ def command(
     format
         ``"npy"``, ``"json"`` (a number or nested lists, or an object: a dict or dataclass of such),
         ``"csv"`` or ``"text"`` (numbers between blanks). All are written with every digit; tell
-        `external` with ``noise=`` how many the program writes.
+        `external` with ``noise=`` how many the program writes. A dict by the names of inputs and
+        outputs gives each file its own.
     inputs, outputs
-        Names, for programs with several.
+        Names, for programs with several. ``outputs`` may be a dict of names and parsers
+        (`adjoint.external.parsers`: regular expressions, columns, paths in JSON, NetCDF, HDF5); the
+        function then returns a dict.
+    templates
+        A text file in which ``{{x}}`` stands for the value of an input (also ``{{x:.6e}}`` and
+        ``{{x[2]}}``), or a dict of names and such files: written, filled in, to the folder the
+        program runs in.
     timeout
         Seconds after which the program, and all it started, is ended.
     retries
@@ -335,6 +453,11 @@ def command(
         Where scratch folders are made; the system's folder for temporary files by default.
     cwd, env
         The folder it runs in (the scratch folder by default), and additions to its environment.
+    keep
+        A folder in which the folder of each run is kept, with standard output and error, and a
+        line for each run in ``journal.jsonl``.
+    resume
+        Whether a run on the same inputs that is kept there is read instead of being made again.
 
     Returns
     -------
@@ -345,10 +468,13 @@ def command(
         arguments,
         format=format,
         inputs=None if inputs is None else list(inputs),
-        outputs=None if outputs is None else list(outputs),
+        outputs=outputs if outputs is None or isinstance(outputs, Mapping) else list(outputs),
+        templates=templates,
         timeout=timeout,
         retries=retries,
         scratch=scratch,
         cwd=cwd,
         env=env,
+        keep=keep,
+        resume=resume,
     )

@@ -8,6 +8,7 @@ _point.py and `adjoint.numeric._plan`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,8 +20,12 @@ from adjoint._core import Tensor
 from adjoint._tensor import creation as _creation
 from adjoint.numeric._coordinates import Coordinates
 from adjoint.numeric._directional import CENTRAL, direction_steps, shortened, with_room
+from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
-from adjoint.numeric._jacobians import Dense, Jacobian
+from adjoint.numeric._errors import ExternalError
+from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
+from adjoint.numeric._second import warn_of_second
+from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
 
@@ -30,6 +35,11 @@ from ._outputs import PLAIN, Outputs, owned
 from ._point import ExternalPoint
 
 __all__ = ["Derivatives"]
+
+
+_FEW = 16  # rows of a Jacobian that are found by calls of a vjp, for the sake of one product
+_PUSH = 4  # evaluations of a product by differences
+_SHORTENED = 3  # how often steps that do not suit are shortened
 
 
 class Derivatives:
@@ -61,6 +71,9 @@ class Derivatives:
         self._point: ExternalPoint | None = None
         self._steps: Steps | None = None
         self._jacobian: Jacobian | None = None
+        self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
+        self._claimed: Any = None  # a tuple of the pattern, or of None
+        self._pushes = 0  # evaluations that pushes by differences took
         self._slopes: Any = None  # of an elementwise function of one array
         self._lock = threading.RLock()
 
@@ -126,6 +139,15 @@ class Derivatives:
     def pull_derivative(self, u: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of J'u along w."""
         cotangent = self._vector(u, self.point.outputs)
+        direction = self._vector(w, self.point.inputs)
+        found = self._curved(
+            direction,
+            self.point.inputs.size,
+            lambda c: c.pull(cotangent, direction),
+            lambda c, found: c.agrees(found, cotangent, direction),
+        )
+        if found is not None:
+            return self._as_inputs(found)
 
         def of(at: Derivatives) -> Any:
             return at.pull_vector(cotangent)
@@ -136,6 +158,17 @@ class Derivatives:
     def push_derivative(self, v: Sequence[Any], w: Sequence[Any]) -> list[Tensor]:
         """The derivative of Jv along w."""
         tangent = self._vector(v, self.point.inputs)
+        direction = self._vector(w, self.point.inputs)
+        if not tangent.any():
+            return self._as_outputs(np.zeros(self.point.outputs.size))
+        found = self._curved(
+            direction,
+            self.point.outputs.size,
+            lambda c: c.push(tangent, direction),
+            lambda c, found: c.agrees_pushed(found, tangent, direction),
+        )
+        if found is not None:
+            return self._as_outputs(found)
 
         def of(at: Derivatives) -> Any:
             return at.push_vector(tangent)
@@ -156,9 +189,67 @@ class Derivatives:
         if self.definition.given.jvp is not None:
             return self._given_push(v)
         plan = self.definition.plan
-        if self._jacobian is None and plan.directional:
-            return plan.push(self.point, self.steps(), v)
+        if self._jacobian is None:
+            if plan.directional or plan.method.flat:
+                return plan.push(self.point, self.steps(), v)
+            found = self._transposed_push(v) if self.definition.given.vjp is not None else None
+            if found is not None:
+                return found
         return self.jacobian().push(v)
+
+    def _transposed_push(self, v: Any) -> Any:
+        """Jv of a function with a vjp, if it takes less than the whole Jacobian; else None.
+
+        By the transpose of a vjp that is recorded; else by a difference along v. So that many of
+        them at one point cost no more than twice what is best, the Jacobian is made in the end.
+        """
+        plan, passes = self.definition.plan, self._passes()
+        if passes <= _FEW or self.definition.given.jacobian is not None:
+            return None
+        if self.definition.given.tensors:
+            tangents = dict(zip(self.wanted, self.point.inputs.unpack(v), strict=True))
+            found = self.definition.given.transposed(
+                self.arguments, self.leaves, tangents, self.form
+            )
+            if found is not None:
+                return self.point.outputs.pack(found)
+        self._pushes += _PUSH
+        if self._pushes > passes:
+            return None
+        return plan.push(self.point, self.steps(), v)
+
+    def _passes(self) -> int:
+        """How many calls of a vjp the Jacobian takes."""
+        pattern = self._pattern()
+        return self.point.outputs.size if pattern is None else row_colours(pattern)[1]
+
+    def _pattern(self) -> Any:
+        """Which entries there are, if the user said so."""
+        if self._claimed is None:
+            plan, point = self.definition.plan, self.point
+            found: Any = None
+            if plan.elementwise:
+                same_shapes(point)
+                found = ElementPattern(point)
+            elif plan.sparsity is not None:
+                found = plan.pattern(point)
+            self._claimed = (found,)
+        return self._claimed[0]
+
+    def structure(self) -> Any:
+        """Rows, columns and shape of the entries that are known to be all there are; or None."""
+        if any(d.kind == "c" for d in (*self.point.inputs.dtypes, *self.point.outputs.dtypes)):
+            return None
+        pattern = self._pattern()
+        if pattern is not None:
+            return pattern.rows, pattern.columns, pattern.shape
+        if self.definition.given.jacobian is None:
+            return None
+        matrix: Any = getattr(self.jacobian(), "matrix", None)
+        if matrix is None or not hasattr(matrix, "tocoo"):
+            return None
+        entries = matrix.tocoo()
+        return entries.row, entries.col, entries.shape
 
     # --- the Jacobian ---------------------------------------------------------------------------
 
@@ -180,13 +271,47 @@ class Derivatives:
         if given.jacobian is not None:
             return given.matrix(self.arguments, self.leaves, self.wanted, self.point.outputs)
         n, m = self.point.inputs.size, self.point.outputs.size
+        pattern = self._pattern() if given else None
+        if given.vjp is not None and pattern is not None:
+            return self._by_colours(pattern, *row_colours(pattern), True)
         if given.vjp is not None:
             rows = [self.pull_vector(row) for row in np.eye(m)]
             return Dense(np.stack(rows) if rows else np.zeros((0, n)))
+        if given.jvp is not None and pattern is not None:
+            return self._by_colours(pattern, pattern.colours, pattern.count, False)
         if given.jvp is not None:
             columns = [self._given_push(column) for column in np.eye(n)]
             return Dense(np.stack(columns, 1) if columns else np.zeros((m, 0)))
         return self.definition.plan.jacobian(self.point, self.steps(), self.axes)
+
+    def _by_colours(self, pattern: Any, colours: Any, count: int, pulled: bool) -> Sparse:
+        """The Jacobian from a rule that was given: lines that share nothing in one call."""
+        along, across = (
+            (pattern.rows, pattern.columns) if pulled else (pattern.columns, pattern.rows)
+        )
+        rule = self.pull_vector if pulled else self._given_push
+        values = np.zeros(len(along))
+        for colour in range(count):
+            here = colours[along] == colour
+            values[here] = rule((colours == colour).astype(float))[across[here]]
+        found = Sparse(pattern.rows, pattern.columns, values, pattern.shape)
+        if not self.definition.plan.verify:
+            return found
+        size = pattern.shape[0] if pulled else pattern.shape[1]
+        random = np.random.default_rng(self.definition.plan.method.seed).uniform(0.5, 1, size)
+        truth = rule(random)
+        ours = found.pull(random) if pulled else found.push(random)
+        whole = Sparse(pattern.rows, pattern.columns, np.abs(values), pattern.shape)
+        scale = (whole.pull if pulled else whole.push)(random) + np.abs(truth)
+        wrong = np.abs(ours - truth) > self.point.epsilon() ** 0.5 * scale
+        if wrong.any():
+            k, where = int(np.argmax(wrong)), self.point.inputs if pulled else self.point.outputs
+            raise ExternalError(
+                f"sparsity= misses entries: the {'vjp' if pulled else 'jvp'}= of "
+                f"{self.definition.name} gives {truth[k]:.6g} for {where.label(k)}, the Jacobian "
+                f"with that pattern {ours[k]:.6g}. fix: mark every entry that may be nonzero"
+            )
+        return found
 
     def _given_pull(self, u: Sequence[Any]) -> list[Any]:
         given = self.definition.given
@@ -200,7 +325,7 @@ class Derivatives:
     def _elementwise_slopes(self) -> Any:
         """The diagonal of an elementwise function of one array, or None; computed once."""
         plan = self.definition.plan
-        if self._jacobian is not None or not plan.quick:
+        if self._jacobian is not None or not plan.quick or not plan.differences:
             return None
         if self.form.spec or len(self.wanted) != 1:
             return None
@@ -224,6 +349,40 @@ class Derivatives:
         return list(self.definition.evaluator.many(jobs, len(arrays)))
 
     # --- second order ---------------------------------------------------------------------------
+
+    def _curved(
+        self,
+        direction: Any,
+        size: int,
+        of: Callable[[Any], Any],
+        agrees: Callable[[Any, Any], bool],
+    ) -> Any:
+        """A second derivative by differences of values, checked; None if it has to be otherwise."""
+        self.definition.plan.allow_second(self.definition.name)
+        if not direction.any():
+            return None
+        if self.definition.plan.method.flat:
+            return np.zeros(size)
+        with self._lock:
+            if self._curvature is None:
+                self._curvature = (
+                    self.definition.plan.curvature(self.point, self.steps(), self.axes),
+                )
+        (curvature,) = self._curvature
+        if curvature is None or not curvature.fits(direction):
+            return None
+        found = of(curvature)
+        if agrees(curvature, found):
+            return found
+        closer = copy.copy(curvature)
+        for _ in range(_SHORTENED):
+            closer.shorten()
+            again = of(closer)
+            if agrees(closer, again):
+                self._curvature = (closer,)
+                return again
+        warn_of_second(self.definition.name)
+        return found
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.
@@ -284,7 +443,8 @@ class Derivatives:
         other: Derivatives = object.__new__(Derivatives)
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs
-        other._point = other._steps = other._jacobian = other._slopes = None
+        other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
+        other._claimed, other._pushes = None, 0
         other._lock = threading.RLock()
         return other
 

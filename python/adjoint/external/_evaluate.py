@@ -8,6 +8,7 @@ something goes wrong. Read next: _workers.py.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any
 
 from adjoint.numeric._errors import EvaluationError
 
+from ._apart import call_apart
+from ._cache import Cached
 from ._progress import Bar, wanted_now
 from ._workers import Workers, call, check_workers
 
@@ -40,6 +43,10 @@ class Evaluation:
         How often an evaluation that failed, hung or lost its process is tried again.
     progress
         Whether to show a progress bar; None for one after two seconds, on a terminal.
+    cache
+        A folder in which results are kept, by what the function is and what it was given: an
+        evaluation that was made before, in this or in another run of the program, is read instead.
+        By joblib, which the extra ``adjoint[cache]`` installs.
 
     Examples
     --------
@@ -56,6 +63,7 @@ class Evaluation:
     timeout: float | None = None
     retries: int = 0
     progress: bool | None = None
+    cache: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -67,7 +75,8 @@ class Evaluator:
     """A function with how it is called: on which workers, how often, how long."""
 
     def __init__(self, function: Any, name: str, evaluation: Evaluation, mode: str) -> None:
-        self.function = function
+        self.fresh = function
+        self.function = function if evaluation.cache is None else Cached(function, evaluation.cache)
         self.name = name
         self.workers = Workers(evaluation.workers, evaluation.timeout)
         self.retries = evaluation.retries
@@ -75,15 +84,20 @@ class Evaluator:
         self.mode = mode
         self.count = 0  # evaluations so far
 
-    def one(self, args: list[Any], kwargs: dict[str, Any], where: str = "") -> Any:
-        """Evaluate once, here."""
-        return self._tried(args, kwargs, self.mode, lambda: where)
+    def one(
+        self, args: list[Any], kwargs: dict[str, Any], where: str = "", here: bool = False
+    ) -> Any:
+        """Evaluate once: here, unless a time limit needs a worker that can be ended."""
+        if here or self.workers.timeout is None or self.workers.serial:
+            return _number(self._tried(args, kwargs, self.mode, lambda: where, here))
+        (result,) = self.many([(args, kwargs, lambda: where or "the input")], 1)
+        return result
 
     def direct(self, args: list[Any]) -> Any:
         """Evaluate once, here, a function that takes arrays, without retries."""
         self.count += 1
         try:
-            return self.function(*args)
+            return _number(call_apart(self.function, args))
         except Exception as error:
             self._explain(error, "")
 
@@ -119,21 +133,27 @@ class Evaluator:
                         bar = Bar(self.name, total) if wanted_now() else None
                     if bar is not None:
                         bar.show(done)
-                    yield result
+                    yield _number(result)
         finally:
             if bar is not None:
                 bar.stop()
 
     def _tried(
-        self, args: list[Any], kwargs: dict[str, Any], mode: str, where: Callable[[], str]
+        self,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        mode: str,
+        where: Callable[[], str],
+        fresh: bool = False,
     ) -> Any:
-        """One evaluation, here, again if it fails."""
+        """One evaluation, here, again if it fails; ``fresh``, if it must not be a kept one."""
         self.count += 1
+        function = self.fresh if fresh else self.function
         for left in range(self.retries, -1, -1):
             try:
                 if not mode:
-                    return self.function(*args, **kwargs)
-                return call(self.function, args, kwargs, mode)
+                    return call_apart(function, args, kwargs)
+                return call(function, args, kwargs, mode)
             except Exception as error:
                 if not left:
                     self._explain(error, where())
@@ -164,3 +184,8 @@ class Evaluator:
                 "adjoint operations alone needs no external at all"
             )
         raise error
+
+
+def _number(result: Any) -> Any:
+    """A whole number is a float that happened to be whole, as max(0, x) is below zero."""
+    return float(result) if type(result) is int else result

@@ -21,6 +21,7 @@ from adjoint.numeric._method import Method, Stencil, resolve
 from adjoint.numeric._plan import Plan
 from adjoint.numeric._sparse_jacobian import ColouredPattern, restricted
 from adjoint.numeric._tiny_elements import count_tiny
+from adjoint.numeric._verification import PAIR
 
 from ._arguments import Static, as_array, name_of
 from ._call import Call, TensorCall
@@ -60,9 +61,10 @@ class Short(TypedDict, total=False):
     timeout: float | None
     retries: int
     progress: bool | None
+    cache: Any
 
 
-_OF_EVALUATION = ("workers", "timeout", "retries", "progress")
+_OF_EVALUATION = ("workers", "timeout", "retries", "progress", "cache")
 
 
 def _resolved(
@@ -97,7 +99,8 @@ class External:
         # A call on floating tensors alone needs no looking into structures: see _call.py.
         evaluator = definition.evaluator
         special = definition.static or definition.nondifferentiable
-        self._direct = not (special or evaluator.mode or evaluator.retries)
+        limited = evaluator.workers.timeout is not None
+        self._direct = not (special or evaluator.mode or evaluator.retries or limited)
         functools.update_wrapper(self, definition.function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -228,12 +231,7 @@ def _check_differences(
     method: Method, exact: bool, elementwise: bool, sparsity: Any, noise: float | None
 ) -> None:
     """Refuse what is said of the function, if it does not fit together."""
-    if exact and (elementwise or sparsity is not None):
-        raise ValueError(
-            "elementwise= and sparsity= say how to difference; with jacobian=, vjp= or jvp= "
-            "nothing is differenced. fix: omit one of them"
-        )
-    if (elementwise or sparsity is not None) and not isinstance(method, Stencil):
+    if not exact and (elementwise or sparsity is not None) and not isinstance(method, Stencil):
         raise ValueError(
             "elementwise= and sparsity= go with derivative='central' or 'forward', not "
             f"{method.name!r}"
@@ -254,10 +252,26 @@ def _count(leaf: Any) -> int:
 
 
 def _given_cost(definition: Definition, inputs: int) -> Cost:
-    kinds = definition.given.names
-    calls = inputs if kinds == ["jvp"] else 1
-    text = f"{definition.name}: 1 evaluation; a vjp calls {kinds[0]}= {calls} times, no evaluations"
-    return Cost(1, 0, 0, 0, calls, text)
+    given, plan = definition.given, definition.plan
+    calls = inputs if given.names == ["jvp"] else 1
+    rule = f"{given.names[0]}="
+    text = f"{definition.name}: 1 evaluation; a vjp calls {rule} {calls} times, no evaluations"
+    jvp = 0
+    if given.jvp is not None:
+        text += "; a jvp calls jvp= once"
+    elif plan.method.flat:
+        jvp, text = 1, text + "; a jvp takes 1 more (linear)"
+    elif given.jacobian is None and given.tensors:
+        text += "; a jvp calls vjp= once, recorded, and transposes it"
+    elif given.jacobian is None:
+        jvp = 2 + (PAIR if plan.verifies else 0)
+        text += (
+            f"; a jvp takes {jvp} more (central), or calls of vjp= for each output if those are "
+            "few; fix: give jvp= too, or linear=True"
+        )
+    if not plan.method.flat:
+        text += f"; a second derivative along a direction takes 2 more, and 2 calls of {rule}"
+    return Cost(1, 0, jvp, 0, calls, text)
 
 
 def _cost(
@@ -272,6 +286,8 @@ def _cost(
         f"({definition.plan.method.name}), a jvp {'at most ' if sum(tiny) else ''}{price.jvp}; "
         f"the first derivative about {price.first} more for its checks"
     )
+    if not definition.plan.method.flat and price.second:
+        text += f"; a second derivative along a direction about {price.second}"
     return Cost(1, price.vjp, price.jvp, price.first, 0, text)
 
 
@@ -291,6 +307,8 @@ def external(
     arrays: str = "numpy",
     writable: bool = False,
     batched: bool = False,
+    verify: bool = True,
+    linear: bool = False,
     evaluate: Evaluation | None = None,
     name: str | None = None,
     **short: Unpack[Short],
@@ -319,10 +337,11 @@ def external(
         function of several arguments.
     elementwise
         The function acts on each element alone: one pair of evaluations for the whole array.
-        Verified at the first derivative.
+        Verified at each derivative.
     sparsity
         The pattern of the Jacobian, dense or scipy.sparse: inputs that share no output are
-        perturbed together. Verified at the first derivative.
+        perturbed together. Beside ``vjp=`` or ``jvp=`` the Jacobian takes one call for each colour.
+        Verified at each derivative.
     bounds
         A pair (low, high) that is never left; one for all inputs, or a dict by argument or path.
     noise
@@ -339,6 +358,12 @@ def external(
     batched
         Whether the function takes a leading batch axis, for ``vmap``. All tensors then have it:
         those that are not mapped are expanded to it.
+    verify
+        Whether each derivative by differences is compared with one more pair of evaluations along
+        a random direction, which finds steps, and claims of sparsity, that do not hold here.
+    linear
+        The function is linear, up to a constant: short for ``derivative="linear"``. Tangents take
+        one evaluation, beside ``vjp=`` too, and second derivatives are zero. Verified.
     evaluate
         Where and how the evaluations of a Jacobian run: an `adjoint.Evaluation`.
     name
@@ -346,8 +371,8 @@ def external(
     **short
         Short forms. ``step``, ``scale``, ``probe``, ``directions`` and ``seed`` are settings of the
         method, beside its name: ``derivative="central", step=1e-3`` is
-        ``derivative=ad.differences.Central(step=1e-3)``. ``workers``, ``timeout``, ``retries`` and
-        ``progress`` make an `adjoint.Evaluation`.
+        ``derivative=ad.differences.Central(step=1e-3)``. ``workers``, ``timeout``, ``retries``,
+        ``progress`` and ``cache`` make an `adjoint.Evaluation`.
 
     Returns
     -------
@@ -366,7 +391,9 @@ def external(
     """
     options: dict[str, Any] = {**locals(), **short}
     del options["function"], options["short"]
-    method, evaluation = _resolved(derivative, evaluate, short)
+    if linear and derivative not in ("central", "linear"):
+        raise ValueError(f"linear=True and derivative={derivative!r} are both given; omit one")
+    method, evaluation = _resolved("linear" if linear else derivative, evaluate, short)
     if function is None:
         return functools.partial(external, **options)
     if not callable(function):
@@ -390,6 +417,7 @@ def external(
             sparsity=sparsity,
             bounds=bounds,
             noise=noise,
+            verify=verify,
         ),
         static=Static(function, static),
         nondifferentiable=[fixed] if isinstance(fixed, (int, str)) else list(fixed),

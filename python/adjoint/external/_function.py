@@ -107,9 +107,9 @@ class ExternalFunction(Function):
         return named, cause, fix
 
 
-def _keep(ctx: Any, maps: Any, count: int, given: tuple[Tensor, ...]) -> None:
+def _keep(ctx: Any, kind: str, maps: Any, count: int, given: tuple[Tensor, ...]) -> None:
     """What the rules of Pull and Push read: the ``count`` tensors of x, and the others."""
-    ctx.maps, ctx.count = maps, count
+    ctx.kind, ctx.maps, ctx.count = kind, maps, count
     ctx.save_for_backward(*given)
     ctx.save_for_forward(*given)
 
@@ -131,7 +131,7 @@ class Pull(Function):
 
     @staticmethod
     def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        _keep(ctx, maps, count, given)
+        _keep(ctx, "pull", maps, count, given)
         return linear(maps, "pull", given[count:], like=given[:count])
 
     @staticmethod
@@ -159,7 +159,7 @@ class Push(Function):
 
     @staticmethod
     def forward(ctx: Any, maps: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
-        _keep(ctx, maps, count, given)
+        _keep(ctx, "push", maps, count, given)
         return linear(maps, "push", given[count:])
 
     @staticmethod

@@ -174,7 +174,8 @@ class Outputs:
 
     def _checked(self, leaf: Any, k: int, name: str, where: str) -> Any:
         wanted = self.leaves[k]
-        array = np.asarray(leaf)
+        # A whole number where there was a float: max(0.0, x) and the like.
+        array = np.asarray(float(leaf) if type(leaf) is int and wanted.dtype.kind == "f" else leaf)
         if array.shape != wanted.shape:
             raise EvaluationError(
                 f"{self.name} returned {name} of shape {list(array.shape)}{_at(where)}, "

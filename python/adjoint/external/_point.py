@@ -129,7 +129,11 @@ class ExternalPoint:
 
     def again(self, where: str) -> Any:
         """The outputs at the input, evaluated here once more, also if there are workers."""
-        raw = self.evaluator.one(*self.at(self.x), where)
+        if self.evaluator.workers.timeout is not None:
+            # The result came from a process that has forked off here: what is drawn first is the
+            # same in both.
+            self.evaluator.one(*self.at(self.x), where, here=True)
+        raw = self.evaluator.one(*self.at(self.x), where, here=True)
         return self._vector(raw, lambda: where, True)
 
     def values(self, moves: Iterable[Move], total: int, checked: bool = True) -> Iterator[Any]:

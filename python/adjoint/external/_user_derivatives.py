@@ -17,6 +17,7 @@ from adjoint._core import Tensor
 from adjoint.numeric._coordinates import Coordinates
 from adjoint.numeric._jacobians import Dense
 
+from ._apart import call_apart
 from ._arguments import Arguments
 from ._outputs import Outputs, plain_leaves
 
@@ -46,7 +47,7 @@ class Given:
             return ""
         return {
             "jacobian": "the jvp and the vjp are derived from the jacobian",
-            "vjp": "the jvp is derived from the vjp",
+            "vjp": "",  # perhaps by differences of the function
             "jvp": "the vjp is derived from the jvp",
         }[self.names[0]]
 
@@ -72,7 +73,7 @@ class Given:
         args, kwargs = arguments.rebuild(leaves)
         places, names = arguments.inputs, arguments.names()
         inputs = Coordinates.of([leaves[k] for k in places], [names[k] for k in places])
-        raw = self.jacobian(*self._taken(args), **self._taken(kwargs))
+        raw = call_apart(self.jacobian, self._taken(args), self._taken(kwargs))
         return from_user(raw, inputs, [places.index(k) for k in wanted], outputs, self.name)
 
     # --- vjp= -----------------------------------------------------------------------------------
@@ -98,12 +99,13 @@ class Given:
         for k in form.numeric():
             if k not in form.differentiable:
                 arrays[k] = None
-        raw = self.call_vjp(
+        given = (
             self._taken(form.structured(arrays)),
             self._taken(args),
             self._taken(kwargs),
             self._taken(form.structured(form.leaves)),
         )
+        raw = call_apart(self.call_vjp, given)
         found = self.per_leaf(raw, arguments)
         del raw
         return [self._like(found[k], leaves[k], arguments.names, k, "vjp") for k in wanted]
@@ -129,6 +131,64 @@ class Given:
                 )
         return arguments.leaves_of(raw)
 
+    def transposed(
+        self,
+        arguments: Arguments,
+        leaves: Sequence[Any],
+        tangents: dict[int, Any],
+        form: Outputs,
+    ) -> list[Any] | None:
+        """Jv, by differentiating a vjp on tensors by what it is linear in; None if it cannot be.
+
+        At a random u the result tells whether that is right: u'Jv is the product of v with the vjp.
+        """
+        import adjoint
+
+        rng = np.random.default_rng(0)
+
+        def run() -> Any:
+            u = [
+                adjoint.tensor(rng.uniform(0.5, 1, form.leaves[k].shape)).to(
+                    adjoint.tensor(form.leaves[k]).dtype
+                )
+                for k in form.differentiable
+            ]
+            with adjoint.enable_grad():
+                given = [t.requires_grad_() for t in u]
+                arrays: list[Any] = [None] * len(form.leaves)
+                for k, t in zip(form.differentiable, given, strict=True):
+                    arrays[k] = t
+                args, kwargs = arguments.rebuild(leaves)
+                raw = self.call_vjp(
+                    form.structured(arrays),
+                    self._taken(args),
+                    self._taken(kwargs),
+                    self._taken(form.structured(form.leaves)),
+                )
+                found = self.per_leaf(raw, arguments)
+                parts = [
+                    (found[k] * adjoint.tensor(np.asarray(v))).sum()
+                    for k, v in tangents.items()
+                    if found[k] is not None
+                ]
+                total = sum(parts[1:], parts[0])
+                grads = adjoint.autograd.grad(total, given, allow_unused=True)
+            pairs = [
+                (adjoint.zeros_like(t) if g is None else g, t.detach())
+                for g, t in zip(grads, u, strict=True)
+            ]
+            told = sum(float((g * t).sum()) for g, t in pairs)
+            size = sum(float((g * t).abs().sum()) for g, t in pairs) + abs(float(total))
+            return [g.detach().numpy() for g, _ in pairs], abs(told - float(total)) <= 1e-6 * size
+
+        if any(form.leaves[k].dtype.kind == "c" for k in form.differentiable):
+            return None
+        try:
+            found, right = call_apart(run, ())
+        except (RuntimeError, TypeError, IndexError):
+            return None  # not recorded: it uses NumPy inside, say
+        return list(found) if right else None
+
     # --- jvp= -----------------------------------------------------------------------------------
 
     def push(
@@ -148,12 +208,9 @@ class Given:
         positional, named = arguments.rebuild(moved)
         every = (*positional, *named.values())
         output = self._taken(form.structured(form.leaves))
-        raw = self.jvp(
-            self._taken(every[0] if len(every) == 1 else every),
-            *self._taken(args),
-            **self._taken(kwargs),
-            **({"output": output} if self._jvp_output else {}),
-        )
+        tangent = self._taken(every[0] if len(every) == 1 else every)
+        extra = {"output": output} if self._jvp_output else {}
+        raw = call_apart(self.jvp, (tangent, *self._taken(args)), {**self._taken(kwargs), **extra})
         found, spec = plain_leaves(raw)
         if spec != form.spec:
             raise ValueError(
@@ -218,14 +275,17 @@ def from_user(
             f"the jacobian= of {name} is used for real inputs and outputs; give vjp= for complex"
         )
     rows = _items(raw, outputs.names, "outputs", name) if several_out else [raw]
-    if not several_in and not several_out and hasattr(raw, "toarray"):
-        _shaped(raw, inputs, 0, outputs, 0, name)
-        return Dense(raw)
     blocks = []
     for k, row in enumerate(rows):
         items = _items(row, inputs.names, "inputs", name) if several_in else [row]
         blocks.append([_shaped(items[i], inputs, i, outputs, k, name) for i in wanted])
-    return Dense(np.block(blocks))
+    if not any(hasattr(block, "toarray") for row in blocks for block in row):
+        return Dense(np.block(blocks))
+    if len(blocks) == len(blocks[0]) == 1:
+        return Dense(blocks[0][0])
+    import scipy.sparse
+
+    return Dense(scipy.sparse.bmat(blocks, format="csr"))
 
 
 def _items(raw: Any, names: list[str], what: str, name: str) -> list[Any]:
@@ -273,8 +333,7 @@ def _shaped(
     if block is None:
         return np.zeros((m, n))
     if hasattr(block, "toarray"):
-        array = block if block.shape == (m, n) and len(inputs.shapes) == 1 else block.toarray()
-        if array is block and len(outputs.shapes) == 1:
+        if block.shape == (m, n):
             return block
         array = block.toarray()
     else:

@@ -31,6 +31,7 @@ import numpy as np
 from adjoint import _tree
 from adjoint.numeric._errors import EvaluationError
 
+from ._apart import call_apart
 from ._journal import clean_up, end_all, keep_journal
 
 __all__ = ["Workers", "call", "check_workers"]
@@ -75,10 +76,10 @@ def call(function: Any, args: list[Any], kwargs: dict[str, Any], mode: str) -> A
     if "t" in mode or "w" in mode:
         args, kwargs = _map(args, kwargs, mode)
     if "c" not in mode:
-        return function(*args, **kwargs)
+        return call_apart(function, args, kwargs)
     with warnings.catch_warnings():
         warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        return function(*args, **kwargs)
+        return call_apart(function, args, kwargs)
 
 
 def _map(args: list[Any], kwargs: dict[str, Any], mode: str) -> tuple[Any, Any]:

@@ -195,24 +195,57 @@ def _matrices(context: NodeContext) -> list[Rows] | None:
 
 
 def external_rows(context: NodeContext) -> list[Rows] | None:
-    """An external whose pattern was given: `sparsity=`, or `elementwise=True`."""
+    """An external whose pattern is known, and its first derivatives.
+
+    By `sparsity=` or `elementwise=True`, or from a `jacobian=` that is sparse.
+    """
     from adjoint.external._call import Call
+    from adjoint.external._derivatives import Derivatives
 
     node: Any = context.node  # of a custom function, which keeps what it likes
-    call = getattr(node, "call", None)
+    call, maps = getattr(node, "call", None), getattr(node, "maps", None)
+    if isinstance(maps, Derivatives):
+        return _derivative_rows(context, maps, node.kind)
     if not isinstance(call, Call):
         return None
     plan = call.definition.plan
     if plan.elementwise:
         return _external_elementwise(context)
-    if plan.sparsity is None:
+    count = len(context.inputs)
+    if plan.sparsity is not None:
+        matrix = sparse().csr_array(plan.sparsity) != 0
+        return _by_matrices(context, [matrix])
+    if call.definition.given.jacobian is None:
         return None
+    known = call.derivatives(node.saved_tensors, [True] * count).structure()
+    return None if known is None else _by_matrices(context, [_boolean(known)])
+
+
+def _derivative_rows(context: NodeContext, maps: Any, kind: str) -> list[Rows] | None:
+    """J'u and Jv: of the vector by the pattern, of x by what shares an output with it."""
+    known = maps.structure()
+    if known is None:
+        return None
+    matrix = _boolean(known)
+    if kind == "pull":
+        return _by_matrices(context, [(matrix.T @ matrix) != 0, matrix.T.tocsr()])
+    return _by_matrices(context, [matrix, matrix])
+
+
+def _boolean(known: Any) -> Any:
+    rows, columns, shape = known
+    return sparse().csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
+
+
+def _by_matrices(context: NodeContext, matrices: list[Any]) -> list[Rows] | None:
+    """The rows of the results, from matrices of result by operand elements, side by side."""
+    matrix = sparse().hstack(matrices, format="csr") if len(matrices) > 1 else matrices[0]
     sizes = [int(np.prod(shape, dtype=np.int64)) for shape in context.outputs]
-    matrix = sparse().csr_array(plan.sparsity) != 0
+    node: Any = context.node
     operands = node.saved_tensors[: len(context.inputs)]
     starts = np.cumsum([0, *(t.numel() for t in operands)])
-    if matrix.shape != (sum(sizes), starts[-1]):  # complex numbers, or outputs without derivative
-        return None
+    if matrix.shape != (sum(sizes), starts[-1]):
+        return None  # complex numbers, or outputs without derivative
     columns = [matrix[:, a:b] for a, b in pairwise(starts)]
     parts = [None if r is None else c @ r for c, r in zip(columns, context.inputs, strict=True)]
     rows = joined(parts, sum(sizes), context.n)

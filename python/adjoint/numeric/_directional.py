@@ -15,7 +15,15 @@ from ._point import Move, Point
 from ._steps import Steps
 from ._tiny_elements import choose, lost, lost_below, warn, widened
 
-__all__ = ["CENTRAL", "direction_steps", "directional", "shortened", "with_room"]
+__all__ = [
+    "CENTRAL",
+    "along_parts",
+    "direction_size",
+    "direction_steps",
+    "directional",
+    "shortened",
+    "with_room",
+]
 
 CENTRAL = Central()
 
@@ -28,7 +36,7 @@ def _room(steps: Steps, v: Any) -> tuple[Any, Any]:
     return np.where(v > 0, up, down), np.where(v > 0, down, up)
 
 
-def _size(steps: Steps, v: Any, order: int) -> float:
+def direction_size(steps: Steps, v: Any, order: int) -> float:
     used = v != 0
     sizes = steps.sizes(order)[used] / np.abs(v[used])
     # One input that happens to be near zero must not shorten the step of all.
@@ -44,7 +52,7 @@ def with_room(steps: Steps, v: Any) -> list[Any]:
     if not used.any():
         return []
     ahead, back = _room(steps, v)
-    size = 0.3 * _size(steps, v, 2)
+    size = 0.3 * direction_size(steps, v, 2)
     if max(np.min(ahead[used]), np.min(back[used])) >= 2 * size:
         return [v]
     forwards = ahead >= back
@@ -57,7 +65,7 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
     used = v != 0
     if not used.any():
         return 1.0, -1.0
-    size = _size(steps, v, order)
+    size = direction_size(steps, v, order)
     ahead, back = (float(np.min(room[used])) for room in _room(steps, v))
     if min(ahead, back) >= size:
         return size, -size
@@ -74,22 +82,22 @@ def directional(point: Point, steps: Steps, v: Any) -> Any:
 
     As many again if an element that is tiny in its array shortens the step.
     """
-    found = _directional(point, steps, v)
-    width = 2 * _size(steps, v, 2) if v.any() else 1.0
+    found = along_parts(point, steps, v)
+    width = 2 * direction_size(steps, v, 2) if v.any() else 1.0
     wide = shortened(steps, v, lost(steps, found, width, np.abs(point.y)))
     if wide is None:
         return found
     try:
         with np.errstate(all="ignore"):
-            again = _directional(point, wide, v)
+            again = along_parts(point, wide, v)
     except EvaluationError:
         again = np.full_like(found, np.nan)
-    far = _size(wide, v, 2) / wide.noise ** (1 / 3)
+    far = direction_size(wide, v, 2) / wide.noise ** (1 / 3)
     size = np.fmax(np.abs(point.y), np.abs(again) * far)
     take, unsure = choose(steps, found, width, size, again)
     rows = lost(steps, found, width, size)
     index = int(np.argmax((wide.scale != steps.scale) & (v != 0)))
-    warn(point, index, rows & unsure, _size(wide, v, 2))
+    warn(point, index, rows & unsure, direction_size(wide, v, 2))
     return np.where(rows & take, again, found)
 
 
@@ -104,11 +112,11 @@ def shortened(steps: Steps, v: Any, unseen: Any) -> Steps | None:
         return None
     longer = float(np.min(wide.sizes(2)[used] / np.abs(v[used])))
     enough = lost_below(steps.noise) * steps.noise ** (2 / 3)
-    size = _size(steps, v, 2) / longer
+    size = direction_size(steps, v, 2) / longer
     return wide if size < enough or (size < 0.03 and np.any(unseen)) else None
 
 
-def _directional(point: Point, steps: Steps, v: Any) -> Any:
+def along_parts(point: Point, steps: Steps, v: Any) -> Any:
     found = np.zeros(point.outputs.size)
     for part in with_room(steps, v):
         found = found + _along(point, steps, part)

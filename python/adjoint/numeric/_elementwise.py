@@ -23,12 +23,12 @@ from ._tiny_elements import agreement, attempts, lost, warn, widened
 if TYPE_CHECKING:
     from ._method import Stencil
 
-__all__ = ["elementwise", "masks_needed", "verify_elementwise"]
+__all__ = ["elementwise", "masks_needed", "same_shapes", "verify_elementwise"]
 
 
 def elementwise(stencil: Stencil, point: Point, steps: Steps) -> Diagonal:
     """What one input costs, for each input array."""
-    _same_shapes(point)
+    same_shapes(point)
     ends = stencil.ends(steps)
     distances = [end - point.x for end in ends]
     count = len(point.inputs.shapes)
@@ -92,7 +92,8 @@ def _recover(point: Point, steps: Steps, blocks: list[list[Any]], width: Any) ->
             row[k][mask & take] = again[mask & take]
 
 
-def _same_shapes(point: Point) -> None:
+def same_shapes(point: Point) -> None:
+    """Refuse a function that is not elementwise by its shapes."""
     for name, shape, dtype in zip(
         point.inputs.names, point.inputs.shapes, point.inputs.dtypes, strict=True
     ):
@@ -130,7 +131,7 @@ def _masks(n: int) -> list[Any]:
 
 def verify_elementwise(point: Point, steps: Steps) -> None:
     """Perturb some elements; the others must not change."""
-    _same_shapes(point)
+    same_shapes(point)
     far = max(1e-3, steps.noise ** (1 / 3))  # well beyond what noise may change
     first, _ = steps.both_sides(far * steps.scale)
     for k, name in enumerate(point.inputs.names):

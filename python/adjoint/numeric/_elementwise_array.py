@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quick_slopes"]
 
+_ROUNDINGS, _WORSE = 16.0, 300.0  # as in _verification.py
 _BLOCK = 8192  # elements whose steps are computed while they are in the cache
 
 Evaluate = Callable[[Sequence[Any], Sequence[str]], list[Any]]  # arrays, and what messages say
@@ -60,11 +61,49 @@ def quick_slopes(plan: Plan, evaluate: Evaluate, name: str, x: Any, y: Any) -> A
         if any(v.shape != y.shape or v.dtype != y.dtype for v in values):
             return None
         slopes = _quotients([v.reshape(-1) for v in values], ends)
-        if slopes is None or not _recover(
-            evaluate, (flat, y, slopes, largest), ends, noise, x.shape
-        ):
+        if slopes is None or not _holds(plan, evaluate, flat, y, slopes, relative, order, noise):
+            return None
+        if not _recover(evaluate, (flat, y, slopes, largest), ends, noise, x.shape):
             return None
         return slopes.reshape(x.shape)
+
+
+def _holds(
+    plan: Plan,
+    evaluate: Evaluate,
+    flat: Any,
+    y: Any,
+    slopes: Any,
+    relative: float,
+    order: int,
+    noise: float,
+) -> bool:
+    """Whether the slopes are those by shorter steps, with neighbours moved to opposite sides."""
+    if not plan.verifies or flat.size < 2:
+        return True
+    step = flat.dtype.type(min(relative, noise ** (1 / 3)) / 3)
+    ends = _moved(flat, step, 2)
+    up, down = ends[0][1::2].copy(), ends[1][1::2]
+    ends[0][1::2], ends[1][1::2] = down, up
+    shape = y.shape
+    values = evaluate([e.reshape(shape) for e in ends], ["steps in every element"] * 2)
+    if any(getattr(v, "shape", None) != shape or v.dtype != y.dtype for v in values):
+        return False
+    if np.may_share_memory(*values):
+        return False
+    theirs = _quotients([v.reshape(-1) for v in values], ends)
+    if theirs is None:
+        return False
+    # In place, block by block: the arrays may be large.
+    worse = _WORSE * plan.method.error(noise)
+    for start in range(0, flat.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        ours, width = slopes[part], np.abs(ends[0][part] - ends[1][part])
+        gap = np.abs(ours - theirs[part]) * width
+        rounding = 2 * _ROUNDINGS * noise * np.abs(y.reshape(-1)[part])
+        if (gap > rounding + worse * np.abs(ours) * width).any():
+            return False
+    return True
 
 
 def _recover(evaluate: Evaluate, arrays: Any, ends: list[Any], noise: float, shape: Any) -> bool:

@@ -52,6 +52,10 @@ class Method(abc.ABC):
         Whether one direction, for a jvp, takes two evaluations instead of a whole Jacobian.
     repeatable
         Whether derivatives at neighbouring inputs can be compared, for second derivatives.
+    directional_check
+        Whether its Jacobians are compared with a difference along one direction.
+    flat
+        Whether second derivatives are zero.
     recovers
         Whether elements that are tiny in their array are stepped again (_tiny_elements.py).
     """
@@ -64,6 +68,8 @@ class Method(abc.ABC):
     directional: ClassVar[bool] = False
     repeatable: ClassVar[bool] = True
     recovers: ClassVar[bool] = False
+    directional_check: ClassVar[bool] = False
+    flat: ClassVar[bool] = False
 
     # The settings that most have; a method without one of them keeps the default.
     step: Any = None
@@ -120,6 +126,7 @@ class Stencil(Method):
 
     offsets: ClassVar[tuple[int, ...]] = ()
     recovers: ClassVar[bool] = True
+    directional_check: ClassVar[bool] = True
 
     @abc.abstractmethod
     def ends(self, steps: Steps) -> tuple[Vector, ...]:

@@ -15,16 +15,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._difference_tally import count_differences
-from ._directional import directional
+from ._directional import CENTRAL, directional
 from ._elementwise import elementwise, masks_needed, verify_elementwise
 from ._errors import ExternalError
 from ._jacobians import Jacobian
 from ._method import Method, Stencil
-from ._point import Point
+from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
-from ._sparse_jacobian import AnyPattern, ColouredPattern, SamplePattern, coloured, verify_pattern
-from ._step_choice import PAIRS, ROUGH, probe
+from ._second import Curvature
+from ._sparse_jacobian import (
+    AnyPattern,
+    ColouredPattern,
+    ElementPattern,
+    SamplePattern,
+    coloured,
+)
+from ._step_choice import PAIRS, ROUGH, forget, probe
 from ._steps import Steps
+from ._verification import (
+    PAIR,
+    gap_along,
+    has_few_digits,
+    pair_agrees,
+    refuse_nonlinear,
+    refuse_pattern,
+    settle,
+    warn_of_digits,
+    warn_of_direction,
+    warn_unsettled,
+)
 
 __all__ = ["Plan", "Price"]
 
@@ -36,6 +55,7 @@ class Price(NamedTuple):
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
     most: bool
+    second: int  # of a second derivative along a direction, by differences of values
 
 
 class Plan:
@@ -53,8 +73,10 @@ class Plan:
         sparsity: Any = None,
         bounds: Any = None,
         noise: float | None = None,
+        verify: bool = True,
     ) -> None:
         self.method = method
+        self.verify = verify
         self.differences = not exact
         self.elementwise, self.sparsity = elementwise, sparsity
         self.bounds, self.noise = bounds, noise
@@ -79,49 +101,127 @@ class Plan:
     def jacobian(self, point: Point, steps: Steps, batch: tuple[int, ...] = ()) -> Jacobian:
         """The Jacobian at a point; ``batch`` are its leading axes of independent samples."""
         count_differences(self.expected_error(steps.noise), point.evaluator)
-        method = self.method
-        stencil = method if isinstance(method, Stencil) else None
-        settled = not method.probe or not np.isnan(steps.given).any()
+        stencil = self.method if isinstance(self.method, Stencil) else None
+        settled = not self.method.probe or not np.isnan(steps.given).any()
         if stencil is not None and settled:
             # Nothing else is found out first: workers need not wait for it.
             point.meanwhile = functools.partial(verify_repeats, self, point, steps)
         else:
             verify_repeats(self, point, steps)
-        if stencil is not None and self.elementwise:
-            return self._elementwise(stencil, point, steps)
-        if stencil is not None and _has_samples(point, batch):
+        kind, pattern = self._together(stencil, point, steps, batch)
+        found = self._differenced(stencil, point, steps, kind, pattern)
+        if not self.verifies:
+            return found
+        if kind == "elementwise" and max(point.inputs.sizes, default=0) < 2:
+            return found
+        return self._held(stencil, point, steps, kind, pattern, found)
+
+    def _together(
+        self, stencil: Stencil | None, point: Point, steps: Steps, batch: tuple[int, ...]
+    ) -> tuple[str, AnyPattern | None]:
+        """What is claimed of the function, and which inputs move together because of it."""
+        if stencil is None:
+            return "", None
+        if self.elementwise:
+            self._verify_elementwise(point, steps)
+            return "elementwise", ElementPattern(point)
+        if _has_samples(point, batch):
             count = math.prod(batch)
-            pattern = SamplePattern(point, count)
-            return self._coloured(stencil, point, steps, pattern, "batched" if count > 1 else "")
-        if stencil is not None and self.sparsity is not None:
-            return self._coloured(stencil, point, steps, self.pattern(point), "sparsity")
-        if not method.needs_complex:
+            return "batched" if count > 1 else "", SamplePattern(point, count)
+        if self.sparsity is not None:
+            return "sparsity", self.pattern(point)
+        return "linear" if self.method.flat else "", None
+
+    def _differenced(
+        self,
+        stencil: Stencil | None,
+        point: Point,
+        steps: Steps,
+        kind: str,
+        pattern: AnyPattern | None,
+    ) -> Jacobian:
+        """The Jacobian, as the steps are."""
+        if not self.method.needs_complex:
             probe(self, point, steps)
-        found = method.jacobian(point, steps, self)
+        if stencil is not None and kind == "elementwise":
+            return elementwise(stencil, point, steps)
+        if stencil is not None and pattern is not None:
+            return coloured(stencil, point, steps, pattern)
+        found = self.method.jacobian(point, steps, self)
         self.error = getattr(found, "error", None)
         return found
 
-    def _elementwise(self, stencil: Stencil, point: Point, steps: Steps) -> Jacobian:
+    def _held(
+        self,
+        stencil: Stencil | None,
+        point: Point,
+        steps: Steps,
+        kind: str,
+        pattern: AnyPattern | None,
+        found: Jacobian,
+    ) -> Jacobian:
+        """The Jacobian, if it is seen to hold here; else one by steps that are chosen here."""
+        method = self.method
+        chosen = self._chooses(steps)
+        if not chosen and not kind:
+            return found  # steps that the user gave are the user's
+        rough = chosen and self.noise is None and has_few_digits(point, steps.rounding)
+        if rough and "few digits" not in self.verified:
+            return self._rough(point, steps, pattern, found)
+        agrees, seen = pair_agrees(point, steps, method, found, method.seed)
+        if agrees:
+            self.verified.add(kind)
+            return found
+        if chosen and not rough:
+            forget(self, point, steps)
+            probe(self, point, steps)
+            if self.noise is None and has_few_digits(point, steps.rounding):
+                forget(self, point, steps)  # noise here alone is a jump
+            else:
+                found = self._differenced(stencil, point, steps, kind, pattern)
+                agrees, seen = pair_agrees(point, steps, method, found, method.seed)
+        if agrees:
+            return found
+        unsettled: list[tuple[int, int]] = []
+        if chosen and not rough:
+            found, unsettled, _ = settle(point, steps, pattern)
+            warn_unsettled(point, unsettled)
+            if kind:
+                _, seen = pair_agrees(point, steps, method, found, method.seed)
+        if kind and seen is not None and not unsettled:  # else it is a jump that is seen
+            refuse_pattern(point, steps, seen, kind)
+        return found
+
+    def _rough(
+        self, point: Point, steps: Steps, pattern: AnyPattern | None, found: Jacobian
+    ) -> Jacobian:
+        """What to do with a function that is seen to be rough at its first derivative."""
+        noise = steps.rounding
+        settled, _, close = settle(point, steps, pattern)
+        if close:  # a jump nearby, which short steps do not reach
+            forget(self, point, steps)
+            return settled
+        self.verified.add("few digits")
+        warn_of_digits(point, noise)
+        return found
+
+    def _chooses(self, steps: Steps) -> bool:
+        """Whether steps are chosen here, and not by the user or by a rule."""
+        return self.method.probe and bool(np.isnan(steps.given).any()) and steps.noise < ROUGH
+
+    def _verify_elementwise(self, point: Point, steps: Steps) -> None:
         names = point.inputs.names
         if not self.verified.issuperset(f"elementwise {name}" for name in names):
             verify_elementwise(point, steps)
             # Of a single element nothing was learned.
             sizes = zip(names, point.inputs.sizes, strict=True)
             self.verified.update(f"elementwise {name}" for name, size in sizes if size > 1)
-        probe(self, point, steps)
-        return elementwise(stencil, point, steps)
 
-    def _coloured(
-        self, stencil: Stencil, point: Point, steps: Steps, pattern: AnyPattern, kind: str
-    ) -> Jacobian:
-        """Coordinates that share no output move together; a ``kind`` of claim is verified once."""
-        probe(self, point, steps)
-        found = coloured(stencil, point, steps, pattern)
-        key = f"{kind} {' '.join(point.inputs.names)}"
-        if kind and key not in self.verified:
-            verify_pattern(point, steps, found, self.generator(), batched=kind == "batched")
-            self.verified.add(key)
-        return found
+    @property
+    def verifies(self) -> bool:
+        """Whether each Jacobian is compared with a pair of evaluations."""
+        method = self.method
+        return self.verify and method.directional_check and not method.needs_complex
 
     def pattern(self, point: Point) -> ColouredPattern:
         """The coloured sparsity pattern, restricted to the inputs that are asked for."""
@@ -149,9 +249,46 @@ class Plan:
 
     def push(self, point: Point, steps: Steps, v: Any) -> Any:
         """Jv by itself, of a plan that is `directional`."""
+        count_differences(self.method.error(steps.noise), point.evaluator)
         verify_repeats(self, point, steps)
+        if self.method.flat:
+            return self._push_linear(point, steps, v)
         probe(self, point, steps)
-        return directional(point, steps.together(), v)
+        found = directional(point, steps.together(), v)
+        told = not self.verifies or self.noise is not None or "few digits" in self.verified
+        if not told and self._chooses(steps) and has_few_digits(point, steps.rounding):
+            self.verified.add("few digits")
+            warn_of_digits(point, steps.rounding)
+        if self._push_agrees(point, steps, v, found):
+            return found
+        forget(self, point, steps)
+        probe(self, point, steps)
+        again = directional(point, steps.together(), v)
+        if not self._push_agrees(point, steps, v, again):
+            warn_of_direction(point)
+        return again
+
+    def _push_linear(self, point: Point, steps: Steps, v: Any) -> Any:
+        used = v != 0
+        if not used.any():
+            return np.zeros(point.outputs.size)
+        t = float(np.exp(np.mean(np.log(steps.scale[used] / np.abs(v[used])))))
+        moves: list[Move] = [(point.x + t * v, lambda: "x + a direction")]
+        (there,) = point.values(moves, 1)
+        found = (there - point.y) / t
+        if self.verifies and "linear" not in self.verified:
+            (there,) = point.values([(point.x - 2 * t * v, lambda: "x - a direction")], 1)
+            size = np.abs(point.y) + np.abs(found * t) + np.abs(there)
+            if (np.abs((point.y - there) / (2 * t) - found) * t > 1e4 * steps.noise * size).any():
+                refuse_nonlinear(point)
+            self.verified.add("linear")
+        return found
+
+    def _push_agrees(self, point: Point, steps: Steps, v: Any, found: Any) -> bool:
+        if not self.verifies or not self._chooses(steps) or not v.any():
+            return True
+        seen = gap_along(point, steps.together(), CENTRAL, v, found, np.abs(found))
+        return seen is None or not bool((seen[0] > seen[1]).any())
 
     def allow_second(self, name: str) -> None:
         """Refuse second derivatives of what is an estimate itself."""
@@ -161,6 +298,25 @@ class Plan:
                 "estimate, whose differences are noise. fix: derivative='central' or "
                 "'complex-step', or give jacobian= or a vjp= with arrays='tensor'"
             )
+
+    def curvature(
+        self, point: Point, steps: Steps, batch: tuple[int, ...] = ()
+    ) -> Curvature | None:
+        """Second derivatives by differences of values; None if those of derivatives are better."""
+        if not isinstance(self.method, Stencil) or not self.differences:
+            return None
+        count_differences(self.expected_error(steps.noise), point.evaluator)
+        verify_repeats(self, point, steps)
+        probe(self, point, steps)
+        _, pattern = self._together(self.method, point, steps, batch)
+        rule = steps.rounding ** (1 / (self.method.order + 1))
+        relative = np.full(point.inputs.size, rule) if steps.relative is None else steps.relative
+        with np.errstate(divide="ignore"):
+            told = np.where(np.isnan(steps.given), relative, steps.given / steps.scale)
+        length = np.where(np.isnan(told), 1.0, told / rule)
+        # Where the function was seen to be straight, steps of that length may do; not longer ones.
+        length = np.fmin(length, np.fmax(told / steps.rounding**0.25, 1.0))
+        return Curvature(point, steps, length, pattern, self.method.seed)
 
     def second_steps(self, point: Point, first: Steps) -> Steps:
         """The steps by which derivatives are differenced: those of a value are too small."""
@@ -187,16 +343,23 @@ class Plan:
             vjp += 2 * sum(k > 0 for k in tiny)
         elif again:
             vjp += method.evaluations(again if colours is None else min(colours, again))
-        jvp = (4 if again else 2) if self.directional else vjp
+        chosen = method.probe and method.step is None and not method.needs_complex
+        chosen = chosen and (self.noise or 0.0) < ROUGH
+        claimed = self.elementwise or self.sparsity is not None
+        pair = PAIR if self.verifies and (chosen or claimed) else 0
+        vjp += 0 if self.elementwise and max(sizes, default=0) < 2 else pair
+        jvp = (4 if again else 2) + (pair if chosen else 0) if self.directional else vjp
+        if method.flat:
+            vjp, jvp = vjp + (0 if claimed else PAIR * self.verifies), 1
         first = int(looks_at_repeats(self))
         if self.elementwise:
             first += sum(masks_needed(size) for size in sizes)
         else:
-            first += method.checks if self.sparsity is None else 2
-        chosen = method.probe and method.step is None and not method.needs_complex
-        if chosen and (self.noise or 0.0) < ROUGH:
+            first += method.checks
+        if chosen:
             first += 2 * PAIRS * arrays * (1 if self.bounds is None else 2)  # elements at a bound
-        return Price(vjp, jvp, first, method.at_most or again > 0)
+        second = 4 * moved + 2 + 4 if isinstance(method, Stencil) else 2 * vjp
+        return Price(vjp, jvp, first, method.at_most or again > 0, second)
 
 
 def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:

@@ -68,6 +68,7 @@ class Richardson(Method, name="richardson"):
     at_most = True
     directional = True
     recovers = True
+    directional_check = True
 
     step: Any = None
     scale: Any = None

@@ -1,7 +1,7 @@
 """Sparse Jacobians: inputs that share no output are perturbed together.
 
 Columns of the pattern are coloured (`adjoint._colouring`); each colour costs what one input costs.
-That the pattern misses nothing is verified at the first Jacobian along one random direction. Read
+That the pattern misses nothing is verified at each Jacobian (_verification.py). Read
 next: _plan.py.
 """
 
@@ -14,8 +14,6 @@ import numpy as np
 
 from adjoint._colouring import Pattern
 
-from ._directional import directional
-from ._errors import ExternalError
 from ._jacobians import Sparse
 from ._point import Move, Point
 from ._steps import Steps
@@ -24,7 +22,14 @@ from ._tiny_elements import agreement, attempts, lost, tiny_in_tiny, warn, widen
 if TYPE_CHECKING:
     from ._method import Stencil
 
-__all__ = ["ColouredPattern", "SamplePattern", "coloured", "restricted", "verify_pattern"]
+__all__ = [
+    "ColouredPattern",
+    "ElementPattern",
+    "SamplePattern",
+    "coloured",
+    "restricted",
+    "row_colours",
+]
 
 
 class ColouredPattern:
@@ -64,7 +69,32 @@ class SamplePattern:
         self.shape = (outputs.size, inputs.size)
 
 
-AnyPattern = ColouredPattern | SamplePattern
+class ElementPattern:
+    """That of an elementwise function: the elements of an array are one colour."""
+
+    def __init__(self, point: Point) -> None:
+        inputs, outputs = point.inputs, point.outputs
+        arrays = range(len(inputs.shapes))
+        self.colours = np.concatenate([np.full(inputs.sizes[k], k) for k in arrays])
+        self.count = len(arrays)
+        places = [(np.arange(size), k) for size in outputs.sizes for k in arrays]
+        starts = [start for start in outputs.offsets[: len(outputs.shapes)] for _ in arrays]
+        self.rows = np.concatenate([s + at for s, (at, _) in zip(starts, places, strict=True)])
+        self.columns = np.concatenate([inputs.offsets[k] + at for at, k in places])
+        self.shape = (outputs.size, inputs.size)
+
+
+AnyPattern = ColouredPattern | SamplePattern | ElementPattern
+
+
+def row_colours(pattern: AnyPattern) -> tuple[Any, int]:
+    """A colour for each row, and how many there are: rows of one colour share no column."""
+    order = np.lexsort((pattern.rows, pattern.columns))
+    counts = np.bincount(pattern.columns, minlength=pattern.shape[1])
+    start = np.concatenate([[0], np.cumsum(counts)])
+    turned = Pattern(start, pattern.rows[order], pattern.shape[::-1])
+    colours = turned.column_colours
+    return colours, int(colours.max(initial=-1)) + 1
 
 
 def restricted(given: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
@@ -166,32 +196,3 @@ def _recover(
         i = int(columns[k])
         warn(point, i, np.arange(len(whole)) == rows[k], abs(ends[0][i] - point.x[i]))
     values[bad & take] = again[bad & take]
-
-
-def verify_pattern(
-    point: Point, steps: Steps, found: Sparse, rng: Any, batched: bool = False
-) -> None:
-    """Compare the Jacobian along one random direction with a difference along it."""
-    v = (
-        rng.choice([-1.0, 1.0], point.inputs.size)
-        * steps.scale
-        * rng.uniform(0.5, 1, point.inputs.size)
-    )
-    ours = found.push(v)
-    size = Sparse(found.rows, found.columns, np.abs(found.values), found.shape).push(np.abs(v))
-    size = size + np.abs(point.y)
-    theirs = directional(point, steps.together(), v)
-    wrong = np.abs(ours - theirs) > 1e3 * steps.rounding**0.5 * (size + np.abs(theirs))
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        if batched:
-            raise ExternalError(
-                f"batched=True, but the samples that {point.name} gets are not independent: "
-                f"{point.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
-                f"{ours[k]:.6g} if other samples had no influence. fix: omit batched=True"
-            )
-        raise ExternalError(
-            f"sparsity= misses entries: {point.outputs.label(k)} of {point.name} changes by "
-            f"{theirs[k]:.6g} along a random direction, the Jacobian with that pattern says "
-            f"{ours[k]:.6g}. fix: mark every input that row {k} depends on"
-        )

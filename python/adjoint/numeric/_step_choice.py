@@ -20,7 +20,7 @@ from ._steps import Steps, root_mean_square
 if TYPE_CHECKING:
     from ._plan import Plan
 
-__all__ = ["PAIRS", "ROUGH", "known_step", "probe"]
+__all__ = ["PAIRS", "ROUGH", "forget", "known_step", "probe"]
 
 PAIRS = 5  # evaluated, as a rule, per input array
 _RATIO = 10.0
@@ -53,6 +53,15 @@ def probe(plan: Plan, point: Point, steps: Steps) -> None:
             relative[direction.v != 0] = known[1]
             steps.rounding = max(steps.rounding, known[2])
     steps.relative = relative
+
+
+def forget(plan: Plan, point: Point, steps: Steps) -> None:
+    """Let the next probe choose anew: what was found elsewhere does not suit this point."""
+    for k, name in enumerate(point.inputs.names):
+        key = _key(name, point.inputs.dtypes[k], steps.noise)
+        for found in [f for f in plan.steps_found if f.startswith(key)]:
+            del plan.steps_found[found]
+    steps.relative, steps.rounding = None, steps.noise
 
 
 def _key(name: str, dtype: Any, noise: float) -> str:

@@ -22,21 +22,49 @@ constexpr int kRows = 4;
 constexpr int most_vectors(int rows) { return rows == 1 ? 8 : 3; }
 
 template <class T>
-__attribute__((noinline)) void finish(int rows, int vectors, const T* sums, const Place* places,
-                                      T* out, int64_t out_plane, int64_t out_step, int64_t stored) {
+ADJOINT_INLINE void put(T* to, const T* from, uint32_t mask, int64_t step) {
   using V = VecOf<T>;
-  for (int m = 0; m < rows && m < stored; ++m, out += out_plane)
-    for (int v = 0; v < vectors; ++v) {
-      const T* from = sums + (m * vectors + v) * kLanes<V>;
-      T* to = out + places[v].out;
-      const uint32_t mask = places[v].mask;
-      if (out_step != 1)
-        for (int l = 0; l < __builtin_popcount(mask); ++l) to[l * out_step] = from[l];
-      else if (mask == kAllLanes<V>)
-        store<T, V>(to, load<T, V>(from));
-      else
-        store_lanes<T>(to, from, mask);
-    }
+  if (step != 1)
+    for (int l = 0; l < __builtin_popcount(mask); ++l) to[l * step] = from[l];
+  else if (mask == kAllLanes<V>)
+    store<T, V>(to, load<T, V>(from));
+  else
+    store_lanes<T>(to, from, mask);
+}
+
+#if ADJOINT_SIMD == 512
+ADJOINT_INLINE void put(half_t* to, const float* from, uint32_t mask, int64_t step) {
+  const auto lanes = static_cast<__mmask16>(mask);
+  const __m512 together =
+      step == 1 ? _mm512_maskz_compress_ps(lanes, _mm512_loadu_ps(from)) : _mm512_loadu_ps(from);
+  const __m256i halves = _mm512_maskz_cvtps_ph(0xffff, together, _MM_FROUND_TO_NEAREST_INT);
+  const int count = __builtin_popcount(mask);
+  if (step == 1)
+    return _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1), halves);
+  half_t each[16];
+  memcpy(each, &halves, sizeof each);
+  for (int l = 0; l < count; ++l) to[l * step] = each[l];
+}
+#endif
+
+template <class T, class Out>
+ADJOINT_INLINE void put_all(const ConvSums& s, int rows, int vectors, const T* sums,
+                            const Place* places, Out* out) {
+  for (int m = 0; m < rows; ++m, out += s.out_plane)
+    for (int v = 0; v < vectors; ++v)
+      put(out + places[v].out, sums + (m * vectors + v) * kLanes<VecOf<T>>, places[v].mask,
+          s.out_step);
+}
+
+template <class T>
+__attribute__((noinline)) void finish(const ConvSums& s, int rows, int vectors, const T* sums,
+                                      const Place* places, char* out, int64_t stored) {
+  if (stored < rows) rows = static_cast<int>(stored);
+#if ADJOINT_SIMD == 512
+  if constexpr (sizeof(T) == 4)
+    if (s.halves) return put_all(s, rows, vectors, sums, places, reinterpret_cast<half_t*>(out));
+#endif
+  put_all(s, rows, vectors, sums, places, reinterpret_cast<T*>(out));
 }
 
 // With Pairs, numbers are pairs of bfloat16, whose two products are added. By name, since the compiler
@@ -54,7 +82,7 @@ ADJOINT_INLINE void add_product(V& sum, V a, V b) {
 // A sum runs over k in order, whatever the tile: the result depends neither on how positions are
 // shared out nor, where there is a fused product, on the width of vectors.
 template <class T, bool Pairs, int M, int N>
-void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, T* out,
+void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, char* out,
           int64_t stored) {
   using V = VecOf<T>;
   const T* base[N];
@@ -85,11 +113,11 @@ void tile(const ConvSums& s, const T* w, const T* bias, const Place* places, T* 
   alignas(64) T sums[M * N * kLanes<V>];
   UNROLL for (int m = 0; m < M; ++m) UNROLL for (int v = 0; v < N; ++v)
       store<T, V>(sums + (m * N + v) * kLanes<V>, sum[m][v]);
-  finish(M, N, sums, places, out, s.out_plane, s.out_step, stored);
+  finish(s, M, N, sums, places, out, stored);
 }
 
 template <class T>
-using Tile = void (*)(const ConvSums&, const T*, const T*, const Place*, T*, int64_t);
+using Tile = void (*)(const ConvSums&, const T*, const T*, const Place*, char*, int64_t);
 template <class T>
 using TilesOfRows = std::array<Tile<T>, 8>;
 
@@ -118,7 +146,8 @@ void conv_sums(char* const* p, int64_t) {
   const ConvSums& s = *reinterpret_cast<const ConvSums*>(p[0]);
   const T* w = reinterpret_cast<const T*>(s.w);
   const T* bias = reinterpret_cast<const T*>(s.bias);
-  T* out = reinterpret_cast<T*>(s.out);
+  char* out = s.out;
+  const int64_t item = s.halves ? sizeof(half_t) : sizeof(T);
   for (int64_t o = 0; o < s.channels; o += kRows) {
     const int64_t left = s.channels - o;
     const int rows = tile_rows(left, kRows);
@@ -130,7 +159,7 @@ void conv_sums(char* const* p, int64_t) {
       begin = end;
     }
     w += rows * s.length;
-    out += kRows * s.out_plane;
+    out += kRows * s.out_plane * item;
     if (bias) bias += kRows;
   }
 }

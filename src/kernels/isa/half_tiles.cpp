@@ -21,10 +21,20 @@ constexpr int kRows = 4;
 constexpr int kLine = 64 / sizeof(float);
 
 // --- tiles ---------------------------------------------------------------------------------------
+ADJOINT_INLINE void store_halves([[maybe_unused]] half_t* to, [[maybe_unused]] f32 value,
+                                 [[maybe_unused]] int lanes) {
+#if ADJOINT_SIMD == 512
+  const auto some = static_cast<__mmask16>((1u << lanes) - 1);
+  const __m256i halves = _mm512_maskz_cvtps_ph(some, (__m512)value, _MM_FROUND_TO_NEAREST_INT);
+  _mm256_mask_storeu_epi16(to, some, halves);
+#endif
+}
+
 // V vectors of columns. `Apart`: rows of a lie along k; else they lie side by side. Rows of c are
 // written from `first` to `end`.
 template <int V, bool Apart>
-void float_tile(const FloatTiles& j, const float* a, float* c, int64_t first, int64_t end) {
+void float_tile(const FloatTiles& j, const float* a, float* c, half_t* halves, int64_t first,
+                int64_t end) {
   f32 sum[kRows][V];
   UNROLL for (int m = 0; m < kRows; ++m) UNROLL for (int v = 0; v < V; ++v) sum[m][v] = f32{};
   const float* b = j.b;
@@ -52,7 +62,10 @@ void float_tile(const FloatTiles& j, const float* a, float* c, int64_t first, in
     float* to = c + m * j.ldc;
     UNROLL for (int v = 0; v < V; ++v) {
       const f32 value = j.add ? read(to, v) + sum[m][v] : sum[m][v];
-      if (v < V - 1 || whole)
+      const int lanes = v < V - 1 ? kLanes32 : j.last;
+      if (halves)
+        store_halves(halves + m * j.ldh + v * kLanes32, value, lanes);
+      else if (v < V - 1 || whole)
         store<float, f32>(to + v * kLanes32, value);
       else
         store_part<float, f32>(to + v * kLanes32, value, j.last);
@@ -67,7 +80,8 @@ void float_panel(const FloatTiles& j) {
   for (int64_t i = 0; i < j.rows; i += kRows) {
     const int64_t rest = j.rows - i, back = rest < kRows && !j.a_panel ? kRows - rest : 0;
     const float* a = j.a_panel ? j.a + i / kRows * j.a_panel : j.a + (i - back) * j.a_row;
-    float_tile<V, Apart>(j, a, j.c + (i - back) * j.ldc, back, back + rest);
+    half_t* halves = j.halves ? j.halves + (i - back) * j.ldh : nullptr;
+    float_tile<V, Apart>(j, a, j.c + (i - back) * j.ldc, halves, back, back + rest);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/products/panel_tiles.h"
 #include "kernels/products/packing.h"
+#include "kernels/products/panels.h"
 #include "parallel/pool.h"
 
 namespace adjoint {
@@ -15,8 +16,9 @@ namespace {
 
 // A block of c: its factors stay in the second cache, a panel of each in the first.
 constexpr int64_t kBlockRows = 240, kBlockColumns = 240, kBlockDepth = 512;
-// A thread that has all of c takes larger ones: factors are converted once per block.
-constexpr int64_t kLargeBlock = 528;
+// A thread that has all of c takes larger ones, since factors are packed once per block. Without pairs it
+// takes narrow ones of as many rows, whose sums stay in the cache, and widens the rows of a once for all of them.
+constexpr int64_t kLargeBlock = 528, kNarrowBlock = 96, kWidenedDepth = 2048;
 constexpr int64_t kSlice = 2048, kMostSlices = 16;
 constexpr double kShare = 0x1p21;  // operations that are worth a second thread
 
@@ -62,12 +64,12 @@ class Blocks {
       : p_(p),
         shared_(shared),
         alone_(p.m <= kBlockRows && p.n <= kBlockColumns),
-        pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()) {
-    static const Kernel &pair_tiles = *find_kernel("pair_tiles"),
-                        &tiles = *find_kernel("float_tiles"), &pack = *find_kernel("panel_pack"),
+        pairs_(p.dtype == DType::BFloat16 && multiplies_pairs()),
+        direct_(p.dtype == DType::Float16 && active_isa() == Isa::V4 && p.alpha == 1 &&
+                p.beta == 0) {
+    static const Kernel &tiles = *find_kernel("pair_tiles"), &pack = *find_kernel("panel_pack"),
                         &pairs = *find_kernel("half_pairs");
-    tiles_ = pairs_ ? pair_tiles.loop[static_cast<int>(DType::BFloat16)]
-                    : tiles.loop[static_cast<int>(DType::Float32)];
+    tiles_ = pairs_ ? tiles.loop[static_cast<int>(DType::BFloat16)] : nullptr;
     pack_ = (pairs_ ? pairs : pack).loop[static_cast<int>(p.dtype)];
     // Equal shares rather than a small rest.
     const auto share = [](int64_t all, int64_t most, int64_t unit) {
@@ -75,7 +77,11 @@ class Blocks {
       return ((all - 1) / parts / unit + 1) * unit;
     };
     rows_ = share(p.m, shared ? kBlockRows : kLargeBlock, panel_rows(active_isa()));
-    columns_ = share(p.n, shared ? kBlockColumns : kLargeBlock, panel_columns(active_isa()));
+    columns_ = share(p.n,
+                     shared || alone_ ? kBlockColumns
+                     : pairs_         ? kLargeBlock
+                                      : kNarrowBlock,
+                     panel_columns(active_isa()));
   }
 
   bool run() const {
@@ -85,10 +91,11 @@ class Blocks {
     const auto block = [&](int64_t i) {
       const int64_t row = i / across * rows_, column = i % across * columns_;
       float* c = sums(1);
-      if (c && add_products(row, column, 0, p_.k, c))
-        finish(row, column, c);
-      else
+      const bool widened = !shared_ && column > 0 && p_.k <= kWidenedDepth;
+      if (!c || !add_products(row, column, 0, p_.k, c, widened))
         ok = false;
+      else if (!direct_)
+        finish(row, column, c);
     };
     if (shared_)
       parallel::parallel_for(down * across, block);
@@ -98,19 +105,20 @@ class Blocks {
   }
 
  private:
-  // Lines [first, first + count) of a factor, over [k, k + depth), as panels of `width`.
+  // Lines [first, first + count) of a factor, over [k, k + depth), as panels of `width`, the last of whole
+  // `unit`s.
   void pack(const Matrix& x, bool rows, int64_t first, int64_t count, int64_t k, int64_t depth,
-            int width, char* to) const {
+            int width, int unit, char* to) const {
     PanelPack job;
     job.line_stride = rows ? x.row_stride : x.col_stride;
     job.step = rows ? x.col_stride : x.row_stride;
-    job.width = width;
     job.count = depth;
-    const int64_t units = pairs_ ? (depth + 1) / 2 : depth;
-    for (int64_t i = 0; i < count; i += width, to += units * width * 4) {
+    const int64_t steps = pairs_ ? (depth + 1) / 2 : depth;
+    for (int64_t i = 0; i < count; i += width, to += steps * job.width * 4) {
       job.from =
           static_cast<const char*>(x.data) + ((first + i) * job.line_stride + k * job.step) * 2;
       job.lines = std::min<int64_t>(width, count - i);
+      job.width = (job.lines + unit - 1) / unit * unit;
       job.to = to;
       call(pack_, &job);
     }
@@ -132,7 +140,7 @@ class Blocks {
       for (int64_t i = 0; i < slices; ++i) slice(i);
     for (int64_t i = 1; i < slices; ++i)
       for (int64_t j = 0; j < size(); ++j) c[j] += c[i * size() + j];
-    if (ok) finish(0, 0, c);
+    if (ok && !(direct_ && slices == 1)) finish(0, 0, c);
     return ok;
   }
 
@@ -142,7 +150,14 @@ class Blocks {
     return reinterpret_cast<float*>(scratch.c.get(static_cast<size_t>(blocks * size() * 4)));
   }
 
-  bool add_products(int64_t row, int64_t column, int64_t begin, int64_t end, float* c) const {
+  // c = the products of a block over [begin, end); `widened`: the rows of a are there from the last block.
+  bool add_products(int64_t row, int64_t column, int64_t begin, int64_t end, float* c,
+                    bool widened = false) const {
+    return pairs_ ? add_pairs(row, column, begin, end, c)
+                  : add_widened(row, column, begin, end, c, widened);
+  }
+
+  bool add_pairs(int64_t row, int64_t column, int64_t begin, int64_t end, float* c) const {
     const int tall = panel_rows(active_isa()), wide = panel_columns(active_isa());
     const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
     const int64_t row_panels = (m - 1) / tall + 1, column_panels = (n - 1) / wide + 1;
@@ -152,36 +167,51 @@ class Blocks {
     if (!a || !b) return false;
     for (int64_t k = begin; k < end; k += depth) {
       const int64_t some = std::min(depth, end - k);
-      pack(p_.a, true, row, m, k, some, tall, a);
-      pack(p_.b, false, column, n, k, some, wide, b);
-      if (pairs_) {
-        PairTiles job{(some + 1) / 2, row_panels, column_panels, a, b, c, columns_, k > begin};
-        call(tiles_, &job);
-      } else {
-        multiply(some, row_panels, column_panels, a, b, c, k > begin);
+      pack(p_.a, true, row, m, k, some, tall, tall, a);
+      pack(p_.b, false, column, n, k, some, wide, wide, b);
+      PairTiles job{(some + 1) / 2, row_panels, column_panels, a, b, c, columns_, k > begin};
+      call(tiles_, &job);
+    }
+    return true;
+  }
+
+  // Rows of a as float32 in the order in which they lie, columns of b as panels.
+  bool add_widened(int64_t row, int64_t column, int64_t begin, int64_t end, float* c,
+                   bool widened) const {
+    const int wide = panel_columns(active_isa()), lanes = wide / kTileVectors;
+    const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
+    const int64_t depth = std::min(kWidenedDepth, end - begin), part = std::min(depth, kBlockDepth);
+    char* a = scratch.a.get(static_cast<size_t>(m * depth * 4));
+    char* b = scratch.b.get(static_cast<size_t>(panels::size_of_columns(n, part) * 4));
+    if (!a || !b) return false;
+    for (int64_t k = begin; k < end; k += depth) {
+      const int64_t some = std::min(depth, end - k);
+      const bool down = p_.a.row_stride == 1;  // columns of a lie together
+      if (!widened) widen(row, m, k, some, down, a);
+      const Matrix wider{a, down ? 1 : some, down ? m : 1};
+      for (int64_t i = 0; i < some; i += part) {
+        const int64_t steps = std::min(part, some - i);
+        half_t* out = nullptr;
+        if (direct_ && k + i + steps == p_.k && begin == 0)
+          out = reinterpret_cast<half_t*>(p_.c) + row * p_.ldc + column;
+        pack(p_.b, false, column, n, k + i, steps, wide, lanes, b);
+        if (!panels::multiply(panels::part(wider, 0, i), m, reinterpret_cast<const float*>(b), n,
+                              steps, {c, columns_, k + i > begin, nullptr, out, p_.ldc}))
+          return false;
       }
     }
     return true;
   }
 
-  void multiply(int64_t depth, int64_t row_panels, int64_t column_panels, const char* a,
-                const char* b, float* c, bool add) const {
-    const int tall = panel_rows(active_isa()), wide = panel_columns(active_isa());
-    FloatTiles job;
-    job.depth = depth;
-    job.rows = row_panels * tall;
-    job.a = reinterpret_cast<const float*>(a);
-    job.a_row = 1;
-    job.a_step = tall;
-    job.a_panel = tall * depth;
-    job.last = wide / kTileVectors;
-    job.ldc = columns_;
-    job.add = add;
-    for (int64_t v = 0; v < column_panels; ++v) {
-      job.b = reinterpret_cast<const float*>(b) + v * wide * depth;
-      job.c = c + v * wide;
-      call(tiles_, &job);
-    }
+  void widen(int64_t row, int64_t m, int64_t k, int64_t depth, bool down, char* to) const {
+    const Matrix& a = p_.a;
+    const auto* from =
+        static_cast<const char*>(a.data) + (row * a.row_stride + k * a.col_stride) * 2;
+    const int64_t lines = down ? depth : m, length = down ? m : depth;
+    const int64_t between = down ? a.col_stride : a.row_stride;
+    for (int64_t i = 0; i < lines; ++i)
+      copy_run(to + i * length * 4, 4, DType::Float32, from + i * between * 2,
+               (down ? a.row_stride : a.col_stride) * 2, p_.dtype, length);
   }
 
   void finish(int64_t row, int64_t column, float* c) const {
@@ -192,6 +222,7 @@ class Blocks {
 
   const Product& p_;
   const bool shared_, alone_, pairs_;
+  const bool direct_;  // the tiles write the results of a whole k
   Loop tiles_, pack_;
   int64_t rows_, columns_;
 };

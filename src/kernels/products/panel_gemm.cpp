@@ -44,9 +44,10 @@ bool panel_product(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matri
       const auto bytes = static_cast<size_t>(panels::size_of_columns(some, depth)) * 4;
       float* packed = reinterpret_cast<float*>(panel.get(bytes));
       if (packed) panels::pack_columns(panels::part(b, i, column), some, depth, packed);
-      if (!packed || !panels::multiply(panels::part(a, row, i), std::min(rows, m - row), packed,
-                                       some, depth, c + row * ldc + column, ldc, add || i > 0,
-                                       start && i == 0 ? start + column : nullptr))
+      if (!packed ||
+          !panels::multiply(panels::part(a, row, i), std::min(rows, m - row), packed, some, depth,
+                            {c + row * ldc + column, ldc, add || i > 0,
+                             start && i == 0 ? start + column : nullptr}))
         ok = false;
     };
     const int64_t chunks = ((m - 1) / rows + 1) * across;

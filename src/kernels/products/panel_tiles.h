@@ -25,6 +25,8 @@ struct FloatTiles {
   int64_t ldc = 0;
   bool add = false;
   const float* row = nullptr;  // added to every row of c, which is not added to then
+  half_t* halves = nullptr;    // where the results go as float16, instead of to c (V4 only)
+  int64_t ldh = 0;
 };
 
 // "pair_tiles" of BFloat16, in units of pairs: adds to c, or writes it. a is panels of panel_rows() rows

@@ -64,13 +64,14 @@ bool lie_well(const Matrix& a, int64_t rows) {
 }
 
 bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, int64_t depth,
-              float* c, int64_t ldc, bool add, const float* row) {
+              const Into& into) {
   static const Kernel& tiles = *find_kernel("float_tiles");
   FloatTiles job;
   job.depth = depth;
   job.rows = rows;
-  job.ldc = ldc;
-  job.add = add;
+  job.ldc = into.ldc;
+  job.add = into.add;
+  job.ldh = into.ldh;
   if (lie_well(a, rows)) {
     job.a = static_cast<const float*>(a.data);
     job.a_row = a.row_stride;
@@ -90,8 +91,9 @@ bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, in
     job.vectors = static_cast<int>(up_to(some, lanes()) / lanes());
     job.last = static_cast<int>(some - (job.vectors - 1) * lanes());
     job.b = b;
-    job.c = c + v;
-    job.row = row ? row + v : nullptr;
+    job.c = into.c + v;
+    job.row = into.row ? into.row + v : nullptr;
+    job.halves = into.halves ? into.halves + v : nullptr;
     call(tiles, &job);
   }
   return true;

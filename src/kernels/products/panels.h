@@ -29,9 +29,20 @@ Matrix part(const Matrix& m, int64_t row, int64_t column);
 // Can the rows of a be read where they lie?
 bool lie_well(const Matrix& a, int64_t rows);
 
-// c = a @ b, or c += a @ b, with b packed; `row`, if there is one, is added to every row. Rows that do not lie well are packed too; false if there is no
-// memory. The order of every sum depends on `depth` only.
+// Where a product goes: c = a @ b, or c += a @ b; `row`, if there is one, is added to every row. `halves`: the
+// results go there as float16, and c is only what they are added to (see panel_tiles.h).
+struct Into {
+  float* c;
+  int64_t ldc;
+  bool add;
+  const float* row = nullptr;
+  half_t* halves = nullptr;
+  int64_t ldh = 0;
+};
+
+// With b packed. Rows that do not lie well are packed too; false if there is no memory. The order of every
+// sum depends on `depth` only.
 bool multiply(const Matrix& a, int64_t rows, const float* b, int64_t columns, int64_t depth,
-              float* c, int64_t ldc, bool add, const float* row = nullptr);
+              const Into& into);
 
 }  // namespace adjoint::panels

@@ -41,8 +41,8 @@ void SharedFactor::product(int64_t m, const Matrix& a, char* c, int64_t ldc, boo
     for (int64_t k = 0; k < k_; k += whole) {
       const int64_t depth = std::min(whole, k_ - k);
       float* to = reinterpret_cast<float*>(c) + first;
-      if (!panels::multiply(panels::part(a, 0, k), m, b + first * depth, count, depth, to, ldc,
-                            add || k > 0))
+      if (!panels::multiply(panels::part(a, 0, k), m, b + first * depth, count, depth,
+                            {to, ldc, add || k > 0}))
         ok = false;
       b += panels::size_of_columns(n_, depth);
     }

@@ -76,8 +76,9 @@ class SumsDriver {
 
  private:
   int64_t plane() const { return volume(s_.result()); }
-  bool rounds_results() const { return type_ != dtype_; }
-  // Results are written in place, or rounded from memory of the thread.
+  // Results are written in place, float16 by the tiles where these can, or rounded from memory of the thread.
+  bool halves() const { return dtype_ == DType::Float16 && active_isa() == Isa::V4; }
+  bool rounds_results() const { return type_ != dtype_ && !halves(); }
   int64_t out_plane(const Block& b) const { return rounds_results() ? volume(b.size) : plane(); }
   int64_t out_sample(const Block& b) const {
     return rounds_results() ? to_ * volume(b.size) : c_.groups * to_ * plane();
@@ -160,8 +161,9 @@ class SumsDriver {
     ConvScratch& scratch = ConvScratch::of_thread();
     const int64_t used = some * from_ * channel + reserve;
     char* planes = memory(scratch.planes, used + (pairs_ ? channel : 0), type_);
+    const int64_t out_item = rounds_results() ? item_ : static_cast<int64_t>(item_size(dtype_));
     char* out =
-        out_ + ((sample * c_.groups + group) * to_ * plane() + blocks_.offset(block)) * item_;
+        out_ + ((sample * c_.groups + group) * to_ * plane() + blocks_.offset(block)) * out_item;
     if (rounds_results()) out = memory(scratch.results, some * to_ * volume(block.size), type_);
     if (!planes || !out) return false;
     pack(planes, l, block, sample, some, group, planes + used * item_);
@@ -180,7 +182,8 @@ class SumsDriver {
       job.places = l.places[k].data();
       job.count = static_cast<int64_t>(p.places.size()) * some;
       job.out_plane = out_plane(block);
-      job.out = out + first * job.out_plane * item_;
+      job.out = out + first * job.out_plane * out_item;
+      job.halves = halves();
       job.out_step = p.out_step;
       char* const arguments[] = {reinterpret_cast<char*>(&job)};
       loop_(arguments, 1);

@@ -48,6 +48,11 @@ void pack_plane(T* to, DType type, const Axes3& plane, const char* from, DType f
   const Inside z(plane[0], size[0], first[0], step[0]), y(plane[1], size[1], first[1], step[1]),
       x(plane[2], size[2], first[2], step[2]);
   const int64_t layer = plane[1] * plane[2], count = x.end - x.begin;
+  const Loop loop = conversion(type, from_type);  // found once: rows are short
+  const auto convert = [&](T* row, const char* source, int64_t n) {
+    char* const p[] = {reinterpret_cast<char*>(row), const_cast<char*>(source)};
+    loop(p, n);
+  };
   if (z.begin == z.end || y.begin == y.end || count == 0) return zero(to, plane[0] * layer);
   zero(to, z.begin * layer);
   zero(to + z.end * layer, (plane[0] - z.end) * layer);
@@ -63,6 +68,8 @@ void pack_plane(T* to, DType type, const Axes3& plane, const char* from, DType f
       zero(row, x.begin);
       if (type == from_type)
         copy_row(row + x.begin, reinterpret_cast<const T*>(source), count, step[2] * strides[2]);
+      else if (step[2] * strides[2] == 1)
+        convert(row + x.begin, source, count);
       else
         copy_run(reinterpret_cast<char*>(row + x.begin), sizeof(T), type, source,
                  step[2] * strides[2] * item, from_type, count);

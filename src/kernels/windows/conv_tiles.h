@@ -33,6 +33,7 @@ struct ConvSums {
   int64_t count = 0;
   char* out = nullptr;
   int64_t out_plane = 0, out_step = 1;
+  bool halves = false;  // out is float16, of sums in float32 (V4 only)
 };
 
 // "conv_products": adds to dw[m][t] the sum over places of g[m] * x[offset[t]], for up to

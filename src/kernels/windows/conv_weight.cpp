@@ -196,12 +196,14 @@ class WeightDriver {
       for (int64_t o = 0; o < job.channels; ++o, to += length * item_)
         copy_sample(sample + n, to, second, length, [&](int64_t which, char* where) {
           const int64_t channel = which * g_.sample + (first + o) * g_.channel;
+          const bool whole = g_.strides[1] == b.size[2] * g_.strides[2];  // rows lie end to end
+          const int64_t runs = whole ? 1 : b.size[1],
+                        run = whole ? b.size[1] * b.size[2] : b.size[2];
           for (int64_t z = b.start[0]; z < b.start[0] + b.size[0]; ++z)
-            for (int64_t y = b.start[1]; y < b.start[1] + b.size[1]; ++y) {
+            for (int64_t y = b.start[1]; y < b.start[1] + runs; ++y, where += run * item_) {
               const int64_t row = channel + z * g_.strides[0] + y * g_.strides[1];
               copy_run(where, item_, type_, g_.data + (row + b.start[2] * g_.strides[2]) * item,
-                       g_.strides[2] * item, dtype_, b.size[2]);
-              where += b.size[2] * item_;
+                       g_.strides[2] * item, dtype_, run);
             }
         });
     for (int64_t n = 0; n < some; ++n)

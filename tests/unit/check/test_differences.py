@@ -74,7 +74,7 @@ def test_a_jacobian_takes_as_many_evaluations_as_the_method_says(method: Method)
     gradient(e, x)  # with its checks
     count = 0
     gradient(e, x)
-    said = 1 + method.evaluations(3)
+    said = 1 + method.evaluations(3) + 2 * method.directional_check  # a pair verifies
     assert count <= said if method.at_most else count == said
 
 
@@ -89,10 +89,10 @@ def test_errors_are_what_the_method_expects(method: Method) -> None:
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_name_is_short_for_the_object(name: str) -> None:
     def f(x: Any) -> Any:
-        return np.exp(x) * x.sum()
+        return np.cumsum(x) if name == "linear" else np.exp(x) * x.sum()
 
     x = leaf(0.3, 0.5, 1.9)
-    for settings in ({}, {"scale": 0.5}):
+    for settings in ({}, {"scale": 0.5}) if name != "linear" else ({},):
         short = ad.external(f, derivative=name, **settings)
         whole = ad.external(f, derivative=METHODS[name](**settings))
         np.testing.assert_array_equal(gradient(short, x), gradient(whole, x))
@@ -105,7 +105,7 @@ def test_settings_reach_the_method() -> None:
     method = Central(step={"x": 0.5})
     np.testing.assert_allclose(gradient(ad.external(lambda x: x**3, derivative=method), x), [3.25])
     assert ad.external(np.sin, derivative=Spsa(directions=5)).cost(x).vjp == 10
-    assert ad.external(np.sin, derivative=Richardson(rounds=3)).cost(x).vjp == 6
+    assert ad.external(np.sin, derivative=Richardson(rounds=3)).cost(x).vjp == 6 + 2
 
 
 def test_one_object_serves_any_number_of_functions() -> None:
@@ -223,7 +223,7 @@ def test_a_stencil_of_ones_own_serves_every_pattern() -> None:
         np.testing.assert_allclose(gradient(each, x), np.exp(at), 1e-11)
     sparse = ad.external(np.exp, derivative=method, sparsity=np.eye(6))
     np.testing.assert_allclose(gradient(sparse, x), np.exp(at), 1e-11)
-    assert each.cost(x).vjp == sparse.cost(x).vjp == 4
+    assert each.cost(x).vjp == sparse.cost(x).vjp == 4 + 2
     rows = ad.tensor(at.reshape(2, 3), requires_grad=True)
     batched = ad.external(np.exp, derivative=method, batched=True)
     np.testing.assert_allclose(gradient(ad.vmap(batched), rows), np.exp(at.reshape(2, 3)), 1e-11)

@@ -366,7 +366,7 @@ def test_mistakes_in_a_template_are_named() -> None:
 def test_a_ufunc_is_elementwise_by_itself() -> None:
     f = ad.numpy_function(np.arctan)
     x = leaf(np.linspace(-2, 2, 100).tolist())
-    assert f.cost(x).vjp == 2
+    assert f.cost(x).vjp == 2 + 2
     f(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 1 / (1 + x.detach().numpy() ** 2), rtol=1e-8)
     assert math.isfinite(x.grad.sum().item())

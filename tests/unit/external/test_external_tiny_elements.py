@@ -93,7 +93,7 @@ def test_elementwise(name: str, dtype: str, method: str) -> None:
 
 def test_elementwise_costs_more_only_if_something_is_lost() -> None:
     f = Counted(np.exp)
-    g = ad.external(f, elementwise=True, probe=False)
+    g = ad.external(f, elementwise=True, probe=False, verify=False)
 
     def calls(values: Any) -> int:
         x = ad.tensor(np.array(values), requires_grad=True)
@@ -263,10 +263,10 @@ def test_on_workers() -> None:
 def test_the_cost_is_told() -> None:
     f = ad.external(lambda x: np.exp(x).sum())
     x = ad.tensor(np.array(X), requires_grad=True)
-    assert (f.cost(x).vjp, f.cost(x).jvp) == (8 + 4, 4)
-    assert "at most 12 more" in str(f.cost(x))
+    assert (f.cost(x).vjp, f.cost(x).jvp) == (8 + 4 + 2, 4 + 2)
+    assert "at most 14 more" in str(f.cost(x))
     plain = ad.tensor([1.0, 2.0], requires_grad=True)
-    assert f.cost(plain).vjp == 4
+    assert f.cost(plain).vjp == 4 + 2
     assert "at most" not in str(f.cost(plain))
 
 

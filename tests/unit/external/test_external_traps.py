@@ -98,7 +98,7 @@ def test_a_pattern_of_all_inputs_serves_for_some() -> None:
     pattern = np.hstack([np.eye(3), np.ones((3, 1))])
     f = ad.external(lambda x, k: x**2 * k, sparsity=pattern)
     k = ad.tensor([2.0]).double()
-    assert f.cost(leaf([1.0, 2.0, 3.0]), k).vjp == 2
+    assert f.cost(leaf([1.0, 2.0, 3.0]), k).vjp == 2 + 2
     np.testing.assert_allclose(gradient(f, [1.0, 2.0, 3.0], k), [4.0, 8.0, 12.0])
 
 

@@ -55,6 +55,17 @@ def test_drawn_products(dtype: ad.dtype) -> None:
 
 
 @DTYPES
+@pytest.mark.parametrize("sizes", [(530, 97, 513), (9, 300, 2100), (300, 5, 4200)])
+def test_products_of_several_blocks(dtype: ad.dtype, sizes: tuple[int, int, int]) -> None:
+    r = random.Random(5)
+    m, n, k = sizes
+    for _ in range(4):
+        a, b = matrix(r, m, k, dtype), matrix(r, k, n, dtype)
+        x, y = a.double().numpy(), b.double().numpy()
+        check(a @ b, x @ y, np.abs(x) @ np.abs(y))
+
+
+@DTYPES
 def test_sums_are_in_float32(dtype: ad.dtype) -> None:
     ones = ad.ones(3, 5000, dtype=dtype)
     assert (ones @ ones.t()).tolist() == [[float(ad.tensor(5000.0).to(dtype))] * 3] * 3

@@ -1,0 +1,24 @@
+"""Running the user's function as if nothing were under way around it.
+
+It may use adjoint itself: to solve for something by gradients of its own, say. The transforms,
+autocast and hooks around an external are not meant for that. Recording is off, as in the forward
+of any custom function, whether it runs forward or for a derivative. Read next: _evaluate.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from adjoint import _core
+from adjoint._transforming import outside_transforms
+
+__all__ = ["call_apart"]
+
+
+def call_apart(
+    function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Call a function that takes no part in the transforms around it."""
+    with outside_transforms:
+        return _core._call_apart(function, tuple(args), kwargs or None)

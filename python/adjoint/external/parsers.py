@@ -1,0 +1,201 @@
+r"""How the results of a program are read: ``outputs={"drag": parsers.regex(...)}`` of `ad.command`.
+
+Each reads one result, from standard output or from a file in the folder of the run.
+
+>>> from adjoint.external import parsers
+>>> read = parsers.regex(r"drag = (\S+)")
+>>> float(read.read(b"step 1 drag = 0.5\nstep 2 drag = 0.25\n"))
+0.25
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Parser", "columns", "hdf5", "json_path", "netcdf", "regex"]
+
+
+@dataclass(frozen=True)
+class Parser:
+    """Reads one result of a program.
+
+    Attributes
+    ----------
+    read
+        A function of the bytes that the program wrote, or of the path of the file if ``by_path``.
+    file
+        The name of the file in the folder of the run; None for standard output.
+    by_path
+        Whether ``read`` opens the file itself.
+    text
+        What it reads, as ``cache=`` of an external tells parsers apart.
+    """
+
+    read: Callable[[Any], Any]
+    file: str | None = None
+    by_path: bool = False
+    text: str = ""
+
+    def source(self, folder: Path, out: bytes) -> Any:
+        """What is to be read, in the folder of a run."""
+        if self.file is None:
+            return out
+        path = folder / self.file
+        if not path.exists():
+            there = ", ".join(sorted(p.name for p in folder.iterdir())) or "nothing"
+            raise FileNotFoundError(f"it wrote no {self.file}; its folder holds {there}")
+        return path if self.by_path else path.read_bytes()
+
+
+def regex(pattern: str, file: str | None = None, *, every: bool = False) -> Parser:
+    """The number that a regular expression finds: its first group, in the last place it matches.
+
+    Parameters
+    ----------
+    pattern
+        With one group around the number; in "multi-line" mode, where ``^`` begins a line.
+    file
+        The file that is searched; standard output by default.
+    every
+        Whether to return all places, as a vector.
+    """
+    compiled = re.compile(pattern, re.MULTILINE)
+    if compiled.groups != 1:
+        raise ValueError(
+            f"regex({pattern!r}) has {compiled.groups} groups; put one around the number: "
+            r"r'drag = (\S+)'"
+        )
+
+    def read(data: bytes) -> Any:
+        found = [_number(text) for text in compiled.findall(data.decode(errors="replace"))]
+        if not found:
+            raise ValueError(f"{pattern!r} matches nowhere")
+        return np.array(found) if every else np.asarray(found[-1])
+
+    return Parser(read, file, text=f"regex({pattern!r}, {every})")
+
+
+def columns(
+    file: str | None = None,
+    use: int | str | Sequence[int | str] | None = None,
+    *,
+    skip: int = 0,
+    comments: str = "#",
+    delimiter: str | None = None,
+) -> Parser:
+    """Columns of a table of numbers.
+
+    Parameters
+    ----------
+    file
+        The file that holds the table; standard output by default.
+    use
+        Which columns: positions, or names that stand in the last line that is skipped (a ``#`` in
+        front does not count). One gives a vector, several a matrix; None gives all.
+    skip
+        How many lines at the top are not numbers.
+    comments
+        What begins a remark.
+    delimiter
+        What stands between numbers; blanks by default.
+    """
+
+    def read(data: bytes) -> Any:
+        lines = data.decode(errors="replace").splitlines()
+        names = (
+            [w.strip() for w in lines[skip - 1].lstrip(comments).split(delimiter)] if skip else []
+        )
+        rows = [line.split(comments)[0].strip() for line in lines[skip:]]
+        table = np.array([[_number(v) for v in row.split(delimiter)] for row in rows if row])
+        if table.size == 0:
+            raise ValueError("it holds no numbers")
+        if use is None:
+            return table
+        chosen = [use] if isinstance(use, (int, str)) else list(use)
+        for item in chosen:
+            if isinstance(item, str) and item not in names:
+                raise ValueError(f"there is no column {item!r} among {', '.join(names) or 'none'}")
+        places = [names.index(item) if isinstance(item, str) else item for item in chosen]
+        found = table[:, places]
+        return found[:, 0] if isinstance(use, (int, str)) else found
+
+    return Parser(read, file, text=f"columns({use!r}, {skip}, {comments!r}, {delimiter!r})")
+
+
+def json_path(path: str, file: str | None = None) -> Parser:
+    """A number, or lists of numbers, in a JSON document.
+
+    Parameters
+    ----------
+    path
+        Keys and positions with dots between: ``"results.0.drag"``.
+    file
+        The file; standard output by default.
+    """
+
+    def read(data: bytes) -> Any:
+        value = json.loads(data)
+        for key in path.split(".") if path else ():
+            try:
+                value = value[int(key)] if isinstance(value, list) else value[key]
+            except (KeyError, IndexError, ValueError, TypeError):
+                keys = ", ".join(map(str, value)) if isinstance(value, dict) else repr(value)[:60]
+                raise ValueError(f"{path!r}: there is no {key!r} in {keys}") from None
+        return np.asarray(value, float)
+
+    return Parser(read, file, text=f"json_path({path!r})")
+
+
+def netcdf(variable: str, file: str) -> Parser:
+    """A variable of a NetCDF file: by netCDF4, or by SciPy for files of version 3."""
+
+    def read(path: Path) -> Any:
+        try:
+            import netCDF4
+        except ImportError:
+            from scipy.io import netcdf_file
+
+            with netcdf_file(str(path), mmap=False) as found:
+                _has(variable, found.variables)
+                return np.array(found.variables[variable][...], float)
+        with netCDF4.Dataset(str(path)) as found:
+            _has(variable, found.variables)
+            return np.asarray(np.ma.filled(found.variables[variable][...], np.nan), float)
+
+    return Parser(read, file, by_path=True, text=f"netcdf({variable!r})")
+
+
+def hdf5(dataset: str, file: str) -> Parser:
+    """A dataset of an HDF5 file, by h5py: ``hdf5("fields/pressure", "out.h5")``."""
+
+    def read(path: Path) -> Any:
+        try:
+            import h5py
+        except ImportError:
+            raise ImportError("reading HDF5 needs h5py; fix: pip install h5py") from None
+        with h5py.File(path) as found:
+            _has(dataset, found)
+            return np.asarray(found[dataset][...], float)
+
+    return Parser(read, file, by_path=True, text=f"hdf5({dataset!r})")
+
+
+def _has(name: str, names: Any) -> None:
+    if name not in names:
+        raise ValueError(f"there is no {name!r} among {', '.join(names)}")
+
+
+def _number(text: Any) -> float:
+    """A number as programs write it: Fortran has 1.5D-3 for 1.5e-3, and 1.5-103 for 1.5e-103."""
+    try:
+        return float(text)
+    except ValueError:
+        plain = re.sub(r"[dD]", "e", text)
+        return float(re.sub(r"(?<=[\d.])([+-]\d{3})$", r"e\1", plain))

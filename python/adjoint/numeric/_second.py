@@ -1,0 +1,255 @@
+"""Second derivatives along a direction, by mixed differences of values.
+
+The derivative of a Jacobian along w is made of the values at seven places: with a step a of some
+inputs and a step b along w,
+
+    a'f''b  =  (f(a+b) - f(a) - f(b) + 2 f(0) - f(-a) - f(-b) + f(-a-b)) / 2  +  fourth order.
+
+The values at a and -a serve all directions. Rounding weighs by the product of both steps, so they
+are longer than those of a first derivative: noise**(1/4) of the length over which the function
+changes. That length is the magnitude of an input only as long as nothing better is known: for an
+element that is small in its array, steps are lengthened while the slopes by it stay what they are.
+Each result is compared with a difference along one more direction, with other steps. Read next:
+_steps.py, _plan.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._errors import EvaluationError
+from ._point import Move, Point
+from ._steps import Steps, root_mean_square
+from ._tiny_elements import attempts
+
+if TYPE_CHECKING:
+    from ._sparse_jacobian import AnyPattern
+
+__all__ = ["Curvature", "warn_of_second"]
+
+_SMALL = 0.3  # of the typical magnitude of an array: elements below may be stepped further
+_RUNG = 10.0  # by which steps are lengthened
+_ROUNDINGS = 16.0  # by which slopes may differ that are the same
+_APART = 300.0  # times the error to expect: how far a second derivative may be from its check
+_DECADES = 2.0  # within which inputs of one direction move together
+_SHORTER = 0.3  # steps of the check
+
+
+class Curvature:
+    """The second derivatives of a function at one point.
+
+    ``groups`` holds for each input the set it moves with: of one set no two share an output.
+    ``rows`` and ``columns`` are the entries of the Jacobian; None if each input moves alone.
+    """
+
+    def __init__(
+        self, point: Point, steps: Steps, length: Any, pattern: AnyPattern | None, seed: int
+    ) -> None:
+        self.point, self.steps, self.pattern, self.seed = point, steps, pattern, seed
+        self.noise = steps.rounding
+        n = point.inputs.size
+        self.groups = np.arange(n) if pattern is None else pattern.colours
+        self.count = int(self.groups.max(initial=-1)) + 1
+        # Over which distance each input may move before the function changes in kind.
+        self.length = np.broadcast_to(length, (n,)) * steps.scale
+        self._sides: Any = None  # the values at both ends of each group
+        self._lengthen()
+
+    # --- how far --------------------------------------------------------------------------------
+
+    def _size(self) -> float:
+        return float(self.noise**0.25)
+
+    def _lengthen(self) -> None:
+        """Find longer steps for small elements."""
+        point, limit = self.point, self._size()
+        wide = self.length.copy()
+        for k in range(len(point.inputs.shapes)):
+            part = point.inputs.part(k)
+            inside = np.abs(point.x[part])
+            used = inside[(inside > 0) & np.isfinite(inside)]
+            if not used.size:
+                continue
+            typical = root_mean_square(used)
+            # A factor that was found for the array holds for its typical element.
+            factor = float(np.median(self.length[part] / self.steps.scale[part]))
+            goal = factor * (typical if typical > limit else 1.0)
+            small = self.steps.free[part] & (self.length[part] < _SMALL * goal)
+            wide[part] = np.where(small, goal, self.length[part])
+        chosen = np.flatnonzero(wide > self.length)
+        while chosen.size:
+            chosen = self._climb(chosen, wide)
+
+    def _climb(self, chosen: Any, wide: Any) -> Any:
+        """Lengthen the steps of some inputs by one rung; those that may go on."""
+        longer = np.minimum(self.length * _RUNG, wide)
+        near, far = (self._slopes(chosen, length) for length in (self.length, longer))
+        size = np.abs(self.point.y)
+        going = []
+        for k, i in enumerate(map(int, chosen)):
+            a, b = near[k], far[k]
+            if a is None or b is None:
+                continue
+            with np.errstate(all="ignore"):
+                rounding = self.noise * size / (self._size() * self.length[i])
+                whole = np.maximum(np.abs(a), np.abs(b)) + size / longer[i]
+                same = np.abs(a - b) <= _ROUNDINGS * rounding + 4 * self.noise**0.5 * whole
+            if (same | ~self.point.finite).all():
+                self.length[i] = longer[i]
+                going.append(i)
+        found = np.asarray(going, int)
+        return found[self.length[found] < wide[found]]
+
+    def _slopes(self, chosen: Any, length: Any) -> list[Any]:
+        """The slopes by some inputs; None where the function fails."""
+        point, step = self.point, self._size() * length
+        up, down = (point.representable(point.x + s * step) for s in (1, -1))
+        room = (self.steps.low <= down) & (up <= self.steps.high) & (down < up)
+        asked = [int(i) for i in chosen if room[i]]
+        moves: list[Move] = [(i, end[i]) for i in asked for end in (up, down)]
+        values = list(attempts(point, moves))
+        slopes = {
+            i: None if a is None or b is None else (a - b) / (up[i] - down[i])
+            for i, a, b in zip(asked, values[::2], values[1::2], strict=True)
+        }
+        return [slopes.get(int(i)) for i in chosen]
+
+    # --- mixed differences ----------------------------------------------------------------------
+
+    def fits(self, direction: Any) -> bool:
+        """Whether all places are inside the bounds."""
+        reach = self._size() * (self.length + np.abs(direction) * self._along(direction))
+        x = self.point.x
+        return bool(((x - reach >= self.steps.low) & (x + reach <= self.steps.high)).all())
+
+    def _along(self, direction: Any) -> float:
+        """The length of a direction, in multiples of it."""
+        used = direction != 0
+        if not used.any():
+            return 1.0
+        return float(np.min(self.length[used] / np.abs(direction[used])))
+
+    def _ends(self, group: int) -> Any:
+        return np.where(self.groups == group, self._size() * self.length, 0.0)
+
+    def _values(self, moves: Sequence[Any], what: str) -> list[Any]:
+        point = self.point
+        named: list[Move] = [(point.representable(point.x + m), lambda: what) for m in moves]
+        return list(point.values(named, len(named)))
+
+    def _parts(self, direction: Any) -> list[Any]:
+        """Directions that add up to one, each of inputs whose steps along it are about as long.
+
+        One input that has to be stepped closely must not shorten the steps of all.
+        """
+        used = np.flatnonzero(direction)
+        if not used.size:
+            return [direction]
+        with np.errstate(all="ignore"):
+            ratio = np.log10(self.length[used] / np.abs(direction[used]))
+        place = np.floor((ratio - ratio.min()) / _DECADES)
+        parts = []
+        for k in np.unique(place):
+            part = np.zeros_like(direction)
+            part[used[place == k]] = direction[used[place == k]]
+            parts.append(part)
+        return parts
+
+    def pull(self, u: Any, direction: Any) -> Any:
+        """The derivative of J'u along a direction."""
+        return np.sum([self._pull(u, part) for part in self._parts(direction)], axis=0)
+
+    def _pull(self, u: Any, direction: Any) -> Any:
+        groups, t = self._mixed(direction)
+        step = self._size() * self.length
+        if self.pattern is None:
+            used = u != 0  # outputs that nobody uses may be NaN
+            return groups[:, used] @ u[used] / (step * t)
+        rows, columns = self.pattern.rows, self.pattern.columns
+        entries = groups[self.groups[columns], rows] / (step[columns] * t)
+        entries = np.where(u[rows] == 0, 0.0, entries * u[rows])
+        return np.bincount(columns, entries, len(step))
+
+    def _mixed(self, direction: Any) -> tuple[Any, float]:
+        """For each group, the mixed difference of its step and one along a direction."""
+        point, t = self.point, self._size() * self._along(direction)
+        b = t * direction
+        steps = [self._ends(group) for group in range(self.count)]
+        if self._sides is None:
+            self._sides = self._values([s * a for a in steps for s in (1, -1)], "x + steps")
+        moved = [b, -b, *(s * (a + b) for a in steps for s in (1, -1))]
+        up, down, *both = self._values(moved, "x + steps and a direction")
+        sides = self._sides
+        found = np.empty((self.count, point.outputs.size))
+        with np.errstate(invalid="ignore"):
+            base = (up - point.y) + (down - point.y)
+            for k in range(self.count):
+                ends = (both[2 * k] - sides[2 * k]) + (both[2 * k + 1] - sides[2 * k + 1])
+                found[k] = (ends - base) / 2
+        return found, t
+
+    def push(self, v: Any, w: Any, shorter: float = 1.0) -> Any:
+        """The derivative of Jv along w."""
+        pairs = [(a, b) for a in self._parts(v) for b in self._parts(w)]
+        return np.sum([self._push(a, b, shorter) for a, b in pairs], axis=0)
+
+    def _push(self, v: Any, w: Any, shorter: float) -> Any:
+        size = shorter * self._size()
+        h, t = size * self._along(v), size * self._along(w)
+        moved = [p * h * v + q * t * w for p in (1, -1) for q in (1, -1)]
+        a, b, c, d = self._values(moved, "x + two directions")
+        with np.errstate(invalid="ignore"):
+            return ((a - b) - (c - d)) / (4 * h * t)
+
+    # --- what is checked ------------------------------------------------------------------------
+
+    def agrees(self, found: Any, u: Any, w: Any) -> bool:
+        """Whether a pull agrees with a difference along one more direction, with other steps."""
+        rng = np.random.default_rng(self.seed)
+        n = self.point.inputs.size
+        r = self.length * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1, n)
+        used = (u != 0) & self.point.finite
+        if not used.any():
+            return True
+        try:
+            theirs = u[used] @ self.push(r, w, _SHORTER)[used]
+        except EvaluationError:
+            return True  # it may leave the domain where no step of ours does
+        ours = float(r @ found)
+        step = _SHORTER * self._size()
+        weight = np.abs(u[used]) @ np.abs(self.point.y[used])
+        rounding = self.noise * float(weight) / (step**2 * self._along(r) * self._along(w))
+        allowed = _APART * self.noise**0.5 * (np.abs(r) @ np.abs(found) + abs(theirs))
+        return bool(abs(ours - theirs) <= allowed + _ROUNDINGS * rounding * np.sqrt(n))
+
+    def agrees_pushed(self, found: Any, v: Any, w: Any) -> bool:
+        """The same for a push."""
+        try:
+            theirs = self.push(v, w, _SHORTER)
+        except EvaluationError:
+            return True
+        step = _SHORTER * self._size()
+        rounding = self.noise * np.abs(self.point.y) / (step**2 * self._along(v) * self._along(w))
+        allowed = _APART * self.noise**0.5 * (np.abs(found) + np.abs(theirs))
+        with np.errstate(invalid="ignore"):
+            return not bool((np.abs(found - theirs) > allowed + _ROUNDINGS * rounding).any())
+
+    def shorten(self) -> None:
+        """Take shorter steps for all inputs."""
+        self.length = self.length / _RUNG
+        self._sides = None
+
+
+def warn_of_second(name: str) -> None:
+    """Say that second derivatives are not to be trusted."""
+    warnings.warn(
+        f"{name}: its second derivative may be wrong: differences with other steps lead to "
+        "another one. It may have jumps or kinks near this input, or too much noise.\n"
+        "  fix: noise= (how far its outputs are off), scale= (over which length it changes), or "
+        "give jacobian= or vjp=",
+        stacklevel=2,
+    )

@@ -1,0 +1,294 @@
+"""Does a Jacobian by differences hold here? One more pair of evaluations tells, at every input.
+
+Steps are chosen, and claims (sparse, elementwise) looked at, at the first derivative; at another
+input the function may change faster, jump, or depend on other things. So each Jacobian is compared
+with a difference along one random direction, by shorter steps. Where they are apart, steps are
+chosen anew; where they still are, every entry is settled on its own: slopes by steps from long to
+short, of which the one that changes least is taken. What does not settle is warned of. Read next:
+_plan.py, which calls this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._directional import CENTRAL, along_parts, direction_size
+from ._errors import EvaluationError, ExternalError
+from ._jacobians import Dense, Diagonal, Jacobian, Sparse
+from ._point import Move, Point
+from ._steps import Steps
+from ._tiny_elements import attempts
+
+if TYPE_CHECKING:
+    from ._method import Method
+    from ._sparse_jacobian import AnyPattern
+
+__all__ = [
+    "PAIR",
+    "gap_along",
+    "pair_agrees",
+    "refuse_nonlinear",
+    "refuse_pattern",
+    "settle",
+    "warn_of_direction",
+    "warn_unsettled",
+]
+
+PAIR = 2  # evaluations of a check
+_SHORTER = 1 / 3  # the steps of a check
+_ROUNDINGS = 16.0
+_WORSE = 300.0  # times the error that a method expects
+_UNSETTLED = 0.03
+_NOTHING = 1e-3
+_DIGITS = 1e-4  # noise beyond which a function is told of, unless its user said so
+_CLOSE, _EXACT = 1e-3, 1e-4  # steps, and changes of a slope, that no staircase has
+_MISSED = 1e3  # times the root of rounding: what a missing entry changes at least
+
+
+def random_direction(steps: Steps, rng: Any) -> Any:
+    """A direction in which every input moves by about its magnitude."""
+    n = steps.point.inputs.size
+    v = rng.choice([-1.0, 1.0], n) * steps.scale * rng.uniform(0.5, 1, n)
+    return np.where(np.isfinite(steps.point.x), v, 0.0)
+
+
+def closer(steps: Steps) -> Steps:
+    """Steps for a check: shorter than those for a direction."""
+    made = copy.copy(steps)
+    rule = steps.rounding ** (1 / 3)
+    relative = np.full(steps.scale.size, rule) if steps.relative is None else steps.relative
+    made.relative = _SHORTER * np.fmin(np.where(np.isnan(relative), rule, relative), rule)
+    made.given = _SHORTER * steps.given
+    return made
+
+
+def _magnitude(found: Jacobian, v: Any) -> Any:
+    """What the entries add to each output, without their signs."""
+    v = np.abs(v)
+    if isinstance(found, Sparse):
+        return Sparse(found.rows, found.columns, np.abs(found.values), found.shape).push(v)
+    if isinstance(found, Diagonal):
+        blocks = [[np.abs(block) for block in row] for row in found.blocks]
+        return Diagonal(blocks, found.inputs, found.outputs).push(v)
+    return np.abs(found.dense()) @ v
+
+
+def gap_along(
+    point: Point, steps: Steps, method: Method, v: Any, ours: Any, whole: Any
+) -> tuple[Any, Any, Any] | None:
+    """How far a product is from a difference by shorter steps, what is allowed, the difference.
+
+    None where it cannot be told.
+    """
+    short = closer(steps)
+    try:
+        with np.errstate(all="ignore"):
+            theirs = along_parts(point, short, v)
+    except EvaluationError as error:
+        if error.hung:
+            raise
+        return None  # a corner of the domain that no step of the Jacobian touched
+    except ValueError:
+        return None  # no room
+    size = np.abs(point.y) + whole
+    with np.errstate(all="ignore"):
+        own = np.sqrt(np.sum((v / steps.sizes(method.order)) ** 2))
+        rounding = steps.rounding * size * (1 / direction_size(short, v, 2) + own)
+        allowed = _ROUNDINGS * rounding + _WORSE * method.error(steps.rounding) * whole
+        gap = np.abs(ours - theirs)
+    return np.where(np.isfinite(gap) & point.finite, gap, 0.0), allowed, theirs
+
+
+def pair_agrees(
+    point: Point, steps: Steps, method: Method, found: Jacobian, seed: int
+) -> tuple[bool, Any]:
+    """Whether a Jacobian holds along a random direction; and what a refusal needs to know."""
+    v = random_direction(steps, np.random.default_rng(seed))
+    if not v.any():
+        return True, None
+    with np.errstate(all="ignore"):
+        ours, whole = found.push(v), _magnitude(found, v)
+    seen = gap_along(point, steps, method, v, ours, whole)
+    if seen is None:
+        return True, None
+    gap, allowed, theirs = seen
+    return not bool((gap > allowed).any()), (ours, theirs, whole)
+
+
+def refuse_pattern(point: Point, steps: Steps, seen: Any, kind: str) -> None:
+    """Raise if the difference is one that a missing entry makes."""
+    ours, theirs, whole = seen
+    with np.errstate(invalid="ignore"):
+        size = whole + np.abs(point.y) + np.abs(theirs)
+        wrong = np.abs(ours - theirs) > _MISSED * steps.rounding**0.5 * size
+    if not wrong.any():
+        return
+    k = int(np.argmax(wrong))
+    changes = (
+        f"{point.outputs.label(k)} changes by {theirs[k]:.6g} along a random direction, "
+        f"{ours[k]:.6g} if"
+    )
+    if kind == "linear":
+        refuse_nonlinear(point)
+    if kind == "batched":
+        raise ExternalError(
+            f"batched=True, but the samples that {point.name} gets are not independent: "
+            f"{changes} other samples had no influence. fix: omit batched=True"
+        )
+    if kind == "elementwise":
+        raise ExternalError(
+            f"elementwise=True, but {point.name} is not elementwise here: {changes} its "
+            "neighbours had no influence. fix: omit elementwise=, or give sparsity="
+        )
+    raise ExternalError(
+        f"sparsity= misses entries: {point.outputs.label(k)} of {point.name} changes by "
+        f"{theirs[k]:.6g} along a random direction, the Jacobian with that pattern says "
+        f"{ours[k]:.6g}. fix: mark every input that row {k} depends on, here and elsewhere"
+    )
+
+
+def refuse_nonlinear(point: Point) -> None:
+    """Say that a function is not what its user said."""
+    raise ExternalError(
+        f"linear=True, but {point.name} is not linear: over another distance its slopes are others."
+        " fix: omit linear=True"
+    )
+
+
+# --- entries on their own -------------------------------------------------------------------------
+
+
+def _rungs(noise: float) -> list[float]:
+    """Relative steps from long to short."""
+    lowest = max(3, round(-0.75 * np.log10(noise)))
+    return [10.0**-k for k in range(1, lowest + 1)]
+
+
+def settle(
+    point: Point, steps: Steps, pattern: AnyPattern | None
+) -> tuple[Jacobian, list[tuple[int, int]], bool]:
+    """The Jacobian by steps that suit each entry; the entries that no step suits.
+
+    And whether all have settled at short steps, as those near a jump do and a staircase does not.
+    """
+    slopes, widths, taken = [], [], []
+    for relative in _rungs(steps.noise):
+        with contextlib.suppress(ValueError):
+            ends = steps.both_sides(relative * steps.scale)
+            slopes.append(_entries(point, pattern, ends))
+            taken.append(relative)
+            widths.append(np.abs(ends[0] - ends[1]))
+    rows, columns = _places(point, pattern)
+    found = np.stack(slopes)  # (steps, entries)
+    with np.errstate(all="ignore"):
+        gaps = np.abs(np.diff(found, axis=0))
+        # Slopes of exactly zero are steps too small to be seen, unless all are.
+        unseen = (found[1:] == 0) & (found != 0).any(axis=0)
+        gaps = np.where(np.isfinite(gaps) & ~unseen, gaps, np.inf)
+        further = np.concatenate([gaps[1:], np.full((1, gaps.shape[1]), np.inf)])
+        doubt = np.maximum(gaps, np.where(np.isfinite(further), further, gaps) / 10)
+        best = np.argmin(doubt, axis=0)
+        every = np.arange(best.size)
+        values, error = found[best, every], doubt[best, every]
+        width = np.stack(widths)[best + 1][every, columns]
+        rounding = _ROUNDINGS * steps.noise * np.abs(point.y[rows]) / width
+        # What is next to nothing beside the slope over a long step may well go to zero.
+        least = np.maximum(_UNSETTLED * np.abs(values), _NOTHING * np.abs(found[0]))
+        wrong = ~(error <= np.fmax(least, 0.0) + rounding) & point.finite[rows]
+        close = (np.array(taken)[best] <= _CLOSE) & (error <= _EXACT * np.abs(values) + rounding)
+        close |= (found == 0).all(axis=0) | ~point.finite[rows]
+    unsettled = [(int(rows[k]), int(columns[k])) for k in np.flatnonzero(wrong)]
+    shape = (point.outputs.size, point.inputs.size)
+    if pattern is None:
+        return Dense(values.reshape(shape)), unsettled, bool(close.all())
+    return Sparse(rows, columns, values, shape), unsettled, bool(close.all())
+
+
+def _places(point: Point, pattern: AnyPattern | None) -> tuple[Any, Any]:
+    if pattern is not None:
+        return pattern.rows, pattern.columns
+    m, n = point.outputs.size, point.inputs.size
+    return np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
+
+
+def _entries(point: Point, pattern: AnyPattern | None, ends: Sequence[Any]) -> Any:
+    """The slopes of all entries between two ends of each input; NaN where the function fails."""
+    n, m = point.inputs.size, point.outputs.size
+    distances = [end - point.x for end in ends]
+    if pattern is None:
+        values = list(attempts(point, [(i, end[i]) for i in range(n) for end in ends]))
+        table = np.full((m, n), np.nan)
+        for i in range(n):
+            pair = values[2 * i : 2 * i + 2]
+            if all(value is not None for value in pair):
+                with np.errstate(all="ignore"):
+                    table[:, i] = CENTRAL.combine([d[i] for d in distances], pair, point.y)
+        return table.reshape(-1)
+    moves: list[Move] = [
+        (np.where(pattern.colours == colour, end, point.x), lambda: "inputs of a colour")
+        for colour in range(pattern.count)
+        for end in ends
+    ]
+    values = list(attempts(point, moves))
+    found = np.full(len(pattern.rows), np.nan)
+    for colour in range(pattern.count):
+        pair = values[2 * colour : 2 * colour + 2]
+        here = pattern.colours[pattern.columns] == colour
+        if all(value is not None for value in pair):
+            rows, columns = pattern.rows[here], pattern.columns[here]
+            with np.errstate(all="ignore"):
+                found[here] = CENTRAL.combine(
+                    [d[columns] for d in distances], [value[rows] for value in pair], point.y[rows]
+                )
+    return found
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def warn_unsettled(point: Point, unsettled: Sequence[tuple[int, int]]) -> None:
+    """Say which derivatives are not to be trusted, if some are."""
+    if not unsettled:
+        return
+    row, column = unsettled[0]
+    more = f" (and {len(unsettled) - 1} others)" if len(unsettled) > 1 else ""
+    warnings.warn(
+        f"{point.name}: the derivative of {point.outputs.label(row)} by "
+        f"{point.inputs.label(column)} = {point.x[column]:.6g}{more} may be wrong: it is another "
+        "one for each step. The function seems to have a jump there, or to be too noisy.\n"
+        "  fix: noise= if its outputs have few digits, step= for a slope across the jump, or give "
+        "a derivative (jacobian=, vjp=)",
+        stacklevel=2,
+    )
+
+
+def warn_of_direction(point: Point) -> None:
+    """Say that a derivative along a direction is not to be trusted."""
+    warnings.warn(
+        f"{point.name}: its derivative along a direction may be wrong: it is another one for each "
+        "step. The function seems to have a jump there, or to be too noisy.\n"
+        "  fix: noise= if its outputs have few digits, or give jvp=",
+        stacklevel=2,
+    )
+
+
+def has_few_digits(point: Point, noise: float) -> bool:
+    """Whether the noise that was seen is more than rounding or an inner tolerance."""
+    return noise > max(_DIGITS, 300 * point.epsilon())
+
+
+def warn_of_digits(point: Point, noise: float) -> None:
+    """Say that a function moves in steps, of which differences can tell little."""
+    warnings.warn(
+        f"{point.name}: its outputs are known to about {noise:.0e} of their size only (a "
+        "staircase, few digits, or noise): its derivatives are slopes over long steps, and rough.\n"
+        f"  fix: noise={noise:.0e} if that is as it should be, more digits, or give a derivative "
+        "(jacobian=, vjp=)",
+        stacklevel=2,
+    )

@@ -1,0 +1,106 @@
+"""Second derivatives of externals by differences: own steps, small elements, own checks."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+
+def float64(values, **options):
+    return ad.tensor(values, dtype=ad.float64, **options)
+
+
+def hessian(f, x):
+    return ad.func.hessian(lambda z: f(z).sum())(float64(x)).numpy()
+
+
+def relative(found, wanted):
+    return np.abs(found - wanted).max() / np.abs(wanted).max()
+
+
+def damped(v):
+    return np.exp(-v) * np.cumsum(v)
+
+
+def damped_hessian(v):
+    e, c = np.exp(-v), np.cumsum(v)
+    later = np.maximum.outer(np.arange(v.size), np.arange(v.size))
+    return np.where(np.eye(v.size, dtype=bool), np.diag(e * c - 2 * e), -e[later])
+
+
+@pytest.mark.parametrize("method", ["central", "forward"])
+def test_hessians_are_right_where_elements_are_small(method):
+    for seed in range(6):
+        v = np.random.default_rng(seed).normal(size=20)
+        v[seed] = 10.0 ** (-seed - 1)
+        found = hessian(ad.external(damped, derivative=method), v)
+        assert relative(found, damped_hessian(v)) < 1e-5
+
+
+def test_a_function_that_follows_small_elements_closely_keeps_short_steps():
+    x = np.array([1e-5, 1e-3, 0.3, 2.0])
+    found = hessian(ad.external(np.log), x)
+    np.testing.assert_allclose(np.diag(found), -1 / x**2, rtol=1e-5)
+    np.testing.assert_allclose(
+        hessian(ad.external(lambda v: v * np.log(v)), x), np.diag(1 / x), rtol=1e-4, atol=1e-3
+    )
+
+
+def test_elementwise_and_sparse_hessians_take_few_evaluations():
+    n = 40
+    x = np.linspace(0.5, 2.0, n)
+    f = ad.external(np.sin, elementwise=True)
+    found = ad.func.hessian(lambda z: f(z).sum())(float64(x)).numpy()
+    assert relative(found, np.diag(-np.sin(x))) < 1e-6
+
+    pattern = np.eye(n) + np.eye(n, k=1)
+    g = ad.external(lambda v: v**2 * np.append(v[1:], 1.0), sparsity=pattern)
+    v = float64(np.ones(n))
+    before = g.evaluator.count
+    product = ad.func.jvp(ad.func.grad(lambda z: g(z).sum()), (float64(x),), (v,))[1].numpy()
+    wanted = 2 * np.append(x[1:], 1.0) + np.append(2 * x[:-1], 0) + np.append(0, 2 * x[:-1])
+    assert relative(product, wanted) < 1e-6
+    assert g.evaluator.count - before < 60  # not 4 n
+
+
+def test_a_whole_hessian_shares_values_between_its_directions():
+    n = 10
+    f = ad.external(lambda v: np.exp(v).prod() * np.ones(1))
+    x = np.linspace(0.1, 0.4, n)
+    found = hessian(f, x)
+    assert relative(found, np.full((n, n), np.exp(x.sum()))) < 1e-5
+    assert f.evaluator.count < 4 * n * n  # two Jacobians for each direction
+
+
+def test_second_derivatives_at_bounds_stay_inside():
+    seen = []
+
+    def root(v):
+        seen.append(float(np.min(v)))
+        return np.sqrt(v) * v
+
+    x = np.array([0.0, 0.5, 1.0])
+    f = ad.external(root, bounds=(0.0, 1.0))
+    product = ad.func.jvp(
+        ad.func.grad(lambda z: f(z).sum()), (float64(x),), (float64([0, 1.0, 0]),)
+    )[1]
+    np.testing.assert_allclose(product.numpy()[1], 0.75 / np.sqrt(0.5), rtol=1e-4)
+    assert min(seen) >= 0
+
+
+def test_a_second_derivative_that_does_not_settle_is_told():
+    f = ad.external(lambda v: np.abs(v - 0.7) ** 1.5)
+    with pytest.warns(UserWarning, match="may be wrong"):
+        hessian(f, np.array([0.7000001, 0.1]))
+
+
+def test_smooth_functions_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(5):
+            x = np.random.default_rng(seed).normal(size=6)
+            hessian(ad.external(lambda v: np.sin(v).sum() * np.cos(v)), x)
