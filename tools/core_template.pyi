@@ -83,6 +83,23 @@ class _Program:
     def code(self) -> list[tuple[str, _bool, list[_int], list[_int], str]]: ...
     def stages(self) -> list[tuple[str, list[tuple[str, _bool, list[_int], list[_int], str]]]]: ...
 
+class _CompiledCall:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _remember(
+        self,
+        mode: _int,
+        recorded: object,
+        program: Any,
+        guards: _Guards,
+        reached: list[Tensor],
+        count: _int,
+        differentiable: list[_int],
+        pure: _bool,
+        form: Any,
+        /,
+    ) -> None: ...
+    def _forget_ways(self) -> None: ...
+
 class _Guards:
     def __new__(
         cls,
@@ -134,7 +151,9 @@ def _host_change(
 ) -> None: ...
 def _allow_draws(on: _bool) -> _bool: ...
 def _unrecorded(function: Callable[[], _C]) -> _C: ...
-def _call_apart(function: Callable[..., _C], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> _C: ...
+def _call_apart(
+    function: Callable[..., _C], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> _C: ...
 def _host_call(
     run: Callable[[list[Tensor]], Sequence[Tensor]],
     tensors: Sequence[Tensor],

@@ -95,8 +95,10 @@ if _TYPE_CHECKING:
     from . import fft as fft
     from . import func as func
     from . import functional as functional
+    from . import futures as futures
     from . import fx as fx
     from . import hub as hub
+    from . import integrate as integrate
     from . import library as library
     from . import linalg as linalg
     from . import loops as loops
@@ -107,9 +109,11 @@ if _TYPE_CHECKING:
     from . import nn as nn
     from . import onnx as onnx
     from . import optim as optim
+    from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
     from . import profiler as profiler
+    from . import quasirandom as quasirandom
     from . import return_types as return_types
     from . import serialization as serialization
     from . import signal as signal
@@ -155,6 +159,16 @@ if _TYPE_CHECKING:
     from ._autocast import set_autocast_enabled as set_autocast_enabled
     from ._autocast import set_autocast_gpu_dtype as set_autocast_gpu_dtype
     from ._compat.alias import install_as_torch as install_as_torch
+    from ._compat.assertions import _assert as _assert
+    from ._compat.assertions import _check as _check
+    from ._compat.assertions import _check_index as _check_index
+    from ._compat.assertions import _check_is_size as _check_is_size
+    from ._compat.assertions import _check_not_implemented as _check_not_implemented
+    from ._compat.assertions import _check_tensor_all as _check_tensor_all
+    from ._compat.assertions import _check_tensor_all_with as _check_tensor_all_with
+    from ._compat.assertions import _check_type as _check_type
+    from ._compat.assertions import _check_value as _check_value
+    from ._compat.assertions import _check_with as _check_with
     from ._compat.choices import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     )
@@ -197,6 +211,7 @@ if _TYPE_CHECKING:
     from ._compat.small_names import OutOfMemoryError as OutOfMemoryError
     from ._compat.small_names import compiled_with_cxx11_abi as compiled_with_cxx11_abi
     from ._compat.small_names import cond as cond
+    from ._compat.small_names import dsmm as dsmm
     from ._compat.small_names import frobenius_norm as frobenius_norm
     from ._compat.small_names import get_device_module as get_device_module
     from ._compat.small_names import get_num_interop_threads as get_num_interop_threads
@@ -217,6 +232,7 @@ if _TYPE_CHECKING:
     from ._compat.small_names import set_flush_denormal as set_flush_denormal
     from ._compat.small_names import set_num_interop_threads as set_num_interop_threads
     from ._compat.small_names import set_warn_always as set_warn_always
+    from ._compat.small_names import spmm as spmm
     from ._compat.small_names import sym_float as sym_float
     from ._compat.small_names import sym_int as sym_int
     from ._compat.small_names import sym_ite as sym_ite
@@ -226,6 +242,11 @@ if _TYPE_CHECKING:
     from ._compat.small_names import sym_sqrt as sym_sqrt
     from ._compat.small_names import sym_sum as sym_sum
     from ._compat.small_names import typename as typename
+    from ._compat.symbols import Event as Event
+    from ._compat.symbols import Stream as Stream
+    from ._compat.symbols import SymBool as SymBool
+    from ._compat.symbols import SymFloat as SymFloat
+    from ._compat.symbols import SymInt as SymInt
     from ._tensor.contraction import einsum as einsum
     from ._tensor.contraction import tensordot as tensordot
     from ._tensor.functions import as_strided_ as as_strided_
@@ -240,10 +261,24 @@ if _TYPE_CHECKING:
     from ._tensor.gradient import gradient as gradient
     from ._tensor.histograms import histogram as histogram
     from ._tensor.histograms import histogramdd as histogramdd
+    from ._tensor.mapped_files import from_file as from_file
+    from ._tensor.segments import segment_reduce as segment_reduce
     from ._tensor.sparse import sparse_compressed_tensor as sparse_compressed_tensor
     from ._tensor.sparse import sparse_coo_tensor as sparse_coo_tensor
     from ._tensor.sparse import sparse_csc_tensor as sparse_csc_tensor
     from ._tensor.sparse import sparse_csr_tensor as sparse_csr_tensor
+    from ._tensor.storage_types import BFloat16Storage as BFloat16Storage
+    from ._tensor.storage_types import BoolStorage as BoolStorage
+    from ._tensor.storage_types import ByteStorage as ByteStorage
+    from ._tensor.storage_types import CharStorage as CharStorage
+    from ._tensor.storage_types import ComplexDoubleStorage as ComplexDoubleStorage
+    from ._tensor.storage_types import ComplexFloatStorage as ComplexFloatStorage
+    from ._tensor.storage_types import DoubleStorage as DoubleStorage
+    from ._tensor.storage_types import FloatStorage as FloatStorage
+    from ._tensor.storage_types import HalfStorage as HalfStorage
+    from ._tensor.storage_types import IntStorage as IntStorage
+    from ._tensor.storage_types import LongStorage as LongStorage
+    from ._tensor.storage_types import ShortStorage as ShortStorage
     from .amp import GradScaler as GradScaler
     from .amp import autocast as autocast
     from .autograd.anomaly_mode import (
@@ -272,10 +307,13 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .jit import fork as fork
+    from .jit import wait as wait
     from .linalg._lobpcg import lobpcg as lobpcg
     from .linalg._lowrank import pca_lowrank as pca_lowrank
     from .linalg._lowrank import svd_lowrank as svd_lowrank
     from .linalg._old_names import lu as lu
+    from .loops import checkpoint_loop as checkpoint_loop
     from .loops import scan as scan
     from .loops import while_loop as while_loop
     from .nn._recurrent import gru as gru
@@ -293,6 +331,7 @@ if _TYPE_CHECKING:
     from .nn.functional import selu_ as selu_
     from .serialization import load as load
     from .serialization import save as save
+    from .utils.dlpack import to_dlpack as to_dlpack
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -333,9 +372,11 @@ _LAZY_MODULES = frozenset(
         "func",
         "functional",
         "functorch",
+        "futures",
         "fx",
         "graph",
         "hub",
+        "integrate",
         "jit",
         "library",
         "linalg",
@@ -347,10 +388,12 @@ _LAZY_MODULES = frozenset(
         "nn",
         "onnx",
         "optim",
+        "optimize",
         "overrides",
         "package",
         "parallel",
         "profiler",
+        "quasirandom",
         "return_types",
         "serialization",
         "signal",
@@ -393,6 +436,7 @@ _LAZY_NAMES = {
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",
+    "from_file": "_tensor.mapped_files",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
     "histogram": "_tensor.histograms",
@@ -406,6 +450,7 @@ _LAZY_NAMES = {
     "pca_lowrank": "linalg._lowrank",
     "load": "serialization",
     "save": "serialization",
+    "checkpoint_loop": "loops",
     "scan": "loops",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
@@ -513,6 +558,7 @@ _LAZY_NAMES = {
             "OutOfMemoryError",
             "compiled_with_cxx11_abi",
             "cond",
+            "dsmm",
             "frobenius_norm",
             "get_device_module",
             "get_num_interop_threads",
@@ -533,6 +579,7 @@ _LAZY_NAMES = {
             "set_flush_denormal",
             "set_num_interop_threads",
             "set_warn_always",
+            "spmm",
             "sym_float",
             "sym_int",
             "sym_ite",
@@ -611,6 +658,42 @@ _LAZY_NAMES = {
             "ShortTensor",
         ),
         "_tensor.legacy",
+    ),
+    **dict.fromkeys(
+        (
+            "_assert",
+            "_check",
+            "_check_index",
+            "_check_is_size",
+            "_check_not_implemented",
+            "_check_tensor_all",
+            "_check_tensor_all_with",
+            "_check_type",
+            "_check_value",
+            "_check_with",
+        ),
+        "_compat.assertions",
+    ),
+    **dict.fromkeys(("Event", "Stream", "SymBool", "SymFloat", "SymInt"), "_compat.symbols"),
+    **dict.fromkeys(("fork", "wait"), "jit"),
+    "segment_reduce": "_tensor.segments",
+    "to_dlpack": "utils.dlpack",
+    **dict.fromkeys(
+        (
+            "BFloat16Storage",
+            "BoolStorage",
+            "ByteStorage",
+            "CharStorage",
+            "ComplexDoubleStorage",
+            "ComplexFloatStorage",
+            "DoubleStorage",
+            "FloatStorage",
+            "HalfStorage",
+            "IntStorage",
+            "LongStorage",
+            "ShortStorage",
+        ),
+        "_tensor.storage_types",
     ),
 }
 

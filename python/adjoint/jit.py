@@ -18,24 +18,32 @@ from adjoint.nn import Module
 
 __all__ = [
     "Attribute",
+    "Error",
     "Final",
     "ScriptFunction",
     "ScriptModule",
+    "ScriptWarning",
+    "TracerWarning",
     "annotate",
+    "enable_onednn_fusion",
     "export",
     "fork",
     "freeze",
     "ignore",
+    "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",
     "load",
+    "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
     "save",
     "script",
     "script_if_tracing",
     "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
     "trace",
     "trace_module",
     "unused",
@@ -44,6 +52,18 @@ __all__ = [
 
 F = TypeVar("F")
 _isinstance = isinstance
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning of a traced function that depends on values; programs silence it."""
+
+
+class ScriptWarning(Warning):
+    """PyTorch's warning of a function that cannot be translated; programs silence it."""
+
+
+class Error(RuntimeError):
+    """PyTorch's error of a translated program."""
 
 
 class ScriptModule(Module):
@@ -153,10 +173,36 @@ def wait(future: F) -> F:
     return future
 
 
+def interface(obj: F) -> F:
+    """Return the class itself."""
+    return obj
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Accepted: there is no fuser of that language. The last strategy is returned."""
+    before = list(_strategy)
+    _strategy[:] = strategy
+    return before
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Accepted, and kept: there is no fuser of that language."""
+    _onednn[0] = bool(enabled)
+
+
+def onednn_fusion_enabled() -> bool:
+    """What `enable_onednn_fusion` was given."""
+    return _onednn[0]
+
+
+_strategy: list[tuple[str, int]] = [("STATIC", 2), ("DYNAMIC", 10)]
+_onednn = [False]
+
+
 class optimized_execution:
     """A context that does nothing: there is no optimiser of that language."""
 
-    def __init__(self, should_optimize: bool) -> None:
+    def __init__(self, should_optimize: bool = True) -> None:
         pass
 
     def __enter__(self) -> None:
@@ -164,6 +210,9 @@ class optimized_execution:
 
     def __exit__(self, *_: object) -> None:
         """Do nothing."""
+
+
+strict_fusion = optimized_execution
 
 
 def save(m: Any, f: Any, *_: Any, **__: Any) -> None:

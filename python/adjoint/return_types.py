@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from adjoint._core import Tensor
+from adjoint._missing import missing as _missing
 
 _types: dict[str, Any] = {}
 
@@ -16,6 +17,25 @@ def _make(name: str, fields: tuple[str, ...], values: tuple[Tensor, ...]) -> Any
     if kind is None:
         kind = _new_type(name, fields)
     return kind._make(values)
+
+
+def _fields() -> dict[str, tuple[str, ...]]:
+    """The names of the results of all ops that name them, by the names of the classes."""
+    from adjoint._core import op_table
+
+    return {row["name"]: tuple(row["results"]) for row in op_table() if row["results"]}
+
+
+def __getattr__(name: str) -> Any:
+    """A class that no call has made yet."""
+    found = None if name.startswith("__") else _fields().get(name)
+    if found is None:
+        raise _missing(__name__, name)
+    return _new_type(name, found)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_fields()})
 
 
 def _new_type(name: str, fields: tuple[str, ...]) -> Any:

@@ -14,6 +14,7 @@ void add_colouring(PyObject* module);             // bindings/autograd/colouring
 void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
 void add_composite_arithmetic(PyObject* module);  // bindings/tensor/composite_arithmetic.cpp
 void add_guards(PyObject* module);                // bindings/program/guards.cpp
+void add_compiled_call(PyObject* module);         // bindings/program/compiled_call.cpp
 void add_walk(PyObject* module);                  // bindings/program/walk.cpp
 void add_beside(PyObject* module);                // bindings/program/verify.cpp
 void add_shared_memory(PyObject* module);         // bindings/interop/shared_memory.cpp
@@ -63,12 +64,14 @@ void fill(PyObject* module) {
   add_casts();
   add_forward_mode(module);
   add_transforms(module);
+  add_plain_parts(module);
   add_apart(module);
   add_vmap(module);
   add_promotion(module);
   add_colouring(module);
   add_composite_arithmetic(module);
   add_guards(module);
+  add_compiled_call(module);
   add_attributes(module);
   add_walk(module);
   add_beside(module);

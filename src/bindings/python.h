@@ -136,6 +136,7 @@ void add_subclasses(PyObject* module);
 void add_casts();
 void add_forward_mode(PyObject* module);
 void add_transforms(PyObject* module);
+void add_plain_parts(PyObject* module);
 void add_apart(PyObject* module);
 void add_promotion(PyObject* module);
 

@@ -1,11 +1,14 @@
 // The table of kernels: static registrars fill it before main, find_kernel reads it at import.
 // See kernel.h for the interface.
 #include "kernels/kernel.h"
+#include "kernels/kernel_pair.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 namespace adjoint {
 namespace {
@@ -15,9 +18,15 @@ struct Entry {
   Loop loop[kIsas][kDTypes] = {};
 };
 
+struct PairEntry {
+  const char *first, *second, *product;
+  Loop loop[kIsas][kDTypes] = {};
+};
+
 struct Table {
   std::mutex lock;
-  std::map<std::string_view, Entry> entries;  // names are string literals
+  std::map<std::string_view, PairEntry> pairs;  // by the first
+  std::map<std::string_view, Entry> entries;    // names are string literals
 };
 
 // A function's static, since registrars of other files may run before this file's own statics.
@@ -73,6 +82,30 @@ void register_trait(const char* name, KernelTrait trait) {
   Table& t = table();
   std::lock_guard<std::mutex> hold(t.lock);
   t.entries[name].chosen.traits |= trait;
+}
+
+void register_pair(Isa isa, const char* first, const char* second, const char* product, DType dtype,
+                   Loop loop) {
+  Table& t = table();
+  std::lock_guard<std::mutex> hold(t.lock);
+  PairEntry& e = t.pairs.try_emplace(first, PairEntry{first, second, product}).first->second;
+  e.loop[static_cast<int>(isa)][static_cast<int>(dtype)] = loop;
+}
+
+const KernelPair* kernel_pairs(int* count) {
+  // Of the instruction set that the kernels themselves are taken from, and of no other: reductions
+  // differ in their last bits.
+  static const std::vector<KernelPair> pairs = [] {
+    std::vector<KernelPair> found;
+    for (const auto& [name, e] : table().pairs) {
+      KernelPair pair{find_kernel(e.first), find_kernel(e.second), find_kernel(e.product)};
+      std::copy_n(e.loop[static_cast<int>(active_isa())], kDTypes, pair.loop);
+      if (pair.first && pair.second && pair.product) found.push_back(pair);
+    }
+    return found;
+  }();
+  *count = static_cast<int>(pairs.size());
+  return pairs.data();
 }
 
 const Kernel* find_kernel(const char* name) {

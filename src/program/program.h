@@ -19,7 +19,7 @@
 
 namespace adjoint {
 
-inline constexpr int64_t kBlockNumel = 8192;  // elements that are small: see program/fuse/block.h
+inline constexpr int64_t kBlockNumel = 16384;  // elements that are small: see program/fuse/block.h
 
 struct Register {
   const TensorGeometry* form;

@@ -3,6 +3,8 @@
 #pragma once
 #include <Python.h>
 
+#include <utility>
+
 namespace adjoint {
 
 // Below this many elements a loop is over before another thread could make use of the GIL.
@@ -11,8 +13,11 @@ inline constexpr int64_t kReleaseGil = 32768;
 class WithoutGil {
  public:
   explicit WithoutGil(bool wanted = true) : state_(wanted ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutGil() {
-    if (state_) PyEval_RestoreThread(state_);
+  ~WithoutGil() { end(); }
+
+  // Takes it back before the block ends: whatever makes, copies or drops a tensor needs it.
+  void end() {
+    if (PyThreadState* state = std::exchange(state_, nullptr)) PyEval_RestoreThread(state);
   }
   WithoutGil(const WithoutGil&) = delete;
 

@@ -51,7 +51,18 @@ Tensor zeros_laid_out_as(const Tensor& t, const Tensor& tangent) {
 Tensor seen_in(const Tensor& base, const Tensor& tangent, const Tensor& view) {
   Dims shape(view.shape()), strides(view.strides());
   int64_t at = view.offset();
-  if (base.dtype() == view.dtype()) return op<"as_strided">(tangent, shape, strides, at);
+  if (base.dtype() == view.dtype()) {
+    // A place that counts from that of the tangent is the same wherever that lies in its memory, as
+    // programs need it.
+    int64_t from = at - base.offset();
+    if (from == 0 || view.numel() == 0) return op<"as_strided">(tangent, shape, strides, Value());
+    if (from > 0 && from < tangent.numel() && tangent.contiguous()) {
+      Tensor flat = op<"view">(tangent, Dims{tangent.numel()});
+      flat = op<"narrow">(flat, 0, from, tangent.numel() - from);
+      return op<"as_strided">(flat, shape, strides, Value());
+    }
+    return op<"as_strided">(tangent, shape, strides, at);
+  }
   if (is_complex(base.dtype()))
     return op<"as_strided">(op<"view_as_real">(tangent), shape, strides, at);
   for (int64_t& s : strides) s *= 2;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -106,3 +107,92 @@ def test_a_random_step(seed: int) -> None:
         for ts in (want, found)
     )
     assert all(agree(a, b, body.exact) for a, b in zip(of_scan, of_loop, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_second_derivative_of_a_random_step(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    ad.manual_seed(seed)
+    length = rng.choice([2, 3, 9])
+
+    def drawn(*size: int) -> ad.Tensor:
+        return ad.randn(size, dtype=ad.float64).requires_grad_(rng.random() < 0.8)
+
+    init = tuple(drawn(3) for _ in range(rng.randrange(1, 3)))
+    xs = tuple(drawn(length, 3) for _ in range(rng.randrange(2))) or None
+    params = [drawn(3) for _ in range(rng.randrange(1, 3))]
+    used = [p * 1.5 if rng.random() < 0.5 else p for p in params]
+    body = Body(rng, len(init), len(xs or ()), used)
+    reverse = rng.random() < 0.3
+    want = plain(body, init, xs, length, reverse)
+    carry, ys = ad.scan(body, init, xs, length=length, reverse=reverse)
+    found = [*carry, *ys]
+    asked = [k for k, t in enumerate(want) if t.requires_grad and rng.random() < 0.7]
+    leaves = [t for t in (*init, *(xs or ()), *params) if t.requires_grad]
+    if not asked or not leaves:
+        return
+    seeds = [ad.randn(want[k].shape, dtype=ad.float64, requires_grad=True) for k in asked]
+    first = [
+        ad.autograd.grad(
+            [ts[k] for k in asked], leaves, seeds, create_graph=True, allow_unused=True
+        )
+        for ts in (want, found)
+    ]
+    assert all(agree(a, b, body.exact) for a, b in zip(*first, strict=True))
+    second = []
+    for gs in first:
+        loss = sum(((g * g.cos()).sum() for g in gs if g is not None), ad.zeros(()))
+        there = loss.requires_grad
+        by = [*leaves, *seeds]
+        second.append(ad.autograd.grad(loss, by, allow_unused=True) if there else None)
+    assert (second[0] is None) == (second[1] is None)
+    if second[0] is not None:
+        for a, b in zip(*second, strict=True):
+            zero = [None if t is None or not t.any() else t for t in (a, b)]
+            assert agree(*zero, False)
+
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "vmap": lambda f, args, k: ad.vmap(f)(*(ad.stack([a, a * 0.5]) for a in args)),
+    "vmap of one": lambda f, args, k: ad.vmap(
+        f, in_dims=tuple(0 if n == k else None for n in range(len(args)))
+    )(*(ad.stack([a, a * 0.5]) if n == k else a for n, a in enumerate(args))),
+    "jvp": lambda f, args, k: ad.func.jvp(
+        lambda z: f(*args[:k], z, *args[k + 1 :]), (args[k],), (args[k].cos(),)
+    ),
+    "jacfwd": lambda f, args, k: ad.func.jacfwd(f, argnums=k)(*args),
+    "jacrev": lambda f, args, k: ad.func.jacrev(f, argnums=k)(*args),
+    "hessian": lambda f, args, k: ad.func.hessian(
+        lambda *a: sum((t.sin().sum() for t in f(*a)), ad.zeros((), dtype=ad.float64)), argnums=k
+    )(*args),
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_step_in_a_transform(seed: int) -> None:
+    rng = random.Random(2000 + seed)
+    ad.manual_seed(seed)
+    length, reverse = rng.choice([2, 3, 4, 7]), rng.random() < 0.3
+    carries, rows, params = rng.randrange(1, 3), rng.randrange(2), rng.randrange(1, 3)
+    sizes = [(2,)] * carries + [(length, 2)] * rows + [(2,)] * params
+    args = [ad.randn(size, dtype=ad.float64) for size in sizes]
+    body = Body(rng, carries, rows, args[carries + rows :])
+    name, k = rng.choice(list(TRANSFORMS)), rng.randrange(len(args))
+
+    def run(scanned: bool) -> Callable[..., tuple[ad.Tensor, ...]]:
+        def f(*a: ad.Tensor) -> tuple[ad.Tensor, ...]:
+            own = copy.copy(body)
+            own.params = list(a[carries + rows :])
+            init, xs = a[:carries], a[carries : carries + rows] or None
+            if not scanned:
+                return tuple(plain(own, init, xs, length, reverse))
+            carry, ys = ad.scan(own, init, xs, length=length, reverse=reverse)
+            return (*carry, *ys)
+
+        return f
+
+    found, wanted = (
+        ad.utils._pytree.tree_leaves(TRANSFORMS[name](run(on), args, k)) for on in (True, False)
+    )
+    exact = name not in ("jacrev", "hessian")
+    assert all(agree(a, b, exact) for a, b in zip(found, wanted, strict=True))

@@ -145,6 +145,8 @@ class _AliasLoader(Loader):
         name = module.__name__
         found = importlib.import_module(self.ours)
         _missing.watch(self.ours)
+        # Without a path Python would not ask for what is to lie below, and say less than we do.
+        found.__dict__.setdefault("__path__", [])
         sys.modules[name] = found
         # What is loaded below it gets its second name too: a later import would put the module in
         # place of a name of the package, such as the function `autograd.gradcheck`.

@@ -18,6 +18,7 @@ __all__ = ["typename"]
 has_lapack = has_spectral = has_openmp = True
 has_mkl = has_mkldnn = has_cuda = has_mps = has_cudnn = False
 legacy_contiguous_format = contiguous_format
+spmm = dsmm = _core.mm  # old names, for products with sparse matrices
 
 
 class OutOfMemoryError(RuntimeError):
@@ -178,6 +179,9 @@ def cond(
 ) -> Any:
     """Call one of two functions: `true_fn` if `pred` holds.
 
+    In a compiled function, and in the step of a loop, both are recorded, and each run takes one of
+    them; so they must be free of effects, and give results of the same form.
+
     Examples
     --------
     >>> import adjoint as ad
@@ -185,6 +189,10 @@ def cond(
     >>> ad.cond(x > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
     tensor(0.9093)
     """
+    if isinstance(pred, ad.Tensor) and ad._core._is_recording():
+        from adjoint.loops._cond import recorded_cond
+
+        return recorded_cond(pred, true_fn, false_fn, tuple(operands))
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 

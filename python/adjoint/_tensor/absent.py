@@ -36,7 +36,6 @@ NAMES = (
     "sparse_resize_",
     "sparse_resize_and_clear_",
     "sspaddmm",
-    "storage_type",
     "symeig",
     "to_mkldnn",
     "to_padded_tensor",

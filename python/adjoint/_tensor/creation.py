@@ -82,6 +82,8 @@ def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
     if isinstance(data, Tensor):
         source = _core._tensor_source(data)
         return source.clone() if dtype is None else source.to(dtype, copy=True)
+    if _is_storage(data):
+        return _of_storage(data, dtype).clone()
     if _is_array(data):
         return _copied(_shared(_as_native(data, copying=True)), dtype)
     made: Tensor | None = _core._tensor(data, dtype)
@@ -90,6 +92,25 @@ def _copied(data: Any, dtype: _core.dtype | None) -> Tensor:
     if recorded is not None:
         _core._share_cut(out, _core._tensor_source(recorded))  # explain_grad asks
     return out
+
+
+def _is_storage(data: Any) -> bool:
+    """Whether it is a storage; asked of its class, so that their module is not loaded."""
+    return hasattr(type(data), "untyped") and hasattr(data, "_elements")
+
+
+def _of_storage(data: Any, dtype: _core.dtype | None) -> Tensor:
+    """The elements of a storage, on its memory; bytes are seen as elements of the dtype."""
+    typed = type(data).__name__ != "UntypedStorage"
+    dtype = (data.dtype if typed else _core.int64) if dtype is None else dtype
+    if typed and data.dtype != dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype} or an UntypedStorage, but got {data.dtype}"
+        )
+    data._mine = False
+    count = data.nbytes() // dtype.itemsize
+    elements: Tensor = _core._on_storage(data._tensor, dtype, (count,), (1,), 0)
+    return elements
 
 
 _SEARCHED = 64  # items of a list among which a recorded tensor is looked for

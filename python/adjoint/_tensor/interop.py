@@ -15,7 +15,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._sharing.memory import Attached, Sent, is_shared, share_memory_
 from adjoint._tensor.arguments import require_tensor
-from adjoint._tensor.creation import _copied, _shared
+from adjoint._tensor.creation import _copied, _is_storage, _of_storage, _shared
 from adjoint._tensor.sparse import of_parts, parts_of
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     from adjoint._tensor.storage import UntypedStorage
 
     self.data_ptr()  # refuses a sample of vmap, which has no memory of its own
-    return UntypedStorage(self)
+    return UntypedStorage.of(self)
 
 
 def storage(self: Tensor) -> TypedStorage:
@@ -320,7 +320,14 @@ def storage(self: Tensor) -> TypedStorage:
     from adjoint._tensor.storage import TypedStorage
 
     self.data_ptr()
-    return TypedStorage(self)
+    return TypedStorage.of(self)
+
+
+def storage_type(self: Tensor) -> Any:
+    """The class of the tensor's storage: ``FloatStorage`` and its like."""
+    from adjoint._tensor.storage_types import storage_type
+
+    return storage_type(self.dtype)
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
@@ -347,7 +354,7 @@ def set_(
             "a leaf Variable that requires grad is being used in an in-place operation. (set_; "
             "fix: wrap the change in `with no_grad():`)"
         )
-    other = getattr(source, "_tensor", source)
+    other = _of_storage(source, self.dtype) if _is_storage(source) else source
     if other is None:
         other = _core.empty(0, dtype=self.dtype)
     if not isinstance(other, Tensor):
@@ -452,6 +459,7 @@ METHODS: dict[str, Any] = {
     "new_tensor": new_tensor,
     "untyped_storage": untyped_storage,
     "storage": storage,
+    "storage_type": storage_type,
     "is_set_to": is_set_to,
     "set_": set_,
     "is_same_size": is_same_size,

@@ -10,7 +10,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._core import dtype as DType
-from adjoint._tensor.creation import _copied
+from adjoint._tensor.creation import _copied, _is_storage, _of_storage
 from adjoint._tensor.device import require_cpu
 
 
@@ -35,6 +35,8 @@ class _OfDtype(type):
                     f"tensor.to({cls.dtype})"
                 )
             return args[0].detach()
+        if len(args) == 1 and _is_storage(args[0]):
+            return _of_storage(args[0], cls.dtype)
         if not args:
             empty: Tensor = _core.empty(0, dtype=cls.dtype, device=device)
             return empty

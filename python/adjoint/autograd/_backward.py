@@ -228,7 +228,7 @@ def grad(
         if is_grads_batched:
             return _batched(outs, ins, grad_outputs, keep, create_graph, unused_fine)
         grads = _grads_for(outs, grad_outputs, "grad_outputs")
-        return _gradients(outs, grads, keep, create_graph, ins, unused_fine)
+        return gradients(outs, grads, keep, create_graph, ins, unused_fine)
 
     if is_composite(inputs):
         from adjoint.composite._gradients import grad as grad_of_composite
@@ -248,15 +248,18 @@ def grad(
     return results
 
 
-def _gradients(
+def gradients(
     outs: tuple[Any, ...],
     grads: tuple[Any, ...],
     keep: bool,
     create_graph: bool,
     ins: tuple[Any, ...],
     unused_fine: bool,
+    end_at_inputs: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The engine's answer; inside vmap, for all samples at once.
+
+    With ``end_at_inputs`` no gradient goes through an input to another.
 
     Samples do not depend on one another, so the gradient of their batch holds the gradient of each
     (Note [Derivatives under vmap] in src/transforms/batched.h). An input that is not batched has a
@@ -264,7 +267,9 @@ def _gradients(
     """
     level = _core._batch_level((*outs, *ins))
     if not level:
-        return _core._run_backward(outs, grads, keep, create_graph, ins, unused_fine, False)
+        return _core._run_backward(
+            outs, grads, keep, create_graph, ins, unused_fine, False, end_at_inputs
+        )
     size = max(_core._size_at(t, level) for t in (*outs, *ins))
     wide_outs = tuple(_core._take_off(y, level, size) for y in outs)
     wide_grads = tuple(
@@ -277,7 +282,9 @@ def _gradients(
         for x, alone in zip(ins, shared, strict=True)
     )
     if not any(shared):
-        found = _gradients(wide_outs, wide_grads, keep, create_graph, wide_ins, unused_fine)
+        found = gradients(
+            wide_outs, wide_grads, keep, create_graph, wide_ins, unused_fine, end_at_inputs
+        )
     else:
         rows = []
         for b in range(size):
@@ -286,8 +293,9 @@ def _gradients(
             masked = tuple(
                 g * turn.view(size, *([1] * (g.ndim - 1))).to(g.dtype) for g in wide_grads
             )
-            row = _gradients(
-                wide_outs, masked, keep or b + 1 < size, create_graph, wide_ins, unused_fine
+            kept = keep or b + 1 < size
+            row = gradients(
+                wide_outs, masked, kept, create_graph, wide_ins, unused_fine, end_at_inputs
             )
             rows.append(
                 [g if g is None or alone else g[b] for g, alone in zip(row, shared, strict=True)]
@@ -376,7 +384,7 @@ def _rows_together(
     def one(*rows: Tensor) -> tuple[Tensor, ...]:
         each = iter(rows)
         grads = tuple(None if g is None else next(each) for g in given)
-        found = _gradients(outs, grads, keep, create_graph, ins, unused_fine)
+        found = gradients(outs, grads, keep, create_graph, ins, unused_fine)
         there[:] = [g is not None for g in found]
         return tuple(g for g in found if g is not None)
 

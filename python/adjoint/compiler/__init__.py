@@ -11,7 +11,21 @@ from __future__ import annotations
 from adjoint._missing import watch as _watch
 
 from ._compile import Compiled, CompileError, CompileWarning, compile
-from ._controls import disable, is_compiling, is_dynamo_compiling, is_exporting, reset
+from ._controls import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    nested_compile_region,
+    reset,
+    set_stance,
+    substitute_in_graph,
+    wrap_numpy,
+)
 from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
@@ -23,14 +37,22 @@ __all__ = [
     "Compiled",
     "Recorded",
     "VerifyError",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
+    "cudagraph_mark_step_begin",
     "disable",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "list_backends",
+    "nested_compile_region",
     "pure",
     "reset",
+    "set_stance",
     "show_passes",
+    "substitute_in_graph",
+    "wrap_numpy",
 ]
 
 

@@ -56,7 +56,7 @@ class CompileError(RuntimeError):
     """
 
 
-class Compiled:
+class Compiled(_core._CompiledCall):
     """What `compile` makes of a function: called like it, and giving the same.
 
     Attributes
@@ -90,8 +90,8 @@ class Compiled:
         self._recording = threading.Lock()
         compiled.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, by a program where there is one."""
+    def _by_kind(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, by a program where there is one: what the core does not know of."""
         if _core._is_unusual_mode():
             return self.function(*args, **kwargs)
         mode = _core._call_mode()
@@ -120,6 +120,8 @@ class Compiled:
                         if error is not None:
                             self._give_up(kind, error)
                         return result
+                    if one.may_be_remembered and len(kind) == 2:
+                        self._remember(mode, one, *one.for_the_core())
                     try:
                         return one(tensors)
                     except Exception as error:
@@ -145,6 +147,9 @@ class Compiled:
 
     def _give_up(self, kind: Any, error: Exception) -> None:
         self._kinds.pop(kind, None)
+        self._forget_ways()
+        for one in self.programs:
+            one.may_be_remembered = one.is_plain
         first = str(error).partition("\n")[0]
         reason = f"a replay raised {type(error).__name__} where it does not: {first}"
         self._refuse(kind, Refused(reason, ""))
@@ -273,6 +278,7 @@ class Compiled:
     def forget(self) -> None:
         """Forget all programs: the next call is recorded."""
         self._kinds.clear()
+        self._forget_ways()
         self._eager.clear()
         self._again.clear()
         self._relatives.clear()

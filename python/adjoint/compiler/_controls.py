@@ -94,6 +94,80 @@ def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None =
     return outside
 
 
+def allow_in_graph(fn: F) -> F:
+    """Return the function itself: recording follows calls through all functions."""
+    return fn
+
+
+def assume_constant_result(fn: F) -> F:
+    """Return the function itself: it is called when the program is recorded."""
+    return fn
+
+
+def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[F], F]:
+    """Return a decorator that changes nothing: recording runs the original."""
+    return lambda f: f
+
+
+def nested_compile_region(fn: Any = None, **_: Any) -> Any:
+    """Return the function itself, or a decorator that does."""
+    return allow_in_graph if fn is None else fn
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors from one of NumPy's arrays; its results are tensors without history."""
+
+    @functools.wraps(fn)
+    def with_arrays(*args: Any, **kwargs: Any) -> Any:
+        from adjoint._tensor.creation import as_tensor
+
+        found = fn(*map(_as_array, args), **{key: _as_array(v) for key, v in kwargs.items()})
+        if isinstance(found, tuple | list):
+            return type(found)(as_tensor(one) for one in found)
+        return as_tensor(found)
+
+    return with_arrays
+
+
+def _as_array(value: Any) -> Any:
+    return value.detach().numpy() if isinstance(value, _core.Tensor) else value
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names of ways to compile: adjoint has one, and takes any name."""
+    return ["adjoint"]
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: there are no graphs of a GPU."""
+
+
+class set_stance:
+    """How compiled functions run, for a ``with`` block, a function or from now on.
+
+    PyTorch's stances choose when to record anew. They are accepted, and change nothing here: what a
+    function computes is the same.
+    """
+
+    _STANCES = (
+        "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile",
+        "aot_eager_then_compile",
+    )  # fmt: skip
+
+    def __init__(self, stance: str = "default", **_: Any) -> None:
+        if stance not in self._STANCES:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}")
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, fn: F) -> F:
+        return fn
+
+
 def reset() -> None:
     """Forget all programs: every compiled function is recorded anew.
 

@@ -189,8 +189,8 @@ class Guards:
         self._tensors = list(tensors)
         self._holders = frozenset(id(row.holder) for row in self._rows)
         plain = [row[:5] for row in self._rows]
-        self._core = _core._Guards(plain, ABSENT, alike, names, self._tensors)
-        self.hold: Callable[..., bool] = self._core.hold
+        self.core = _core._Guards(plain, ABSENT, alike, names, self._tensors)
+        self.hold: Callable[..., bool] = self.core.hold
         self.later = later  # what code reads that runs in the backward pass
         self.memory = memory  # buffers, which may be memory of a tensor that a replay writes to
         self.steps = steps  # optimisers: a replay changes what is guarded
@@ -201,7 +201,7 @@ class Guards:
 
     def broken(self) -> Row | None:
         """What is no longer what it was, or None."""
-        at = self._core.failed()
+        at = self.core.failed()
         return None if at is None else self._rows[at]
 
     def failed(self) -> str | None:

@@ -79,6 +79,8 @@ class Recorded:
         self.check_backward: Callable[[], None] | None = None
         self.calls_python = False  # an external may change what was compared before it ran
         self.memory: Guards | None = None  # and so may a change of a tensor
+        self.is_plain = False  # nothing is asked but the program and the guards
+        self.may_be_remembered = False  # by the core, which then needs nothing of this
 
     program: Any  # a gradient for each argument and tensor reached is what `backward` gives
     backward: Any
@@ -141,6 +143,8 @@ class Recorded:
         self.memory = guards.memory if guards.memory and program.changes() else None
         if guards.later is not None:
             self.check_backward = self._check_backward
+        self.is_plain = guards.arguments is None and not self.calls_python and self.memory is None
+        self.may_be_remembered = self.is_plain
 
     def knows(self, containers: list[Any]) -> bool:
         """Whether lists, dicts, ... among the arguments are those that the function also reaches.
@@ -190,14 +194,34 @@ class Recorded:
                 "computed with the old ones.\n"
                 "  fix: read the array by a tensor, or leave the function uncompiled (disable=True)"
             )
-        if self.single:
-            return found[0]
+        return found[0] if self.single else self._build(found, tensors)
+
+    def _build(self, found: list[Tensor], tensors: list[Tensor]) -> Any:
+        """What the function returned, with other tensors."""
         leaves = list(self.values)
         for place, k in self.from_outputs:
             leaves[place] = found[k]
         for place, k in self.from_inputs:
             leaves[place] = tensors[k] if k < len(tensors) else self.reached[k - len(tensors)]
         return _tree.unflatten(self.spec, leaves)
+
+    def for_the_core(self) -> tuple[Any, ...]:
+        """What the core needs to replay this without Python: bindings/program/compiled_call.cpp."""
+        self.may_be_remembered = False
+        form: Any = None
+        if not self.single:
+            in_order = self.from_outputs == [(k, k) for k in range(self.count)]
+            flat = self.spec.type is tuple and self.spec.num_children == len(self.values)
+            form = tuple if flat and in_order and self.count == len(self.values) else self._build
+        return (
+            self.program,
+            self.guards.core,
+            self.reached,
+            self.count,
+            self.differentiable,
+            self.program.is_pure(),
+            form,
+        )
 
     def gradients(
         self, given: list[Tensor], versions: Sequence[int], grads: Sequence[Any]

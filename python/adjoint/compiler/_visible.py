@@ -16,6 +16,8 @@ import types
 from types import CodeType, MemberDescriptorType
 from typing import Any
 
+from adjoint import _core
+
 from ._pure import PYTHON, TYPES, WHOLE, is_known, methods_of
 
 __all__ = [
@@ -119,6 +121,8 @@ def solid_base(cls: Any) -> type | None:
     for one in cls.__mro__:
         if one is object:
             return None
+        if one is _core._CompiledCall:
+            continue  # it has nothing that its subclass does not have in Python
         if one in TYPES or not one.__flags__ & IN_PYTHON or _has_fields(one):
             return one
     return None

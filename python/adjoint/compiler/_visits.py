@@ -18,6 +18,8 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any
 
+import optree
+
 import adjoint as ad
 from adjoint import Tensor
 
@@ -57,6 +59,7 @@ _CONSTANT = frozenset(
         *(types.ClassMethodDescriptorType, re.Match, type(ad.contiguous_format)),
         type(vars(abc.ABC)["_abc_impl"]),  # for which there is a token
         next(t for t in TYPES if t.__name__ == "_tuplegetter"),
+        optree.PyTreeSpec,
     )
 )
 _ERROR_SIZE: int = BaseException.__basicsize__

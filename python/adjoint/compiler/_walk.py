@@ -47,7 +47,7 @@ from ._refusals import Refusal, Stopped, Unguardable, user_line
 from ._visible import FOLLOWED, OWN, READS_ALL, assigned, is_library, reads_stepper, trust
 from ._visits import Visits
 
-__all__ = ["Walk", "guard"]
+__all__ = ["Walk", "current_walk", "guard"]
 
 
 class How(enum.IntEnum):
@@ -164,6 +164,14 @@ class Walk(Visits):
         self._is_settled, self._is_quiet = not self.refusals, True
         _core._walk_anew()
         _core._walk_pause(before)
+
+    def has_effects(self) -> bool:
+        """Whether the call has been refused, or has changed something, until now."""
+        before = _core._walk_pause(True)
+        if not self.refusals:
+            self._guarded(self._look_for_effects)
+        _core._walk_pause(before)
+        return bool(self.refusals)
 
     def knows(self, thing: Any) -> bool:
         """Whether an object was there before the call, as far as the call could reach it."""
@@ -413,6 +421,11 @@ def _parameters(function: Any, count: int) -> list[str]:
     return names[:count] + [f"argument {k}" for k in range(len(names), count)]
 
 
+def current_walk() -> Walk | None:
+    """The walk that is on in this thread."""
+    return getattr(_thread, "walk", None)
+
+
 def guard(thing: Any, question: Callable[[Any], Any]) -> None:
     """Guard the answer to a question about something, which no single place stands for.
 
@@ -423,7 +436,7 @@ def guard(thing: Any, question: Callable[[Any], Any]) -> None:
     question : callable
         Gets it, and gives what is compared by ``==``; its name is what people are told.
     """
-    walk: Walk | None = getattr(_thread, "walk", None)
+    walk = current_walk()
     if walk is not None:
         name = question.__name__.strip("_").replace("_", " ")
         walk._ask(lambda: [question(thing)], name)

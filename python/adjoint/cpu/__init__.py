@@ -7,11 +7,30 @@ from typing import Any
 from adjoint._missing import watch as _watch
 
 from . import amp
+from ._streams import Event, Stream, StreamContext, current_stream, stream
 
-__all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "current_device",
+    "current_stream",
+    "device_count",
+    "is_available",
+    "is_initialized",
+    "set_device",
+    "stream",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def is_initialized() -> bool:
     """Return True."""
     return True
 

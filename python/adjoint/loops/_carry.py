@@ -23,13 +23,13 @@ def tensor_of(leaf: Any) -> Tensor:
 def as_argument(t: Tensor) -> Tensor:
     """A carry as it is inside the loop: it gets a gradient as soon as anything has one.
 
-    A stand-in for a tensor that needs none is a copy, and not a leaf: a step may change it.
+    It is a copy, and not a leaf: a step may change it, and may also read the first carry by itself,
+    which is another tensor in all steps but the first.
     """
-    t = t.contiguous()
-    if not _core.is_grad_enabled() or t.requires_grad:
-        return t
     differentiable = t.is_floating_point() or t.is_complex()
-    return t.detach().requires_grad_().clone() if differentiable else t
+    if differentiable and _core.is_grad_enabled() and not t.requires_grad:
+        t = t.detach().requires_grad_()
+    return t.clone(memory_format=ad.contiguous_format)
 
 
 def without(stand_ins: list[Tensor], results: list[Tensor]) -> list[Tensor]:
@@ -80,6 +80,8 @@ class Carry:
         leaves, self.spec = _tree.flatten(init)
         self._loop = loop
         self.tensors = [tensor_of(leaf) for leaf in leaves]
+        # Noted here: to ask a tensor while a step is recorded is to reach it.
+        self._forms = [(t.dtype, t.shape) for t in self.tensors]
 
     def built(self, tensors: list[Tensor]) -> Any:
         """The structure, with other leaves."""
@@ -96,11 +98,11 @@ class Carry:
         return [self._checked(k, tensor_of(leaf)) for k, leaf in enumerate(leaves)]
 
     def _checked(self, k: int, t: Tensor) -> Tensor:
-        like = self.tensors[k]
-        if t.shape != like.shape or t.dtype != like.dtype:
+        dtype, shape = self._forms[k]
+        if t.shape != shape or t.dtype != dtype:
             name = _tree.paths(self.spec, "carry")[k]
             raise ValueError(
-                f"{self._loop}: a step was given {name} as {like.dtype} {list(like.shape)} and "
+                f"{self._loop}: a step was given {name} as {dtype} {list(shape)} and "
                 f"returned it as {t.dtype} {list(t.shape)}; fix: start with the shape and dtype "
                 "that the step makes of it"
             )

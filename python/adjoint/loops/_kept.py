@@ -125,7 +125,7 @@ class Kept:
             for carry, block in self._blocks_backward(end, states, xs, nothing):
                 first, to = self._start(block), self._start(block + 1)
                 tape = _core._Tape()
-                loop.advance(carry, xs, nothing, first, to, tape)
+                loop.advance(carry, xs, nothing, first, to, tape, again=True)
                 loop.back(g, tape, first, to)
         finally:
             states.close()
@@ -164,4 +164,4 @@ class Kept:
         if first == last:
             return carry
         self.loop.steps_again += last - first
-        return self.loop.advance(carry, xs, nothing, first, last)
+        return self.loop.advance(carry, xs, nothing, first, last, again=True)

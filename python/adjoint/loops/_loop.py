@@ -1,32 +1,41 @@
 """A loop of a recorded step as one node of the graph.
 
 The node is a custom function: `_run` has the steps, `_kept` what is kept of them for the backward
-pass. Derivatives of derivatives go by way of the plain loop.
+pass; inside a recording, both directions are instructions of it (`_recorded_loop`). Derivatives of
+derivatives go by way of loops forward and backward (`_backward_scan`), or of the plain loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd import Function, enable_grad
-from adjoint.autograd import grad as gradients
 from adjoint.compiler._recorded import Refused
 
+from ._backward_scan import backward_by_scan
 from ._kept import Kept
+from ._progress import bar_for
+from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
 from ._step import tell
+from ._transformed import Unsuited, apart, is_transformed
 
-__all__ = ["run_loop"]
+__all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """The carry after all steps, and the stacked outputs."""
-    tensors = [*carry, *xs, *loop.step.reached]
+    mode = _core._loop_mode()
+    reached = [apart(t)[0][0] for t in loop.step.reached] if mode else loop.step.reached
+    tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    # A gradient may have tangents, or be wanted when the transform is over and the step cannot run.
+    if needs and mode:
+        raise Unsuited
     # As a function: what can be called is not searched for tensors.
     found: tuple[Tensor, ...] = Loop.apply(lambda: loop, needs, *tensors)
     return list(found)
@@ -40,27 +49,21 @@ class Loop(Function):
         ctx: Any, the_loop: Callable[[], LoopRun], needs: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         loop = the_loop()
-        carries, reached = loop.carries, len(loop.step.reached)
-        carry = list(tensors[:carries])
-        xs = list(tensors[carries : len(tensors) - reached])
-        rows = loop.step.form[1] if loop.has_length else []
-        ys = [_stack_for(loop, k) for k in rows]
-        kept = Kept(loop) if needs else None
         ctx.start = loop.state([])
-        if kept is not None:
-            found = kept.forward(carry, xs, ys) if loop.has_length else kept.forward_until(carry)
-        elif loop.has_length:
-            found = loop.advance(carry, xs, ys, 0, loop.count)
-        else:
-            found, _, _ = loop.until(carry, [None], 0, ENDLESS)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
-        ctx.loop, ctx.kept = loop, kept
-        results = [*(t.detach() for t in found), *ys]
+        ctx.loop, ctx.kept = loop, None
+        if _core._is_recording():
+            run = RecordedForward(lambda given: loop_forward(loop, needs, given))
+            *results, token = _core._host_call(run, list(tensors))
+            ctx.save_for_backward(*tensors, token)
+        else:
+            results, ctx.kept = loop_forward(loop, needs, tensors)
+            ctx.save_for_backward(*tensors)
+        results = [t.detach() for t in results]
         ctx.mark_non_differentiable(
             *(
                 t
-                for t, k in zip(results, [*loop.step.form[0], *rows], strict=True)
+                for t, k in zip(results, [*loop.step.form[0], *_rows(loop)], strict=True)
                 if not loop.step.output_is_differentiable(k)
             )
         )
@@ -68,26 +71,97 @@ class Loop(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        tensors = list(ctx.saved_tensors)
-        loop, carries = ctx.loop, ctx.loop.carries
-        reached = len(loop.step.reached)
-        rows = len(tensors) - reached - carries
+        loop: LoopRun = ctx.loop
+        tensors, token = list(ctx.saved_tensors), None
+        if ctx.kept is None:
+            token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
-        if _core.is_grad_enabled() or _core._is_unusual_mode():
-            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
-        xs = tensors[carries : carries + rows]
-        x_grads = [_core.zeros_like(x) if needs[carries + k] else None for k, x in enumerate(xs)]
-        ys = [None if t is None else t.contiguous() for t in grads[carries:]]
-        if not loop.has_length:
-            ys = [None]  # the condition has none
-        g = Gradients(list(grads[:carries]), ys, x_grads, reached)
+        if _core.is_grad_enabled() or not _is_usual([*tensors, *grads]):
+            return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
+        if _core._is_recording():
+            if token is None:
+                _core._refuse_recording("a loop from outside the function is differentiated")
+            else:
+                return (None, None, *_recorded_backward(loop, token, tensors, grads, needs))
+        kept = ctx.kept if token is None else behind(token)
         try:
-            ctx.kept.backward(g, xs)
+            found = loop_backward(kept, tensors, grads, needs)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
-            return (None, None, *_by_plain_loop(loop, ctx.start, tensors, rows, grads, needs))
-        found = (t if on else None for t, on in zip(g.found(), needs, strict=True))
+            found = _once_more(loop, ctx.start, tensors, grads, needs)
         return (None, None, *found)
+
+
+def _is_usual(tensors: Sequence[Any]) -> bool:
+    """Whether programs can run here, on these tensors."""
+    mode = _core._loop_mode()
+    return mode == 0 or (
+        mode == 1 and not any(t is not None and is_transformed(t) for t in tensors)
+    )
+
+
+def _rows(loop: LoopRun) -> list[int]:
+    return loop.step.form[1] if loop.has_length else []
+
+
+def loop_forward(
+    the_loop: LoopRun, needs: bool, tensors: Sequence[Tensor]
+) -> tuple[list[Tensor], Kept | None]:
+    """The results of all steps, and what is kept for the backward pass."""
+    carry, xs, reached = the_loop.split(tensors)
+    loop = the_loop.on(reached)
+    ys = [_stack_for(loop, k) for k in _rows(loop)]
+    kept = Kept(loop) if needs else None
+    if not loop.has_length:
+        if kept is not None:
+            return kept.forward_until(carry), kept
+        found, _, _ = loop.until(carry, [None], 0, ENDLESS)
+        return found, None
+    with bar_for("loop", loop.count) as loop.bar:
+        if kept is not None:
+            found = kept.forward(carry, xs, ys)
+        else:
+            found = loop.advance(carry, xs, ys, 0, loop.count)
+    loop.bar = None
+    return [*found, *ys], kept
+
+
+def loop_backward(
+    kept: Kept, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+) -> list[Tensor | None]:
+    """The gradients of the first carry, the inputs, and what is reached."""
+    loop = kept.loop
+    _, xs, reached = loop.split(tensors)
+    wanted = needs[loop.carries :]
+    x_grads = [_core.zeros_like(x) if on else None for x, on in zip(xs, wanted, strict=False)]
+    ys = [None if t is None else t.contiguous() for t in grads[loop.carries :]]
+    if not loop.has_length:
+        ys = [None]  # the condition has none
+    g = Gradients(list(grads[: loop.carries]), ys, x_grads, len(reached))
+    with bar_for("loop, backward", loop.count) as loop.bar:
+        kept.backward(g, xs)
+    loop.bar = None
+    return [t if on else None for t, on in zip(g.found(), needs, strict=True)]
+
+
+def _recorded_backward(
+    loop: LoopRun,
+    token: Tensor,
+    tensors: list[Tensor],
+    grads: Sequence[Any],
+    needs: Sequence[bool],
+) -> list[Tensor | None]:
+    """The same as an instruction of the program that is recorded."""
+    there = [g is not None for g in grads]
+
+    def run(kept: Kept, given: Sequence[Tensor]) -> list[Tensor | None]:
+        arrived = iter(given[len(tensors) :])
+        all_grads = [next(arrived) if on else None for on in there]
+        return loop_backward(kept, given[: len(tensors)], all_grads, needs)
+
+    step = RecordedBackward(run)
+    operands = [token, *tensors, *(g for g in grads if g is not None)]
+    return step.spread(_core._host_call(step, operands))
 
 
 def _stack_for(loop: LoopRun, source: int) -> Tensor:
@@ -97,16 +171,15 @@ def _stack_for(loop: LoopRun, source: int) -> Tensor:
     return _core.empty((loop.count, *like.shape), dtype=like.dtype)
 
 
-def _by_plain_loop(
+def _once_more(
     loop: LoopRun,
     start: State,
     tensors: list[Tensor],
-    rows: int,
     grads: tuple[Any, ...],
     needs: tuple[bool, ...],
 ) -> list[Any]:
-    """Gradients with a graph of their own."""
-    made, graph = loop.step.made, _core.is_grad_enabled()
+    """Gradients from another run of the steps, with a graph of their own if gradients are on."""
+    made = loop.step.made
     if not made.hold(loop.step.tensors):
         raise RuntimeError(
             "the gradient of a loop is taken in a way that runs its step as Python again "
@@ -114,22 +187,51 @@ def _by_plain_loop(
             f"step depends on has changed since: {made.guards.failed()}.\n"
             "  fix: change it after the backward pass, or pass it as a part of the carry"
         )
-    now = loop.state([])
+    if loop.can_be_scanned():
+        return backward_by_scan(loop, tensors, grads, needs)
+    return _by_plain_loop(loop, start, tensors, grads, needs)
+
+
+def distinct(places: list[int], tensors: Sequence[Tensor]) -> list[int]:
+    """The places of tensors, each tensor once: the gradient of one belongs to one place."""
+    seen: dict[Any, int] = {}
+    for k in places:
+        t = tensors[k]
+        key = id(t) if t.grad_fn is None else (id(t.grad_fn), t.output_nr)
+        seen.setdefault(key, k)
+    return list(seen.values())
+
+
+def _by_plain_loop(
+    loop: LoopRun,
+    start: State,
+    tensors: list[Tensor],
+    grads: tuple[Any, ...],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    graph, now = _core.is_grad_enabled(), loop.state([])
     loop.go_back_to(start)  # to the random numbers of the call
+    rows = len(tensors) - loop.carries - len(loop.step.reached)
     try:
         with enable_grad():
             results = loop.again(tensors, loop.carries, rows)
     finally:
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
-    wanted = [k for k, on in enumerate(needs) if on]
-    found = gradients(
-        [t for t, _ in asked],
-        [tensors[k] for k in wanted],
-        [g for _, g in asked],
-        create_graph=graph,
-        allow_unused=True,
-    )
+    wanted = distinct([k for k, on in enumerate(needs) if on], tensors)
+    by = tuple(tensors[k] for k in wanted)
+    with enable_grad():
+        # Where one tensor was computed from another, the outer pass goes on from it.
+        found = _core._run_backward(
+            tuple(t for t, _ in asked),
+            tuple(g for _, g in asked),
+            graph,
+            graph,
+            by,
+            True,
+            False,
+            True,
+        )
     result: list[Any] = [None] * len(tensors)
     for k, g in zip(wanted, found, strict=True):
         result[k] = g

@@ -5,6 +5,8 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ from adjoint import _core
 from adjoint._core import Tensor
 
 from ._memory import Memory
+from ._progress import LoopBar
 from ._states import State
 from ._step import Backward, Step
 
@@ -36,6 +39,9 @@ class LoopRun:
         What is kept for the backward pass.
     again
         The loop as Python: ``again(tensors, carries, rows)``.
+    one, scan
+        The step as Python, ``one(carry, row)``, and `scan` with a memory: where the backward pass
+        can be a loop that is differentiated again.
     """
 
     def __init__(
@@ -46,21 +52,49 @@ class LoopRun:
         reverse: bool,
         memory: Memory,
         again: Callable[[list[Tensor], int, int], list[Tensor]],
+        one: Callable[[list[Tensor], list[Tensor]], list[Tensor]] | None = None,
+        scan: Callable[..., tuple[Any, Any]] | None = None,
     ) -> None:
-        self.step, self.memory, self.again = step, memory, again
+        self.step, self.memory, self.again, self.one = step, memory, again, one
+        self._scan = scan
         self.has_length = count is not None
         self.count = count or 0
         self.carries = carries
-        self._reverse = reverse
+        self.reverse = reverse
         self.steps_again = 0  # that were run once more, besides those that were differentiated
         draws = step.forward.draws()
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
+        self._reached: list[Tensor] = step.reached
+        self.bar: LoopBar | None = None
+
+    def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
+        """Another loop, that keeps as much."""
+        assert self._scan is not None
+        return self._scan(step, init, xs, count, reverse, self.memory)
+
+    def can_be_scanned(self) -> bool:
+        """Whether the backward pass can be a loop that is differentiated again."""
+        return self.one is not None and self._scan is not None and not self._generators
+
+    def on(self, reached: list[Tensor]) -> LoopRun:
+        """The same loop, with these tensors in place of those that the recorded step reached."""
+        other = copy.copy(self)
+        other._reached = reached
+        return other
+
+    def split(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """The carry, the inputs and what is reached, of all tensors of a loop."""
+        end = len(tensors) - len(self.step.reached)
+        return list(tensors[: self.carries]), list(tensors[self.carries : end]), list(tensors[end:])
 
     # -- forward -----------------------------------------------------------------------------------
 
     def _rows(self, first: int, last: int) -> tuple[int, int]:
         """The rows of steps, from the first to the last, as the native loops count them."""
-        return (self.count - first, self.count - last) if self._reverse else (first, last)
+        return (self.count - first, self.count - last) if self.reverse else (first, last)
+
+    def _held(self) -> list[Tensor]:
+        return [self._reached[k] for k in self.step.held]
 
     def advance(
         self,
@@ -70,21 +104,28 @@ class LoopRun:
         first: int,
         last: int,
         tape: Any = None,
+        again: bool = False,
     ) -> list[Tensor]:
-        """The carry after the steps from the first to before the last."""
-        rows = self._rows(first, last)
-        found: list[Tensor]
-        found, _, _ = _core._loop_forward(
-            self.step.forward, self.step.form, carry, xs, ys, rows, tape
-        )
-        return found
+        """The carry after the steps from the first to before the last; maybe run `again`."""
+        held = self._held()
+        while first < last:
+            start = time.monotonic()
+            following = last if self.bar is None else min(first + self.bar.piece(), last)
+            rows = self._rows(first, following)
+            carry, _, _ = _core._loop_forward(
+                self.step.forward, self.step.form, carry, xs, ys, rows, tape, held
+            )
+            if self.bar is not None:
+                self.bar.ran(following - first, start, not again)
+            first = following
+        return carry
 
     def until(
         self, carry: list[Tensor], ys: list[Tensor | None], first: int, last: int, tape: Any = None
     ) -> tuple[list[Tensor], int, bool]:
         """The carry where the condition fails or after the last step, how many ran, which it is."""
         found: tuple[list[Tensor], int, bool] = _core._loop_forward(
-            self.step.forward, self.step.form, carry, [], ys, (first, last), tape
+            self.step.forward, self.step.form, carry, [], ys, (first, last), tape, self._held()
         )
         return found
 
@@ -121,6 +162,9 @@ class LoopRun:
                 g.carry[:] = [None] * len(g.carry)
                 at = low
                 continue
+            start = time.monotonic()
+            if self.bar is not None:
+                low = max(low, at - self.bar.piece())
             g.note(form.gives)
             values = tape, (low - first) * each, each
             if form.values is not None:
@@ -138,12 +182,14 @@ class LoopRun:
                 self._rows(low, at),
             )
             at -= done
+            if self.bar is not None:
+                self.bar.ran(done, start, True)
 
     def _values(self, form: Backward, tape: Any, place: int) -> tuple[Any, int, int]:
         """A tape with what one step backward reads, computed from the arguments of the step."""
         given = tape.arguments(self.step.forward, place)
         fresh = _core._Tape()
-        fresh.extend(form.values.run(given))
+        fresh.extend(form.values.run(given, [self._reached[k] for k in form.held]))
         return fresh, 0, len(fresh)
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
-import adjoint as ad
-from adjoint import _core, _tree
+from adjoint import _tree
 from adjoint._core import Tensor
-from adjoint.compiler._recorded import Refused
 
-from ._carry import Carry, as_argument, tensor_of, without
-from ._loop import run_loop
-from ._memory import Memory, memory_of
-from ._run import LoopRun
-from ._step import Step, record, tell
+from ._memory import memory_of
+from ._scan_call import run_scan
 
 __all__ = ["scan"]
-
-_REMEMBERED = 4  # recordings of one function for one kind of arguments
-_recorded: weakref.WeakKeyDictionary[Any, dict[Any, deque[Any]]] = weakref.WeakKeyDictionary()
 
 
 def scan(
@@ -94,151 +83,9 @@ def scan(
     (tensor(...),)
     """
     rows, xs_spec, count = _rows_of(xs, length)
-    carry = Carry("scan()", init)
-    kept = memory_of(memory, snapshots, disk, count)
-    call = _Call(step, carry, xs_spec, bool(reverse), count, kept)
-    if count == 0:
-        return call.nothing(rows)
-    if _core._is_unusual_mode() or _core._is_recording() or count == 1:
-        return call.plainly(carry.tensors, rows, 0, [])
-    return call.natively(rows)
-
-
-class _Call:
-    """One call of `scan`."""
-
-    def __init__(
-        self,
-        step: Callable[[Any, Any], tuple[Any, Any]],
-        carry: Carry,
-        xs_spec: _tree.Spec,
-        reverse: bool,
-        count: int,
-        memory: Memory,
-    ) -> None:
-        self._step, self._carry, self._xs_spec = step, carry, xs_spec
-        self._reverse, self._count, self._memory = reverse, count, memory
-        self._ys_spec: _tree.Spec | None = None
-        self._ys_leaves = 0
-        self._none: list[int] = []  # leaves of outputs that are None
-
-    def natively(self, rows: list[Tensor]) -> tuple[Any, Any]:
-        """Run the steps as a program, if it can be one."""
-        carry = self._carry.tensors
-        given = [as_argument(t) for t in carry]
-        rows = [t.contiguous() for t in rows]
-        first = [t[self._row(0)] for t in rows]
-        key = self._carry.spec, self._xs_spec, _core._call_mode()
-        step = self._known_step(key, [*given, *first])
-        if step is None:
-            numbers = _core.default_generator.get_state()
-            result, made = record(
-                self._step,
-                self._arguments(given, first),
-                [*given, *first],
-                len(given),
-                lambda r: Carry.own(self._flat(r), [*given, *first]),
-            )
-            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
-            if isinstance(made, Refused):
-                tell("the step of a scan", made)
-                result = without(own, result)
-                return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
-            _core.default_generator.set_state(numbers)
-            step = made
-            self._remember(key, step, own)
-        loop = LoopRun(step, len(carry), self._count, self._reverse, self._memory, self._again)
-        found = run_loop(loop, [t.contiguous() for t in carry], rows)
-        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
-
-    def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
-        """The recording of an earlier scan that does the same."""
-        table = _recorded.get(self._step) if _is_remembered(self._step) else None
-        step: Step
-        for step, ys in (table or {}).get(key, ()):
-            if step.serves(tensors):
-                self._ys_spec, self._ys_leaves, self._none = ys
-                return step
-        return None
-
-    def _remember(self, key: Any, step: Step, stand_ins: list[Tensor]) -> None:
-        if _is_remembered(self._step) and not step.has_history(stand_ins):
-            table = _recorded.setdefault(self._step, {}).setdefault(key, deque(maxlen=_REMEMBERED))
-            for old, ys in [entry for entry in table if entry[0].is_retired()]:
-                step.expect(old)
-                table.remove((old, ys))
-            table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
-
-    def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
-        """The plain loop, for derivatives of derivatives."""
-        carry, ys = self._loop(tensors[:carries], tensors[carries : carries + rows], 0, [])
-        return [*carry, *ys]
-
-    def plainly(
-        self, carry: list[Tensor], rows: list[Tensor], done: int, ys: list[list[Tensor]]
-    ) -> tuple[Any, Any]:
-        """Run the steps that are left as Python."""
-        carry, stacked = self._loop(carry, rows, done, ys)
-        return self._carry.built(carry), self._ys(stacked)
-
-    def _loop(
-        self, carry: list[Tensor], rows: list[Tensor], done: int, ys: list[list[Tensor]]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        size = len(carry)
-        for at in range(done, self._count):
-            row = [t[self._row(at)] for t in rows]
-            result = self._flat(self._step(*self._arguments(carry, row)))
-            carry = result[:size]
-            ys.append(result[size:])
-        if self._reverse:
-            ys.reverse()
-        return carry, [ad.stack(column) for column in zip(*ys, strict=True)]
-
-    def nothing(self, rows: list[Tensor]) -> tuple[Any, Any]:
-        """No step: what the outputs would be is found out with a row of zeros."""
-        carry = self._carry.tensors
-        with ad.no_grad():
-            row = [ad.zeros(t.shape[1:], dtype=t.dtype) for t in rows]
-            result = self._flat(self._step(*self._arguments(carry, row)))
-        ys = [t.new_empty((0, *t.shape)) for t in result[len(carry) :]]
-        return self._carry.built(carry), self._ys(ys)
-
-    # -- structures --------------------------------------------------------------------------------
-
-    def _row(self, step: int) -> int:
-        return self._count - 1 - step if self._reverse else step
-
-    def _arguments(self, carry: list[Tensor], row: list[Tensor]) -> tuple[Any, Any]:
-        return self._carry.built(carry), _tree.unflatten(self._xs_spec, row)
-
-    def _ys(self, tensors: list[Tensor]) -> Any:
-        assert self._ys_spec is not None
-        there = iter(tensors)
-        leaves = [None if k in self._none else next(there) for k in range(self._ys_leaves)]
-        return _tree.unflatten(self._ys_spec, leaves)
-
-    def _flat(self, result: Any) -> list[Tensor]:
-        """The tensors of a result: the next carry, and then the outputs."""
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"the step of a scan returns a pair, the next carry and an output, not {result!r}; "
-                "fix: return carry, None where there is no output"
-            )
-        found = self._carry.flat(result[0])
-        outputs, ys_spec = _tree.flatten(result[1])
-        if self._ys_spec is None:
-            self._ys_spec, self._ys_leaves = ys_spec, len(outputs)
-            self._none = [k for k, leaf in enumerate(outputs) if leaf is None]
-        elif ys_spec != self._ys_spec:
-            raise ValueError(
-                f"the step of a scan returned an output of the structure {self._ys_spec} and then "
-                f"one of the structure {ys_spec}"
-            )
-        return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
-
-
-def _is_remembered(function: Any) -> bool:
-    return isinstance(function, FunctionType)
+    return run_scan(
+        step, init, rows, xs_spec, count, reverse, memory_of(memory, snapshots, disk, count)
+    )
 
 
 def _rows_of(xs: Any, length: int | None) -> tuple[list[Tensor], _tree.Spec, int]:

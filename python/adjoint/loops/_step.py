@@ -29,7 +29,7 @@ from adjoint.compiler._first_call import FirstCall, _Saved
 from adjoint.compiler._recorded import Recorded, Refused, differentiated
 from adjoint.compiler._walk import Walk
 
-__all__ = ["Backward", "Step", "record", "tell"]
+__all__ = ["Arrivals", "Backward", "Step", "record", "record_inside", "tell"]
 
 Flags = tuple[bool, ...]
 
@@ -52,6 +52,8 @@ class Backward:
     values
         A program that computes them from the arguments of the step, where they are not on the
         tape.
+    held
+        What that program reads besides: places among the tensors that the step reached.
     """
 
     program: Any
@@ -59,6 +61,27 @@ class Backward:
     kept: list[int]
     gives: list[bool]
     values: Any = None
+    held: list[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Arrivals:
+    """Which gradients arrive in a step backward.
+
+    Attributes
+    ----------
+    outputs, inputs
+        Whether one arrives, for each result with a gradient, and each input.
+    sources
+        Where one does: result k, or ~k for input k.
+    sums
+        The sums that they are: see `Backward.arriving`.
+    """
+
+    outputs: Flags
+    inputs: Flags
+    sources: list[int]
+    sums: list[tuple[int, list[int], list[int]]]
 
 
 class Step(FirstCall):
@@ -73,6 +96,8 @@ class Step(FirstCall):
         input k; how many of its outputs are results; which of `ys` ends the loop, or -1.
     kept
         How many values of a step its backward programs read.
+    held
+        What the program reads besides its arguments: places in `reached`.
     """
 
     forward: Any
@@ -108,11 +133,18 @@ class Step(FirstCall):
             raise Refused(*refused)
         if self.forward.changes():
             raise Refused("it changes tensors that are not its own", "")
+        if self.forward.reads_gradients():
+            raise Refused("it looks at the gradients of leaves", "")
         self.kept = len(self._saved.tensors)
+        self.held = self._places_of(self.forward.held())
         self._find_sources()
         made.take(self.forward, None, self.tensors)
         self._versions = self._current_versions()
         self._asked: set[tuple[Flags, Flags]] = set()  # that could not be taken down
+
+    def _places_of(self, held: list[Tensor]) -> list[int]:
+        places = {id(t): k for k, t in enumerate(self.made.reached)}
+        return [places[id(t)] for t in held]
 
     def _find_sources(self) -> None:
         made, given = self.made, len(self.tensors)
@@ -162,6 +194,16 @@ class Step(FirstCall):
         """What it reads from outside, besides its arguments."""
         return self.made.reached
 
+    @property
+    def by(self) -> list[int]:
+        """The inputs that it is differentiated by: of carry, row and what is reached, in order."""
+        return self._by
+
+    @property
+    def sources(self) -> list[int]:
+        """Where the next carry and the outputs come from, named as in `form`."""
+        return self._sources
+
     def output_is_differentiable(self, source: int) -> bool:
         """Whether a result, named as in `form`, has one."""
         if source >= 0:
@@ -193,6 +235,16 @@ class Step(FirstCall):
     def _make_form(
         self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
     ) -> Backward:
+        arrivals = self.arrivals(carry, reached, ys, last, earlier)
+        if not arrivals.sums:
+            return Backward(None, [], [], [False] * len(self._known))
+        found = self._program_for(arrivals.outputs, arrivals.inputs)
+        return dataclasses.replace(found, arriving=arrivals.sums)
+
+    def arrivals(
+        self, carry: Flags, reached: Flags, ys: Flags, last: bool, earlier: bool
+    ) -> Arrivals:
+        """Which gradients arrive in a step backward, where these are there: see `backward_for`."""
         carried, rows = self.form[:2]
         also_carried = {y for y, k in enumerate(rows) if k >= 0 and k in carried}
         arriving: list[tuple[int, list[int], list[int]]] = []
@@ -212,6 +264,7 @@ class Step(FirstCall):
             return there
 
         outputs = tuple(arrive(k, -1, []) for k in self.made.differentiable)
+        sources = [k for k, on in zip(self.made.differentiable, outputs, strict=True) if on]
         sums = []
         for k in self._by:
             before: list[int] = []
@@ -221,10 +274,8 @@ class Step(FirstCall):
             if k >= self._carries + self._rows and reached[k - self._carries - self._rows]:
                 total = k - self._carries - self._rows
             sums.append(arrive(~k, total, before))
-        if not arriving:
-            return Backward(None, [], [], [False] * len(self._known))
-        found = self._program_for(outputs, tuple(sums))
-        return dataclasses.replace(found, arriving=arriving)
+        sources += [~k for k, on in zip(self._by, sums, strict=True) if on]
+        return Arrivals(outputs, tuple(sums), sources, arriving)
 
     def _program_for(self, outputs: Flags, sums: Flags) -> Backward:
         """The backward program for gradients of these outputs, with sums for these inputs."""
@@ -270,12 +321,14 @@ class Step(FirstCall):
         wanted: list[Tensor | None] = [None] * len(self._known)
         for k, g in zip(self._by, found, strict=True):
             wanted[k] = g
-        program = recording.program(start, recording.size(), [g for _, g in asked], wanted)
+        given = [g for _, g in asked]
+        program = recording.program(start, recording.size(), given, wanted, False, self._known)
         held, gives = program.held(), [g is not None for g in wanted]
         program.forget_held()
         if hasattr(self, "forward") and any(id(t) not in self._saved.tensors for t in held):
             values = recording.program(0, self._end, self.tensors, held, True)
-            return Backward(program, [], list(range(len(held))), gives, values)
+            places = self._places_of(values.held())
+            return Backward(program, [], list(range(len(held))), gives, values, places)
         return Backward(program, [], self._saved.add(held), gives)
 
 
@@ -292,6 +345,7 @@ def record(
     tensors: list[Tensor],
     carries: int,
     finish: Callable[[Any], Any],
+    users: Callable[..., Any] | None = None,
 ) -> tuple[Any, Step | Refused]:
     """Call a step, and take down what it does.
 
@@ -305,6 +359,8 @@ def record(
         How many of them are carried.
     finish
         Makes a flat list of tensors of what it returned, the next carry first.
+    users
+        The user's function that it calls, where it is not that itself.
 
     Returns
     -------
@@ -314,7 +370,7 @@ def record(
         The recorded step, or why it cannot be recorded.
     """
     recording = _core._Recording(tensors)
-    with Walk(function, (tuple(arguments), {})) as walk:
+    with Walk(users or function, (tuple(arguments), {})) as walk:
         recording.start()
         try:
             result = finish(function(*arguments))
@@ -332,4 +388,33 @@ def record(
     if walk.refusals:
         return result, Refused(*walk.refusals[0])
     step.made.guard_by(walk.guards(), tensors, [])
+    return result, step
+
+
+def record_inside(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    tensors: list[Tensor],
+    carries: int,
+    finish: Callable[[Any], Any],
+) -> tuple[Any, Step | Refused]:
+    """The same inside a recording, which takes nothing down meanwhile.
+
+    What the step depends on is noted by the walk of that recording.
+    """
+    recording = _core._Recording(tensors)
+    recording.start()
+    try:
+        result = finish(function(*arguments))
+    finally:
+        recording.stop()
+    try:
+        step = Step(recording, result, tensors, Recorded(lambda given: None), lambda thing: False)
+        step.prepare(carries, len(tensors) - carries)
+    except Refused as refused:
+        return result, refused
+    if step.forward.draws():
+        return result, Refused("it draws random numbers", "")
+    if step.forward.is_pinned():
+        return result, Refused("it asks which tensor it was given", "")
     return result, step

@@ -9,10 +9,12 @@ import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.compiler._recorded import Refused
+from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, without
 from ._loop import run_loop
 from ._memory import memory_of
+from ._recorded_while import recorded_while
 from ._run import LoopRun
 from ._step import record, tell
 
@@ -91,10 +93,12 @@ def while_loop(
 
     first = carry.tensors
     on = goes_on(carry.built(first))
-    usual = not (_core._is_unusual_mode() or _core._is_recording())
+    mode, inside = _core._loop_mode(), _core._is_recording()
+    usual = not (mode or inside) and current_walk() is None
     if usual and not isinstance(on, Tensor):
         tell("a while_loop", Refused("the condition is not a tensor", ""))
-    if not usual or not isinstance(on, Tensor) or not bool(on):
+    inside = inside and mode == 0 and isinstance(on, Tensor)
+    if not inside and (not usual or not isinstance(on, Tensor) or not bool(on)):
         return carry.built(plainly(first, on))
 
     def finish(result: Any) -> list[Tensor]:
@@ -105,7 +109,14 @@ def while_loop(
             flag = ad.tensor(bool(flag))
         return carry.own([*found, flag], given)
 
-    given = [as_argument(t) for t in first]
+    def again(tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
+        return plainly(tensors[:carries], True)
+
+    given = _core._unrecorded(lambda: [as_argument(t) for t in first])
+    if inside:
+        assert isinstance(on, Tensor)
+        found = recorded_while(on, step, carry, given, finish, again, kept)
+        return carry.built(plainly(first, on)) if found is None else carry.built(found)
     numbers = _core.default_generator.get_state()
     result, made = record(step, (carry.built(given),), given, len(given), finish)
     if isinstance(made, Refused):
@@ -115,10 +126,6 @@ def while_loop(
         return carry.built(plainly(result[:-1], result[-1]))
     _core.default_generator.set_state(numbers)
     made.ends_by_output()
-
-    def again(tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
-        return plainly(tensors[:carries], True)
-
     loop = LoopRun(made, len(given), None, False, kept, again)
     found = run_loop(loop, [t.contiguous() for t in first], [])
     return _tree.unflatten(carry.spec, found)

@@ -119,5 +119,6 @@ def local_response_norm(
         raise RuntimeError(f"kernel size should be greater than zero, but got {size}")
     around = [0, 0] * (input.dim() - 2) + [size // 2, (size - 1) // 2]
     squares = ad.constant_pad_nd(input * input, around)
-    mean = squares.unfold(1, size, 1).sum(-1) / size
+    whole = None if input.is_floating_point() or input.is_complex() else "trunc"
+    mean = squares.unfold(1, size, 1).sum(-1).div(size, rounding_mode=whole)
     return input / (mean * alpha + k) ** beta

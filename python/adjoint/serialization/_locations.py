@@ -100,7 +100,7 @@ def restorer(map_location: Any) -> Restorer | None:
 
     def ask(data: Tensor, location: str) -> Tensor:
         try:
-            found = map_location(UntypedStorage(data), location)
+            found = map_location(UntypedStorage.of(data), location)
             if not (found is None or isinstance(found, UntypedStorage | TypedStorage)):
                 raise TypeError(
                     f"load(): map_location returned a {type(found).__name__}, not a storage"

@@ -353,7 +353,7 @@ def storages(
                 f"the storage {key!r} has {made[key].numel()} bytes, and its tensors want {size}"
             )
         elements: Tensor = _core._on_storage(made[key], kind.dtype, (count,), (1,), 0)
-        seen[key, kind] = TypedStorage(elements)
+        seen[key, kind] = TypedStorage.of(elements)
         seen[key, kind].without_values = without_values
         return seen[key, kind]
 

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from adjoint.utils import checkpoint as checkpoint
     from adjoint.utils import collect_env as collect_env
     from adjoint.utils import data as data
+    from adjoint.utils import deterministic as deterministic
     from adjoint.utils import dlpack as dlpack
     from adjoint.utils import hooks as hooks
     from adjoint.utils import tensorboard as tensorboard
+    from adjoint.utils import weak as weak
     from adjoint.utils._swapping import swap_tensors as swap_tensors
 
 __all__ = ["checkpoint", "data", "dlpack", "hooks", "swap_tensors"]
@@ -25,9 +27,11 @@ _MODULES = (
     "checkpoint",
     "collect_env",
     "data",
+    "deterministic",
     "dlpack",
     "hooks",
     "tensorboard",
+    "weak",
 )
 
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <unordered_set>
 
-#include "bindings/python.h"
+#include "bindings/program/program.h"
 #include "python/dict_version.h"
 // After Python.h, without which it does not compile.
 #include <structmember.h>
@@ -227,17 +227,16 @@ void renew(Guards& g, uint32_t k) {
 
 // --- arguments -----------------------------------------------------------------------------------
 // Whether no argument has an attribute of its own that the function asks for.
-bool arguments_hold(const Guards& g, PyObject* tensors) {
-  if (!g.names || !PyList_Check(tensors)) return true;
-  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tensors); ++k) {
-    PyObject* o = PyList_GET_ITEM(tensors, k);
+bool arguments_hold(const Guards& g, std::span<PyObject* const> tensors) {
+  if (!g.names) return true;
+  for (PyObject* o : tensors) {
     if (!is_tensor(o) || !as_tensor(o)->dict || g.known.contains(o)) continue;
     if (has_any(as_tensor(o)->dict, g.names.get())) return false;
   }
   return true;
 }
 
-bool all_hold(Guards& g, PyObject* tensors) {
+bool all_hold(Guards& g, std::span<PyObject* const> tensors) {
   for (size_t k = 0; k < g.words.size(); ++k) {
     const Word& w = g.words[k];
     if ((*w.at & w.mask) == w.value) [[likely]]
@@ -249,7 +248,7 @@ bool all_hold(Guards& g, PyObject* tensors) {
   }
   for (uint32_t k : g.others)
     if (!holds(g, g.rows[k])) return false;
-  return !tensors || arguments_hold(g, tensors);
+  return arguments_hold(g, tensors);
 }
 
 // What raises does not hold; an interrupt goes on.
@@ -422,7 +421,11 @@ void dealloc(PyObject* o) {
 PyObject* hold(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     Object kept = Object::borrow(o);  // what it calls may drop the program it belongs to
-    PyObject* tensors = n ? args[0] : nullptr;
+    std::span<PyObject* const> tensors;
+    Object list = Object::borrow(n ? args[0] : nullptr);
+    if (list && PyList_Check(list.get()))
+      tensors = {reinterpret_cast<PyListObject*>(list.get())->ob_item,
+                 static_cast<size_t>(PyList_GET_SIZE(list.get()))};
     return PyBool_FromLong(without_errors([&] { return all_hold(guards_of(o), tensors); }));
   });
 }
@@ -478,6 +481,13 @@ PyMethodDef methods[] = {
 PyTypeObject guards_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 }  // namespace
+
+void check_guards(PyObject* o) {
+  if (Py_TYPE(o) != &guards_type) type_error("guards are expected, not ", Py_TYPE(o)->tp_name);
+}
+bool guards_hold(PyObject* guards, std::span<PyObject* const> arguments) {
+  return without_errors([&] { return all_hold(guards_of(guards), arguments); });
+}
 
 void add_guards(PyObject* module) {
   guards_type.tp_name = "adjoint._core._Guards";

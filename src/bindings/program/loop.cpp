@@ -2,7 +2,11 @@
 // program/replay/loop.h first.
 #include "program/replay/loop.h"
 
+#include <unordered_set>
+
 #include "bindings/program/program.h"
+#include "dispatch/checkpoint_cache.h"
+#include "program/replay/replay.h"
 
 namespace adjoint {
 namespace {
@@ -89,26 +93,30 @@ Rows rows_of(PyObject* o) {
 }
 
 // Adds to the error that is on its way in which of these steps it came.
-void tell_step(int64_t step) {
+void tell_step(int64_t step, const std::string& line) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   Object told = Object::steal(PyObject_CallMethod(
-      value, "add_note", "s", text("in step ", step, " of those that ran, from 0").c_str()));
+      value, "add_note", "s",
+      text("in step ", step, " of those that ran, from 0", line.empty() ? "" : ", at  ", line)
+          .c_str()));
   if (!told) PyErr_Clear();
   PyErr_Restore(type, value, trace);
 }
 
-// _loop_forward(program, (carry, ys, results, stop), carry, xs, ys, (from, to), tape or None): the
-// carry, how many steps ran, and whether the loop has ended.
+// _loop_forward(program, (carry, ys, results, stop), carry, xs, ys, (from, to), tape or None, reached):
+// the carry, how many steps ran, and whether the loop has ended.
 PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   int64_t at = -1;
+  t_program_line = nullptr;
   PyObject* result = guard([&]() -> PyObject* {
-    if (n != 7) type_error("_loop_forward() takes 7 arguments");
+    if (n != 8) type_error("_loop_forward() takes 8 arguments");
     const Program& p = program_in(args[0]);
     Tensors carry = tensors_of(args[2], "_loop_forward(): carry");
     Tensors xs = tensors_of(args[3], "_loop_forward(): xs");
     Tensors ys = tensors_of(args[4], "_loop_forward(): ys", true);
+    Tensors reached = tensors_of(args[7], "_loop_forward(): reached");
     Rows rows = rows_of(args[5]);
     PyObject *carry_from, *ys_from;
     Py_ssize_t results;
@@ -123,18 +131,18 @@ PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (form.carry.size() != carry.size() || form.ys.size() != ys.size() || results < 0 ||
         stop < -1 || stop >= static_cast<int>(ys.size()) || results > outputs ||
         static_cast<int>(carry.size() + xs.size()) != p.given ||
-        p.held.size() + carry.size() + xs.size() != p.inputs.size())
+        reached.size() + carry.size() + xs.size() != p.inputs.size())
       value_error("_loop_forward(): another number of tensors is expected");
     check_rows(xs, rows, "_loop_forward()");
     check_rows(ys, rows, "_loop_forward()");
     Tape* tape = args[6] == Py_None ? nullptr : &tape_of(args[6]);
     GradMode off(false);
-    Ran ran = loop_forward(p, form, carry, xs, ys, rows, tape, &at);
+    Ran ran = loop_forward(p, form, carry, xs, reached, ys, rows, tape, &at);
     Object found = checked(list_of(carry));
     return Py_BuildValue("(OLO)", found.get(), static_cast<long long>(ran.steps),
                          ran.ended ? Py_True : Py_False);
   });
-  if (!result && at >= 0) tell_step(at);
+  if (!result && at >= 0) tell_step(at, t_program_line ? t_program_line->describe() : "");
   return result;
 }
 
@@ -197,9 +205,38 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// _own_memory(results, operands): results that share memory neither with one another nor with operands:
+// copies, where they would.
+PyObject* own_memory(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 2) type_error("_own_memory(results, operands)");
+    std::unordered_set<const Storage*> seen;
+    for (const Tensor& t : tensors_of(args[1], "_own_memory()")) seen.insert(t->storage);
+    Tensors found = tensors_of(args[0], "_own_memory()");
+    GradMode off(false);
+    for (Tensor& t : found) {
+      if (!seen.insert(t->storage).second) t = op<"clone">(t).tensor();
+    }
+    return list_of(found);
+  });
+}
+
+// 0: loops may be programs; 1: those of plain tensors may, as a transform is under way; 2: none. A
+// recording around them is another question.
+PyObject* loop_mode(PyObject*, PyObject*) {
+  uint32_t unusual = t_modes & kEagerModes & ~kCaptured;
+  if (unusual & ~kTransforms || t_checkpoint_cache || t_plain_functions) return PyLong_FromLong(2);
+  return PyLong_FromLong(unusual ? 1 : 0);
+}
+
 PyMethodDef functions[] = {
+    {"_own_memory", reinterpret_cast<PyCFunction>(own_memory), METH_FASTCALL,
+     "_own_memory(results, operands): copies of results that share memory with others."},
+    {"_loop_mode", loop_mode, METH_NOARGS,
+     "0: loops may be programs; 1: a transform is under way; 2: they may not."},
     {"_loop_forward", reinterpret_cast<PyCFunction>(forward), METH_FASTCALL,
-     "_loop_forward(program, form, carry, xs, ys, rows, tape): the carry after these steps, how "
+     "_loop_forward(program, form, carry, xs, ys, rows, tape, reached): the carry after these "
+     "steps, how "
      "many ran, and whether the loop has ended."},
     {"_loop_backward", reinterpret_cast<PyCFunction>(backward), METH_FASTCALL,
      "_loop_backward(program, arriving, kept, tape, carry, reached, ys, xs, rows): how many steps "

@@ -103,9 +103,9 @@ PyObject* reached(PyObject* o, PyObject*) {
 PyObject* make_program(PyObject* o, PyObject* args) {
   return guard([&]() -> PyObject* {
     Py_ssize_t from, to;
-    PyObject *given, *outputs;
+    PyObject *given, *outputs, *there = nullptr;
     int copied = 0;
-    if (!PyArg_ParseTuple(args, "nnOO|p:program", &from, &to, &given, &outputs, &copied))
+    if (!PyArg_ParseTuple(args, "nnOO|pO:program", &from, &to, &given, &outputs, &copied, &there))
       return nullptr;
     Capture& c = capture_of(o);
     if (from < 0 || from > to || to > static_cast<Py_ssize_t>(c.size()))
@@ -113,12 +113,13 @@ PyObject* make_program(PyObject* o, PyObject* args) {
     Tensors inputs = tensors_of(given, "program(): given");
     Tensors results = tensors_of(outputs, "program(): outputs", true);
     if (!c.refused().empty()) runtime_error("program(): ", c.refused());
-    for (const Tensors* ts : {&inputs, &results}) {
+    Tensors kept = there ? tensors_of(there, "program(): there") : Tensors();
+    for (const Tensors* ts : {&inputs, &results, &kept}) {
       for (const Tensor& t : *ts) {
         if (t && !c.knows(t.get())) value_error("program(): a tensor is not part of the recording");
       }
     }
-    auto made = std::make_unique<Program>(c.program(from, to, inputs, results, copied));
+    auto made = std::make_unique<Program>(c.program(from, to, inputs, results, copied, kept));
     Object p = checked(program_type.tp_alloc(&program_type, 0));
     reinterpret_cast<ProgramObject*>(p.get())->program = made.release();
     return p.release();
@@ -166,8 +167,9 @@ PyMethodDef recording_methods[] = {
      "through them calls no Python."},
     {"knows", knows, METH_O, "Whether a tensor is an input or a result."},
     {"program", make_program, METH_VARARGS,
-     "program(from, to, given, outputs, copied=False): instructions as a program; copied: they can "
-     "be made another one of."},
+     "program(from, to, given, outputs, copied=False, there=()): instructions as a program; "
+     "copied: "
+     "they can be made another one of; there: what of earlier ones is kept anyway."},
     {nullptr}};
 
 // --- programs ------------------------------------------------------------------------------------
@@ -358,16 +360,8 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
   return tensors_of(results.get(), "the result of a host call");
 }
 
-// What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
-// values, inference mode, another recording, and where a program is compared with the function.
-PyObject* is_unusual(PyObject*, PyObject*) {
-  return PyBool_FromLong((t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions);
-}
-// The modes that recordings are sorted by: whether ops record, and autocast where it is on.
-PyObject* call_mode(PyObject*, PyObject*) {
-  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
-  return PyLong_FromUnsignedLong(autocast | (t_modes & kGradOff));
-}
+PyObject* is_unusual(PyObject*, PyObject*) { return PyBool_FromLong(is_unusual_mode()); }
+PyObject* call_mode_(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(call_mode()); }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(captured()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
   return PyBool_FromLong(t_recorder && !mode_on(kCaptured));
@@ -441,7 +435,7 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
-    {"_call_mode", call_mode, METH_NOARGS, "A number for the modes that recordings differ by."},
+    {"_call_mode", call_mode_, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,
      "Says that the address of a tensor (id(), hash()) is used: the recording is for that one."},
@@ -472,6 +466,14 @@ void add_type(PyObject* module, PyTypeObject& t, const char* name, size_t bytes,
 }
 
 }  // namespace
+
+bool is_unusual_mode() {
+  return (t_modes & kEagerModes) || t_checkpoint_cache || t_plain_functions;
+}
+uint32_t call_mode() {
+  uint32_t autocast = mode_on(kAutocast) ? t_modes & kAutocastModes : 0;
+  return autocast | (t_modes & kGradOff);
+}
 
 Py_hash_t hash_tensor(PyObject* t) {
   if (captured()) [[unlikely]]

@@ -1,6 +1,8 @@
-// What the two binding files of programs share: program.cpp has the types, program_node.cpp the
-// node of a replayed call.
+// What the binding files of programs share: program.cpp has the types, program_node.cpp the node of a
+// replayed call, compiled_call.cpp the call of a compiled function.
 #pragma once
+#include <span>
+
 #include "bindings/python.h"
 #include "program/program.h"
 
@@ -10,12 +12,27 @@ namespace adjoint {
 // not change, and times its own instructions.
 inline constexpr uint32_t kEagerModes = (kSlowModes & ~(kAutocast | kProfiled)) | kStrongZeros;
 
+// What compiled functions leave to eager execution: transforms, anomaly mode, hooks of saved
+// values, inference mode, another recording, and where a program is compared with the function.
+bool is_unusual_mode();
+// The modes that recordings are sorted by: whether ops record, and autocast where it is on.
+uint32_t call_mode();
+// Whether all is as it was that a `_Guards` speaks of, arguments included (guards.cpp).
+bool guards_hold(PyObject* guards, std::span<PyObject* const> arguments);
+void check_guards(PyObject* o);  // a TypeError for anything else
+
 // The program in a `_Program`; a TypeError for anything else.
 const Program& program_in(PyObject* o);
 // A list or tuple of tensors; None is not a tensor where `optional`.
 Tensors tensors_of(PyObject* o, const char* what, bool optional = false);
 PyObject* list_of(const Tensors& ts);
 
+// Runs a program and makes its first `count` outputs results of a node with an edge for each of the
+// tensors; those at `places` have a gradient.
+Tensors replay_as_node(PyObject* recorded, const Program& p, const Tensors& given,
+                       const Tensors& reached, size_t count, const Dims& places);
+// A ValueError where a place is not one of `count`.
+void check_places(const Dims& places, size_t count, const char* what);
 PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n);
 void add_program_node();

@@ -166,6 +166,8 @@ void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, co
   found.resize(count);
 }
 
+}  // namespace
+
 void check_places(const Dims& places, size_t count, const char* what) {
   for (int64_t k : Span(places)) {
     if (k < 0 || k >= static_cast<int64_t>(count))
@@ -173,7 +175,17 @@ void check_places(const Dims& places, size_t count, const char* what) {
   }
 }
 
-}  // namespace
+Tensors replay_as_node(PyObject* recorded, const Program& p, const Tensors& given,
+                       const Tensors& reached, size_t count, const Dims& places) {
+  Tensors found = run(p, given, {});
+  for (int64_t k : Span(places)) found[k] = whole(found, found[k]);
+  Tensors all;
+  all.reserve(given.size() + reached.size());
+  all.insert(all.end(), given.begin(), given.end());
+  all.insert(all.end(), reached.begin(), reached.end());
+  make_node(recorded, std::move(all), found, count, places);
+  return found;
+}
 
 // _as_node(recorded, results, given, places): other headers on the results of a call that was
 // recorded, as results of one node: a backward pass asks `recorded` for the gradients.
@@ -196,15 +208,13 @@ PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-// _replay(recorded, program, given, reached, count, places): runs the program and makes its first
-// `count` outputs results of a node with an edge for each of the tensors; those at `places` have a
-// gradient.
+// _replay(recorded, program, given, reached, count, places)
 PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     if (n != 6) type_error("_replay() takes 6 arguments");
     const Program& p = program_in(args[1]);
     Tensors given = tensors_of(args[2], "_replay(): given");
-    Tensors all = tensors_of(args[3], "_replay(): reached");
+    Tensors reached = tensors_of(args[3], "_replay(): reached");
     int64_t count;
     Dims places;
     if (!parse_int(args[4], &count) || !parse_ints(args[5], &places))
@@ -214,12 +224,8 @@ PyObject* replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (count < 0 || count > static_cast<int64_t>(p.outputs.size()))
       value_error("_replay(): the program has ", p.outputs.size(), " outputs, not ", count);
     check_places(places, static_cast<size_t>(count), "_replay()");
-    all.insert(all.begin(), given.begin(), given.end());
     Object alive = Object::borrow(args[1]);
-    Tensors found = run(p, given, {});
-    for (int64_t k : Span(places)) found[k] = whole(found, found[k]);
-    make_node(args[0], std::move(all), found, static_cast<size_t>(count), places);
-    return list_of(found);
+    return list_of(replay_as_node(args[0], p, given, reached, static_cast<size_t>(count), places));
   });
 }
 

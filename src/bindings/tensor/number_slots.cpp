@@ -77,11 +77,36 @@ bool parse_operand(PyObject* o, Value* v) {
   return *v = Value(tensor_on_buffer(o)), true;  // an array counts as a tensor, as in PyTorch
 }
 
-// Python's names of the operators, for classes that define __torch_function__.
-const char* const kMethodNames[kOperators] = {
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
-    "and", "or",  "xor", "lshift",  "rshift",   "neg", "abs", "invert",
-    "lt",  "le",  "eq",  "ne",      "gt",       "ge",  "pos"};
+// What classes that define __torch_function__ are told that an operator is: PyTorch's operators of
+// this kind are methods of another name, which programs compare with.
+struct Names {
+  const char* plain;
+  const char* swapped;
+  const char* in_place;
+};
+constexpr Names kNamesTold[kOperators] = {{"add", "add", "add_"},
+                                          {"sub", "__rsub__", "sub_"},
+                                          {"mul", "mul", "mul_"},
+                                          {"div", "__rtruediv__", "div_"},
+                                          {"__floordiv__", "__rfloordiv__", "floor_divide_"},
+                                          {"remainder", "__rmod__", "remainder_"},
+                                          {"__pow__", "__rpow__", "__ipow__"},
+                                          {"matmul", "__rmatmul__", "matmul"},
+                                          {"__and__", "__rand__", "__iand__"},
+                                          {"__or__", "__ror__", "__ior__"},
+                                          {"__xor__", "__rxor__", "__ixor__"},
+                                          {"__lshift__", "__rlshift__", "__ilshift__"},
+                                          {"__rshift__", "__rrshift__", "__irshift__"},
+                                          {"neg", nullptr, nullptr},
+                                          {"abs", nullptr, nullptr},
+                                          {"__invert__", nullptr, nullptr},
+                                          {"lt", "gt", nullptr},
+                                          {"le", "ge", nullptr},
+                                          {"__eq__", "__eq__", nullptr},
+                                          {"ne", "ne", nullptr},
+                                          {"gt", "lt", nullptr},
+                                          {"ge", "le", nullptr},
+                                          {"positive", nullptr, nullptr}};
 
 const char* const kSymbols[kOperators] = {"+", "-",  "*",  "/",  "//", "%",  "**",  "@",
                                           "&", "|",  "^",  "<<", ">>", "-",  "abs", "~",
@@ -98,14 +123,14 @@ const char* const kSymbols[kOperators] = {"+", "-",  "*",  "/",  "//", "%",  "**
 }
 
 // The operator by way of __torch_function__, if a class of an operand wants to be asked.
-bool overridden(Operator o, const char* prefix, PyObject* a, PyObject* b, PyObject** result) {
+bool overridden(Operator o, const char* Names::* form, PyObject* a, PyObject* b,
+                PyObject** result) {
   PyObject* pair[2] = {a, b};
   if (!any_overriding(pair, b ? 2 : 1)) return false;
   bool swap = !is_tensor(a);
   if (swap) std::swap(pair[0], pair[1]);
-  std::string name = std::string("__") + (swap ? "r" : prefix) + kMethodNames[o] + "__";
-  Object method =
-      checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.c_str()));
+  const char* name = kNamesTold[o].*(swap ? &Names::swapped : form);
+  Object method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
   *result = call_overriding(method.get(), pair, b ? 2 : 1, nullptr);
   return true;
 }
@@ -161,7 +186,7 @@ template <Operator O>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
     PyObject* result;
-    if (g_subclasses && overridden(O, "", a, b, &result)) return result;
+    if (g_subclasses && overridden(O, &Names::plain, a, b, &result)) return result;
     if (TensorObject* out = short_way(op_of(O), a, b)) return reinterpret_cast<PyObject*>(out);
     if (is_array(a)) refuse_array_on_the_left(O);
     Operands operands;
@@ -187,7 +212,7 @@ template <Operator O>
 PyObject* inplace(PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
     PyObject* result;
-    if (g_subclasses && overridden(O, "i", a, b, &result)) return result;
+    if (g_subclasses && overridden(O, &Names::in_place, a, b, &result)) return result;
     Value args[4];
     if (!parse_operand(a, &args[0]) || !parse_operand(b, &args[1])) Py_RETURN_NOTIMPLEMENTED;
     const Op& op = op_of(O);
@@ -202,7 +227,7 @@ template <Operator O>
 PyObject* unary(PyObject* a) {
   return guard([&]() -> PyObject* {
     PyObject* result;
-    if (g_subclasses && overridden(O, "", a, nullptr, &result)) return result;
+    if (g_subclasses && overridden(O, &Names::plain, a, nullptr, &result)) return result;
     Value args[1] = {Value(Tensor::borrow(as_tensor(a)))};
     return to_python(apply(op_of(O), args));
   });

@@ -327,6 +327,19 @@ PyObject* get_item_of_class(PyObject* o, PyObject* index) {
   });
 }
 
+// x[i] = v, the same way; deleting has no method to ask for.
+int set_item_of_class(PyObject* o, PyObject* index, PyObject* value) {
+  if (!g_subclasses || !value || !(is_overriding(o) || is_overriding(value)))
+    return set_item(o, index, value);
+  return guard_int([&] {
+    auto* type = reinterpret_cast<PyObject*>(tensor_type);
+    Object method = checked(PyObject_GetAttrString(type, "__setitem__"));
+    PyObject* three[3] = {o, index, value};
+    checked(call_overriding(method.get(), three, 3, nullptr));
+    return 0;
+  });
+}
+
 PySequenceMethods sequence;
 PyMappingMethods mapping;
 
@@ -377,7 +390,7 @@ void add_tensor_type(PyObject* module) {
   t.tp_as_sequence = &sequence;
   mapping.mp_length = length;
   mapping.mp_subscript = get_item_of_class;
-  mapping.mp_ass_subscript = set_item;
+  mapping.mp_ass_subscript = set_item_of_class;
   t.tp_as_mapping = &mapping;
   t.tp_iter = iterate;
   t.tp_richcompare = compare_tensors;

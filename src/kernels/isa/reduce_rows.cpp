@@ -14,7 +14,7 @@ namespace {
 using reduce::kKinds;
 using reduce::Loop3;
 
-constexpr int64_t kBlock = 4096;  // elements that are summed without pairing
+using reduce::kBlock;  // elements that are summed without pairing
 
 template <class T>
 struct LanesOf {

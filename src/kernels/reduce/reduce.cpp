@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "kernels/convert.h"
 #include "parallel/pool.h"
@@ -32,6 +33,7 @@ constexpr int64_t kTile = 512;          // accumulators of one item by columns
 constexpr int64_t kRowTile = 1024;      // elements converted at a time by rows
 constexpr int64_t kGrain = 32768;       // elements worth handing to a thread
 constexpr int64_t kSplit = 4 * kGrain;  // a result of more elements is split among threads
+constexpr int64_t kChunk = 2 * kGrain;  // into chunks of so many
 constexpr int64_t kCascadeRows = 128;   // rows added to one accumulator before it is folded
 constexpr int64_t kCascadeFolds = 64;   // and folds before the next level
 constexpr int kCascadeLevels = 4;
@@ -356,7 +358,7 @@ void Job::split() {
   const Axes& r = p_.reduced;
   int cut = 0;
   for (int i = 1; i < r.count; ++i) cut = r.size[i] > r.size[cut] ? i : cut;
-  const int64_t step = std::max<int64_t>(1, 2 * kGrain / (results_ * (per_result_ / r.size[cut])));
+  const int64_t step = std::max<int64_t>(1, kChunk / (results_ * (per_result_ / r.size[cut])));
   const int64_t chunks = (r.size[cut] - 1) / step + 1;
   std::unique_ptr<char[]> partial(new char[chunks * results_ * item_]);
   parallel::parallel_for(chunks, [&](int64_t c) {
@@ -513,6 +515,60 @@ void run_narrow(const Problem& p) {
 void run(const Problem& p) {
   if (p.kept.total() == 0) return;
   is_narrow(p) ? run_narrow(p) : Job(p).run();
+}
+
+// --- sums of what is just being made -------------------------------------------------------------
+namespace {
+
+// Sums of blocks joined as the loop of a row does: two of equal rank at once.
+template <class T>
+T joined(const T* sums, int64_t count) {
+  T stack[64];
+  int depth = 0;
+  for (int64_t b = 0; b < count; ++b) {
+    stack[depth++] = sums[b];
+    for (int64_t m = b + 1; !(m & 1); m >>= 1, --depth) stack[depth - 2] += stack[depth - 1];
+  }
+  for (; depth > 1; --depth) stack[depth - 2] += stack[depth - 1];
+  return stack[0];
+}
+
+template <class T>
+void join_all(const Problem& p, const T* sums) {
+  const int64_t n = p.reduced.size[0], blocks = (n - 1) / kBlock + 1;
+  T result;
+  if (n <= kSplit) {
+    result = joined(sums, blocks);
+  } else {
+    constexpr int64_t kBlocks = kChunk / kBlock;
+    std::vector<T> chunks;
+    for (int64_t b = 0; b < blocks; b += kBlocks)
+      chunks.push_back(joined(sums + b, std::min(kBlocks, blocks - b)));
+    loops(Sum, p.accumulator)
+        .row(chunks.data(), static_cast<int64_t>(chunks.size()), &result, nullptr);
+  }
+  if (p.divisor != 0) result /= static_cast<T>(p.divisor);
+  std::memcpy(p.out, &result, sizeof result);
+}
+
+}  // namespace
+
+bool sums_by_blocks(const Problem& p) {
+  bool known = p.dtype == DType::Float32 || p.dtype == DType::Float64;
+  return known && p.kind == Sum && p.kept.count == 0 && p.reduced.count == 1 && !p.centre &&
+         p.reduced.stride[0] == static_cast<int64_t>(item_size(p.dtype)) && p.reduced.size[0] > 0 &&
+         p.accumulator == p.dtype && p.out_dtype == p.dtype;
+}
+
+void sum_block(DType d, const char* x, int64_t n, char* sum) {
+  loops(Sum, d).row(x, n, sum, nullptr);
+}
+
+void join_blocks(const Problem& p, const char* sums) {
+  if (p.dtype == DType::Float32)
+    join_all(p, reinterpret_cast<const float*>(sums));
+  else
+    join_all(p, reinterpret_cast<const double*>(sums));
 }
 
 }  // namespace reduce

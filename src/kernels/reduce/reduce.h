@@ -78,4 +78,12 @@ void plan_axes(Span shape, Span strides, size_t item, uint64_t mask, Problem* p,
                bool* ordered);
 void run(const Problem& p);
 
+// A sum of everything in contiguous memory can be taken while that memory is made, kBlock elements at a time, with the
+// result of `run` to the last bit: `sum_block` gives the sum of one block (the last may be shorter), `join_blocks` the
+// result from those of all blocks, in order, and writes it to p.out. Only if `sums_by_blocks`.
+inline constexpr int64_t kBlock = 4096;
+bool sums_by_blocks(const Problem& p);
+void sum_block(DType d, const char* x, int64_t n, char* sum);
+void join_blocks(const Problem& p, const char* sums);
+
 }  // namespace adjoint::reduce

@@ -217,6 +217,7 @@ Inverse invert(const char* name, T a) {
   const int *pivots = f.pivots.data<int>(), *info = f.info.data<int>();
   WithoutGil release(is_long(count, double(n) * double(n) * double(n)));
   linalg::invert(a.dtype(), count, n, m, pivots, info);
+  release.end();
   return {f.lu, f.info};
 }
 

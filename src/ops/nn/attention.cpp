@@ -273,6 +273,7 @@ Value attention_forward(Call& c) {
                                 loop(p, i % tiles);
                               }
                             });
+  release.end();
   return cast(out, c.tensor(0).dtype());
 }
 

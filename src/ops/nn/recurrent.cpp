@@ -114,6 +114,7 @@ Value lstm_forward(Call& c) {
       });
     });
   }
+  release.end();
   return Tensors{cast(h, dtype), cast(cells, dtype), gates};
 }
 
@@ -142,6 +143,7 @@ Value lstm_backward(Call& c) {
     });
     weight.product(steps.size(s), S.from(at), DH.row(0), n, false);
   }
+  release.end();
   return Tensors{cast(sums, dtype), cast(dh, dtype), cast(dc, dtype)};
 }
 
@@ -189,6 +191,7 @@ Value gru_forward(Call& c) {
       });
     });
   }
+  release.end();
   return Tensors{cast(h, dtype), gates};
 }
 
@@ -248,6 +251,7 @@ Value rnn_forward(Call& c) {
       act(p, n);
     });
   }
+  release.end();
   return cast(h, dtype);
 }
 

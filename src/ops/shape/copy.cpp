@@ -21,18 +21,33 @@ Dims byte_strides(const Tensor& t) {
   return s;
 }
 
+// Where the target lies a little behind the source, modulo a page, the string instruction that
+// memmove uses for some kilobytes takes twenty times as long as a loop: a tensor that is rolled by one.
+void move_bytes(char* to, const char* from, int64_t n) {
+  constexpr int64_t kBlock = 64, kLeast = 2048, kMost = 1 << 16;
+  auto behind = static_cast<size_t>(to - from) & 4095;
+  bool apart = to + n <= from || from + n <= to;
+  if (n < kLeast || n > kMost || behind == 0 || behind >= kBlock || !apart) {
+    std::memmove(to, from, static_cast<size_t>(n));
+    return;
+  }
+  int64_t k = 0;
+  for (; k + kBlock <= n; k += kBlock) std::memcpy(to + k, from + k, kBlock);
+  std::memcpy(to + k, from + k, static_cast<size_t>(n - k));
+}
+
 Loop copy_loop_of(DType d) {
   switch (item_size(d)) {
     case 1:
-      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], n); };
+      return [](char* const* p, int64_t n) { move_bytes(p[0], p[1], n); };
     case 2:
-      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 2 * n); };
+      return [](char* const* p, int64_t n) { move_bytes(p[0], p[1], 2 * n); };
     case 4:
-      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 4 * n); };
+      return [](char* const* p, int64_t n) { move_bytes(p[0], p[1], 4 * n); };
     case 8:
-      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 8 * n); };
+      return [](char* const* p, int64_t n) { move_bytes(p[0], p[1], 8 * n); };
     default:
-      return [](char* const* p, int64_t n) { std::memmove(p[0], p[1], 16 * n); };
+      return [](char* const* p, int64_t n) { move_bytes(p[0], p[1], 16 * n); };
   }
 }
 

@@ -126,7 +126,7 @@ const std::vector<Instruction>& Capture::forward_code() {
 }
 
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
-                         bool copied) {
+                         bool copied, const Tensors& there) {
   if (!refused_.empty()) throw std::logic_error("a refused recording has no program");
   Program p;
   p.descriptions = descriptions_;
@@ -141,7 +141,9 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   p.default_dtype = default_dtype_;
   p.passes = first && passed_;
   for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
-  run_passes(p, {first ? nullptr : &forward_code(), [&](Program& made) {
+  std::vector<int> kept;
+  for (const Tensor& t : there) kept.push_back(register_of(t.get()));
+  run_passes(p, {first ? nullptr : &forward_code(), kept, [&](Program& made) {
                    find_inputs(made, first);
                    describe_inputs(made);
                  }});

@@ -138,13 +138,14 @@ Capture::~Capture() { stop(); }
 
 void Capture::start(bool until_inputs) {
   if (running_ || !refused_.empty()) return;
-  if (t_recorder) throw std::logic_error("a recording is under way already");
+  if (captured()) throw std::logic_error("a recording is under way already");
   if (!std::exchange(started_, true)) newest_before_ = last_sequence;
   if (until_inputs && !std::exchange(passes_, true)) forward_size_ = code_.size();
   until_inputs_ = until_inputs;
   modes_ = t_modes;
-  t_recorder = this;
+  outer_ = std::exchange(t_recorder, this);
   t_modes |= kCaptured;
+  outer_birth_ = t_birth & 0xff00;
   t_birth = static_cast<uint16_t>((t_birth & 0xff) | generation_ << 8);
   running_ = true;
 }
@@ -157,8 +158,8 @@ void Capture::stop() {
   // A guard that ended after a refusal may have put the mode back.
   if (!t_recorder || t_recorder == this) t_modes &= ~kCaptured;
   if (t_recorder != this) return;
-  t_recorder = nullptr;
-  t_birth &= 0xff;
+  t_recorder = std::exchange(outer_, nullptr);
+  t_birth = static_cast<uint16_t>((t_birth & 0xff) | outer_birth_);
 }
 
 void Capture::refuse(std::string reason) {

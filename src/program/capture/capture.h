@@ -26,7 +26,8 @@ class Capture final : public Recorder {
   explicit Capture(const Tensors& arguments);
   ~Capture() override;
 
-  // From here on, and no longer, this thread's ops are taken down.
+  // From here on, and no longer, this thread's ops are taken down. Where another capture is under way,
+  // and takes nothing down for the moment, it goes on after this one.
   // `until_inputs`: backward passes take the gradients of tensors from outside as they arrive, and
   // go no further: neither into what those were computed from, nor to their hooks.
   void start(bool until_inputs = false);
@@ -79,9 +80,10 @@ class Capture final : public Recorder {
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
   // which is left in `held`; outputs may be undefined. Once the first instructions are in a program
-  // there can be no other, unless they are copied.
+  // there can be no other, unless they are copied. `there`: values of earlier instructions that are
+  // kept in any case.
   Program program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
-                  bool copied = false);
+                  bool copied = false, const Tensors& there = {});
 
   template <class Visit>
   int each_object(Visit&& visit) const;
@@ -164,6 +166,8 @@ class Capture final : public Recorder {
   uint64_t newest_before_ = 0;  // node, when it was started first
   uint32_t modes_ = 0;          // of the thread, when it was started
   uint16_t generation_;
+  Recorder* outer_ = nullptr;  // whose recording this one is inside of
+  uint16_t outer_birth_ = 0;
 };
 
 template <class Visit>

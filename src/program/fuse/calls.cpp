@@ -8,7 +8,7 @@
 namespace adjoint {
 namespace {
 
-constexpr int64_t kSmallSum = 8192;  // elements
+constexpr int64_t kSmallSum = kBlockNumel;  // elements
 
 // --- sums ----------------------------------------------------------------------------------------
 void sum_loop(char* const* p, int64_t) {

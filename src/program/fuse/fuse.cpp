@@ -12,6 +12,7 @@
 #include <span>
 
 #include "dispatch/elementwise_forward.h"
+#include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 
 namespace adjoint {
@@ -25,11 +26,13 @@ enum class How : uint8_t {
   Alone,  // as it was recorded
   Group,  // with elementwise ops of its shape
   Small,  // by loops of its own, in a block
+  Sum,    // with the group that makes what it sums
 };
 
 class Fusion {
  public:
-  explicit Fusion(Program& p) : p_(p), sources_(p), values_(p.registers.size()) {
+  explicit Fusion(Program& p)
+      : p_(p), sources_(p), values_(p.registers.size()), layouts_(p, sources_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -70,6 +73,11 @@ class Fusion {
     const TensorGeometry& out = geometry(i.writes[0]);
     if (!out.dense) return How::Alone;
     bool filled = Sources::fills(i) && sources_.uniform(i.writes[0]);
+    if (sums_a_group(i, sources_)) {
+      int from = sources_.made_by(sources_.of(i.reads[0].reg).reg);
+      bool made = from >= 0 && how_[from] == How::Group && !touches_changed(i);
+      return made ? How::Sum : How::Alone;
+    }
     if (i.pieces() || is_call || is_outer(i, sources_) || filled)
       return out.numel < kBlockNumel ? How::Small : How::Alone;
     if (i.kernel) {
@@ -195,6 +203,13 @@ class Fusion {
       if (ordered(k)) {
         if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
         last_ordered = static_cast<int>(k);
+      }
+      if (how_[k] == How::Sum) {
+        int from = sources_.made_by(sources_.of(i.reads[0].reg).reg);
+        level[k] = level[from];  // what needs the sum is above the group
+        unit_of_[k] = unit_of_[from];
+        units_[unit_of_[k]].members.push_back(static_cast<int>(k));
+        continue;
       }
       if (!group) {
         unit_of_[k] = new_unit(k);
@@ -422,10 +437,15 @@ class Fusion {
     std::vector<Part> parts;
     std::vector<int> written;
     ++instruction_;
+    std::vector<Layouts::Member> members;
     for (int u : units) {
       for (int k : units_[u].members) {
         for (const Read& r : reads(k)) --readers[sources_.of(r.reg).reg];
+        members.push_back({&p_.code[k], calls_[k].get(), reads(k)});
       }
+    }
+    layouts_.choose(members, [&](int reg) { return readers[reg] == 0; });
+    for (int u : units) {
       size_t first = parts.size();
       add_parts(units_[u], parts);
       for (; first < parts.size(); ++first) {
@@ -455,6 +475,7 @@ class Fusion {
   std::vector<int> unit_of_, written_;
   std::vector<bool> needed_, gone_;
   Values values_;
+  Layouts layouts_;
   // By register: the last of the instructions made here that reads it, that makes it.
   std::vector<int> read_by_, made_in_;
   int instruction_ = 0;

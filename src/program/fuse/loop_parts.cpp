@@ -69,6 +69,12 @@ bool divides_integers(const KernelCall& s) {
   return is_integral(s.common) && s.kernel->has(kDividesIntegers);
 }
 
+bool sums_a_group(const Instruction& i, const Sources& sources) {
+  if (!i.sum() || !reduce::sums_by_blocks(*i.sum())) return false;
+  const TensorGeometry& g = sources.geometry(i.reads[0].reg);
+  return g.numel >= kBlockNumel && g.contiguous && sources.of(i.reads[0].reg).same;
+}
+
 bool is_outer(const Instruction& i, const Sources& sources) {
   if (i.op->facts.product.form != Product::Outer) return false;
   DType d = sources.geometry(i.writes[0]).dtype;
@@ -82,6 +88,11 @@ Part group_part(const std::vector<int>& members, const Program& p, const Sources
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];
+    if (i.sum()) {
+      int whole = sources.of(i.reads[0].reg).reg;
+      tiles.summed(values.of(whole), reg, byte_strides(sources.geometry(whole)), i.more->sum);
+      continue;
+    }
     const TensorGeometry& g = sources.geometry(reg);
     int value = i.kernel ? kernel_value(tiles, i, sources, values)
                          : operand(tiles, i.reads[0].reg, g.dtype, g.shape, sources, values);

@@ -9,6 +9,8 @@ namespace adjoint {
 
 // Integers that may be divided by zero, which is an error.
 bool divides_integers(const KernelCall& s);
+// The sum of everything that a large group makes, which it can take as it goes.
+bool sums_a_group(const Instruction& i, const Sources& sources);
 // The product of a column and a row, whose elements have one dtype.
 bool is_outer(const Instruction& i, const Sources& sources);
 
@@ -23,7 +25,7 @@ class Values {
   std::vector<int> values_;
 };
 
-// Elementwise ops of one shape: `members` of the code. Results that are `needed` by others are
+// Elementwise ops of one shape, and sums of what they make: `members` of the code. Results that are `needed` by others are
 // written. `values` is empty, before and after.
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
                 const std::vector<bool>& needed, Values& values);

@@ -6,7 +6,7 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kTile = 512;
-constexpr int64_t kShortRow = 32;          // rows shorter than this are gathered several to a tile
+constexpr int64_t kShortRow = 256;         // rows shorter than this are gathered several to a tile
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
 template <size_t Size>
@@ -101,11 +101,18 @@ int TileBuilder::memory(int reg, int64_t offset, Span byte_strides, DType dtype,
 int TileBuilder::loop(Loop l, std::span<const int> operands, DType result) {
   int value = static_cast<int>(values_.size());
   values_.push_back({result, Made::Tile});
-  calls_.push_back(
-      {l, static_cast<uint32_t>(call_values_.size()), static_cast<uint32_t>(operands.size() + 1)});
-  call_values_.push_back(value);
-  call_values_.insert(call_values_.end(), operands.begin(), operands.end());
+  calls_.push_back(call_of(l, {&value, 1}, operands));
   return value;
+}
+
+TileBuilder::Call TileBuilder::call_of(Loop l, std::span<const int> results,
+                                       std::span<const int> operands) {
+  Call c{l, static_cast<uint32_t>(call_values_.size()),
+         static_cast<uint32_t>(results.size() + operands.size()),
+         static_cast<uint32_t>(results.size())};
+  call_values_.insert(call_values_.end(), results.begin(), results.end());
+  call_values_.insert(call_values_.end(), operands.begin(), operands.end());
+  return c;
 }
 
 int TileBuilder::converted(int value, DType to) {
@@ -143,9 +150,18 @@ void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_st
   made_->places.push_back(std::move(p));
 }
 
+void TileBuilder::summed(int value, int reg, const Dims& byte_strides,
+                         std::shared_ptr<const reduce::Problem> problem) {
+  if (!is_fresh(value)) value = copied(value);
+  result(value, reg, 0, byte_strides);
+  TileLoops::Place& p = made_->places.back();
+  p.sum = static_cast<int>(made_->sums.size());
+  made_->sums.push_back({static_cast<uint32_t>(values_[value].place), std::move(problem)});
+}
+
 // --- axes ----------------------------------------------------------------------------------------
-// Axes of length one are dropped, the others put in the order in which they lie in the first
-// result, outermost first.
+// Axes of length one are dropped, the others put in the order in which they lie in what is summed,
+// or in the first result, outermost first.
 void TileBuilder::order_axes() {
   std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 1; i >= 0; --i) {
@@ -153,7 +169,9 @@ void TileBuilder::order_axes() {
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
   }
-  auto out = std::find_if(places.begin(), places.end(), [](const auto& p) { return p.written; });
+  auto out = made_->sums.empty() ? std::find_if(places.begin(), places.end(),
+                                                [](const auto& p) { return p.written; })
+                                 : places.begin() + made_->sums[0].place;
   for (int i = 1; i < shape_.size(); ++i) {
     for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
       std::swap(shape_[j - 1], shape_[j]);
@@ -176,17 +194,36 @@ void TileBuilder::merge_axes() {
   }
 }
 
+// Tiles of whole rows, or several, where rows are short: what is broadcast along the outer axes is
+// then the same in each.
+void TileBuilder::choose_tile() {
+  TileLoops& f = *made_;
+  f.tile = std::min(kTile, f.numel);
+  bool rows = f.numel > kTile && f.shape.size() > 1;
+  f.by_rows = rows && f.shape.back() >= kShortRow;
+  if (!rows || f.by_rows || !f.sums.empty()) return;
+  int64_t length = 1;
+  for (int i = f.shape.size() - 1; i > 0; --i) {
+    length *= f.shape[i];
+    if (length <= kTile) f.period = length;
+  }
+  if (f.period) f.tile = kTile / f.period * f.period;
+}
+
 void TileBuilder::classify(TileLoops::Place& p) const {
   bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
+  bool again = !p.written && made_->period > 0;
   auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
   for (int i = shape_.size() - 1; i >= 0; --i) {
     flat &= p.strides[i] == step;
     repeated &= p.strides[i] == 0;
+    again &= p.strides[i] == 0 || step < item * made_->period;
     step *= shape_[i];
   }
   bool row = same && made_->by_rows && p.strides.back() == item;
   p.way = flat       ? TileLoops::Way::Flat
           : repeated ? TileLoops::Way::Repeated
+          : again    ? TileLoops::Way::Again
           : row      ? TileLoops::Way::Row
                      : TileLoops::Way::Moved;
 }
@@ -194,8 +231,7 @@ void TileBuilder::classify(TileLoops::Place& p) const {
 // --- tiles ---------------------------------------------------------------------------------------
 void TileBuilder::count_uses() {
   for (size_t s = 0; s < calls_.size(); ++s) {
-    for (int operand : values_of(calls_[s]).subspan(1))
-      values_[operand].last_use = static_cast<int>(s);
+    for (int operand : operands_of(calls_[s])) values_[operand].last_use = static_cast<int>(s);
   }
 }
 
@@ -223,7 +259,7 @@ void TileBuilder::place_operand(int value) {
   if (m.ready || m.kind != Made::Memory) return;
   m.ready = true;
   TileLoops::Place& p = made_->places[m.place];
-  if (p.way == TileLoops::Way::Repeated) {
+  if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again) {
     p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
   } else if (p.way == TileLoops::Way::Moved) {
     m.tile = take_tile();
@@ -241,32 +277,43 @@ TileLoops::Argument TileBuilder::argument(int value) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
       return {Argument::Memory, static_cast<uint32_t>(m.place)};
-    if (p.way == Way::Repeated) return {Argument::Tile, p.tile};
+    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, p.tile};
   }
   return {Argument::Tile, static_cast<uint32_t>(m.tile)};
 }
 
+// Where a result goes that a loop is about to make: into memory, or a tile.
+void TileBuilder::place_result(int value, std::span<const int> operands, int step) {
+  Made& m = values_[value];
+  m.defined = step;
+  bool in_memory = m.place >= 0 && made_->places[m.place].way != TileLoops::Way::Moved;
+  if (!in_memory) m.tile = take_tile_for(value, operands, step);
+}
+
 void TileBuilder::emit(int step) {
-  using Way = TileLoops::Way;
-  std::span<const int> values = values_of(calls_[step]), operands = values.subspan(1);
+  const Call& c = calls_[step];
+  std::span<const int> results = results_of(c), operands = operands_of(c);
   TileLoops& f = *made_;
   for (int operand : operands) place_operand(operand);
   size_t first = f.arguments.size();
-  f.arguments.emplace_back();  // of the result
+  f.arguments.resize(first + results.size());
   for (int operand : operands) f.arguments.push_back(argument(operand));
-  Made& out = values_[values[0]];
-  out.defined = step;
-  bool in_memory = out.place >= 0 && f.places[out.place].way != Way::Moved;
-  if (!in_memory) out.tile = take_tile_for(values[0], operands, step);
-  f.arguments[first] = argument(values[0]);
-  f.actions.push_back({calls_[step].loop, static_cast<uint32_t>(first)});
-  if (out.place >= 0 && !in_memory) {
-    f.places[out.place].tile = static_cast<uint32_t>(out.tile);
-    f.actions.push_back({nullptr, static_cast<uint32_t>(out.place)});
+  for (size_t k = 0; k < results.size(); ++k) {
+    place_result(results[k], operands, step);
+    f.arguments[first + k] = argument(results[k]);
   }
-  for (int value : values) {
-    Made& m = values_[value];
-    if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
+  f.actions.push_back({c.loop, static_cast<uint32_t>(first)});
+  for (int result : results) {
+    const Made& m = values_[result];
+    if (m.place < 0 || m.tile < 0) continue;
+    f.places[m.place].tile = static_cast<uint32_t>(m.tile);
+    f.actions.push_back({nullptr, static_cast<uint32_t>(m.place)});
+  }
+  for (std::span<const int> values : {results, operands}) {
+    for (int value : values) {
+      Made& m = values_[value];
+      if (m.tile >= 0 && m.last_use <= step) free_tiles_.push_back(std::exchange(m.tile, -1));
+    }
   }
 }
 
@@ -293,6 +340,7 @@ void TileBuilder::find_takeovers() {
   for (const Made& out : values_) {
     if (out.kind != Made::Tile || out.place < 0) continue;
     const TileLoops::Place& to = made_->places[out.place];
+    if (to.sum >= 0) continue;
     for (const Made* in : operands) {
       if (in->last_use <= out.defined && to.way == Way::Flat &&
           made_->places[in->place].dtype == to.dtype)
@@ -328,17 +376,23 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   for (int64_t s : shape_) f.numel *= s;
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
+  join_pairs();
   order_axes();
   merge_axes();
   f.shape = shape_;
-  f.by_rows = f.numel > kTile && shape_.size() > 1 && shape_.back() >= kShortRow;
+  choose_tile();
   for (TileLoops::Place& p : f.places) classify(p);
+  for (const TileLoops::Sum& sum : f.sums) {
+    if (f.places[sum.place].way != TileLoops::Way::Flat)
+      throw std::logic_error("a sum in another order than that of its tiles");
+  }
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
   if (f.numel >= kTile) find_takeovers();
-  f.tile = std::min(kTile, f.numel);
-  while (f.tile > 64 && f.tiles * f.tile_bytes() > kTilesBytes) f.tile /= 2;
+  int64_t least = std::max<int64_t>(1, f.period);
+  while (f.tile > 64 && f.tile >= 2 * least && f.tiles * f.tile_bytes() > kTilesBytes)
+    f.tile = f.tile / 2 / least * least;
   sort_pointers();
   return made_;
 }

@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
+#include "program/fuse/short_rows.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -21,22 +22,30 @@ constexpr int64_t kWorthTaking = 64 << 10;  // bytes of a result for which memor
 
 char* aligned(char* p) { return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64; }
 
-// Where position `start` lies.
-char* row_at(const TileLoops& f, const Place& p, char* data, int64_t start) {
+// The index of a position, by axis.
+void find_index(const TileLoops& f, int64_t position, int64_t* index) {
   for (int i = f.shape.size() - 1; i >= 0; --i) {
-    data += start % f.shape[i] * p.strides[i];
-    start /= f.shape[i];
+    index[i] = position % f.shape[i];
+    position /= f.shape[i];
   }
+}
+// Where it lies.
+char* row_at(const TileLoops& f, const Place& p, char* data, const int64_t* index) {
+  for (int i = f.shape.size() - 1; i >= 0; --i) data += index[i] * p.strides[i];
   return data;
 }
 
-// Tiles and arguments of the thread that runs a piece.
+size_t block_bytes(const TileLoops& f) {
+  return f.sums.size() * static_cast<size_t>(reduce::kBlock) * f.item;
+}
+
+// Tiles and arguments of the thread that runs a piece; after the tiles, blocks that are summed.
 struct Workspace {
   std::vector<char> memory;
   std::vector<char*> arguments;
 
   char* prepare(const TileLoops& f, char* numbers) {
-    size_t bytes = f.tiles * f.tile_bytes() + 64;
+    size_t bytes = f.tiles * f.tile_bytes() + block_bytes(f) + 64;
     if (memory.size() < bytes) memory.resize(bytes);
     char* tiles = aligned(memory.data());
     if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
@@ -49,29 +58,25 @@ struct Workspace {
   }
 };
 
-// Short rows between memory and a tile, as bits. `Row` is their length, or 0 where it is not known.
-template <size_t Size, int64_t Row>
-void move_short(bool written, char* data, int64_t outer, int64_t inner, char* tile, int64_t rows,
-                int64_t length) {
-  const int64_t row = Row ? Row : length;
-  auto all = [&](auto copy) {
-    for (int64_t r = 0; r < rows; ++r, data += outer) {
-      for (int64_t k = 0; k < row; ++k, tile += Size) copy(tile, data + k * inner);
-    }
-  };
-  if (written)
-    all([](char* t, char* d) { std::memcpy(d, t, Size); });
-  else
-    all([](char* t, char* d) { std::memcpy(t, d, Size); });
-}
+// The sums of blocks, while a loop runs.
+struct Sums {
+  std::vector<char> memory;
+  std::vector<char*> blocks;  // by sum
 
-template <size_t Size>
-void move_rows(const TileLoops& f, const Place& p, char* data, char* tile) {
-  auto mover = f.shape[1] == 2   ? move_short<Size, 2>
-               : f.shape[1] == 3 ? move_short<Size, 3>
-                                 : move_short<Size, 0>;
-  mover(p.written, data, p.strides[0], p.strides[1], tile, f.shape[0], f.shape[1]);
-}
+  explicit Sums(const TileLoops& f) {
+    if (f.sums.empty()) return;
+    size_t each = static_cast<size_t>(f.numel / reduce::kBlock + 1) * sizeof(double);
+    memory.resize(f.sums.size() * each);
+    for (size_t k = 0; k < f.sums.size(); ++k) blocks.push_back(memory.data() + k * each);
+  }
+  void join(const TileLoops& f, char* const* data) const {
+    for (size_t k = 0; k < f.sums.size(); ++k) {
+      reduce::Problem p = *f.sums[k].problem;
+      p.out = data[f.sums[k].place];
+      reduce::join_blocks(p, blocks[k]);
+    }
+  }
+};
 
 class LargeLoops final : public FusedLoops {
  public:
@@ -81,7 +86,8 @@ class LargeLoops final : public FusedLoops {
     fill_numbers(f, aligned(numbers_.data()));
     // Pieces of about as much work as one op on 16384 elements, in whole tiles.
     auto actions = static_cast<int64_t>(f.actions.size());
-    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / f.tile * f.tile;
+    int64_t whole = f.sums.empty() ? f.tile : reduce::kBlock;
+    grain_ = std::max<int64_t>(4096, 16384 / (1 + actions / 4)) / whole * whole;
     std::unordered_map<int, int> reads, writes;
     for (const Read& r : i.reads) reads.emplace(r.reg, static_cast<int>(reads.size()));
     for (int w : i.writes) writes.emplace(w, static_cast<int>(writes.size()));
@@ -117,14 +123,16 @@ class LargeLoops final : public FusedLoops {
     const TileLoops& f = *tiles_;
     char* numbers = aligned(const_cast<char*>(numbers_.data()));
     std::atomic<bool> fault{false};
+    Sums sums(f);
     auto piece = [&](int64_t begin, int64_t end) {
-      run_piece(f, numbers, data, begin, end);
+      run_piece(f, numbers, data, begin, end, sums.blocks.data());
       if (f.may_fault && take_integer_fault()) fault = true;
     };
     if (f.numel < 2 * grain_)
       piece(0, f.numel);
     else
       parallel::parallel_ranges(f.numel, grain_, piece);
+    sums.join(f, data);
     return !fault;
   }
 
@@ -161,11 +169,7 @@ void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t
     tile += count * item;
   };
   if (nd == 0) return run(0, 1);
-  // Many short rows: a call for each would cost more than the copies.
-  if (nd == 2 && start == 0 && n == f.numel && f.shape[1] <= 16 && p.dtype == p.wanted) {
-    if (item == 4) return move_rows<4>(f, p, data, tile);
-    if (item == 8) return move_rows<8>(f, p, data, tile);
-  }
+  if (has_short_rows(f, p)) return move_short_rows(f, p, data, start, n, tile);
   int64_t index[kMaxDims];
   for (int i = nd - 1; i >= 0; --i) {
     index[i] = start % f.shape[i];
@@ -194,25 +198,38 @@ void fill_numbers(const TileLoops& f, char* memory) {
     fill_run(memory + k * f.tile_bytes(), f.numbers[k].dtype, f.numbers[k].bytes, f.tile);
 }
 
-void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end) {
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
+               char* const* sums) {
   static thread_local Workspace workspace;
   char* tiles = workspace.prepare(f, numbers);
   char** arguments = workspace.arguments.data();
   for (size_t k = 0; k < f.places.size(); ++k) {
     const Place& p = f.places[k];
+    char* tile = tiles + p.tile * f.tile_bytes();
+    int64_t n = std::min(f.tile, end - begin);
     if (p.way == Way::Repeated)
-      copy_run(tiles + p.tile * f.tile_bytes(), static_cast<int64_t>(item_size(p.wanted)), p.wanted,
-               data[k], 0, p.dtype, std::min(f.tile, end - begin));
+      copy_run(tile, static_cast<int64_t>(item_size(p.wanted)), p.wanted, data[k], 0, p.dtype, n);
+    else if (p.way == Way::Again)
+      move(f, p, data[k], begin, n, tile);
   }
   int64_t row = f.by_rows ? f.shape.back() : f.numel;
+  char* blocks = tiles + f.tiles * f.tile_bytes();
+  auto block_of = [&](int sum) {
+    return blocks + static_cast<size_t>(sum) * static_cast<size_t>(reduce::kBlock) * f.item;
+  };
   for (int64_t at = begin; at < end;) {
-    int64_t n = std::min(f.tile, end - at);
+    int64_t n = std::min(f.tile, end - at), in_block = at % reduce::kBlock;
     if (f.by_rows) n = std::min(n, row - at % row);
+    if (!f.sums.empty()) n = std::min(n, reduce::kBlock - in_block);
+    int64_t index[kMaxDims];
+    if (f.by_rows) find_index(f, at, index);
     for (size_t k = 0; k < f.places.size(); ++k) {
       const Place& p = f.places[k];
       if (p.first == p.last) continue;
-      char* here = p.way == Way::Flat ? data[k] + at * static_cast<int64_t>(item_size(p.dtype))
-                                      : row_at(f, p, data[k], at);
+      auto item = static_cast<int64_t>(item_size(p.dtype));
+      char* here = p.sum >= 0           ? block_of(p.sum) + in_block * item
+                   : p.way == Way::Flat ? data[k] + at * item
+                                        : row_at(f, p, data[k], index);
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     for (const TileLoops::Action& s : f.actions) {
@@ -224,6 +241,12 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
       }
     }
     at += n;
+    if (in_block + n < reduce::kBlock && at < f.numel) continue;
+    for (size_t k = 0; k < f.sums.size(); ++k) {
+      DType d = f.places[f.sums[k].place].dtype;
+      char* to = sums[k] + (at - 1) / reduce::kBlock * static_cast<int64_t>(item_size(d));
+      reduce::sum_block(d, block_of(static_cast<int>(k)), in_block + n, to);
+    }
   }
 }
 

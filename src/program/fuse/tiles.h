@@ -20,6 +20,7 @@ struct TileLoops {
     Flat,      // where it lies, in the order of the tiles
     Row,       // where it lies, along the innermost axis
     Repeated,  // one element for all: a tile is filled once
+    Again,     // the same in every tile, since they are whole periods: gathered once
     Moved,     // gathered into a tile, or scattered from one
   };
   struct Place {
@@ -30,7 +31,8 @@ struct TileLoops {
     int64_t offset = 0;                                     // in bytes
     Dims strides;                                           // in bytes, by axis of `shape`
     uint32_t tile = 0;                                      // the buffer, if one is used
-    uint32_t first = 0, last = 0;                           // pointers to it: a range of `pointed`
+    int sum = -1;  // written by blocks that are summed: see `sums`; the register has the sum
+    uint32_t first = 0, last = 0;  // pointers to it: a range of `pointed`
   };
   struct Action {
     Loop loop;  // null: place `at` is moved
@@ -49,9 +51,17 @@ struct TileLoops {
     uint32_t to, from;
   };
 
+  // The sum of all elements of a value, which need not be in memory: a block of reduce::kBlock
+  // elements is, and is summed when it is full.
+  struct Sum {
+    uint32_t place;
+    std::shared_ptr<const reduce::Problem> problem;
+  };
+
   Dims shape;  // of the tiles' order: merged axes
   int64_t numel = 0;
   int64_t tile = 0;      // elements in one
+  int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
@@ -62,6 +72,7 @@ struct TileLoops {
   std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
   std::vector<Number> numbers;
   std::vector<Takeover> takeovers;
+  std::vector<Sum> sums;
 
   size_t tile_bytes() const { return (static_cast<size_t>(tile) * item + 63) / 64 * 64; }
   bool is_one_tile() const { return numel <= tile; }
@@ -87,6 +98,10 @@ class TileBuilder {
   }
   // The value, which a loop made, is written to memory of a register.
   void result(int value, int reg, int64_t offset, const Dims& byte_strides);
+  // The sum of a value's elements, which lie as `byte_strides` say where they are in memory: in the
+  // order of the shape.
+  void summed(int value, int reg, const Dims& byte_strides,
+              std::shared_ptr<const reduce::Problem> problem);
   void may_fault() { may_fault_ = true; }
 
   std::shared_ptr<TileLoops> finish();
@@ -105,19 +120,27 @@ class TileBuilder {
   };
   struct Call {
     Loop loop;
-    uint32_t first, count;  // of call_values_: the result, then the operands
+    uint32_t first, count;  // of call_values_: the results, then the operands
+    uint32_t results = 1;
   };
-  std::span<const int> values_of(const Call& c) const {
-    return {call_values_.data() + c.first, c.count};
+  std::span<const int> results_of(const Call& c) const {
+    return {call_values_.data() + c.first, c.results};
+  }
+  std::span<const int> operands_of(const Call& c) const {
+    return {call_values_.data() + c.first + c.results, c.count - c.results};
   }
 
+  Call call_of(Loop l, std::span<const int> results, std::span<const int> operands);
+  void join_pairs();  // kernel_pairs.cpp
   void order_axes();
   void merge_axes();
+  void choose_tile();
   void classify(TileLoops::Place& p) const;
   void count_uses();
   int take_tile();
   int take_tile_for(int value, std::span<const int> operands, int step);
   void place_operand(int value);
+  void place_result(int value, std::span<const int> operands, int step);
   TileLoops::Argument argument(int value);
   void emit(int step);
   void find_takeovers();
@@ -139,8 +162,10 @@ void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t sta
           char* tile);
 // Tiles of each number, one after another.
 void fill_numbers(const TileLoops& f, char* memory);
-// Positions [begin, end), which are whole tiles unless the last one is not; `data` by place.
-void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end);
+// Positions [begin, end), which are whole tiles unless the last one is not, and whole blocks where
+// there are sums; `data` by place, `sums` by sum: room for one of each block.
+void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
+               char* const* sums = nullptr);
 
 // What a fused instruction does.
 struct FusedLoops {

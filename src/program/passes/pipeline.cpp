@@ -2,6 +2,7 @@
 #include "program/passes/pipeline.h"
 
 #include "program/fuse/fuse.h"
+#include "program/passes/fold.h"
 #include "program/passes/simplify.h"
 #include "program/passes/recompute.h"
 
@@ -14,9 +15,10 @@ constexpr Pass kPasses[] = {
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"recompute",
      [](Program& p, const Origin& from) {
-       if (from.before) recompute(p, *from.before);
+       if (from.before) recompute(p, *from.before, from.there);
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
+    {"fold", [](Program& p, const Origin&) { fold(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
     {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},

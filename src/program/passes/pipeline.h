@@ -15,6 +15,8 @@ namespace adjoint {
 struct Origin {
   // What was recorded before this part, as aliases and ops; null for the first part.
   const std::vector<Instruction>* before;
+  // Registers of earlier parts that are kept in any case.
+  const std::vector<int>& there;
   // Notes what the code reads and does not make itself: the inputs after those that are given.
   std::function<void(Program&)> find_inputs;
 };

@@ -13,7 +13,9 @@ bool can_repeat(const Program& p, const Instruction& i) {
   auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
   if (i.kind == Kind::Alias) return unchanged(i.reads[0].reg);
   if (i.kind != Kind::Apply || i.draws() || i.writes.size() != 1 || i.writes[0] < 0) return false;
-  if (!i.op->is_elementwise && !i.op->operands) return false;
+  // Copies of small pieces (stack, roll) are part of the same loops.
+  bool copies = i.pieces() && p.registers[i.writes[0]].geometry().numel <= kSmall;
+  if (!i.op->is_elementwise && !i.op->operands && !copies) return false;
   for (const Read& r : i.reads) {
     if (!unchanged(r.reg)) return false;
   }
@@ -23,7 +25,7 @@ bool can_repeat(const Program& p, const Instruction& i) {
 
 }  // namespace
 
-void recompute(Program& p, const std::vector<Instruction>& before) {
+void recompute(Program& p, const std::vector<Instruction>& before, const std::vector<int>& kept) {
   std::vector<bool> needed(p.registers.size()), there(p.registers.size());
   for (const Instruction& i : p.code) {
     for (const Read& r : i.reads) needed[r.reg] = true;
@@ -39,6 +41,7 @@ void recompute(Program& p, const std::vector<Instruction>& before) {
     }
   }
   for (size_t r = 0; r < there.size(); ++r) there[r] = needed[r] && !made[r];
+  for (int r : kept) there[r] = true;
   std::vector<Instruction> code;
   for (const Instruction& i : before) {
     bool again = can_repeat(p, i);

@@ -27,6 +27,9 @@ class Sources {
     return found && geometry(of(reg).reg).dtype == geometry(reg).dtype ? found : nullptr;
   }
 
+  // A view begins elsewhere: what it views lies in another order now.
+  void move(int reg, int64_t offset) { sources_[reg].offset = offset; }
+
   // An op that fills its result with one number.
   static bool fills(const Instruction& i);
 

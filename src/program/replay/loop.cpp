@@ -54,17 +54,17 @@ static bool is_true(const Tensor& flag) {
 }
 
 Ran loop_forward(const Program& p, const StepForm& form, Tensors& carry, const Tensors& xs,
-                 const Tensors& ys, Rows rows, Tape* tape, int64_t* at) {
+                 const Tensors& reached, const Tensors& ys, Rows rows, Tape* tape, int64_t* at) {
   for (int64_t step = 0; step < rows.count(); ++step) {
     *at = step;
     int64_t row = rows.at(step);
     Tensors given = std::move(carry);
     for (const Tensor& x : xs) given.push_back(row_of(x, row));
-    Tensors found = run(p, given, {});
+    Tensors found = run(p, given, reached);
     auto source = [&](int k) -> const Tensor& {
       if (k >= 0) return found[k];
       size_t input = static_cast<size_t>(~k);
-      return input < given.size() ? given[input] : p.held[input - given.size()];
+      return input < given.size() ? given[input] : reached[input - given.size()];
     };
     for (size_t k = 0; k < form.ys.size(); ++k)
       if (ys[k]) write_row(ys[k], row, source(form.ys[k]));

@@ -55,13 +55,14 @@ class Tape {
 
 // Runs steps; `carry` becomes what the last one made. What backward reads of each step is added to
 // `tape`, unless that is null. Tensors of `ys` that are undefined are not wanted. How many steps ran,
-// and whether the loop has ended. `at` is the step that runs, for those who catch an error.
+// and whether the loop has ended. `reached` stands for what the program reached by itself. `at` is the
+// step that runs, for those who catch an error.
 struct Ran {
   int64_t steps;
   bool ended;
 };
 Ran loop_forward(const Program& p, const StepForm& form, Tensors& carry, const Tensors& xs,
-                 const Tensors& ys, Rows rows, Tape* tape, int64_t* at);
+                 const Tensors& reached, const Tensors& ys, Rows rows, Tape* tape, int64_t* at);
 
 // A step backward. Inputs of the program are gradients, each a sum of what is listed, then values
 // from the tape; its outputs are gradients of the inputs of the forward program.

@@ -17,6 +17,8 @@ namespace adjoint {
 
 Tensors (*host_call)(PyObject* run, const Tensors& operands) = nullptr;
 
+constinit thread_local const SourceLine* t_program_line = nullptr;
+
 namespace {
 
 template <class F>
@@ -46,6 +48,7 @@ class Replay {
     constexpr int kSignals = 64;  // instructions between two looks
     int count = 0;
     for (const Instruction& i : p_.code) {
+      t_program_line = &i.line;
       if (mode_on(kProfiled)) [[unlikely]]
         timed_step(i);
       else
@@ -223,6 +226,7 @@ class Replay {
     Tensors operands;
     for (const Read& r : i.reads) operands.push_back(get(r.reg));
     Tensors results = host_call(i.more->host.python(), operands);
+    t_program_line = &i.line;  // a program may have run there
     size_t place = 0;
     for (const Tensor& t : results) keep(i, place, t);
     if (place < i.writes.size()) changed_shape(i, i.writes[place], Tensor());

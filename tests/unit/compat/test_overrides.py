@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,7 +39,7 @@ class Scaled:
 class Logged(ad.Tensor):
     """A subclass that notes what is called."""
 
-    seen: list[str] = []  # noqa: RUF012
+    seen: ClassVar[list[str]] = []
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -113,7 +113,7 @@ def test_subclasses_come_before_their_bases() -> None:
 def test_a_mode_sees_every_call_and_nests() -> None:
     class Note(overrides.TorchFunctionMode):
         def __init__(self) -> None:
-            self.seen: list[Any] = []
+            self.seen: ClassVar[list[Any]] = []
 
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -126,8 +126,8 @@ def test_a_mode_sees_every_call_and_nests() -> None:
         with Note() as inner:
             y = (x.exp() + 1).sum()
         z = x.sin()
-    assert inner.seen == ["exp", "__add__", "sum"]
-    assert outer.seen == ["ones", "exp", "__add__", "sum", "sin"]
+    assert inner.seen == ["exp", "add", "sum"]
+    assert outer.seen == ["ones", "exp", "add", "sum", "sin"]
     x.cos()
     assert outer.seen[-1] == "sin"
     assert y.item() == pytest.approx(3 * 3.718281828, 1e-5) and z.shape == (3,)
@@ -155,3 +155,50 @@ def test_lists_of_functions() -> None:
     assert overrides.resolve_name(ad.nn.functional.mse_loss) == "torch.nn.functional.mse_loss"
     assert overrides.is_tensor_method_or_property(ad.Tensor.sin)
     assert not overrides.is_tensor_method_or_property(len)
+
+
+OPERATORS = {
+    "x + 1": "add", "1 + x": "add", "x - 1": "sub", "1 - x": "__rsub__", "x * 2": "mul",
+    "x / 2": "div",
+    "x // 2": "__floordiv__", "x % 2": "remainder", "x**2": "__pow__", "-x": "neg",
+    "+x": "positive",
+    "abs(x)": "abs", "x < 1": "lt", "1 < x": "gt", "x == 1": "__eq__", "x != 1": "ne",
+    "m @ m": "matmul", "x[0]": "__getitem__", "x[0] = 1.0": "__setitem__", "x += 1": "add_",
+    "x /= 2": "div_", "x //= 2": "floor_divide_", "x **= 2": "__ipow__",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", OPERATORS)
+def test_an_operator_is_the_method_that_it_is_on_pytorch(written: str) -> None:
+    class Note(overrides.TorchFunctionMode):
+        seen: ClassVar[list[Any]] = []
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            self.seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    given = {"x": ad.tensor([1.0, 2.0]), "m": ad.ones(2, 2)}
+    with Note() as note:
+        exec(written, {}, given)
+    assert note.seen == [getattr(ad.Tensor, OPERATORS[written])]
+
+
+def test_a_class_is_asked_when_an_element_is_set() -> None:
+    class Watched(ad.Tensor):
+        seen: ClassVar[list[str]] = []
+
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            cls.seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    plain, watched = ad.zeros(2), ad.ones(2).as_subclass(Watched)
+    Watched.seen.clear()
+    watched[0] = 5.0
+    plain[:] = watched
+    assert Watched.seen == ["__setitem__", "__setitem__"]
+    assert plain.tolist() == [5.0, 1.0]

@@ -107,3 +107,65 @@ def test_without_the_package_the_command_is_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert "ImportError: " in done.stderr and "fix: pip install tensorboard" in done.stderr
+
+
+def test_sound_tensors_and_layouts_are_read_back(tmp_path: Path) -> None:
+    from adjoint.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_audio("tone", ad.tensor([0.0, 1.0, -1.0]), 1, sample_rate=8000)
+        writer.add_tensor("values", ad.tensor([[1.0, 2.0]]), 1)
+        writer.add_custom_scalars({"all": {"loss": ["Multiline", ["a", "b"]]}})
+        writer.add_custom_scalars_marginchart(["a", "b", "c"])
+        with pytest.raises(AssertionError, match="1 dimensional"):
+            writer.add_audio("tone", ad.zeros(2, 3))
+        with pytest.raises(AssertionError, match="Expected 3 tags, got 1"):
+            writer.add_custom_scalars_marginchart(["a"])
+        with pytest.raises(ValueError, match="unsupported tensor dtype"):
+            writer.add_tensor("values", ad.tensor([True]))
+    found = read(tmp_path)
+    (sound,) = found.Audio("tone")
+    assert sound.sample_rate == 8000 and sound.length_frames == 3
+    assert sound.encoded_audio_string[-6:] == b"\0\0\xff\x7f\x01\x80"
+    (kept,) = found.Tensors("values")
+    assert [d.size for d in kept.tensor_proto.tensor_shape.dim] == [1, 2]
+    assert "custom_scalars__config__" in found.Tags()["tensors"]
+
+
+def test_vectors_for_the_projector(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    from adjoint.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        vectors, pictures = ad.arange(6.0).view(3, 2), ad.rand(3, 3, 4, 4)
+        writer.add_embedding(vectors, ["a", "b", "c"], pictures, global_step=2, tag="t")
+        writer.add_embedding(vectors, [[1, 2]] * 3, metadata_header=["x", "y"])
+        for wrong in (lambda: writer.add_embedding(ad.ones(3)), lambda: _labelled(writer, ["a"])):
+            with pytest.raises(AssertionError, match=r"mat should be 2D|#labels should equal"):
+                wrong()
+        with pytest.raises(AssertionError, match="#images should equal"):
+            writer.add_embedding(vectors, label_img=pictures[:1])
+    assert (tmp_path / "00002/t/tensors.tsv").read_text().splitlines()[1] == "2.0\t3.0"
+    assert (tmp_path / "00002/t/metadata.tsv").read_text() == "a\nb\nc\n"
+    assert (tmp_path / "00002/t/sprite.png").stat().st_size > 0
+    assert (tmp_path / "00000/default/metadata.tsv").read_text().startswith("x\ty\n1\t2\n")
+    text = (tmp_path / "projector_config.pbtxt").read_text()
+    assert text.count("embeddings {") == 2 and "00002/t/sprite.png" in text
+
+
+def _labelled(writer: Any, labels: list[str]) -> None:
+    writer.add_embedding(ad.ones(3, 2), labels)
+
+
+def test_boxes_are_drawn(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    from adjoint.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        boxes = ad.tensor([[1, 1, 5, 5]])
+        writer.add_image_with_boxes("b", ad.zeros(3, 8, 8), boxes, labels="cat", rescale=1)
+    (found,) = read(tmp_path).Images("b")
+    picture = image.open(io.BytesIO(found.encoded_image_string))
+    assert picture.size == (8, 8) and picture.getpixel((1, 5)) == (255, 0, 0)

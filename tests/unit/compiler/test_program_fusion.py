@@ -86,8 +86,8 @@ def test_a_gradient_joins_the_function_it_belongs_to() -> None:
         y = expression(x).sum()
         return [y, *ad.autograd.grad(y, x, ad.ones_like(y))]
 
-    program = check(f, lambda s: [uniform(s, 9001).requires_grad_()])
-    assert names(program) == ["fused", "sum.all"]
+    program = check(f, lambda s: [uniform(s, 17001).requires_grad_()])
+    assert names(program) == ["fused"]
     small = check(f, lambda s: [uniform(s, 777).requires_grad_()])
     assert names(small) == ["fused"]
 
@@ -115,7 +115,7 @@ def test_a_view_of_a_result_parts_two_groups() -> None:
         y = x.exp()
         return y + y.t() * 2
 
-    program = check(f, lambda s: [uniform(s, 100, 100)])
+    program = check(f, lambda s: [uniform(s, 200, 200)])
     assert names(program) == ["fused", "fused"]
     small = check(f, lambda s: [uniform(s, 5, 5)])
     assert names(small) == ["fused"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import random
@@ -326,6 +327,16 @@ def test_workers_end_with_their_iterator() -> None:
     workers = iterator._workers
     del iterator
     assert not any(worker.is_alive() for worker in workers)
+
+
+def test_a_forked_copy_of_an_iterator_leaves_the_workers_alone() -> None:
+    iterator = iter(data.DataLoader(MAP, num_workers=1))
+    first = next(iterator)
+    child = multiprocessing.get_context("fork").Process(target=iterator.__del__)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert len([first, *iterator]) == len(MAP)
 
 
 ORPHANS = """

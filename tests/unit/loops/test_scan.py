@@ -119,7 +119,7 @@ def test_a_function_is_recorded_once_for_all_scans(monkeypatch: pytest.MonkeyPat
         recorded.append(args)
         return _step.record(*args)
 
-    monkeypatch.setattr("adjoint.loops._scan.record", note)
+    monkeypatch.setattr("adjoint.loops._scan_call.record", note)
 
     def step(c: ad.Tensor, x: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
         return c * x, c
@@ -264,7 +264,7 @@ def test_a_scan_inside_a_scan() -> None:
         c = c * a + x
     assert same(last, c)
     assert same(ad.autograd.grad(ys.sum(), a, retain_graph=True)[0].sign(), ad.tensor(1.0))
-    assert same(*(ad.autograd.grad(t, a)[0] for t in (last, c)))
+    assert ad.allclose(*(ad.autograd.grad(t, a)[0] for t in (last, c)))
 
 
 @pytest.mark.parametrize("kept", [{}, {"snapshots": 3}, {"memory": "sqrt"}], ids=str)
@@ -456,4 +456,6 @@ def test_errors_name_the_step() -> None:
 
     with pytest.raises(ad.linalg.LinAlgError) as caught:
         ad.scan(step, 5.5 * ad.eye(2), length=10)
-    assert caught.value.__notes__ == ["in step 6 of those that ran, from 0"]
+    (note,) = caught.value.__notes__
+    assert note.startswith("in step 6 of those that ran, from 0, at  test_scan.py:")
+    assert "ad.linalg.cholesky(c)" in note

@@ -58,13 +58,13 @@ def test_a_loop_runs_the_least_number_of_steps_again(
     snapshots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[_run.LoopRun] = []
-    begin = _run.LoopRun.__init__
+    on = _run.LoopRun.on
 
-    def note(self: _run.LoopRun, *args: object) -> None:
-        begin(self, *args)  # type: ignore[arg-type]
-        runs.append(self)
+    def note(self: _run.LoopRun, reached: list[ad.Tensor]) -> _run.LoopRun:
+        runs.append(on(self, reached))
+        return runs[-1]
 
-    monkeypatch.setattr(_run.LoopRun, "__init__", note)
+    monkeypatch.setattr(_run.LoopRun, "on", note)
     a = ad.tensor(1.01, requires_grad=True)
     last, _ = ad.scan(lambda c, _: (c * a, None), 1.0, length=57, snapshots=snapshots)
     last.backward()

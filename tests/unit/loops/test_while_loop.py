@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,80 @@ def test_pytorchs_addresses() -> None:
     last, ys = scan(lambda c, x: (c + x, c * x), ad.zeros(2), xs, dim=1, reverse=True)
     assert last.tolist() == [3.0, 12.0] and ys.tolist() == [[0.0, 2.0, 0.0], [27.0, 20.0, 0.0]]
     assert while_loop is ad.while_loop and cond is ad.cond
+
+
+def newton(loop: Callable[..., Any], a: ad.Tensor, start: ad.Tensor) -> ad.Tensor:
+    found: ad.Tensor = loop(
+        lambda x: (x * x - a).abs().max() > 1e-9, lambda x: (x + a / x) / 2, start
+    )
+    return found
+
+
+def plain(cond: Callable[..., Any], body: Callable[..., Any], state: Any) -> Any:
+    while bool(cond(state)):
+        state = body(state)
+    return state
+
+
+def test_in_a_compiled_function_it_is_one_instruction() -> None:
+    a = ad.tensor([2.0, 3.0], dtype=ad.float64, requires_grad=True)
+    compiled = ad.compile(lambda x: newton(ad.while_loop, a * 2, x).sin(), fullgraph=True)
+    exact = (a * 2).sqrt().detach()
+    for start in (exact * 0 + 1, exact * 5, exact, exact * 0.5):  # one of them needs no step
+        x = start.clone().requires_grad_()
+        found, wanted = compiled(x), newton(plain, a * 2, x).sin()
+        assert bool((found == wanted).all())
+        gradients = [ad.autograd.grad(t.sum(), [a, x], allow_unused=True) for t in (found, wanted)]
+        for g, h in zip(*gradients, strict=True):
+            assert ad.allclose(g, ad.zeros_like(g) if h is None else h)
+    assert len(compiled.programs) == 1
+
+
+def test_in_the_step_of_a_scan() -> None:
+    """An implicit step: Newton's method until it has converged."""
+    k = ad.tensor(3.0, dtype=ad.float64, requires_grad=True)
+
+    def run(loop: Callable[..., Any], scan: Callable[..., Any]) -> Any:
+        def step(u: Any, _: Any) -> Any:
+            v = loop(
+                lambda v: (v - u + 0.1 * k * v**3).abs() > 1e-10,
+                lambda v: v - (v - u + 0.1 * k * v**3) / (1 + 0.3 * k * v**2),
+                u,
+            )
+            return v, None
+
+        return scan(step, ad.tensor(1.0, dtype=ad.float64), None, length=20)[0]
+
+    def by_hand(step: Any, carry: Any, xs: Any, length: int) -> Any:
+        for _ in range(length):
+            carry, _y = step(carry, None)
+        return carry, None
+
+    found, wanted = run(ad.while_loop, ad.scan), run(plain, by_hand)
+    assert found == wanted
+    assert ad.allclose(*(ad.autograd.grad(t, k)[0] for t in (found, wanted)))
+
+
+def test_effects_in_a_program_happen_as_often_as_there_are_steps() -> None:
+    log: list[int] = []
+
+    def body(x: ad.Tensor) -> ad.Tensor:
+        log.append(1)
+        return x * 2
+
+    f = ad.compile(lambda x: ad.while_loop(lambda x: x < 50, body, x))
+    with pytest.warns(ad.compiler.CompileWarning):
+        assert f(ad.tensor(1.0)) == 64
+    assert len(log) == 6
+
+
+def test_effects_before_the_loop_stay() -> None:
+    log: list[int] = []
+
+    def f(x: ad.Tensor) -> ad.Tensor:
+        log.append(1)
+        return ad.while_loop(lambda x: x < 50, lambda x: x * 2, x)
+
+    with pytest.warns(ad.compiler.CompileWarning, match="`log` is changed"):
+        assert ad.compile(f)(ad.tensor(1.0)) == 64
+    assert len(log) == 1

@@ -54,6 +54,8 @@ ENDS = {
     "external/executable.py": "gradient is right: True",
     "external/fortran_routine.py": "gradient is right: True",
     "external/two_values.py": "gradient is right: True",
+    "loops/million_steps.py": "the same gradient: True",
+    "loops/shallow_water.py": "wave recovered: True",
 }
 # What some need beyond Python: a program, or a package.
 PROGRAMS = {"external/c_library.py": "cc", "external/fortran_routine.py": "gfortran"}

@@ -133,9 +133,12 @@ OTHER_MEANINGS_IN_PYTHON = {
     "_missing_text.py": ("lu_solve", "a name that PyTorch had at its top level"),
     "cli/scan.py": ("dist", "a folder"),
     "loops/_memory.py": ("all sqrt", "values of `memory`"),
+    "optimize/_conditions.py": ("eq", "a kind of SciPy's constraints"),
+    "optimize/_least_squares.py": ("cauchy linear", "losses of SciPy's"),
     "profiler/_traces.py": ("cat", "a field of Chrome's traces"),
     "nn/_reduction.py": ("mean sum", "values of `reduction`"),
     "_tensor/printing.py": ("full threshold", "a profile and a setting of set_printoptions"),
+    "_tensor/segments.py": ("max mean min prod sum", "values of `reduce`"),
     "_tensor/typeinfo.py": ("max min", "attributes of finfo"),
     "autograd/graph.py": ("all any", "when a hook of several tensors runs"),
     "compiler/_pure.py": (

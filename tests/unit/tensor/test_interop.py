@@ -257,7 +257,7 @@ def test_torch_function_is_asked_first() -> None:
 
     x = ad.ones(2).as_subclass(Logged)
     y = ad.exp(3 - (x + 1) * 2)
-    assert calls == ["__add__", "__mul__", "__rsub__", "exp"] and type(y) is Logged
+    assert calls == ["add", "mul", "__rsub__", "exp"] and type(y) is Logged
 
 
 def test_constructors_of_subclasses_run() -> None:

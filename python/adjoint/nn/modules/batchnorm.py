@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import adjoint as ad
 from adjoint import Tensor
@@ -253,3 +253,14 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return converted
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """PyTorch has the lazy ones in this module too; here they derive these."""
+        from adjoint.nn.modules import _lazy_norms
+
+        if name in _lazy_norms.__all__:
+            return getattr(_lazy_norms, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

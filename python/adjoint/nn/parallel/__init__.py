@@ -9,10 +9,11 @@ from typing import NoReturn as _NoReturn
 
 from adjoint._missing import missing as _missing
 from adjoint._missing import watch as _watch
+from adjoint._refused import refused_class as _refused_class
 from adjoint._tensor.device import require_cpu as _require_cpu
 from adjoint.nn.modules.module import Module as _Module
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(_Module):
@@ -65,6 +66,12 @@ def data_parallel(
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))
 
+
+DistributedDataParallel = _refused_class(
+    "nn.parallel.DistributedDataParallel",
+    "adjoint computes in one machine's processes, without collective operations",
+    "use the module itself; guard the call by torch.distributed.is_available()",
+)
 
 if not _TYPE_CHECKING:  # a type checker would take every name to be there
 

@@ -8,6 +8,7 @@ before their turn wait. A socket that ends tells either side that the other is g
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
 import select
 import sys
@@ -41,6 +42,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
             )
         self._shutdown = False
+        self._owner = os.getpid()
         self._workers: list[Any] = []
         self._channels: list[Any] = []
         work = Work(
@@ -214,6 +216,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Let the workers end, by closing their sockets, and wait for them."""
         if self._shutdown or sys is None or sys.is_finalizing():
             return  # at the end of Python, multiprocessing ends them
+        if os.getpid() != self._owner:
+            return  # a copy of this object in a forked process: the workers are not its own
         self._shutdown = True
         for channel in self._channels:
             channel.close()

@@ -123,7 +123,7 @@ def text(tag: str, content: str) -> Summary:
 
 def image(tag: str, pixels: Any, dataformats: str = "CHW") -> Summary:
     """A picture; floats are shares of the brightest."""
-    return _picture(tag, _to_pixels(in_order(array_of(pixels), dataformats)))
+    return picture(tag, to_pixels(in_order(array_of(pixels), dataformats)))
 
 
 def in_order(pixels: np.ndarray[Any, Any], dataformats: str) -> np.ndarray[Any, Any]:
@@ -136,7 +136,7 @@ def in_order(pixels: np.ndarray[Any, Any], dataformats: str) -> np.ndarray[Any, 
         )
     if "N" in axes:
         pixels = np.transpose(pixels, [axes.index(a) for a in "NCHW"])
-        return _grid(pixels)
+        return grid(pixels)
     if "C" not in axes:
         pixels = np.transpose(pixels, [axes.index(a) for a in "HW"])
         return np.stack([pixels] * 3, axis=2)
@@ -144,7 +144,8 @@ def in_order(pixels: np.ndarray[Any, Any], dataformats: str) -> np.ndarray[Any, 
     return np.concatenate([pixels] * 3, axis=2) if pixels.shape[2] == 1 else pixels
 
 
-def _grid(pictures: np.ndarray[Any, Any], columns: int = 8) -> np.ndarray[Any, Any]:
+def grid(pictures: np.ndarray[Any, Any], columns: int = 8) -> np.ndarray[Any, Any]:
+    """Several pictures in one, in rows."""
     if pictures.shape[1] == 1:
         pictures = np.concatenate([pictures] * 3, axis=1)
     count, colours, height, width = pictures.shape
@@ -158,13 +159,15 @@ def _grid(pictures: np.ndarray[Any, Any], columns: int = 8) -> np.ndarray[Any, A
     return whole
 
 
-def _to_pixels(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def to_pixels(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Whole numbers from 0 to 255; floats are shares of the brightest."""
     scale = 1.0 if pixels.dtype == np.uint8 else 255.0
     found: np.ndarray[Any, Any] = (pixels.astype(np.float32) * scale).clip(0, 255).astype(np.uint8)
     return found
 
 
-def _picture(tag: str, pixels: np.ndarray[Any, Any]) -> Summary:
+def picture(tag: str, pixels: np.ndarray[Any, Any]) -> Summary:
+    """A record of pixels: rows, columns, colours."""
     from PIL import Image
 
     height, width, colours = pixels.shape
@@ -176,13 +179,17 @@ def _picture(tag: str, pixels: np.ndarray[Any, Any]) -> Summary:
     return Summary(value=[Summary.Value(tag=tag, image=proto)])
 
 
-def figure_pixels(figure: Any) -> np.ndarray[Any, Any]:
+def figure_pixels(figure: Any, close: bool = False) -> np.ndarray[Any, Any]:
     """What a figure of matplotlib looks like: rows, columns, four colours."""
+    from matplotlib import pyplot
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
-    return np.asarray(canvas.buffer_rgba())
+    pixels = np.asarray(canvas.buffer_rgba())
+    if close:
+        pyplot.close(figure)
+    return pixels
 
 
 def pr_curve(

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
+import numpy as np
 from tensorboard.compat.proto import event_pb2
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from adjoint.utils.tensorboard import _summaries
+from adjoint.utils.tensorboard._rare_records import RareRecords
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -60,7 +62,7 @@ class FileWriter:
         """Do nothing: a file that is closed stays closed."""
 
 
-class SummaryWriter:
+class SummaryWriter(RareRecords):
     """Write scalars, histograms, pictures and text to a folder that TensorBoard reads.
 
     Parameters
@@ -211,11 +213,8 @@ class SummaryWriter:
     ) -> None:
         """A figure of matplotlib, or several."""
         figures = figure if isinstance(figure, list) else [figure]
-        for entry in figures:
-            pixels = _summaries.figure_pixels(entry)
-            self.add_image(tag, pixels, global_step, walltime, dataformats="HWC")
-            if close:
-                entry.clear()
+        pixels = np.stack([_summaries.figure_pixels(one, close) for one in figures])
+        self.add_image(tag, pixels, global_step, walltime, dataformats="NHWC")
 
     def add_text(
         self,
@@ -273,25 +272,13 @@ class SummaryWriter:
             stacklevel=2,
         )
 
-    def add_embedding(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: see the message."""
-        _refuse("add_embedding", "write the vectors with numpy.savetxt for TensorBoard's projector")
-
     def add_video(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: see the message."""
         _refuse("add_video", "add_images() shows frames side by side")
 
-    def add_audio(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: see the message."""
-        _refuse("add_audio", "write a .wav file beside the log")
-
     def add_mesh(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse: see the message."""
         _refuse("add_mesh", "add_figure() shows a picture of it")
-
-    def add_custom_scalars(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: see the message."""
-        _refuse("add_custom_scalars", "add_scalars() puts several numbers into one chart")
 
     # -- the end ----------------------------------------------------------------------------------
     def flush(self) -> None:

@@ -1,0 +1,131 @@
+"""Events: zeros of functions along a solution, and the derivatives of their times."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.optimize._implicit import answer
+from adjoint.optimize._samples import is_batched
+from adjoint.optimize._unknowns import Unknowns
+
+from ._methods import Method, Step
+
+__all__ = ["Events"]
+
+
+class Events:
+    """The events of a call: what is watched for, and what was seen."""
+
+    def __init__(
+        self, given: Any, unknowns: Unknowns, args: tuple[Any, ...], method: Method
+    ) -> None:
+        events = [] if given is None else [given] if callable(given) else list(given)
+        self._functions = [_flat(e, unknowns, args) for e in events]
+        self._directions = [float(getattr(e, "direction", 0)) for e in events]
+        self._most = [int(getattr(e, "terminal", 0) or 0) for e in events]
+        self._given, self._method, self._unknowns = given, method, unknowns
+        self._seen: list[list[tuple[int, float]]] = [[] for _ in events]
+        self._step = 0
+        self.ended, self._ended_by = False, -1
+
+    def __bool__(self) -> bool:
+        return bool(self._functions)
+
+    def watch(self, t: float, h: float, y: Tensor, step: Step) -> bool:
+        """Look for zeros within a step; whether one of them ends the solution."""
+        here: list[tuple[float, int]] = []
+        length = ad.tensor(h, dtype=y.dtype)
+
+        def at(theta: float, which: int) -> float:
+            state = self._method.value(y, length, step.between, ad.tensor(theta, dtype=y.dtype))
+            value = self._functions[which](ad.tensor(t + theta * h, dtype=y.dtype), state)
+            if is_batched(value):
+                raise NotImplementedError(
+                    "solve_ivp(): the samples of vmap have events at different times, so that "
+                    "they need "
+                    "steps of their own\n  fix: solve them one by one in a loop"
+                )
+            return float(value)
+
+        for k, direction in enumerate(self._directions):
+            before, after = at(0.0, k), at(1.0, k)
+            up, down = before <= 0 < after, before >= 0 > after
+            if before == 0 and (self._step > 0 or after == 0):
+                continue  # it was found at the end of the step before, or it stays zero
+            if (up and direction >= 0) or (down and direction <= 0):
+                here.append((_bisected(functools.partial(at, which=k), before), k))
+        for theta, k in sorted(here):
+            self._seen[k].append((self._step, t + theta * h))
+            if self._most[k] and len(self._seen[k]) >= self._most[k]:
+                self.ended, self._ended_by = True, k
+                break
+        self._step += 1
+        return self.ended
+
+    def found(self, path: Any) -> tuple[Any, Any]:
+        """Times and states of the events, with their derivatives; None without events."""
+        if not self._functions:
+            return None, None
+        times, states = [], []
+        for function, seen in zip(self._functions, self._seen, strict=True):
+            t = [self._time(path, function, k, at) for k, at in seen]
+            y = [self._unknowns.tree(path.at_step(k, s)) for (k, _), s in zip(seen, t, strict=True)]
+            times.append(ad.stack(t) if t else ad.empty(0, dtype=path.times.dtype))
+            plain = y and all(isinstance(state, Tensor) for state in y)
+            states.append(ad.stack(y) if plain else y)
+        return times, states
+
+    def _time(self, path: Any, function: Callable[..., Tensor], k: int, at: float) -> Tensor:
+        def residual(t: Tensor) -> Tensor:
+            return function(t[0], path.at_step(k, t[0])).reshape(1)
+
+        return answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
+
+    def last(self, times: list[Tensor]) -> Tensor:
+        """The time of the event that ended the solution."""
+        return times[self._ended_by][-1]
+
+    def before_end(self, times: Tensor, path: Any) -> int:
+        """How many of the times lie before the event that ended the solution."""
+        last = self._seen[self._ended_by][-1][1]
+        forward = bool(path.times[-1] >= path.times[0])
+        return int((times <= last).sum() if forward else (times >= last).sum())
+
+
+def _flat(
+    event: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...]
+) -> Callable[..., Tensor]:
+    def flat(t: Tensor, v: Tensor) -> Tensor:
+        return ad.as_tensor(event(t, unknowns.tree(v), *args)).reshape(())
+
+    return flat
+
+
+def _bisected(f: Callable[[float], float], before: float) -> float:
+    """Where a function that changes its sign in [0, 1] is zero, to rounding.
+
+    By the secant where that stays inside and helps, else by halves (Dekker's method).
+    """
+    low, high, f_low, f_high = 0.0, 1.0, before, f(1.0)
+    for _ in range(200):
+        if f_high == 0 or high - low <= 4 * math.ulp(1.0):
+            break
+        middle = (low + high) / 2
+        secant = high - f_high * (high - low) / (f_high - f_low)
+        guess = secant if low < secant < high else middle
+        for s in (guess, middle):
+            if not low < s < high:
+                continue
+            value = f(s)
+            if (value > 0) == (f_high > 0) and value != 0:
+                high, f_high = s, value
+            elif value == 0:
+                return s
+            else:
+                low, f_low = s, value
+    return high

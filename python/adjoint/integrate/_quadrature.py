@@ -1,0 +1,294 @@
+"""Integrals: of samples (`trapezoid`, `simpson`, `cumulative_*`) and of functions (`quad`)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.func import vmap
+from adjoint.optimize import ConvergenceError, OptimizeResult
+from adjoint.optimize._samples import is_batched, largest_value
+from adjoint.optimize._unknowns import as_arguments
+
+__all__ = ["cumulative_simpson", "cumulative_trapezoid", "quad", "simpson", "trapezoid"]
+
+# Gauss and Kronrod on [-1, 1]: half of the nodes, weights of 15 points, and of 7 among them.
+_NODES = (
+    0.991455371120812639206854697526329,
+    0.949107912342758524526189684047851,
+    0.864864423359769072789712788640926,
+    0.741531185599394439863864773280788,
+    0.586087235467691130294144691693013,
+    0.405845151377397166906606412076961,
+    0.207784955007898467600689403773245,
+    0.0,
+)
+_KRONROD = (
+    0.022935322010529224963732008058970,
+    0.063092092629978553290700663189204,
+    0.104790010322250183839876322541518,
+    0.140653259715525918745189590510238,
+    0.169004726639267902826583426598550,
+    0.190350578064785409913256402421014,
+    0.204432940075298892414161999234649,
+    0.209482141084727828012999174891714,
+)
+_GAUSS = (
+    0.129484966168869693270611432679082,
+    0.279705391489276667901467771423780,
+    0.381830050505118944950369775488975,
+    0.417959183673469387755102040816327,
+)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The integral of samples along an axis by the trapezoidal rule."""
+    made: Tensor = ad.trapezoid(y, dx=dx, dim=axis) if x is None else ad.trapezoid(y, x, dim=axis)
+    return made
+
+
+def cumulative_trapezoid(
+    y: Tensor,
+    x: Tensor | None = None,
+    dx: float = 1.0,
+    axis: int = -1,
+    initial: float | None = None,
+) -> Tensor:
+    """The integral from the first sample to each; ``initial=0`` puts a zero in front."""
+    made: Tensor
+    if x is None:
+        made = ad.cumulative_trapezoid(y, dx=dx, dim=axis)
+    else:
+        made = ad.cumulative_trapezoid(y, x, dim=axis)
+    return _with_initial(made, axis, initial)
+
+
+def simpson(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The integral of samples by parabolas through three of them, at any spacing.
+
+    With an even number of samples the last interval is that of the parabola through the last three,
+    as SciPy has it.
+    """
+    made = cumulative_simpson(y, x, dx, axis)
+    return made.select(axis, made.shape[axis] - 1) if made.shape[axis] else y.sum(axis)
+
+
+def cumulative_simpson(
+    y: Tensor,
+    x: Tensor | None = None,
+    dx: float = 1.0,
+    axis: int = -1,
+    initial: float | None = None,
+) -> Tensor:
+    """The integral from the first sample to each, by parabolas: exact for cubics at even places."""
+    y = y.movedim(axis, -1)
+    n = y.shape[-1]
+    h = ad.full((max(n - 1, 0),), float(dx), dtype=y.dtype) if x is None else _spacing(x, y, axis)
+    if n < 3:
+        pieces = h * (y[..., 1:] + y[..., :-1]) / 2
+    else:
+        a, b, c = y[..., :-2], y[..., 1:-1], y[..., 2:]
+        first = _left(h[..., :-1], h[..., 1:], a, b, c)  # of the first interval of a triple
+        second = _left(h[..., 1:], h[..., :-1], c, b, a)
+        # By pairs: both intervals of a pair from one parabola; a last single one from the last
+        # three.
+        pairs = (n - 1) // 2
+        both = ad.stack([first[..., : 2 * pairs : 2], second[..., : 2 * pairs : 2]], -1).flatten(-2)
+        pieces = both if 2 * pairs == n - 1 else ad.cat([both, second[..., -1:]], -1)
+    return _with_initial(pieces.cumsum(-1).movedim(-1, axis), axis, initial)
+
+
+def _spacing(x: Tensor, y: Tensor, axis: int) -> Tensor:
+    x = ad.as_tensor(x, dtype=y.dtype)
+    return (x if x.ndim == 1 else x.movedim(axis, -1)).diff(dim=-1)
+
+
+def _left(h: Tensor, k: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """Of the parabola through three samples with spacings h and k, the integral over the first."""
+    slope = (b - a) / h
+    bend = ((c - b) / k - slope) / (h + k)
+    return h * (a + b) / 2 - bend * h**3 / 6
+
+
+def _with_initial(values: Tensor, axis: int, initial: float | None) -> Tensor:
+    if initial is None:
+        return values
+    front = ad.full_like(values.narrow(axis, 0, 1), initial)
+    return ad.cat([front, values + initial], axis)
+
+
+def quad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+    limit: int = 200,
+) -> tuple[Tensor, float]:
+    """Integrate a function from ``a`` to ``b``, either of which may be infinite; differentiable.
+
+    Intervals are halved where the rule of Gauss and Kronrod with 15 points has the largest error,
+    without being recorded. The derivative is that of the sum over the intervals that were found: by
+    the ends, by ``args`` and by everything that ``func`` reads.
+
+    Parameters
+    ----------
+    func
+        ``func(x, *args)`` of one number; gives one number, or a tensor of any shape.
+    a, b
+        The ends; numbers or tensors.
+    args
+        Further arguments: a tuple, or one.
+    epsabs, epsrel
+        The error that is allowed.
+    limit
+        The largest number of intervals.
+
+    Returns
+    -------
+    value, error
+        The integral, and an estimate of its error.
+
+    Raises
+    ------
+    ConvergenceError
+        If so many intervals were not enough.
+
+    Examples
+    --------
+    >>> import math
+    >>> import adjoint as ad
+    >>> k = ad.tensor(2.0, dtype=ad.float64, requires_grad=True)
+    >>> value, error = ad.integrate.quad(lambda x: ad.exp(-k * x * x), -math.inf, math.inf)
+    >>> value  # sqrt(pi / k)
+    tensor(1.2533, dtype=torch.float64, grad_fn=<...>)
+    """
+    arguments = as_arguments(args)
+    low, high, inner, sign = _finite(func, a, b, arguments)
+    nodes, kronrod, gauss = _rule(low.dtype)
+    each = vmap(inner)
+
+    def integral(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Of all intervals at once, by 15 points and by 7."""
+        middle, half = (left + right) / 2, (right - left) / 2
+        x = (middle[:, None] + half[:, None] * nodes).flatten()
+        values = ad.as_tensor(each(x)).unflatten(0, (-1, len(nodes))).movedim(1, -1)
+        width = half.reshape(-1, *[1] * (values.ndim - 2))
+        return width * (values @ kronrod), width * (values @ gauss)
+
+    with ad.no_grad():
+        begin, end = low.detach(), high.detach()
+        parts = _halved(integral, begin, end, epsabs, epsrel, limit)
+    share_left = ad.tensor([p[0] for p in parts], dtype=low.dtype)
+    share_right = ad.tensor([p[1] for p in parts], dtype=low.dtype)
+    span = high - low
+    value = integral(low + span * share_left, low + span * share_right)[0].sum(0)
+    return sign * value, sum(p[2] for p in parts)
+
+
+def _rule(dtype: Any) -> tuple[Tensor, Tensor, Tensor]:
+    gauss = [0.0] * 15
+    gauss[1::2] = [*_GAUSS, *_GAUSS[2::-1]]
+    nodes = [*(-x for x in _NODES[:-1]), *_NODES[::-1]]
+    kronrod = [*_KRONROD, *_KRONROD[-2::-1]]
+    made = [ad.tensor(v, dtype=dtype) for v in (nodes, kronrod, gauss)]
+    return made[0], made[1], made[2]
+
+
+def _halved(
+    integral: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    low: Tensor,
+    high: Tensor,
+    epsabs: float,
+    epsrel: float,
+    limit: int,
+) -> list[tuple[float, float, float]]:
+    """Intervals as shares of the whole, with their errors."""
+
+    def measure(left: float, right: float) -> tuple[float, Any]:
+        span = high - low
+        fine, coarse = integral((low + span * left)[None], (low + span * right)[None])
+        return largest_value((fine - coarse).abs().max()), fine
+
+    error, value = measure(0.0, 1.0)
+    heap = [(-error, 0, 0.0, 1.0, value)]
+    count, total = 1, value
+    while True:
+        whole = sum(-part[0] for part in heap)
+        allowed = max(epsabs, epsrel * largest_value(total.abs().max()))
+        if not math.isfinite(whole):
+            raise _not_enough("the function is not finite in between", count, heap)
+        # The rule with 7 points says more than the error of that with 15.
+        if whole <= allowed or whole <= 1e-12 * largest_value(total.abs().max()):
+            return [(left, right, -e) for e, _, left, right, _ in sorted(heap, key=lambda p: p[2])]
+        if len(heap) >= limit:
+            raise _not_enough(
+                f"{limit} intervals were not enough: the error is {whole:.3g}", count, heap
+            )
+        _, _, left, right, value = heapq.heappop(heap)
+        middle = (left + right) / 2
+        total = total - value
+        for ends in ((left, middle), (middle, right)):
+            error, value = measure(*ends)
+            heapq.heappush(heap, (-error, count, *ends, value))
+            count += 1
+            total = total + value
+
+
+def _not_enough(reason: str, count: int, heap: list[Any]) -> ConvergenceError:
+    worst = min(heap)
+    result = OptimizeResult(success=False, message=reason, intervals=len(heap), neval=15 * count)
+    return ConvergenceError(
+        f"quad(): {reason}. The worst interval is from {worst[2]:.6g} to {worst[3]:.6g} of the "
+        f"way.\n"
+        "  fix: split the integral where the function is not smooth, allow more intervals "
+        "(limit=...), or a "
+        "larger error (epsabs=, epsrel=)",
+        result,
+    )
+
+
+def _finite(
+    func: Callable[..., Any], a: Any, b: Any, args: tuple[Any, ...]
+) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor], float]:
+    """The same integral over a finite interval, and the sign of its value."""
+
+    def number(v: Any) -> Tensor:
+        if isinstance(v, Tensor):
+            return v.reshape(())
+        return ad.tensor(float(v), dtype=ad.float64)
+
+    low, high, sign = number(a), number(b), 1.0
+    dtype = ad.promote_types(low.dtype, high.dtype)
+    low, high = low.to(dtype), high.to(dtype)
+    below = above = False
+    if not is_batched(low, high) and (math.isinf(float(low)) or math.isinf(float(high))):
+        if float(low) > float(high):
+            low, high, sign = high, low, -1.0
+        below, above = math.isinf(float(low)), math.isinf(float(high))
+
+    def plain(x: Tensor) -> Tensor:
+        made: Tensor = func(x, *args)
+        return made
+
+    if not (below or above):
+        return low, high, plain, sign
+    zero, one = ad.zeros((), dtype=dtype), ad.ones((), dtype=dtype)
+    if below and above:  # both halves at once, by x = (1 - t) / t
+
+        def both(t: Tensor) -> Tensor:
+            x = (1 - t) / t
+            return (plain(x) + plain(-x)) / (t * t)
+
+        return zero, one, both, sign
+
+    def half(t: Tensor) -> Tensor:
+        x = (1 - t) / t
+        return plain(high - x if below else low + x) / (t * t)
+
+    return zero, one, half, sign

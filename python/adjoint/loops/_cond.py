@@ -1,0 +1,227 @@
+"""`cond` inside a recording: both branches are recorded, and each run takes one of them.
+
+A branch is a loop of one step, whose rows are the operands: so it is one instruction of the program
+around it, forward and backward, as a scan is (`_recorded_loop`). Where it cannot be recorded the
+branch is chosen now, which refuses the recording around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.autograd import Function, enable_grad
+from adjoint.compiler._recorded import Refused
+from adjoint.compiler._walk import current_walk
+
+from ._carry import Carry, tensor_of
+from ._loop import distinct, loop_backward, loop_forward
+from ._memory import Memory
+from ._recorded_loop import RecordedBackward, RecordedForward, behind
+from ._run import LoopRun
+from ._step import record_inside
+
+__all__ = ["Cond", "recorded_cond"]
+
+
+def recorded_cond(
+    pred: Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any
+) -> Any:
+    """The result of one of two functions, as an instruction of the program that is recorded."""
+    leaves, spec = _tree.flatten(operands)
+    walk = current_walk()
+    if walk is not None and walk.has_effects():
+        _core._refuse_recording(walk.refusals[0].reason)
+    if (
+        not _core._is_recording()
+        or _core._loop_mode()
+        or not all(isinstance(leaf, Tensor) for leaf in leaves)
+    ):
+        return true_fn(*operands) if bool(pred) else false_fn(*operands)
+    branches = _Branches(spec)
+    taken = _core._unrecorded(lambda: bool(pred))
+    for which in (taken, not taken):
+        result = branches.record(which, true_fn if which else false_fn, leaves)
+        if walk is not None and walk.has_effects():
+            if which is taken:  # which must not happen twice
+                _core._refuse_recording(walk.refusals[0].reason)
+                return result
+            walk._take_back()  # it would not have run
+            break
+    if not branches.agree() or (walk is not None and walk.refusals):
+        return true_fn(*operands) if bool(pred) else false_fn(*operands)
+    found = Cond.apply(lambda: branches, pred, *leaves, *branches.reached())
+    return _tree.unflatten(branches.spec_of_result, list(found))
+
+
+class _Branches:
+    """Two functions as steps; the second is the one that is taken where the condition holds."""
+
+    def __init__(self, spec: _tree.Spec) -> None:
+        self._spec = spec
+        self._loops: dict[bool, LoopRun] = {}
+        self._forms: dict[bool, Any] = {}
+        self._functions: dict[bool, Callable[..., Any]] = {}
+        self.operands = 0
+
+    def record(self, which: bool, function: Callable[..., Any], leaves: list[Tensor]) -> Any:
+        """Call one of them, and take down what it does; its result."""
+        self.operands = len(leaves)
+        self._functions[which] = function
+        numbers = _core._unrecorded(_core.default_generator.get_state)
+        given: list[Any] = []
+
+        def finish(result: Any) -> list[Tensor]:
+            given.append(result)
+            found, spec = _tree.flatten(result)
+            tensors = [tensor_of(t) for t in found]
+            self._forms[which] = spec, [(t.shape, t.dtype) for t in tensors]
+            return Carry.own(tensors, leaves)
+
+        def run() -> None:
+            try:
+                _, made = record_inside(
+                    lambda: function(*_tree.unflatten(self._spec, leaves)), (), leaves, 0, finish
+                )
+            except Exception:  # of the branch that is not taken, maybe: it is called again
+                made = Refused("it raises an error", "")
+            if not isinstance(made, Refused):
+                self._loops[which] = LoopRun(made, 0, 1, False, Memory(), _no_second_run)
+
+        _core._unrecorded(run)
+        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        return given[0] if given else None
+
+    def agree(self) -> bool:
+        """Whether both could be recorded, with results of the same form."""
+        return len(self._loops) == 2 and self._forms[True] == self._forms[False]
+
+    @property
+    def spec_of_result(self) -> _tree.Spec:
+        """The structure of a result."""
+        spec: _tree.Spec = self._forms[True][0]
+        return spec
+
+    def reached(self) -> list[Tensor]:
+        """What they read by themselves: the tensors of the first, then of the second."""
+        return [t for which in (False, True) for t in self._loops[which].step.reached]
+
+    def _places(self, which: bool) -> list[int]:
+        """Where the tensors of a branch stand among operands and what is reached."""
+        first = self.operands
+        before = len(self._loops[False].step.reached) if which else 0
+        count = len(self._loops[which].step.reached)
+        return [*range(first), *range(first + before, first + before + count)]
+
+    def forward(self, needs: bool, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+        """The results, and what is left for the backward pass."""
+        pred, *others = tensors
+        which = bool(pred)
+        given = [others[k] for k in self._places(which)]
+        rows = [t.unsqueeze(0) for t in given[: self.operands]]
+        found, kept = loop_forward(self._loops[which], needs, [*rows, *given[self.operands :]])
+        return [t[0] for t in found], (which, kept)
+
+    def backward(
+        self, left: Any, tensors: Sequence[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        """The gradients of operands and of what is reached: zeros where a branch has none."""
+        which, kept = left
+        places = self._places(which)
+        given = [tensors[k] for k in places]
+        rows = [t.unsqueeze(0) for t in given[: self.operands]]
+        stacked = [None if g is None else g.unsqueeze(0) for g in grads]
+        wanted = [needs[k] for k in places]
+        found = loop_backward(kept, [*rows, *given[self.operands :]], stacked, wanted)
+        result: list[Tensor | None] = [
+            _core.zeros_like(t) if on else None for t, on in zip(tensors, needs, strict=True)
+        ]
+        for k, (place, g) in enumerate(zip(places, found, strict=True)):
+            if g is not None:
+                result[place] = g[0] if k < self.operands else g
+        return result
+
+    def once_more(
+        self, which: bool, tensors: list[Tensor], grads: Sequence[Any], needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        """The gradients by way of the function itself, with a graph where gradients are on."""
+        graph = _core.is_grad_enabled()
+        places = distinct([k for k in self._places(which) if needs[k]], tensors)
+        with enable_grad():
+            operands = _tree.unflatten(self._spec, tensors[: self.operands])
+            found, _ = _tree.flatten(self._functions[which](*operands))
+            asked = [(t, g) for t, g in zip(found, grads, strict=True) if g is not None]
+            asked = [(t, g) for t, g in asked if t.requires_grad]
+            made = _core._run_backward(
+                tuple(t for t, _ in asked),
+                tuple(g for _, g in asked),
+                graph,
+                graph,
+                tuple(tensors[k] for k in places),
+                True,
+                False,
+                True,
+            )
+        result: list[Tensor | None] = [None] * len(tensors)
+        for k, g in zip(places, made, strict=True):
+            result[k] = g
+        return result
+
+    def result_is_differentiable(self, place: int) -> bool:
+        """Whether one of them gives a result there that has a gradient."""
+        return any(
+            loop.step.output_is_differentiable(loop.step.form[1][place])
+            for loop in self._loops.values()
+        )
+
+
+def _no_second_run(tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
+    raise NotImplementedError  # `Cond` runs the function itself
+
+
+class Cond(Function):
+    """What happens, or does not, by a condition: a branch, or a loop that ends by one."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, the_branches: Callable[[], Any], pred: Tensor, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        branches = ctx.branches = the_branches()
+        needs = any(ctx.needs_input_grad)
+        run = RecordedForward(lambda given: branches.forward(needs, given))
+        *results, token = _core._host_call(run, [pred, *tensors])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, token)
+        results = [t.detach() for t in results]
+        ctx.mark_non_differentiable(
+            *(t for k, t in enumerate(results) if not branches.result_is_differentiable(k))
+        )
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        *tensors, token = ctx.saved_tensors
+        branches = ctx.branches
+        needs = ctx.needs_input_grad[2:]
+        if _core.is_grad_enabled() or _core._loop_mode():
+            _core._refuse_recording("the gradient of cond() is differentiated, or transformed")
+            which, _ = _core._unrecorded(lambda: behind(token))
+            return (None, None, *branches.once_more(which, tensors, grads, needs))
+        there = [g is not None for g in grads]
+        if not _core._is_recording():
+            found = branches.backward(behind(token), tensors, grads, needs)
+            return (None, None, *found)
+
+        def run(left: Any, given: Sequence[Tensor]) -> list[Tensor | None]:
+            arrived = iter(given[len(tensors) :])
+            all_grads = [next(arrived) if on else None for on in there]
+            found: list[Tensor | None] = branches.backward(
+                left, given[: len(tensors)], all_grads, needs
+            )
+            return found
+
+        step = RecordedBackward(run)
+        operands = [token, *tensors, *(g for g in grads if g is not None)]
+        return (None, None, *step.spread(_core._host_call(step, operands)))

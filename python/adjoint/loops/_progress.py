@@ -1,0 +1,106 @@
+"""Progress bars of long loops, on a terminal.
+
+A loop that may show one runs in pieces of about a tenth of a second; the bar appears when the loop
+has taken two seconds. Where nobody would see it the loop runs as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["LoopBar", "bar_for"]
+
+_PIECE = 0.1  # seconds
+_PATIENCE = 2.0
+
+
+class _Thread(threading.local):
+    shows = False  # a loop around this one has a bar
+
+
+_thread = _Thread()
+
+
+class LoopBar:
+    """How far a loop is.
+
+    Parameters
+    ----------
+    text
+        What is shown beside the bar.
+    total
+        How many steps there are; None if that is not known.
+    """
+
+    def __init__(self, text: str, total: int | None) -> None:
+        self._text, self._total = text, total
+        self._piece = 1
+        self._done = 0
+        self._start = time.monotonic()
+        self._bar: Any = None
+
+    def piece(self) -> int:
+        """How many steps should run before the next look at the clock."""
+        return self._piece
+
+    def ran(self, steps: int, since: float, counted: bool) -> None:
+        """Steps have run since a time; those that are run again are not counted."""
+        now = time.monotonic()
+        taken = max(now - since, 1e-6)
+        self._piece = min(max(int(steps * _PIECE / taken), 1), 2 * self._piece)
+        self._done += steps if counted else 0
+        if self._bar is None and now - self._start >= _PATIENCE:
+            self._show()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(self._text, total=self._total)
+
+    def stop(self) -> None:
+        """Take it away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def is_seen() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def bar_for(text: str, total: int | None) -> Iterator[LoopBar | None]:
+    """A bar for the length of a block, where somebody sees it and no other is there."""
+    if _thread.shows or not is_seen():
+        yield None
+        return
+    bar = LoopBar(text, total)
+    _thread.shows = True
+    try:
+        yield bar
+    finally:
+        _thread.shows = False
+        bar.stop()

@@ -1,0 +1,346 @@
+"""One call of `scan`: which of the ways there are its steps run.
+
+As a program, recorded once; as an instruction of a program that is being recorded; inside a
+transform on the plain parts of its tensors; or as Python. Read _step.py for the recording, _loop.py
+for the node that runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections import deque
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import adjoint as ad
+from adjoint import _core, _tree
+from adjoint._core import Tensor
+from adjoint.compiler._recorded import Refused
+from adjoint.compiler._walk import current_walk
+
+from ._carry import Carry, as_argument, tensor_of, without
+from ._loop import run_loop
+from ._memory import Memory
+from ._run import LoopRun
+from ._step import Step, record, record_inside, tell
+from ._transformed import (
+    Form,
+    Unsuited,
+    apart,
+    count_of,
+    rows_apart,
+    rows_together,
+    together,
+)
+
+__all__ = ["run_scan"]
+
+_UNROLLED = 3  # steps that become a part of a program around them, rather than an instruction
+_REMEMBERED = 4  # recordings of one function for one kind of arguments
+_recorded: weakref.WeakKeyDictionary[Any, dict[Any, deque[Any]]] = weakref.WeakKeyDictionary()
+
+
+def _scan_with(
+    step: Any, init: Any, xs: Any, count: int, reverse: bool, memory: Memory, users: Any
+) -> tuple[Any, Any]:
+    rows, xs_spec = _tree.flatten(xs)
+    return run_scan(step, init, rows, xs_spec, count, reverse, memory, users)
+
+
+def run_scan(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    rows: list[Tensor],
+    xs_spec: _tree.Spec,
+    count: int,
+    reverse: bool,
+    kept: Memory,
+    users: Callable[..., Any] | None = None,
+    by_parts: bool = False,
+) -> tuple[Any, Any]:
+    carry = Carry("scan()", init)
+    call = _Call(step, carry, xs_spec, bool(reverse), count, kept, users, by_parts)
+    if count == 0:
+        return call.nothing(rows)
+    inside = _core._is_recording()
+    # A recording around this one has been refused, or calls an external: its walk is still on.
+    watched = not inside and current_walk() is not None
+    mode = _core._loop_mode()
+    if watched or mode == 2 or count == 1:
+        return call.plainly(carry.tensors, rows, 0, [])
+    if mode == 1 and not by_parts:
+        return call.in_transform(rows)
+    if inside and count > _UNROLLED:
+        return call.as_instruction(rows)
+    if inside:
+        return call.plainly(carry.tensors, rows, 0, [])
+    return call.natively(rows)
+
+
+class _Call:
+    """One call of `scan`."""
+
+    def __init__(
+        self,
+        step: Callable[[Any, Any], tuple[Any, Any]],
+        carry: Carry,
+        xs_spec: _tree.Spec,
+        reverse: bool,
+        count: int,
+        memory: Memory,
+        users: Callable[..., Any] | None,
+        by_parts: bool,
+    ) -> None:
+        self._by_parts = by_parts
+        self._users = users or step  # the user's function, which the step may be written around
+        self._step, self._carry, self._xs_spec = step, carry, xs_spec
+        self._reverse, self._count, self._memory = reverse, count, memory
+        self._ys_spec: _tree.Spec | None = None
+        self._ys_leaves = 0
+        self._none: list[int] = []  # leaves of outputs that are None
+
+    def natively(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run the steps as a program, if it can be one."""
+        carry = self._carry.tensors
+        given = [as_argument(t) for t in carry]
+        rows = [t.contiguous() for t in rows]
+        first = [t[self._row(0)] for t in rows]
+        key = self._carry.spec, self._xs_spec, _core._call_mode()
+        step = self._known_step(key, [*given, *first])
+        if step is None:
+            numbers = _core.default_generator.get_state()
+            result, made = record(
+                self._step,
+                self._arguments(given, first),
+                [*given, *first],
+                len(given),
+                lambda r: Carry.own(self._flat(r), [*given, *first]),
+                self._users,
+            )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
+            if isinstance(made, Refused):
+                tell("the step of a scan", made)
+                result = without(own, result)
+                if self._by_parts:
+                    raise Unsuited(result)
+                return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
+            _core.default_generator.set_state(numbers)
+            step = made
+            if _core._loop_mode() == 0:
+                self._remember(
+                    key, step, [t for t, s in zip(given, carry, strict=True) if s.is_leaf]
+                )
+        return self._by_loop(step, carry, rows)
+
+    def _by_loop(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
+        loop = LoopRun(
+            step,
+            len(carry),
+            self._count,
+            self._reverse,
+            self._memory,
+            self._again,
+            self._one_step,
+            functools.partial(_scan_with, users=self._users),
+        )
+        found = run_loop(loop, [t.contiguous() for t in carry], rows)
+        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
+
+    def as_instruction(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run the steps as one instruction of the program that is recorded, if that can be."""
+        carry = self._carry.tensors
+        rows = [t.contiguous() for t in rows]
+        numbers = _core._unrecorded(_core.default_generator.get_state)
+        walk = current_walk()
+
+        def recorded() -> tuple[list[Tensor], list[Tensor], Step | Refused]:
+            given = [as_argument(t) for t in carry]
+            first = [t[self._row(0)] for t in rows]
+            result, made = record_inside(
+                self._step,
+                self._arguments(given, first),
+                [*given, *first],
+                len(given),
+                lambda r: Carry.own(self._flat(r), [*given, *first]),
+            )
+            own = [t for t, start in zip(given, carry, strict=True) if not start.requires_grad]
+            return own, result, made
+
+        own, result, made = _core._unrecorded(recorded)
+        if walk is not None and walk.has_effects():  # which must not happen twice
+            _core._refuse_recording(walk.refusals[0].reason)
+            result = without(own, result)
+            if self._by_parts:
+                raise Unsuited(result)
+            return self.plainly(result[: len(carry)], rows, 1, [result[len(carry) :]])
+        _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+        if isinstance(made, Refused):
+            return self.plainly(carry, rows, 0, [])
+        return self._by_loop(made, carry, rows)
+
+    def in_transform(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """Run the steps on the plain tensors that those of a transform consist of."""
+        carry, ys, done = self._carry.tensors, [], 0
+        forms = [apart(t)[1] for t in carry]
+        while done < self._count:
+            result = self._one_step(carry, [t[self._row(done)] for t in rows])
+            carry, before = result[: len(carry)], forms
+            ys.append(result[len(carry) :])
+            done += 1
+            forms = [apart(t)[1] for t in carry]
+            if forms == before:
+                break
+        if self._count - done < 2:
+            return self.plainly(carry, rows, done, ys)
+        numbers = _core._unrecorded(_core.default_generator.get_state)
+        try:
+            carry, more = self._rest_by_parts(carry, forms, rows, done)
+        except Unsuited as found:
+            if found.result is None:
+                _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+                return self.plainly(carry, rows, done, ys)
+            ys.append(found.result[len(carry) :])
+            return self.plainly(found.result[: len(carry)], rows, done + 1, ys)
+        if self._reverse:
+            ys.reverse()
+        first = [ad.stack(column) for column in zip(*ys, strict=True)]
+        pairs = [(b, a) if self._reverse else (a, b) for a, b in zip(first, more, strict=True)]
+        return self._carry.built(carry), self._ys([ad.cat(pair) for pair in pairs])
+
+    def _rest_by_parts(
+        self, carry: list[Tensor], forms: list[Form], rows: list[Tensor], done: int
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        left = self._count - done
+        taken = [rows_apart(t.narrow(0, 0 if self._reverse else done, left)) for t in rows]
+        ys_forms: list[Form] = []
+
+        def step(parts: list[Tensor], row: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+            given, xs = iter(parts), iter(row)
+            result = self._one_step(
+                [together(form, given) for form in forms],
+                [together(form, xs) for _, form in taken],
+            )
+            pieces = [apart(t) for t in result]
+            if [form for _, form in pieces[: len(forms)]] != forms:
+                raise Unsuited
+            ys_forms[:] = [form for _, form in pieces[len(forms) :]]
+            following, outputs = (
+                [p for parts, _ in some for p in parts]
+                for some in (pieces[: len(forms)], pieces[len(forms) :])
+            )
+            return following, outputs
+
+        parts = [p for t in carry for p in apart(t)[0]]
+        stacked = [p for ps, _ in taken for p in ps]
+        if _core.is_grad_enabled() and any(t.requires_grad for t in (*parts, *stacked)):
+            raise Unsuited  # as `run_loop` would find out
+        _, spec = _tree.flatten(stacked)
+        try:
+            found, outputs = run_scan(
+                step, parts, stacked, spec, left, self._reverse, self._memory, self._users, True
+            )
+        except Unsuited as unsuited:
+            if unsuited.result is not None:  # one step has run
+                there = iter(unsuited.result)
+                unsuited.result = [together(form, there) for form in (*forms, *ys_forms)]
+            raise
+        given, pieces = iter(found), iter(outputs)
+        last = [together(form, given) for form in forms]
+        ys = [
+            rows_together(form, [next(pieces) for _ in range(count_of(form))]) for form in ys_forms
+        ]
+        return last, ys
+
+    def _one_step(self, carry: list[Tensor], row: list[Tensor]) -> list[Tensor]:
+        return self._flat(self._step(*self._arguments(carry, row)))
+
+    def _known_step(self, key: Any, tensors: list[Tensor]) -> Step | None:
+        """The recording of an earlier scan that does the same."""
+        table = _recorded.get(self._step) if _is_remembered(self._step) else None
+        step: Step
+        for step, ys in (table or {}).get(key, ()):
+            if step.serves(tensors):
+                self._ys_spec, self._ys_leaves, self._none = ys
+                return step
+        return None
+
+    def _remember(self, key: Any, step: Step, stand_ins: list[Tensor]) -> None:
+        if _is_remembered(self._step) and not step.has_history(stand_ins):
+            table = _recorded.setdefault(self._step, {}).setdefault(key, deque(maxlen=_REMEMBERED))
+            for old, ys in [entry for entry in table if entry[0].is_retired()]:
+                step.expect(old)
+                table.remove((old, ys))
+            table.appendleft((step, (self._ys_spec, self._ys_leaves, self._none)))
+
+    def _again(self, tensors: list[Tensor], carries: int, rows: int) -> list[Tensor]:
+        """The plain loop, for derivatives of derivatives."""
+        carry, ys = self._loop(tensors[:carries], tensors[carries : carries + rows], 0, [])
+        return [*carry, *ys]
+
+    def plainly(
+        self, carry: list[Tensor], rows: list[Tensor], done: int, ys: list[list[Tensor]]
+    ) -> tuple[Any, Any]:
+        """Run the steps that are left as Python."""
+        carry, stacked = self._loop(carry, rows, done, ys)
+        return self._carry.built(carry), self._ys(stacked)
+
+    def _loop(
+        self, carry: list[Tensor], rows: list[Tensor], done: int, ys: list[list[Tensor]]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        size = len(carry)
+        for at in range(done, self._count):
+            row = [t[self._row(at)] for t in rows]
+            result = self._one_step(carry, row)
+            carry = result[:size]
+            ys.append(result[size:])
+        if self._reverse:
+            ys.reverse()
+        return carry, [ad.stack(column) for column in zip(*ys, strict=True)]
+
+    def nothing(self, rows: list[Tensor]) -> tuple[Any, Any]:
+        """No step: what the outputs would be is found out with a row of zeros."""
+        carry = self._carry.tensors
+        with ad.no_grad():
+            row = [ad.zeros(t.shape[1:], dtype=t.dtype) for t in rows]
+            result = self._flat(self._step(*self._arguments(carry, row)))
+        ys = [t.new_empty((0, *t.shape)) for t in result[len(carry) :]]
+        return self._carry.built(carry), self._ys(ys)
+
+    # -- structures --------------------------------------------------------------------------------
+
+    def _row(self, step: int) -> int:
+        return self._count - 1 - step if self._reverse else step
+
+    def _arguments(self, carry: list[Tensor], row: list[Tensor]) -> tuple[Any, Any]:
+        return self._carry.built(carry), _tree.unflatten(self._xs_spec, row)
+
+    def _ys(self, tensors: list[Tensor]) -> Any:
+        assert self._ys_spec is not None
+        there = iter(tensors)
+        leaves = [None if k in self._none else next(there) for k in range(self._ys_leaves)]
+        return _tree.unflatten(self._ys_spec, leaves)
+
+    def _flat(self, result: Any) -> list[Tensor]:
+        """The tensors of a result: the next carry, and then the outputs."""
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"the step of a scan returns a pair, the next carry and an output, not {result!r}; "
+                "fix: return carry, None where there is no output"
+            )
+        found = self._carry.flat(result[0])
+        outputs, ys_spec = _tree.flatten(result[1])
+        if self._ys_spec is None:
+            self._ys_spec, self._ys_leaves = ys_spec, len(outputs)
+            self._none = [k for k, leaf in enumerate(outputs) if leaf is None]
+        elif ys_spec != self._ys_spec:
+            raise ValueError(
+                f"the step of a scan returned an output of the structure {self._ys_spec} and then "
+                f"one of the structure {ys_spec}"
+            )
+        return found + [tensor_of(leaf) for leaf in outputs if leaf is not None]
+
+
+def _is_remembered(function: Any) -> bool:
+    return isinstance(function, FunctionType)

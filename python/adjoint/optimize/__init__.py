@@ -1,0 +1,33 @@
+"""Equations, minima and fits whose answers are differentiable, with SciPy's names.
+
+- ``_root.py``, ``_minimize.py``, ``_least_squares.py`` - `root`, `fixed_point`, `minimize`,
+  `least_squares`
+- ``_own_solver.py`` - `implicit`: the same for a solver of one's own
+- ``_implicit.py`` - the derivative of an answer: start reading here; ``_conditions.py`` - of a
+  minimum
+- ``_solver.py`` - runs a solver of equations: ``_newton.py``, ``_quasi_newton.py``, SciPy's, the
+  user's
+- ``_unknowns.py``, ``_samples.py`` - structures as vectors; solvers under `vmap`
+"""
+
+from ._least_squares import least_squares as least_squares
+from ._minimize import minimize as minimize
+from ._own_solver import implicit as implicit
+from ._refused import linprog as linprog
+from ._refused import milp as milp
+from ._result import ConvergenceError as ConvergenceError
+from ._result import OptimizeResult as OptimizeResult
+from ._root import fixed_point as fixed_point
+from ._root import root as root
+
+__all__ = [
+    "ConvergenceError",
+    "OptimizeResult",
+    "fixed_point",
+    "implicit",
+    "least_squares",
+    "linprog",
+    "milp",
+    "minimize",
+    "root",
+]

@@ -1,0 +1,99 @@
+"""The derivative of an answer: by the implicit function theorem, never through a solver's steps.
+
+Where ``residual(x) = 0`` holds for all values of what the residual reads, the derivative of ``x``
+by any of them is ``-A⁻¹ B`` with ``A`` and ``B`` the derivatives of the residual by ``x`` and by
+it. So the answer is one node, whose inputs are the tensors that the residual reads: its arguments,
+tensors of the closure, parameters of a module. A recording of one call finds them. Backward the
+node solves once with ``Aᵀ`` and evaluates the residual once more. It does so with operations that
+are recorded where derivatives of higher order are asked for, so these are right as well.
+
+Note [Answers in ordinary operations]: a node that is met again after its `vmap` has ended may not
+evaluate a function that holds samples; tangents are there when the answer is made, not later; and
+what a call reads is unknown where it cannot be recorded. In these cases the answer is made of
+steps of Newton's method, whose value is known already. The first, from an ``x`` without history,
+has the first derivative of the answer; a second, from there, the first three: as Newton's method
+doubles the digits, it doubles the order of what is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint import _core
+from adjoint._core import Tensor
+from adjoint.autograd import Function
+from adjoint.autograd._backward import gradients
+
+from ._linear import Dense, Linear
+from ._samples import is_batched
+
+__all__ = ["answer"]
+
+Residual = Callable[[Tensor], Tensor]
+
+
+class _Answer(Function):
+    """``x`` as a function of the tensors that the residual reads."""
+
+    @staticmethod
+    def forward(x: Tensor, *rest: Any) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.residual, ctx.linear, *read = inputs
+        ctx.save_for_backward(output, *read)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None) -> Any:
+        x, *read = ctx.saved_tensors
+        needed = ctx.needs_input_grad[3:]
+        if g is None:
+            return None, None, None, *(None for _ in needed)
+        again = ad.is_grad_enabled()
+        u = ctx.linear.solve_transposed(ctx.residual, x, g)
+        with ad.enable_grad():
+            r = ctx.residual(x if again else x.detach())
+        # The pass ends at what is read, and at x: how x depends on it is what u stands for, and how
+        # one of them depends on another is not the residual's business.
+        wanted = [t for t, n in zip(read, needed, strict=True) if n]
+        ends = (*wanted, x) if again and x.requires_grad else (*wanted,)
+        found = iter(gradients((r,), (-u,), again, again, ends, True, end_at_inputs=True))
+        return None, None, None, *(next(found) if n else None for n in needed)
+
+
+def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tensor:
+    """``x``, where the residual is zero, with the derivatives of the equation's answer."""
+    linear = Dense() if linear is None else linear
+    x = x.detach()
+    duals = _core._current_dual_level() + 1
+    if not (ad.is_grad_enabled() or duals):
+        return x
+    recording = _core._Recording([x])
+    recording.start()
+    try:
+        r = residual(x)
+    finally:
+        recording.stop()
+    moves = duals > 0 and _core._has_tangent(r)
+    if not (r.requires_grad or moves):
+        return x
+    if is_batched(r) or moves or recording.refused() is not None:
+        steps = 1 if duals == 1 and not r.requires_grad else 2
+        return _by_steps(residual, x, r, linear, steps)
+    read = [t for t in recording.reached() if t is not x]
+    answered: Tensor = _Answer.apply(x, residual, linear, *read)
+    return answered
+
+
+def _by_steps(residual: Residual, x: Tensor, r: Tensor, linear: Linear, steps: int) -> Tensor:
+    """See Note [Answers in ordinary operations]."""
+    with ad.no_grad():
+        matrix = linear.matrix(residual, x).detach()
+    x = x - linear.solve_matrix(matrix, r)
+    for _ in range(steps - 1):
+        x = x - linear.solve_matrix(linear.matrix(residual, x), residual(x))
+    return x

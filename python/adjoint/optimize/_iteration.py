@@ -1,0 +1,94 @@
+"""What the solvers of this folder share: counting, stopping, showing where they are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+
+from ._samples import everywhere, is_batched
+
+__all__ = ["Iteration", "Stop", "norm"]
+
+_SILENT_FOR = 2.0  # seconds
+
+
+class Stop(Exception):
+    """Raised by a solver that cannot go on: why, where, and the residual there."""
+
+    def __init__(self, reason: str, x: Tensor, r: Tensor) -> None:
+        super().__init__(reason)
+        self.reason, self.x, self.r = reason, x, r
+
+
+def norm(v: Tensor) -> Tensor:
+    """The Euclidean norm of a vector."""
+    return ad.linalg.vector_norm(v)
+
+
+class Iteration:
+    """One run of a solver.
+
+    Attributes
+    ----------
+    tolerance
+        Of the last step, relative to 1 + ‖x‖.
+    evaluations, jacobians, steps
+        How many there were.
+    """
+
+    def __init__(
+        self, name: str, dtype: Any, tolerance: float | None, most: int, callback: Any = None
+    ) -> None:
+        self._name, self._most, self._callback = name, most, callback
+        self._eps = ad.finfo(dtype).eps
+        # Newton's method squares the error of its last step; others have about as many digits as
+        # this.
+        self.tolerance = self._eps**0.75 if tolerance is None else float(tolerance)
+        self.evaluations = self.jacobians = self.steps = 0
+        self._begin = time.monotonic()
+        self._line: Any = None
+
+    def call(self, residual: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """The residual at ``x``."""
+        self.evaluations += 1
+        return residual(x)
+
+    def goes_on(self, done: Tensor, x: Tensor, r: Tensor) -> bool:
+        """Whether there is a next step; counts it. Raises `Stop` at the last allowed."""
+        if everywhere(done):
+            return False
+        if not everywhere(done | ad.isfinite(norm(r))):
+            raise Stop("the residual is not finite there", x, r)
+        if self.steps == self._most:
+            raise Stop(f"{self._most} steps were not enough", x, r)
+        if self._callback is not None and self.steps:
+            self._callback(x, r)
+        self.steps += 1
+        self._show(r)
+        return True
+
+    def is_rounding(self, size: Tensor, x: Tensor) -> Tensor:
+        """Whether a residual is as small as the rounding of ``x`` makes it, for a slope of one."""
+        return size <= 4 * self._eps * (1 + norm(x))
+
+    def _show(self, r: Tensor) -> None:
+        if time.monotonic() - self._begin < _SILENT_FOR or not sys.stderr.isatty():
+            return
+        if self._line is None:
+            from rich.console import Console
+
+            self._line = Console(stderr=True).status("")
+            self._line.start()
+        size = "" if is_batched(r) else f", residual {float(norm(r)):.2g}"
+        self._line.update(f"{self._name}: step {self.steps}{size}")
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._line is not None:
+            self._line.stop()
+            self._line = None

@@ -1,0 +1,92 @@
+"""Solving with the derivative of a residual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.func import jacfwd
+
+from ._samples import somewhere
+
+__all__ = ["Dense", "Linear"]
+
+Residual = Callable[[Tensor], Tensor]
+
+lu_solve: Any = ad.linalg.lu_solve
+linalg_error: Any = ad.linalg.LinAlgError
+
+
+class Linear:
+    """How to solve with the matrix ``A``: the derivative of a residual at ``x``."""
+
+    def matrix(self, residual: Residual, x: Tensor) -> Tensor:
+        """The matrix, with the history that the residual gives it."""
+        raise NotImplementedError
+
+    def solve_matrix(self, matrix: Tensor, b: Tensor) -> Tensor:
+        """``A⁻¹ b`` by operations that can be differentiated."""
+        raise NotImplementedError
+
+    def solve(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
+        """``A⁻¹ b``."""
+        raise NotImplementedError
+
+    def solve_transposed(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
+        """``A⁻ᵀ b``."""
+        raise NotImplementedError
+
+
+class Dense(Linear):
+    """The whole matrix, factored once for a point."""
+
+    def __init__(self, jacobian: Callable[[Tensor], Tensor] | None = None) -> None:
+        self._jacobian = jacobian
+        self._factors: Any = None
+
+    def matrix(self, residual: Residual, x: Tensor) -> Tensor:
+        made: Tensor = jacfwd(residual)(x) if self._jacobian is None else self._jacobian(x)
+        return made
+
+    def solve_matrix(self, matrix: Tensor, b: Tensor) -> Tensor:
+        return _solved(matrix, b)
+
+    def solve(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
+        if not ad.is_grad_enabled() and not ad._core._has_tangent(x):
+            return self._by_factors(residual, x, b, False)
+        return _solved(self.matrix(residual, x), b)
+
+    def solve_transposed(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
+        if not ad.is_grad_enabled():
+            return self._by_factors(residual, x, b, True)
+        return _solved(self.matrix(residual, x).mT, b)
+
+    def _by_factors(self, residual: Residual, x: Tensor, b: Tensor, transposed: bool) -> Tensor:
+        if self._factors is None:
+            lu, pivots, info = ad.linalg.lu_factor_ex(self.matrix(residual, x.detach()).detach())
+            if somewhere(info != 0):
+                raise _singular(x)
+            self._factors = lu, pivots
+        lu, pivots = self._factors
+        solved: Tensor = lu_solve(lu, pivots, b[..., None], adjoint=transposed)
+        return solved[..., 0]
+
+
+def _solved(matrix: Tensor, b: Tensor) -> Tensor:
+    try:
+        solved: Tensor = ad.linalg.solve(matrix, b)
+    except RuntimeError as error:  # LinAlgError
+        raise _singular(b) from error
+    return solved
+
+
+def _singular(x: Tensor) -> Exception:
+    made: Exception = linalg_error(
+        f"the answer has no derivative: the derivative of the residual by the {x.shape[-1]} "
+        f"unknowns is "
+        "singular there, so that the answer is not isolated, or a multiple root.\n"
+        "  fix: add the equation that picks one answer, or take the answer by .detach()"
+    )
+    return made

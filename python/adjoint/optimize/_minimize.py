@@ -1,0 +1,220 @@
+"""``minimize``: SciPy's methods, handed exact derivatives; the answer is differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.func import grad, jvp
+
+from ._conditions import Conditions, Constraints, bounds_of, constraints_of
+from ._result import ConvergenceError, OptimizeResult
+from ._samples import Arrays, batch_of, largest
+from ._scipy import scipy_optimize
+from ._unknowns import Unknowns, as_arguments
+
+__all__ = ["minimize"]
+
+# What SciPy's methods take; those that are not here need no derivatives.
+_GRADIENT = {
+    "cg",
+    "bfgs",
+    "newton-cg",
+    "l-bfgs-b",
+    "tnc",
+    "slsqp",
+    "dogleg",
+    "trust-ncg",
+    "trust-krylov",
+    "trust-exact",
+    "trust-constr",
+}
+_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
+_HESSIAN = {"dogleg", "trust-exact"}
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str | None = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Find a minimum of a function; the answer is differentiable.
+
+    The methods are those of `scipy.optimize.minimize`, with its names and defaults. They are handed
+    exact gradients, and exact Hessians or products with them where they take these. A few steps of
+    Newton's method on the conditions of a minimum then make the answer exact to rounding.
+
+    The derivative is that of the answer, by the implicit function theorem on these conditions, with
+    the bounds and constraints that hold with equality there; never through the solver's steps.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args)`` gives one number.
+    x0
+        Where to begin: a tensor, a number, or a structure of tensors.
+    args
+        Further arguments: a tuple, or one.
+    method, tol, callback, options
+        SciPy's. ``callback(x)`` gets the structure of ``x0``.
+    jac, hess, hessp
+        Not needed, and refused: derivatives are exact already.
+    bounds
+        ``(low, high)`` for all, or one pair for each number in order, None for no bound; or SciPy's
+        `Bounds`. The numbers may be tensors: the answer is differentiable by them as well.
+    constraints
+        SciPy's dicts ``{"type": "eq" | "ineq", "fun": c}``, `NonlinearConstraint` or
+        `LinearConstraint`, one or a list.
+
+    Returns
+    -------
+    OptimizeResult
+        ``x``, ``fun``, ``jac``, ``success``, ``message``, ``nit``, ``nfev``, ``njev``, ``active``:
+        the numbers of the elements of x that are at a bound.
+
+    Raises
+    ------
+    ConvergenceError
+        If there is no answer; its ``result`` is how far the solver got.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> a = ad.tensor(3.0, dtype=ad.float64, requires_grad=True)
+    >>> start = ad.zeros(2, dtype=ad.float64)
+    >>> found = ad.optimize.minimize(lambda x: ((x - a) ** 2).sum() + x[0] * x[1], start)
+    >>> found.x
+    tensor([2., 2.], dtype=torch.float64, grad_fn=<...>)
+    >>> found.x.sum().backward()
+    >>> a.grad
+    tensor(1.3333, dtype=torch.float64)
+    """
+    for name, value in (("jac", jac), ("hess", hess), ("hessp", hessp)):
+        if value not in (None, False):
+            raise TypeError(
+                f"minimize(): {name}= is not needed: derivatives of fun are exact.\n"
+                "  fix: leave it out; if fun is not made of adjoint's operations, wrap it in "
+                "adjoint.external with the derivative that you have"
+            )
+    unknowns = Unknowns(x0, "minimize")
+    arguments = as_arguments(args)
+
+    def objective(v: Tensor) -> Tensor:
+        value = fun(unknowns.tree(v), *arguments)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"minimize(): fun must give one number as a tensor, got {shape}")
+        return value.reshape(()).to(v.dtype)
+
+    limits, under = bounds_of(bounds, unknowns), constraints_of(constraints, unknowns)
+    if method is None:
+        method = "SLSQP" if under.size else "L-BFGS-B" if limits else "BFGS"
+    run = _Run(objective, limits, under, unknowns, callback)
+    result = run.by_scipy(method, tol, options)
+    if not result.success:
+        raise _lost(method, result)
+    found = Conditions(objective, limits, under, unknowns.size).at(result.x)
+    with ad.no_grad():
+        before = grad(objective)(unknowns.start)
+    if not found.is_finite() or not found.is_met(before):
+        raise _lost(method, result)
+    result.active = found.active()
+    result.x = unknowns.tree(found.answer())
+    return result
+
+
+class _Run:
+    """One run of a method of SciPy's, on all samples of a `vmap` as one problem."""
+
+    def __init__(
+        self,
+        objective: Callable[[Tensor], Tensor],
+        bounds: tuple[Tensor, Tensor] | None,
+        constraints: Constraints,
+        unknowns: Unknowns,
+        callback: Any,
+    ) -> None:
+        self._objective, self._bounds, self._constraints = objective, bounds, constraints
+        self._unknowns, self._callback = unknowns, callback
+        with ad.no_grad():
+            values = objective(unknowns.start), *(bounds or ()), *constraints.values
+        self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
+
+    def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
+        """The result, with ``x`` a vector."""
+        kind = method.lower()
+        gradient = grad(self._objective)
+        arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
+
+        def value(v: Any) -> float:
+            return float(flat(self._objective(each(v))).sum())
+
+        def slope(v: Any) -> Any:
+            return flat(gradient(each(v)))
+
+        def product(v: Any, p: Any) -> Any:
+            return flat(jvp(gradient, (each(v),), (each(p),))[1])
+
+        def matrix(v: Any) -> Any:
+            return np.stack([product(v, row) for row in np.eye(v.size)])
+
+        given: dict[str, Any] = {}
+        if kind in _GRADIENT:
+            given["jac"] = slope
+        if kind in _PRODUCTS:
+            given["hessp"] = product
+        if kind in _HESSIAN:
+            given["hess"] = matrix
+        if self._bounds is not None:
+            given["bounds"] = scipy_optimize().Bounds(*(flat(b) for b in self._bounds))
+        if self._constraints.size:
+            given["constraints"] = self._constraints.for_scipy(arrays, kind == "trust-constr")
+        if self._callback is not None:
+            given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
+        with ad.no_grad():
+            start = flat(self._unknowns.start)
+            found = scipy_optimize().minimize(
+                value, start, method=method, tol=tol, options=options, **given
+            )
+            x = each(found.x)
+            result = OptimizeResult(
+                x=x,
+                fun=self._objective(x).detach(),
+                jac=gradient(x).detach(),
+                success=bool(found.success),
+                status=int(found.status),
+                message=str(found.message),
+                nit=int(found.get("nit", 0)),
+                nfev=int(found.get("nfev", 0)),
+                njev=int(found.get("njev", 0)),
+            )
+        # SciPy says "precision loss" where it is at the minimum to rounding, and where it is lost:
+        # the conditions will tell.
+        if kind in ("bfgs", "cg") and found.status == 2:
+            result.success = True
+        return result
+
+
+def _lost(method: str, result: OptimizeResult) -> ConvergenceError:
+    result.success = False
+    return ConvergenceError(
+        f"minimize() by {method} found no minimum: {result.message} After {result.nit} steps fun "
+        f"is "
+        f"{largest(result.fun)}, and its gradient up to {largest(result.jac)}.\n"
+        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), or try "
+        "another method",
+        result,
+    )

@@ -1,0 +1,68 @@
+"""``implicit``: the derivative of the answer of a solver of one's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+
+from ._implicit import answer
+from ._solver import Solver, forward_matrix
+from ._unknowns import Unknowns
+
+__all__ = ["implicit"]
+
+
+def implicit(residual: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a solver of one's own the derivative of its answer.
+
+    The solver may be anything: Python, a C library, an executable, another package. It runs without
+    being recorded. The derivative comes from the equation that its answer satisfies, by the
+    implicit function theorem; so does that of higher order. An answer that does not satisfy the
+    equation is refused, since its derivative would be that of something else.
+
+    Parameters
+    ----------
+    residual
+        ``residual(x, *args)``: zero at the answer, with as many numbers as ``x``, in any structure;
+        made of adjoint's operations, or of externals.
+
+    Returns
+    -------
+    callable
+        A decorator for ``solver(*args)``, which returns ``x``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> @ad.optimize.implicit(lambda x, a: x * x - a)
+    ... def square_root(a):
+    ...     return ad.tensor(float(a) ** 0.5, dtype=ad.float64)
+    >>> a = ad.tensor(9.0, dtype=ad.float64, requires_grad=True)
+    >>> square_root(a).backward()
+    >>> a.grad
+    tensor(0.1667, dtype=torch.float64)
+    """
+
+    def decorate(solver: Callable[..., Any]) -> Callable[..., Any]:
+        name = getattr(solver, "__name__", "the solver")
+
+        @functools.wraps(solver)
+        def solve(*args: Any, **kwargs: Any) -> Any:
+            with ad.no_grad():
+                found = solver(*ad.map(_plain, args), **kwargs)
+            unknowns = Unknowns(found, name)
+            equation = unknowns.function(lambda x: residual(x, *args, **kwargs), ())
+            check = Solver(name, equation, forward_matrix(equation), None, None, None)
+            result = check.by_callable(lambda: unknowns.start)
+            return unknowns.tree(answer(equation, result.x))
+
+        return solve
+
+    return decorate
+
+
+def _plain(value: Any) -> Any:
+    return value.detach() if isinstance(value, ad.Tensor) else value

@@ -1,0 +1,143 @@
+"""``root`` and ``fixed_point``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+
+from ._implicit import answer
+from ._linear import Dense
+from ._result import OptimizeResult
+from ._solver import Solver, forward_matrix
+from ._unknowns import Unknowns, as_arguments
+
+__all__ = ["fixed_point", "root"]
+
+
+def root(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str | Callable[..., Any] = "newton",
+    jac: Any = None,
+    tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Find where a function is zero; the answer is differentiable.
+
+    The derivative is that of the answer, by the implicit function theorem: one transposed solve,
+    whatever steps the solver took. It is taken by everything that ``fun`` reads: ``args``, tensors
+    of its closure, parameters of modules. ``x0`` has none, since the answer does not depend on it.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args)`` gives as many numbers as ``x`` has, in any structure.
+    x0
+        Where to begin: a tensor, a number, or a structure of tensors.
+    args
+        Further arguments: a tuple, or one.
+    method
+        ``"newton"`` (with a line search), ``"broyden"``, ``"anderson"``; or the name of a method of
+        `scipy.optimize.root` (``"hybr"``, ``"lm"``, ``"krylov"``, ...); or a callable
+        ``method(fun, x0, args)`` that returns the answer, whose derivative is then that of the
+        equation.
+    jac
+        The derivative of ``fun`` by ``x``, ``jac(x, *args)``, as a matrix. It is found by forward
+        mode where it is not given.
+    tol
+        The length of the last step, relative to 1 + ‖x‖.
+    callback
+        Called after every step, ``callback(x, f)``.
+    options
+        ``maxiter``; ``memory`` and ``mixing`` of Anderson's method; SciPy's own for its methods.
+
+    Returns
+    -------
+    OptimizeResult
+        ``x``, ``success``, ``message``, ``fun``, ``nit``, ``nfev``, ``njev``.
+
+    Raises
+    ------
+    ConvergenceError
+        If there is no answer; its ``result`` is how far the solver got.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> a = ad.tensor(2.0, dtype=ad.float64, requires_grad=True)
+    >>> answer = ad.optimize.root(lambda x: x * x - a, 1.0)
+    >>> answer.x
+    tensor(1.4142, dtype=torch.float64, grad_fn=<...>)
+    >>> answer.x.backward()
+    >>> a.grad  # 1 / (2 sqrt(2))
+    tensor(0.3536, dtype=torch.float64)
+    """
+    args = as_arguments(args)
+    unknowns = Unknowns(x0, "root")
+    residual = unknowns.function(fun, args)
+    given = _given(unknowns, jac, args)
+    solver = Solver("root", residual, given or forward_matrix(residual), tol, callback, options)
+    if callable(method):
+        result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
+    else:
+        result = solver.by_name(unknowns.start, method)
+    result.x = unknowns.tree(answer(residual, result.x, Dense(given)))
+    return result
+
+
+def fixed_point(
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    xtol: float | None = None,
+    maxiter: int = 500,
+    method: str | Callable[..., Any] = "anderson",
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """Find where ``func(x, *args) == x``; the answer is differentiable.
+
+    Returns the answer itself, as SciPy's function of this name does. See `root` for the arguments;
+    ``method`` may also be any of its.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.optimize.fixed_point(ad.cos, 1.0)
+    tensor(0.7391, dtype=torch.float64)
+    """
+    args = as_arguments(args)
+    unknowns = Unknowns(x0, "fixed_point")
+    function = unknowns.function(func, args, "the value of func")
+
+    def residual(v: Tensor) -> Tensor:
+        return function(v) - v
+
+    solver = Solver(
+        "fixed_point",
+        residual,
+        forward_matrix(residual),
+        xtol,
+        None,
+        {"maxiter": maxiter, **(options or {})},
+    )
+    if callable(method):
+        result = solver.by_callable(lambda: unknowns.vector(method(func, x0, args), "the answer"))
+    else:
+        result = solver.by_name(unknowns.start, method)
+    return unknowns.tree(answer(residual, result.x))
+
+
+def _given(
+    unknowns: Unknowns, jac: Any, args: tuple[Any, ...]
+) -> Callable[[Tensor], Tensor] | None:
+    if jac is None or jac is False:
+        return None
+    if not callable(jac):
+        raise TypeError(f"root(): jac must be a function or None, got {jac!r}")
+    n = unknowns.size
+    return lambda v: ad.as_tensor(jac(unknowns.tree(v), *args), dtype=v.dtype).reshape(n, n)

@@ -1,0 +1,192 @@
+"""Running a solver of nonlinear equations: ours, SciPy's, or the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.func import jacfwd
+
+from ._iteration import Iteration, Stop, norm
+from ._newton import newton
+from ._quasi_newton import anderson, broyden
+from ._result import ConvergenceError, OptimizeResult
+from ._samples import Arrays, batch_of, everywhere, failing, is_batched
+from ._scipy import scipy_optimize
+
+__all__ = ["Solver", "forward_matrix"]
+
+Function = Callable[[Tensor], Tensor]
+
+OURS = ("newton", "broyden", "anderson")
+SCIPYS = (
+    "hybr",
+    "lm",
+    "broyden1",
+    "broyden2",
+    "linearmixing",
+    "diagbroyden",
+    "excitingmixing",
+    "krylov",
+    "df-sane",
+)
+_JACOBIAN_OF = ("hybr", "lm")
+
+
+def forward_matrix(residual: Function) -> Function:
+    """The derivative of a residual by its unknowns, by forward mode."""
+    return jacfwd(residual)
+
+
+class Solver:
+    """An equation, and how exactly it is to be solved."""
+
+    def __init__(
+        self,
+        name: str,
+        residual: Function,
+        matrix: Function,
+        tolerance: float | None,
+        callback: Any,
+        options: dict[str, Any] | None,
+    ) -> None:
+        self._name = name
+        self._residual, self._matrix = residual, matrix
+        self._tolerance, self._callback = tolerance, callback
+        self._options = dict(options or {})
+
+    def by_name(self, start: Tensor, method: str) -> OptimizeResult:
+        """Solve from ``start``; ``x`` of the result is a vector without history."""
+        if method in OURS:
+            return self._by_ours(start, method)
+        if method in SCIPYS:
+            return self._by_scipy(start, method)
+        raise ValueError(
+            f"{self._name}(): there is no method {method!r}; there are {', '.join(OURS)}, and "
+            f"SciPy's "
+            f"{', '.join(SCIPYS)}; or give a callable method(fun, x0, args)"
+        )
+
+    def by_callable(self, solve: Callable[[], Tensor]) -> OptimizeResult:
+        """Take what the user's solver returns, if it solves the equation."""
+        with ad.no_grad():
+            x = solve().detach()
+            r = self._residual(x)
+            self._check(x, r, "the solver that was given returned")
+            return _result(x, r, "the solver that was given", 0, 1, 0)
+
+    def _check(self, x: Tensor, r: Tensor, who: str) -> None:
+        """Refuse an x that is not an answer: its derivative would be that of something else."""
+        with ad.no_grad():
+            step, info = ad.linalg.solve_ex(self._matrix(x), r)
+            loose = self._options.get("accept", ad.finfo(x.dtype).eps ** 0.25)
+            fine = (info == 0) & (norm(step) <= loose * (1 + norm(x)))
+        if not everywhere(fine):
+            raise ConvergenceError(
+                f"{self._name}(): {who} something that does not solve the equation: "
+                f"{_where(x, r)}, and Newton's step from there is {_size(norm(step))} long",
+                _result(x, r, "not an answer", 0, 1, 0, False),
+            )
+
+    def _by_ours(self, start: Tensor, method: str) -> OptimizeResult:
+        options = dict(self._options)
+        most = int(options.pop("maxiter", 100 if method == "newton" else 500))
+        memory, mixing = int(options.pop("memory", 5)), float(options.pop("mixing", 1.0))
+        if options:
+            raise TypeError(
+                f"{self._name}(): method {method!r} has no option {next(iter(options))!r}"
+            )
+        run = Iteration(
+            f"{self._name} by {method}", start.dtype, self._tolerance, most, self._callback
+        )
+        with ad.no_grad():
+            try:
+                if method == "newton":
+                    x = newton(self._residual, start, self._matrix, run)
+                elif method == "broyden":
+                    x = broyden(self._residual, start, self._matrix, run)
+                else:
+                    x = anderson(self._residual, start, run, memory, mixing)
+            except Stop as stop:
+                result = _result(
+                    stop.x, stop.r, stop.reason, run.steps, run.evaluations, run.jacobians, False
+                )
+                raise ConvergenceError(
+                    f"{self._name}() by {method} found no answer: {stop.reason}. After "
+                    f"{run.steps} steps "
+                    f"{_where(stop.x, stop.r)}.\n"
+                    "  fix: begin nearer to the answer (x0), allow more steps "
+                    "(options={'maxiter': ...}), or "
+                    "try another method",
+                    result,
+                ) from None
+            finally:
+                run.end()
+            r = self._residual(x)
+        return _result(x.detach(), r, "converged", run.steps, run.evaluations, run.jacobians)
+
+    def _by_scipy(self, start: Tensor, method: str) -> OptimizeResult:
+        with ad.no_grad():
+            arrays = Arrays(batch_of(self._residual(start)), start.dtype)
+            each, flat = arrays.each, arrays.flat
+
+            def slope(v: Any) -> Any:
+                return arrays.blocks(self._matrix(each(v)))
+
+            found = scipy_optimize().root(
+                lambda v: flat(self._residual(each(v))),
+                flat(start),
+                method=method,
+                jac=slope if method in _JACOBIAN_OF else None,
+                tol=self._tolerance,
+                callback=self._callback,
+                options=self._options,
+            )
+            x = each(found.x).detach()
+            r = self._residual(x)
+            result = _result(
+                x, r, str(found.message), int(found.get("nit", 0)), int(found.get("nfev", 0)), 0
+            )
+            if not found.success:
+                result.success = False
+                raise ConvergenceError(
+                    f"{self._name}() by SciPy's {method} found no answer: {found.message} "
+                    f"{_where(x, r)}",
+                    result,
+                )
+            self._check(x, r, f"SciPy's {method} returned")
+        return result
+
+
+def _where(x: Tensor, r: Tensor) -> str:
+    if is_batched(x, r):
+        return f"{failing(r)}"
+    return f"the residual is {_size(norm(r))} at x = {_short(x)}"
+
+
+def _short(x: Tensor) -> str:
+    values = ", ".join(f"{v:.6g}" for v in x[:4].tolist())
+    return f"[{values}{', ...' if x.numel() > 4 else ''}]"
+
+
+def _size(t: Tensor) -> str:
+    if is_batched(t):
+        t = batch_of(t).whole(t).max()
+    return f"{float(t):.3g}"
+
+
+def _result(
+    x: Tensor, r: Tensor, message: str, steps: int, calls: int, jacobians: int, good: bool = True
+) -> OptimizeResult:
+    return OptimizeResult(
+        x=x,
+        success=good,
+        status=0 if good else 1,
+        message=message,
+        fun=r.detach(),
+        nit=steps,
+        nfev=calls,
+        njev=jacobians,
+    )

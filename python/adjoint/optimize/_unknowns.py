@@ -1,0 +1,122 @@
+"""The unknowns of a problem as one real vector, whatever structure they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint.composite._ravel import ravel
+
+__all__ = ["Unknowns", "as_arguments"]
+
+
+def as_arguments(args: Any) -> tuple[Any, ...]:
+    """SciPy's ``args``: a tuple, or one argument."""
+    return args if isinstance(args, tuple) else (args,)
+
+
+class Unknowns:
+    """A composite of tensors as a vector of real numbers, and back; differentiable both ways.
+
+    Numbers, lists of numbers and NumPy arrays are tensors here; Python's floats are float64, as
+    SciPy's solvers take them. Complex numbers are two real ones.
+    """
+
+    def __init__(self, start: Any, name: str) -> None:
+        self.name = name
+        start = _tensors(start)
+        flat, self._unravel = ravel(start)
+        if not flat.numel():
+            raise TypeError(
+                f"{name}(): x0 has no floating-point numbers to solve for, got {_kind(start)}.\n"
+                "  fix: give a tensor, a number, or a structure of tensors such as x0=ad.zeros(3)"
+            )
+        self._complex = flat.is_complex()
+        self.start = self.real(flat.detach())
+
+    @property
+    def size(self) -> int:
+        """How many real unknowns there are."""
+        return int(self.start.numel())
+
+    def real(self, flat: Tensor) -> Tensor:
+        """A vector as real numbers."""
+        if flat.is_complex():
+            flat = ad.view_as_real(flat.resolve_conj()).flatten()
+        return flat
+
+    def vector(self, tree: Any, what: str) -> Tensor:
+        """Something of the same size as the unknowns, such as a residual, as a vector."""
+        flat, _ = ravel(_tensors(tree))
+        if self._complex and not flat.is_complex():
+            flat = flat.to(ad.complex64 if flat.dtype == ad.float32 else ad.complex128)
+        flat = self.real(flat)
+        if flat.numel() != self.size:
+            raise ValueError(
+                f"{self.name}(): {what} has {flat.numel()} elements where x0 has {self.size}.\n"
+                "  fix: there must be one equation for each unknown; for more equations than "
+                "unknowns use optimize.least_squares"
+            )
+        return flat.to(self.start.dtype)
+
+    def tree(self, vector: Tensor) -> Any:
+        """The structure that was given, of the numbers in ``vector``."""
+        if self._complex:
+            vector = ad.view_as_complex(vector.reshape(-1, 2))
+        return self._unravel(vector)
+
+    def stacked(self, rows: Tensor) -> Any:
+        """Vectors in rows as the structure, with the rows as the last axis of every tensor."""
+        if self._complex:
+            rows = ad.view_as_complex(rows.reshape(len(rows), -1, 2))
+        trees = [self._unravel(row) for row in rows]
+        return (
+            ad.map(lambda *parts: ad.stack(parts, -1), *trees) if trees else self._unravel(rows[0])
+        )
+
+    def function(
+        self, fun: Callable[..., Any], args: tuple[Any, ...], what: str = "the residual"
+    ) -> Callable[[Tensor], Tensor]:
+        """``fun`` from a vector to a vector of the same size."""
+        return lambda v: self.vector(fun(self.tree(v), *args), what)
+
+
+def _kind(thing: Any) -> str:
+    return (
+        f"{thing.dtype} {list(thing.shape)}" if isinstance(thing, Tensor) else type(thing).__name__
+    )
+
+
+def _tensors(thing: Any) -> Any:
+    """Plain numbers and arrays as tensors."""
+    if isinstance(thing, (bool, int, float, complex, np.ndarray, np.generic)):
+        return _float(thing)
+    if isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields") and _plain(thing):
+        return _float(thing)
+    return thing
+
+
+def _plain(thing: Any) -> bool:
+    if isinstance(thing, (list, tuple)):
+        return all(_plain(x) for x in thing)
+    return isinstance(thing, (bool, int, float, complex, np.number))
+
+
+def _float(thing: Any) -> Tensor:
+    array = np.asarray(thing)
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    return (
+        ad.from_numpy(np.array(array))
+        if array.ndim
+        else ad.tensor(array.item(), dtype=_dtype(array))
+    )
+
+
+def _dtype(array: Any) -> Any:
+    names = {"f4": ad.float32, "f8": ad.float64, "c8": ad.complex64, "c16": ad.complex128}
+    return names.get(array.dtype.str[1:], ad.float64)

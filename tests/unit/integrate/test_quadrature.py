@@ -1,0 +1,88 @@
+"""Integrals of samples, beside SciPy's, and of functions, beside exact ones."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.func import grad, vmap
+from adjoint.integrate import cumulative_simpson, cumulative_trapezoid, quad, simpson, trapezoid
+from adjoint.optimize import ConvergenceError
+
+DOUBLE = {"dtype": ad.float64}
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 9])
+@pytest.mark.parametrize("spaced", [False, True])
+def test_samples(n: int, spaced: bool) -> None:
+    scipy = pytest.importorskip("scipy.integrate")
+    rng = np.random.default_rng(n)
+    y = rng.random((3, n))
+    places = {"x": np.sort(rng.random(n))} if spaced else {"dx": 0.3}
+    ours = {k: ad.from_numpy(v) if spaced else v for k, v in places.items()}
+    for name, options in (
+        ("trapezoid", {}),
+        ("simpson", {}),
+        ("cumulative_trapezoid", {"initial": 0}),
+        ("cumulative_simpson", {"initial": 0}),
+    ):
+        wanted = getattr(scipy, name)(y, **places, **options)
+        got = getattr(ad.integrate, name)(ad.from_numpy(y), **ours, **options)
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-13, atol=1e-15)
+
+
+def test_derivatives_and_axes_of_samples() -> None:
+    y = ad.rand(4, 5, **DOUBLE)
+    x = ad.tensor([0.0, 0.3, 0.5, 1.0], **DOUBLE)
+    for f in (trapezoid, simpson, cumulative_trapezoid, cumulative_simpson):
+        along = functools.partial(f, axis=0)
+        assert ad.autograd.gradcheck(along, (y.requires_grad_(), x.requires_grad_()))
+
+
+def test_polynomials_are_exact() -> None:
+    for k in range(23):
+        value, _ = quad(ad.pow, 0.0, 1.0, args=k, epsabs=1e-2)
+        assert math.isclose(float(value), 1 / (k + 1), rel_tol=1e-14)
+
+
+def test_infinite_ends_and_derivatives() -> None:
+    def bell(k: ad.Tensor) -> ad.Tensor:
+        return quad(lambda x: ad.exp(-k * x * x), -math.inf, math.inf)[0]
+
+    k = ad.tensor(2.0, **DOUBLE)
+    assert math.isclose(float(bell(k)), math.sqrt(math.pi / 2), rel_tol=1e-9)
+    assert math.isclose(float(grad(bell)(k)), -0.5 * math.sqrt(math.pi) * 2**-1.5, rel_tol=1e-9)
+    second = 0.75 * math.sqrt(math.pi) * 2**-2.5
+    assert math.isclose(float(grad(grad(bell))(k)), second, rel_tol=1e-8)
+    half, _ = quad(lambda x: 1 / (1 + x * x), 0, math.inf)
+    assert math.isclose(float(half), math.pi / 2, rel_tol=1e-9)
+    left, _ = quad(ad.exp, -math.inf, 1.0)
+    assert math.isclose(float(left), math.e, rel_tol=1e-9)
+
+
+def test_ends_have_derivatives() -> None:
+    def area(a: ad.Tensor, b: ad.Tensor) -> ad.Tensor:
+        return quad(lambda x: x**2, a, b)[0]
+
+    ends = ad.tensor(0.5, **DOUBLE), ad.tensor(1.5, **DOUBLE)
+    slopes = grad(area, argnums=(0, 1))(*ends)
+    assert [round(float(s), 12) for s in slopes] == [-0.25, 2.25]
+    assert math.isclose(float(area(*ends[::-1])), -float(area(*ends)), rel_tol=1e-15)
+
+
+def test_functions_of_several_values_and_samples() -> None:
+    value, error = quad(lambda x: ad.stack([ad.sin(x), ad.cos(50 * x)]), 0, math.pi)
+    ad.testing.assert_close(value, ad.tensor([2.0, 0.0], **DOUBLE), rtol=1e-10, atol=1e-10)
+    assert error < 1e-7
+    k = ad.tensor([1.0, 2.0], **DOUBLE)
+    many = vmap(lambda k: quad(lambda x: ad.exp(-k * x), 0, 1)[0])(k)
+    ad.testing.assert_close(many, (1 - ad.exp(-k)) / k)
+
+
+def test_no_integral() -> None:
+    with pytest.raises(ConvergenceError, match="200 intervals were not enough"):
+        quad(lambda x: 1 / x, 0, 1)

@@ -1,0 +1,136 @@
+"""``minimize`` and ``least_squares``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.func import grad, vmap
+from adjoint.optimize import ConvergenceError, least_squares, linprog, milp, minimize
+
+from .derivatives import check_answer
+
+pytest.importorskip("scipy")
+
+DOUBLE = {"dtype": ad.float64}
+
+
+def rosenbrock(x: ad.Tensor, a: ad.Tensor) -> ad.Tensor:
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2).sum() + ((a - x[:-1]) ** 2).sum()
+
+
+def bowl(x: ad.Tensor, t: ad.Tensor) -> ad.Tensor:
+    return ((x - t) ** 2).sum() + x[0] * x[1]
+
+
+@pytest.mark.parametrize(
+    "method", [None, "CG", "L-BFGS-B", "Newton-CG", "trust-exact", "trust-krylov", "Nelder-Mead"]
+)
+def test_methods(method: str | None) -> None:
+    def solve(a: ad.Tensor) -> ad.Tensor:
+        return minimize(rosenbrock, ad.full((2,), 0.8, **DOUBLE), args=a, method=method).x
+
+    check_answer(solve, ad.tensor([1.1], **DOUBLE), second=1e-5)
+
+
+def test_bounds_hold_and_have_gradients() -> None:
+    def by_target(t: ad.Tensor) -> ad.Tensor:
+        return minimize(bowl, ad.zeros(2, **DOUBLE), args=t, bounds=[(0, 1), (None, 5)]).x
+
+    check_answer(by_target, ad.tensor([3.0, 1.0], **DOUBLE))
+
+    def by_bound(t: ad.Tensor) -> ad.Tensor:
+        target = ad.full((2,), 3.0, **DOUBLE)
+        return minimize(
+            bowl, ad.zeros(2, **DOUBLE), args=target, bounds=[(0, t[0]), (None, t[1])]
+        ).x
+
+    check_answer(by_bound, ad.tensor([1.0, 5.0], **DOUBLE))
+    found = minimize(bowl, ad.zeros(2, **DOUBLE), ad.tensor([3.0, 1.0], **DOUBLE), bounds=(0, 1))
+    assert found.active.tolist() == [0]
+
+
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+def test_constraints(method: str) -> None:
+    def on_circle(t: ad.Tensor) -> ad.Tensor:
+        circle = {"type": "eq", "fun": lambda x: (x**2).sum() - t[0]}
+        start = ad.ones(2, **DOUBLE)
+        return minimize(bowl, start, args=t, constraints=circle, method=method).x
+
+    check_answer(on_circle, ad.tensor([3.0, 1.0], **DOUBLE))
+
+    def below(t: ad.Tensor) -> ad.Tensor:
+        held = {"type": "ineq", "fun": lambda x: 1 - x.sum() * t[1]}
+        free = {"type": "ineq", "fun": lambda x: x[0] + 10}
+        start = ad.full((2,), 0.1, **DOUBLE)
+        return minimize(bowl, start, args=t, constraints=[held, free], method=method).x
+
+    check_answer(below, ad.tensor([3.0, 1.0], **DOUBLE), second=1e-5)
+
+
+def test_samples_that_are_held_by_different_bounds() -> None:
+    targets = ad.tensor([[3.0, 1.0], [0.2, 0.3], [-2.0, 0.5]], **DOUBLE)
+
+    def solve(t: ad.Tensor) -> ad.Tensor:
+        return minimize(bowl, ad.full((2,), 0.5, **DOUBLE), args=t, bounds=(0, 1)).x
+
+    def loss(t: ad.Tensor) -> ad.Tensor:
+        return (solve(t) ** 2).sum()
+
+    ad.testing.assert_close(vmap(solve)(targets), ad.stack([solve(t) for t in targets]))
+    wanted = ad.stack([grad(loss)(t) for t in targets])
+    ad.testing.assert_close(vmap(grad(loss))(targets), wanted)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "Newton-CG", "Nelder-Mead"])
+def test_no_minimum(method: str) -> None:
+    with warnings.catch_warnings(), pytest.raises(ConvergenceError, match="found no minimum"):
+        warnings.simplefilter("ignore")
+        minimize(lambda x: -x.sum(), ad.zeros(2, **DOUBLE), method=method)
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="must give one number"):
+        minimize(lambda x: x, ad.zeros(2))
+    with pytest.raises(TypeError, match="jac= is not needed"):
+        minimize(lambda x: (x**2).sum(), ad.zeros(2), jac=lambda x: 2 * x)
+    with pytest.raises(ValueError, match="3 bounds for 2 unknowns"):
+        minimize(lambda x: (x**2).sum(), ad.zeros(2), bounds=[(0, 1)] * 3)
+    for refused in (linprog, milp):
+        with pytest.raises(NotImplementedError, match="fix:"):
+            refused([1.0])
+
+
+TIMES = ad.linspace(0, 2, 9, **DOUBLE)
+DATA = 2 * ad.exp(-1.3 * TIMES) + 0.1 * ad.sin(20 * TIMES)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "dogbox"},
+        {"loss": "soft_l1", "f_scale": 0.05},
+        {"loss": "cauchy", "f_scale": 0.05},
+        {"bounds": ([0, 0], [5, 1])},
+        {"jac": "sparse"},
+    ],
+)
+def test_fits(options: dict[str, Any]) -> None:
+    def solve(t: ad.Tensor) -> ad.Tensor:
+        def residuals(p: ad.Tensor) -> ad.Tensor:
+            return p[0] * ad.exp(-p[1] * TIMES) - DATA * t[0] - t[1]
+
+        return least_squares(residuals, [1.0, 0.5], **options).x
+
+    check_answer(solve, ad.tensor([1.0, 0.1], **DOUBLE), second=1e-5)
+
+
+def test_a_fit_that_is_exact_and_one_that_fails() -> None:
+    fit = least_squares(lambda p: p - ad.tensor([1.0, 2.0], **DOUBLE), [0.0, 0.0], method="lm")
+    assert fit.x.tolist() == [1.0, 2.0] and fit.cost == 0
+    with pytest.raises(ConvergenceError, match="evaluations the cost is"):
+        least_squares(lambda p: ad.exp(p) + 1e-3 * p, [3.0], max_nfev=2)
