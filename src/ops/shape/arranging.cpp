@@ -38,8 +38,8 @@ Tensor rolled(T t, int axis, int64_t shift) {
   int64_t n = t.size(axis);
   shift = n ? (shift % n + n) % n : 0;
   if (t.contiguous() && t.numel() < kSmall) {
-    auto* to = static_cast<char*>(out->data);
-    const char* from = static_cast<const char*>(t->data);
+    char* to = out.bytes();
+    const char* from = t.bytes();
     int64_t inner = static_cast<int64_t>(t.itemsize());
     for (int k = axis + 1; k < t.ndim(); ++k) inner *= t.size(k);
     int64_t whole = n * inner, first = shift * inner;
