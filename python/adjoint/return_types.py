@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from adjoint import _missing as _names
 from adjoint._core import Tensor
+from adjoint._homes import move as _move
 from adjoint._missing import missing as _missing
 
 _types: dict[str, Any] = {}
@@ -47,6 +49,8 @@ def _new_type(name: str, fields: tuple[str, ...]) -> Any:
 
     kind.__repr__ = show  # type: ignore[method-assign]
     kind.__module__ = __name__
+    if _names.answers_as_torch:
+        _move(kind, "torch.return_types")
     _types[name] = kind
     globals()[name] = kind
     return kind

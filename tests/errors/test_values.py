@@ -217,8 +217,8 @@ slope = ad.tensor(0.1, requires_grad=True)
     (lambda: ad.add_(2, 1), TypeError, "add_(): argument 'input' (position 1) must be Tensor"),
     (lambda: ad.floor_divide_(2.0, f), TypeError, "must be Tensor, not a number"),
     (lambda: F.leaky_relu(f, slope), TypeError, "it requires grad, which a number would lose"),
-    (lambda: ad.leaky_relu(f, f), TypeError, "must be Number, not adjoint.Tensor"),
-    (lambda: ad.full((2,), slope), TypeError, "must be Number, not adjoint.Tensor: it requires"),
+    (lambda: ad.leaky_relu(f, f), TypeError, "must be Number, not Tensor"),
+    (lambda: ad.full((2,), slope), TypeError, "must be Number, not Tensor: it requires"),
     (lambda: f.add(f, alpha=slope), TypeError, "add() received an invalid combination"),
 )
 def test_numbers_and_tensors_in_each_others_places(row: Row) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import adjoint
 from adjoint import _core, _missing
+from adjoint._compat import class_places as _class_places
 from adjoint._sharing import children as _children
 from adjoint.torch_version import TORCH_VERSION
 
@@ -58,6 +59,7 @@ def install_as_torch() -> None:
     _children.tell_children()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        _class_places.place_loaded()
 
 
 class _Torch(ModuleType):
@@ -114,6 +116,8 @@ class _Finder(MetaPathFinder):
             ours = "adjoint" + fullname.removeprefix("torch")
         elif fullname == "functorch" or fullname.startswith("functorch."):
             ours = "adjoint." + fullname
+        elif fullname.startswith("adjoint."):
+            return _class_places.find_placed(fullname, path)
         else:
             return _children.find_mended(fullname, path)
         if importlib.util.find_spec(ours) is None:

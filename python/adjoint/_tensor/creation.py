@@ -312,7 +312,7 @@ def _sharing(obj: Any, dtype: _core.dtype | None) -> Tensor | None:
         return obj
     if _is_array(obj) and hasattr(obj, "dtype"):
         return _shared(_as_native(obj))
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         return from_dlpack(obj)
     if isinstance(obj, bytes | bytearray | memoryview):
         return frombuffer(obj, dtype=_core.get_default_dtype() if dtype is None else dtype)

@@ -125,7 +125,7 @@ def dlpack(
 
     Parameters
     ----------
-    stream
+    stream : int, optional
         Ignored: CPUs have none.
     max_version
         The newest version the caller understands; from (1, 0) on the capsule has a version.
@@ -134,6 +134,8 @@ def dlpack(
     copy
         True: a capsule with a copy.
     """
+    if stream is not None and type(stream) is not int:
+        raise TypeError("stream must be ``int`` or ``none``")
     if dl_device is not None and tuple(int(i) for i in dl_device) != (1, 0):
         raise BufferError(f"cannot export to device {tuple(dl_device)}: adjoint has the CPU only")
     versioned = max_version is not None and max_version[0] >= 1

@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import adjoint as ad
+from adjoint._homes import home
 
 __all__ = ["ARRAY_METHODS", "FUNCTIONS", "PYTHON", "TYPES", "is_vouched", "pure", "why_not"]
 
@@ -263,7 +264,7 @@ def methods_of(cls: type) -> frozenset[str] | None:
             return ARRAY_METHODS
         if cls in (numpy.ufunc, numpy.dtype, numpy.flatiter, numpy.nditer, numpy.broadcast):
             return ALL
-    if cls.__module__.partition(".")[0] == "adjoint" and cls.__name__ != "Generator":
+    if home(cls).partition(".")[0] == "adjoint" and cls.__name__ != "Generator":
         return ALL
     return None
 

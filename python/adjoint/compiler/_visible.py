@@ -17,6 +17,7 @@ from types import CodeType, MemberDescriptorType
 from typing import Any
 
 from adjoint import _core
+from adjoint._homes import home
 
 from ._pure import PYTHON, TYPES, WHOLE, is_known, methods_of
 
@@ -105,7 +106,7 @@ def class_is_library(cls: Any) -> bool:
     """Whether a class can be found in such a module; one that is made at run time cannot."""
     if not cls.__flags__ & IN_PYTHON:
         return True
-    module = sys.modules.get(cls.__module__)
+    module = sys.modules.get(home(cls))
     if not isinstance(module, types.ModuleType) or not module_is_library(module):
         return False
     found: Any = module
@@ -162,14 +163,14 @@ def may_be_called(cls: type) -> bool:
 
 def is_adjoints(cls: Any) -> bool:
     """Whether a class is one of adjoint's, or made from one."""
-    return any(one.__module__.partition(".")[0] == "adjoint" for one in cls.__mro__)
+    return any(home(one).partition(".")[0] == "adjoint" for one in cls.__mro__)
 
 
 def is_foreign(cls: type) -> bool:
     """Whether objects of a class of adjoint are called again in each replay, or are the core's."""
-    if cls.__module__.partition(".")[0] != "adjoint":
+    if home(cls).partition(".")[0] != "adjoint":
         return False
-    return cls.__module__.startswith("adjoint.external") or not cls.__flags__ & IN_PYTHON
+    return home(cls).startswith("adjoint.external") or not cls.__flags__ & IN_PYTHON
 
 
 def steps_by_itself(thing: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import adjoint as ad
 from adjoint import Size, Tensor
+from adjoint._homes import home
 from adjoint.distributions._base import Distribution
 from adjoint.distributions._parameters import Parameter, broadcast, declared
 
@@ -50,7 +51,7 @@ class Family(Distribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         """A distribution with its parameters expanded to `batch_shape`, without copies."""
-        ours = next(c for c in type(self).__mro__ if c.__module__.startswith(f"{__package__}."))
+        ours = next(c for c in type(self).__mro__ if home(c).startswith(f"{__package__}."))
         new = self._get_checked_instance(ours, _instance)
         batch_shape = Size(batch_shape)
         for name, value in self.__dict__.items():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
+from adjoint._homes import home
 from adjoint._tree_classes import Recipe, describe, is_namedtuple
 from adjoint.serialization._errors import LoadError
 
@@ -45,7 +46,7 @@ def is_object(obj: Any) -> bool:
 
 def name_of(cls: type) -> str:
     """How a file names a class."""
-    return f"{cls.__module__}:{cls.__qualname__}"
+    return f"{home(cls)}:{cls.__qualname__}"
 
 
 def encode(obj: Any, encode_part: Callable[[Any, str], Any], where: str) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def _find(
     module_name, _, qualname = str(name).partition(":")
     for exact in (True, False):  # a script's classes are in __main__ when it saves them itself
         for cls in classes:
-            if cls.__qualname__ == qualname and (not exact or cls.__module__ == module_name):
+            if cls.__qualname__ == qualname and (not exact or home(cls) == module_name):
                 return cls, True
     found = imported_class(module_name, qualname)
     if found is None or not fits(found):

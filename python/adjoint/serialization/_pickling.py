@@ -18,6 +18,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._homes import home
 from adjoint._tensor.device import device
 from adjoint._tensor.formats import layout, memory_format
 from adjoint._tensor.meta import MetaTensor
@@ -134,7 +135,7 @@ class _Reducing:
             return self._subclass(obj)
         if isinstance(obj, type | FunctionType | BuiltinFunctionType):
             self.note(getattr(obj, "__module__", None), obj.__qualname__)
-        elif type(obj).__module__ == "adjoint.return_types":
+        elif home(type(obj)) == "adjoint.return_types":
             return type(obj), (tuple(obj), {})
         return NotImplemented
 

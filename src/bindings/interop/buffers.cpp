@@ -284,7 +284,7 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
                   " bytes) minus 1");
     }
     if (count < 0 && (length - offset) % size) {
-      value_error("buffer length (", length, " bytes) after offset (", offset,
+      value_error("buffer length (", length - offset, " bytes) after offset (", offset,
                   " bytes) must be a multiple of element size (", size, ")");
     }
     if (count < 0) count = (length - offset) / size;

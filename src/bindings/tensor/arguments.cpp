@@ -107,6 +107,7 @@ bool parse_rest(const Argument& a, PyObject* const* args, Py_ssize_t n, Value* o
 // "Operand" and "Scalar" are words of the schemas, not of users.
 std::string wanted_type(const Argument& a) {
   if (a.type == ArgType::Scalar) return a.optional ? "Number or None" : "Number";
+  if (a.type == ArgType::TensorList) return "tuple of Tensors";
   if (a.type != ArgType::Operand) return a.type_text;
   return a.optional ? "Tensor, Number or None" : "Tensor or Number";
 }
@@ -138,9 +139,16 @@ int find_argument(const Schema& s, PyObject* keyword) {
   return -1;
 }
 
+// The class of an object as PyTorch's errors name it: Tensor, numpy.ndarray.
+std::string shown_class(PyObject* o) {
+  std::string_view name = Py_TYPE(o)->tp_name;
+  if (name.starts_with("adjoint.")) name.remove_prefix(8);
+  return std::string(name);
+}
+
 // What was given instead, with what is wrong about it where the type does not say that.
 std::string given_type(const Argument& a, PyObject* o) {
-  std::string type = Py_TYPE(o)->tp_name;
+  std::string type = shown_class(o);
   if (a.type == ArgType::Scalar && is_tensor(o) && as_tensor(o)->ndim == 0 &&
       needs_grad(as_tensor(o)))
     return type + ": it requires grad, which a number would lose. fix: pass tensor.item()";
@@ -148,7 +156,7 @@ std::string given_type(const Argument& a, PyObject* o) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(o, i);
     if (!is_tensor(item))
-      return text(type, ": expected Tensor as element ", i, ", but got ", Py_TYPE(item)->tp_name);
+      return text(type, ": expected Tensor as element ", i, ", but got ", shown_class(item));
   }
   return type;
 }
@@ -243,7 +251,7 @@ std::string types_of(PyObject* const* args, Py_ssize_t positional, PyObject* key
     if (i) out += ", ";
     if (i >= positional)
       out += text(PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i - positional)), "=");
-    out += Py_TYPE(args[i])->tp_name;
+    out += shown_class(args[i]);
   }
   return out + ")";
 }

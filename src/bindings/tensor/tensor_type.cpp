@@ -176,8 +176,7 @@ PyObject* is_contiguous_(PyObject* o, PyObject* args, PyObject* keywords) {
                                      &given))
       throw PythonError();
     MemoryFormat format = memory_format_of(Value::object(given), MemoryFormat::Contiguous);
-    if (format == MemoryFormat::Preserve)
-      runtime_error("preserve memory format is unsupported by is_contiguous");
+    if (format == MemoryFormat::Preserve) format = MemoryFormat::Contiguous;
     return PyBool_FromLong(lies_in_format(self_of(o), format));
   });
 }

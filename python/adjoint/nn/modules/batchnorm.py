@@ -255,7 +255,11 @@ class SyncBatchNorm(_BatchNorm):
         return converted
 
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from adjoint.nn.modules._lazy_norms import LazyBatchNorm1d as LazyBatchNorm1d
+    from adjoint.nn.modules._lazy_norms import LazyBatchNorm2d as LazyBatchNorm2d
+    from adjoint.nn.modules._lazy_norms import LazyBatchNorm3d as LazyBatchNorm3d
+else:
 
     def __getattr__(name: str) -> Any:
         """PyTorch has the lazy ones in this module too; here they derive these."""
