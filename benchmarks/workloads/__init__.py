@@ -9,6 +9,7 @@ from __future__ import annotations
 from benchmarks.harness import Workload
 from benchmarks.workloads import (
     along_axes,
+    bodies,
     compiled,
     composites,
     elementwise,
@@ -34,6 +35,7 @@ SUBJECTS = (
     functions,
     mass_spring,
     recurrence,
+    bodies,
     composites,
     elementwise,
     matmul,

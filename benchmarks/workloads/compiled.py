@@ -11,7 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.harness import Mark, Setup, Workload
-from benchmarks.workloads import elementwise, mass_spring, mlp, products, recurrence, transforms
+from benchmarks.workloads import (
+    bodies,
+    elementwise,
+    mass_spring,
+    mlp,
+    products,
+    recurrence,
+    transforms,
+)
 from benchmarks.workloads.data import normal
 from benchmarks.workloads.transforms import array
 from benchmarks.workloads.transforms import compiled as jitted
@@ -88,6 +96,48 @@ def mass_spring_jax(jax: Any) -> Work:
     return jitted(jax, jax.grad(f, (0, 1)), jnp.float32(2.0), start)
 
 
+def product(lib: Any) -> Work:
+    """One op on three elements: what a call costs."""
+    x, y = normal(lib, 3), normal(lib, 3, seed=1)
+    return lambda: x * y
+
+
+def compiled_product(lib: Any) -> Work:
+    x, y = normal(lib, 3), normal(lib, 3, seed=1)
+    function = lib.compile(lambda x, y: x * y)
+    return lambda: function(x, y)
+
+
+def hessian_product(lib: Any) -> Work:
+    """The Hessian of a network's loss times a vector: forward over reverse."""
+    params, (x, target) = transforms.layers(lib), transforms.samples(lib)
+    vector = [array(lib, *p.shape, seed=20 + k) for k, p in enumerate(params)]
+
+    def loss(params: list[Any]) -> Any:
+        return network_loss(lib.tanh, params, x, target)
+
+    return lambda: lib.func.jvp(lib.func.grad(loss), (params,), (vector,))[1]
+
+
+def hessian_product_jax(jax: Any) -> Work:
+    params, (x, target) = transforms.layers(jax), transforms.samples(jax)
+    vector = [array(jax, *p.shape, seed=20 + k) for k, p in enumerate(params)]
+
+    def product(params: Any, vector: Any) -> Any:
+        def loss(params: list[Any]) -> Any:
+            return network_loss(jax.numpy.tanh, params, x, target)
+
+        return jax.jvp(jax.grad(loss), (params,), (vector,))[1]
+
+    return jitted(jax, product, params, vector)
+
+
+def network_loss(tanh: Any, params: list[Any], x: Any, target: Any) -> Any:
+    w1, b1, w2, b2, w3, b3 = params
+    hidden = tanh(tanh(x @ w1.T + b1) @ w2.T + b2)
+    return ((hidden @ w3.T + b3 - target) ** 2).mean()
+
+
 def beside(name: str, setup: Setup, mark: Mark, jax: Setup | None = None) -> list[Workload]:
     """One line beside PyTorch eager, one beside JAX."""
     work = by_program(setup)
@@ -114,7 +164,11 @@ def elementwise_lines(n: int, speedup: float) -> list[Workload]:
 
 
 WORKLOADS = (
+    Workload(
+        "compiled: x*y, shape (3,)", compiled_product, Mark(seconds=0.4e-6), peer_setup=product
+    ),
     *beside("chain of 100 products", products.chain, Mark(speedup=40)),
+    *beside("32 bodies, 100 steps", bodies.setup, Mark(speedup=20), bodies.by_jax),
     *beside("scalar recurrence, 1,000 steps", recurrence.setup, Mark(speedup=100), recurrence_jax),
     *beside("mass-spring, 200 steps", mass_spring.setup, Mark(speedup=40), mass_spring_jax),
     *elementwise_lines(1_000, 4.0),
@@ -125,6 +179,7 @@ WORKLOADS = (
             ("per-sample gradients, batch 64", transforms.per_sample, transforms.per_sample_jax),
             ("Jacobian 256x256", transforms.jacobian, transforms.jacobian_jax),
             ("Hessian of 100 variables", transforms.hessian, transforms.hessian_jax),
+            ("Hessian of a network times a vector", hessian_product, hessian_product_jax),
         )
         for line in beside(name, ours, Mark(speedup=1.0), jax)
     ),

@@ -11,7 +11,7 @@ from benchmarks.workloads.transforms import array
 from benchmarks.workloads.transforms import compiled as jitted
 
 Work = Callable[[], Any]
-DT, CELLS = 0.001, 1000
+DT, CELLS, SIDE = 0.001, 1000, 64
 
 
 def lorenz_step(stack: Callable[..., Any], rates: Any) -> Callable[[Any], Any]:
@@ -112,6 +112,50 @@ def heat_jax(steps: int) -> Setup:
     return prepare
 
 
+def water_step(roll: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A step of the shallow-water equations on a periodic grid."""
+
+    def step(state: Any, _: Any) -> Any:
+        h, u, v = state
+        u, v = u - 0.2 * (roll(h, -1, 0) - h), v - 0.2 * (roll(h, -1, 1) - h)
+        x, y = (1 + h) * u, (1 + h) * v
+        return (h - 0.02 * (x - roll(x, 1, 0) + y - roll(y, 1, 1)), u, v), None
+
+    return step
+
+
+def water(steps: int, scanned: bool) -> Setup:
+    def prepare(lib: Any) -> Work:
+        start = (0.1 * normal(lib, SIDE, SIDE, seed=0)).requires_grad_()
+        still, step = lib.zeros(SIDE, SIDE), water_step(lib.roll)
+
+        def run() -> Any:
+            state = start, still, still
+            if scanned:
+                return lib.scan(step, state, length=steps)[0][0]
+            for _ in range(steps):
+                state, _y = step(state, None)
+            return state[0]
+
+        return gradient(lib, start, run)
+
+    return prepare
+
+
+def water_jax(steps: int) -> Setup:
+    def prepare(jax: Any) -> Work:
+        jnp = jax.numpy
+        still = jnp.zeros((SIDE, SIDE))
+
+        def f(start: Any) -> Any:
+            last, _ = jax.lax.scan(water_step(jnp.roll), (start, still, still), None, steps)
+            return (last[0] ** 2).sum()
+
+        return jitted(jax, jax.grad(f), 0.1 * array(jax, SIDE, SIDE, seed=0))
+
+    return prepare
+
+
 def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, Workload]:
     """One beside PyTorch's eager loop, one beside JAX."""
     return (
@@ -132,5 +176,11 @@ WORKLOADS = (
         heat(1000, True),
         heat(1000, False),
         heat_jax(1000),
+    ),
+    *lines(
+        "shallow water on 64 x 64, 300 steps, gradient",
+        water(300, True),
+        water(300, False),
+        water_jax(300),
     ),
 )

@@ -99,6 +99,7 @@ if _TYPE_CHECKING:
     from . import fx as fx
     from . import hub as hub
     from . import integrate as integrate
+    from . import interpolate as interpolate
     from . import library as library
     from . import linalg as linalg
     from . import loops as loops
@@ -377,6 +378,7 @@ _LAZY_MODULES = frozenset(
         "graph",
         "hub",
         "integrate",
+        "interpolate",
         "jit",
         "library",
         "linalg",

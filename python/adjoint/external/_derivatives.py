@@ -8,7 +8,6 @@ _point.py and `adjoint.numeric._plan`.
 from __future__ import annotations
 
 import contextlib
-import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import warn_of_second
+from adjoint.numeric._second import WRONG, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
@@ -39,7 +38,7 @@ __all__ = ["Derivatives"]
 
 _FEW = 16  # rows of a Jacobian that are found by calls of a vjp, for the sake of one product
 _PUSH = 4  # evaluations of a product by differences
-_SHORTENED = 3  # how often steps that do not suit are shortened
+_OTHER_STEPS = (3.0, 0.1, 0.01)  # for second derivatives, where those that were chosen do not suit
 
 
 class Derivatives:
@@ -144,7 +143,7 @@ class Derivatives:
             direction,
             self.point.inputs.size,
             lambda c: c.pull(cotangent, direction),
-            lambda c, found: c.agrees(found, cotangent, direction),
+            lambda c, found: c.misfit(found, cotangent, direction),
         )
         if found is not None:
             return self._as_inputs(found)
@@ -165,7 +164,7 @@ class Derivatives:
             direction,
             self.point.outputs.size,
             lambda c: c.push(tangent, direction),
-            lambda c, found: c.agrees_pushed(found, tangent, direction),
+            lambda c, found: c.misfit_of_push(found, tangent, direction),
         )
         if found is not None:
             return self._as_outputs(found)
@@ -355,7 +354,7 @@ class Derivatives:
         direction: Any,
         size: int,
         of: Callable[[Any], Any],
-        agrees: Callable[[Any, Any], bool],
+        misfit: Callable[[Any, Any], tuple[float, float]],
     ) -> Any:
         """A second derivative by differences of values, checked; None if it has to be otherwise."""
         self.definition.plan.allow_second(self.definition.name)
@@ -371,18 +370,22 @@ class Derivatives:
         (curvature,) = self._curvature
         if curvature is None or not curvature.fits(direction):
             return None
-        found = of(curvature)
-        if agrees(curvature, found):
-            return found
-        closer = copy.copy(curvature)
-        for _ in range(_SHORTENED):
-            closer.shorten()
-            again = of(closer)
-            if agrees(closer, again):
-                self._curvature = (closer,)
-                return again
-        warn_of_second(self.definition.name)
-        return found
+        best = curvature, of(curvature)
+        gap, beyond = misfit(*best)
+        for times in () if curvature.fine(beyond) else _OTHER_STEPS:
+            other = curvature.with_steps(times)
+            if not other.fits(direction):
+                continue
+            again = of(other)
+            found, rest = misfit(other, again)
+            if found < gap:
+                best, gap, beyond = (other, again), found, rest
+                if other.fine(rest):
+                    break
+        self._curvature = (best[0],)
+        if beyond > WRONG:
+            warn_of_second(self.definition.name)
+        return best[1]
 
     def _along(self, w: Sequence[Any], of: Any, size: Callable[[Any], Any]) -> Any:
         """The derivative along w of a vector made from the derivatives: a difference of two.

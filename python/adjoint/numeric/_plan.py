@@ -264,7 +264,7 @@ class Plan:
         forget(self, point, steps)
         probe(self, point, steps)
         again = directional(point, steps.together(), v)
-        if not self._push_agrees(point, steps, v, again):
+        if not self._push_agrees(point, steps, v, again, wrong=True):
             warn_of_direction(point)
         return again
 
@@ -284,11 +284,19 @@ class Plan:
             self.verified.add("linear")
         return found
 
-    def _push_agrees(self, point: Point, steps: Steps, v: Any, found: Any) -> bool:
+    def _push_agrees(
+        self, point: Point, steps: Steps, v: Any, found: Any, wrong: bool = False
+    ) -> bool:
         if not self.verifies or not self._chooses(steps) or not v.any():
             return True
         seen = gap_along(point, steps.together(), CENTRAL, v, found, np.abs(found))
-        return seen is None or not bool((seen[0] > seen[1]).any())
+        if seen is None:
+            return True
+        gap, allowed, theirs = seen
+        if wrong:  # what is warned of
+            size = np.abs(theirs) + 1e-6 * np.max(np.abs(theirs), initial=0.0)
+            allowed = allowed + 1e-3 * size
+        return not bool((gap > allowed).any())
 
     def allow_second(self, name: str) -> None:
         """Refuse second derivatives of what is an estimate itself."""

@@ -15,6 +15,7 @@ _steps.py, _plan.py.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,14 @@ from ._tiny_elements import attempts
 if TYPE_CHECKING:
     from ._sparse_jacobian import AnyPattern
 
-__all__ = ["Curvature", "warn_of_second"]
+__all__ = ["WRONG", "Curvature", "warn_of_second"]
 
 _SMALL = 0.3  # of the typical magnitude of an array: elements below may be stepped further
 _RUNG = 10.0  # by which steps are lengthened
 _ROUNDINGS = 16.0  # by which slopes may differ that are the same
 _APART = 300.0  # times the error to expect: how far a second derivative may be from its check
+_NOTHING = 1e-6  # of the largest: what counts as zero
+WRONG = 1e-3  # a misfit that is warned of
 _DECADES = 2.0  # within which inputs of one direction move together
 _SHORTER = 0.3  # steps of the check
 
@@ -66,7 +69,7 @@ class Curvature:
 
     def _lengthen(self) -> None:
         """Find longer steps for small elements."""
-        point, limit = self.point, self._size()
+        point = self.point
         wide = self.length.copy()
         for k in range(len(point.inputs.shapes)):
             part = point.inputs.part(k)
@@ -77,7 +80,8 @@ class Curvature:
             typical = root_mean_square(used)
             # A factor that was found for the array holds for its typical element.
             factor = float(np.median(self.length[part] / self.steps.scale[part]))
-            goal = factor * (typical if typical > limit else 1.0)
+            # Where all are small, as if 1.0 were among them.
+            goal = factor * max(typical, 1.0)
             small = self.steps.free[part] & (self.length[part] < _SMALL * goal)
             wide[part] = np.where(small, goal, self.length[part])
         chosen = np.flatnonzero(wide > self.length)
@@ -207,41 +211,56 @@ class Curvature:
 
     # --- what is checked ------------------------------------------------------------------------
 
-    def agrees(self, found: Any, u: Any, w: Any) -> bool:
-        """Whether a pull agrees with a difference along one more direction, with other steps."""
+    def misfit(self, found: Any, u: Any, w: Any) -> tuple[float, float]:
+        """How far a pull is from a difference along one more direction, with other steps.
+
+        Relative to its size; and the same beyond what rounding explains. Nothing if it cannot be
+        told.
+        """
         rng = np.random.default_rng(self.seed)
         n = self.point.inputs.size
         r = self.length * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1, n)
         used = (u != 0) & self.point.finite
         if not used.any():
-            return True
+            return 0.0, 0.0
         try:
             theirs = u[used] @ self.push(r, w, _SHORTER)[used]
         except EvaluationError:
-            return True  # it may leave the domain where no step of ours does
-        ours = float(r @ found)
+            return 0.0, 0.0  # it may leave the domain where no step of ours does
         step = _SHORTER * self._size()
         weight = np.abs(u[used]) @ np.abs(self.point.y[used])
         rounding = self.noise * float(weight) / (step**2 * self._along(r) * self._along(w))
-        allowed = _APART * self.noise**0.5 * (np.abs(r) @ np.abs(found) + abs(theirs))
-        return bool(abs(ours - theirs) <= allowed + _ROUNDINGS * rounding * np.sqrt(n))
+        gap = abs(float(r @ found) - float(theirs))
+        size = float(np.abs(r) @ np.abs(found) + abs(theirs))
+        beyond = max(gap - _ROUNDINGS * rounding * float(np.sqrt(n)), 0.0)
+        return (gap / size, beyond / size) if size > 0 else (0.0, 0.0)
 
-    def agrees_pushed(self, found: Any, v: Any, w: Any) -> bool:
+    def misfit_of_push(self, found: Any, v: Any, w: Any) -> tuple[float, float]:
         """The same for a push."""
         try:
             theirs = self.push(v, w, _SHORTER)
         except EvaluationError:
-            return True
+            return 0.0, 0.0
         step = _SHORTER * self._size()
         rounding = self.noise * np.abs(self.point.y) / (step**2 * self._along(v) * self._along(w))
-        allowed = _APART * self.noise**0.5 * (np.abs(found) + np.abs(theirs))
         with np.errstate(invalid="ignore"):
-            return not bool((np.abs(found - theirs) > allowed + _ROUNDINGS * rounding).any())
+            gap = np.abs(found - theirs)
+        size = np.abs(found) + np.abs(theirs)
+        size = size + _NOTHING * np.max(size, initial=0.0, where=np.isfinite(size))
+        known = np.isfinite(gap) & (size > 0)
+        beyond = gap[known] - _ROUNDINGS * rounding[known]
+        largest = [float(np.max(g / size[known], initial=0.0)) for g in (gap[known], beyond)]
+        return largest[0], largest[1]
 
-    def shorten(self) -> None:
-        """Take shorter steps for all inputs."""
-        self.length = self.length / _RUNG
-        self._sides = None
+    def fine(self, beyond: float) -> bool:
+        """Whether a misfit is no more than is to be expected."""
+        return beyond <= float(_APART * self.noise**0.5)
+
+    def with_steps(self, times: float) -> Curvature:
+        """The same with other steps for all inputs."""
+        made = copy.copy(self)
+        made.length, made._sides = self.length * times, None
+        return made
 
 
 def warn_of_second(name: str) -> None:

@@ -23,7 +23,7 @@ constexpr int64_t kSlice = 2048, kMostSlices = 16;
 constexpr double kShare = 0x1p21;  // operations that are worth a second thread
 
 struct ThreadScratch {
-  Scratch a, b, c;
+  Scratch a, c;
 };
 thread_local ThreadScratch scratch;
 
@@ -163,7 +163,7 @@ class Blocks {
     const int64_t row_panels = (m - 1) / tall + 1, column_panels = (n - 1) / wide + 1;
     const int64_t depth = std::min(kBlockDepth, end - begin);
     char* a = scratch.a.get(static_cast<size_t>(row_panels * tall * depth * 4));
-    char* b = scratch.b.get(static_cast<size_t>(column_panels * wide * depth * 4));
+    char* b = panels::columns_scratch().get(static_cast<size_t>(column_panels * wide * depth * 4));
     if (!a || !b) return false;
     for (int64_t k = begin; k < end; k += depth) {
       const int64_t some = std::min(depth, end - k);
@@ -182,7 +182,8 @@ class Blocks {
     const int64_t m = std::min(rows_, p_.m - row), n = std::min(columns_, p_.n - column);
     const int64_t depth = std::min(kWidenedDepth, end - begin), part = std::min(depth, kBlockDepth);
     char* a = scratch.a.get(static_cast<size_t>(m * depth * 4));
-    char* b = scratch.b.get(static_cast<size_t>(panels::size_of_columns(n, part) * 4));
+    char* b =
+        panels::columns_scratch().get(static_cast<size_t>(panels::size_of_columns(n, part) * 4));
     if (!a || !b) return false;
     for (int64_t k = begin; k < end; k += depth) {
       const int64_t some = std::min(depth, end - k);

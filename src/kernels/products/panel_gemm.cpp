@@ -11,8 +11,6 @@
 namespace adjoint {
 namespace {
 
-thread_local Scratch panel;
-
 constexpr int64_t kFewestRows = 256;  // of a chunk: a panel of b is packed for each
 // Below these OpenBLAS has loops that pack nothing.
 constexpr int64_t kLeastSide = 32;
@@ -42,7 +40,7 @@ bool panel_product(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matri
       const int64_t row = number / across * rows, column = number % across * wide;
       const int64_t some = std::min(wide, n - column);
       const auto bytes = static_cast<size_t>(panels::size_of_columns(some, depth)) * 4;
-      float* packed = reinterpret_cast<float*>(panel.get(bytes));
+      float* packed = reinterpret_cast<float*>(panels::columns_scratch().get(bytes));
       if (packed) panels::pack_columns(panels::part(b, i, column), some, depth, packed);
       if (!packed ||
           !panels::multiply(panels::part(a, row, i), std::min(rows, m - row), packed, some, depth,

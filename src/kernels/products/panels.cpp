@@ -8,7 +8,7 @@
 namespace adjoint::panels {
 namespace {
 
-thread_local Scratch rows_in_order;
+thread_local Scratch rows_in_order, packed_columns;
 
 int lanes() { return wide() / kTileVectors; }
 int64_t up_to(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -47,6 +47,8 @@ int64_t depth_of(int64_t k) {
 
 int tall() { return panel_rows(active_isa()); }
 int wide() { return panel_columns(active_isa()); }
+
+Scratch& columns_scratch() { return packed_columns; }
 
 int64_t size_of_columns(int64_t columns, int64_t depth) { return up_to(columns, lanes()) * depth; }
 

@@ -18,6 +18,9 @@ int64_t depth_of(int64_t k);
 int tall();  // rows of a tile
 int wide();  // columns of a panel, but of the last, which has as many vectors as it needs
 
+// The thread's memory for packed columns: one product is under way in a thread.
+Scratch& columns_scratch();
+
 // Floats that `columns` of b take along `depth` elements of k.
 int64_t size_of_columns(int64_t columns, int64_t depth);
 // Packs them; returns the end of what was written.

@@ -1,6 +1,7 @@
 // Copies with the elements in other places, or with some of them left out: flip, roll, rot90, diag,
 // tril, triu.
 #include "dispatch/op.h"
+#include "kernels/move_bytes.h"
 #include "tensor/checked.h"
 #include "transforms/batch_rules.h"
 
@@ -28,11 +29,27 @@ Value flip_forward(Call& c) {
   return out;
 }
 
+// Elements up to which one thread copies, without planning anything.
+constexpr int64_t kSmall = 1 << 15;
+
 // One axis of `t`, moved by `shift`: two blocks that change places.
 Tensor rolled(T t, int axis, int64_t shift) {
   Tensor out = empty(t.shape(), t.dtype());
   int64_t n = t.size(axis);
   shift = n ? (shift % n + n) % n : 0;
+  if (t.contiguous() && t.numel() < kSmall) {
+    auto* to = static_cast<char*>(out->data);
+    const char* from = static_cast<const char*>(t->data);
+    int64_t inner = static_cast<int64_t>(t.itemsize());
+    for (int k = axis + 1; k < t.ndim(); ++k) inner *= t.size(k);
+    int64_t whole = n * inner, first = shift * inner;
+    int64_t end = t.numel() * static_cast<int64_t>(t.itemsize());
+    for (int64_t at = 0; at < end; at += whole) {
+      move_bytes(to + at + first, from + at, whole - first);
+      move_bytes(to + at, from + at + whole - first, first);
+    }
+    return out;
+  }
   auto part = [&](T whole, int64_t start, int64_t length) {
     Dims shape(whole.shape());
     shape[axis] = length;

@@ -4,6 +4,7 @@
 #include "dispatch/program_recorder.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/move_bytes.h"
 #include "ops/creation/memory_format.h"
 #include "ops/sparse/rules.h"
 #include "python/gil.h"
@@ -19,21 +20,6 @@ Dims byte_strides(const Tensor& t) {
   Dims s(t.strides());
   for (int64_t& v : s) v *= static_cast<int64_t>(t.itemsize());
   return s;
-}
-
-// Where the target lies a little behind the source, modulo a page, the string instruction that
-// memmove uses for some kilobytes takes twenty times as long as a loop: a tensor that is rolled by one.
-void move_bytes(char* to, const char* from, int64_t n) {
-  constexpr int64_t kBlock = 64, kLeast = 2048, kMost = 1 << 16;
-  auto behind = static_cast<size_t>(to - from) & 4095;
-  bool apart = to + n <= from || from + n <= to;
-  if (n < kLeast || n > kMost || behind == 0 || behind >= kBlock || !apart) {
-    std::memmove(to, from, static_cast<size_t>(n));
-    return;
-  }
-  int64_t k = 0;
-  for (; k + kBlock <= n; k += kBlock) std::memcpy(to + k, from + k, kBlock);
-  std::memcpy(to + k, from + k, static_cast<size_t>(n - k));
 }
 
 Loop copy_loop_of(DType d) {

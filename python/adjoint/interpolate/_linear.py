@@ -1,0 +1,132 @@
+"""Straight lines between nodes, and steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+
+from ._nodes import anywhere, as_float, found, nodes_of
+
+__all__ = ["interp", "interp1d"]
+
+_STEPS = ("nearest", "previous", "next")
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
+    """Interpolate linearly, as `numpy.interp` does; beyond the nodes lie the values at the ends.
+
+    Differentiable by the places ``x``, the nodes ``xp`` and the values ``fp``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> fp = ad.tensor([0.0, 1.0, 4.0], requires_grad=True)
+    >>> ad.interpolate.interp(1.5, [0.0, 1.0, 2.0], fp)
+    tensor(2.5000, dtype=torch.float64, grad_fn=<...>)
+    """
+    nodes, values, at = nodes_of("interp", xp), as_float(fp), as_float(x)
+    if values.shape != nodes.shape:
+        raise ValueError(
+            f"interp(): there are {list(values.shape)} values for {nodes.numel()} nodes"
+        )
+    made = _line(nodes, values, at.clamp(nodes.detach()[0], nodes.detach()[-1]), 0)
+    for end, outside in ((left, at < nodes[0]), (right, at > nodes[-1])):
+        if end is not None:
+            made = ad.where(outside, ad.as_tensor(end, dtype=made.dtype), made)
+    return made
+
+
+def _line(x: Tensor, y: Tensor, at: Tensor, axis: int) -> Tensor:
+    """On the line of the interval of each place; the nodes' axis becomes those of the places."""
+    y = y.movedim(axis, 0)
+    k = found(x, at)
+    share = ((at - x[k]) / (x[k + 1] - x[k])).reshape((*at.shape, *[1] * (y.ndim - 1)))
+    made = y[k] + share * (y[k + 1] - y[k])
+    return _moved(made, at.ndim, axis)
+
+
+def _moved(made: Tensor, places: int, axis: int) -> Tensor:
+    """The axes of the places, which are in front, to where the nodes' axis was."""
+    if places == 0 or axis == 0:
+        return made
+    return made.movedim(tuple(range(places)), tuple(range(axis, axis + places)))
+
+
+class interp1d:
+    """A function through samples along one axis, as SciPy's class of this name.
+
+    Parameters
+    ----------
+    x, y
+        Nodes, and values with as many along ``axis``.
+    kind
+        ``"linear"``, ``"cubic"`` (a spline), ``"nearest"``, ``"previous"``, ``"next"``.
+    axis
+        Of the values.
+    bounds_error
+        Whether places outside of the nodes are refused; by default unless ``fill_value`` is given.
+    fill_value
+        The value outside, or ``"extrapolate"``.
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        kind: str = "linear",
+        axis: int = -1,
+        bounds_error: bool | None = None,
+        fill_value: Any = None,
+    ) -> None:
+        self._x, self._y = nodes_of("interp1d", x), as_float(y)
+        self._axis = axis % max(self._y.ndim, 1)
+        if self._y.ndim == 0 or self._y.shape[self._axis] != self._x.numel():
+            raise ValueError(
+                f"interp1d: the values {list(self._y.shape)} do not have {self._x.numel()} along "
+                f"axis {axis}, as many as there are nodes"
+            )
+        if kind not in ("linear", "cubic", *_STEPS):
+            raise ValueError(f"interp1d: there is no kind {kind!r}")
+        self._kind, self._fill = kind, fill_value
+        self._refuses = fill_value is None if bounds_error is None else bounds_error
+        self._spline: Any = None
+        if kind == "cubic":
+            from ._splines import CubicSpline
+
+            self._spline = CubicSpline(self._x, self._y, axis=self._axis)
+
+    def __call__(self, x: Any) -> Tensor:
+        """The values at places; their axes take that of the nodes."""
+        at = as_float(x).to(self._x.dtype)
+        low, high = self._x[0].detach(), self._x[-1].detach()
+        outside = (at.detach() < low) | (at.detach() > high)
+        if self._refuses and anywhere(outside):
+            raise ValueError(
+                f"interp1d: a place lies outside of the nodes, from {float(low):g} to "
+                f"{float(high):g}\n  fix: give fill_value= a number, or 'extrapolate'"
+            )
+        made = self._inside(at)
+        if self._fill is None or (isinstance(self._fill, str) and self._fill == "extrapolate"):
+            return made
+        shape = [1] * made.ndim
+        shape[self._axis : self._axis + at.ndim] = list(at.shape)
+        fill = ad.as_tensor(self._fill, dtype=made.dtype)
+        return ad.where(outside.reshape(shape), fill, made)
+
+    def _inside(self, at: Tensor) -> Tensor:
+        if self._spline is not None:
+            made: Tensor = self._spline(at)
+            return made
+        if self._kind == "linear":
+            return _line(self._x, self._y, at, self._axis)
+        k = found(self._x, at)
+        left, right = self._x.detach()[k], self._x.detach()[k + 1]
+        if self._kind == "nearest":
+            k = k + (at > (left + right) / 2).long()
+        elif self._kind == "previous":
+            k = k + (at >= right).long()
+        else:
+            k = k + (at > left).long()
+        return _moved(self._y.movedim(self._axis, 0)[k], at.ndim, self._axis)
