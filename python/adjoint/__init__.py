@@ -678,6 +678,7 @@ _LAZY_NAMES = {
     ),
     **dict.fromkeys(("Event", "Stream", "SymBool", "SymFloat", "SymInt"), "_compat.symbols"),
     **dict.fromkeys(("fork", "wait"), "jit"),
+    "_segment_reduce": "_tensor.segments",
     "segment_reduce": "_tensor.segments",
     "to_dlpack": "utils.dlpack",
     **dict.fromkeys(

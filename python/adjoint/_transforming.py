@@ -60,6 +60,11 @@ class _OutsideTransforms:
 outside_transforms = _OutsideTransforms()
 
 
+def inside_transform() -> bool:
+    """Whether a transform is under way in this thread."""
+    return _depth.transforms > 0
+
+
 class depth_of_now:
     """Restores, for the length of ``with`` blocks, the depth at which it was made."""
 

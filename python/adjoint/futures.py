@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -69,7 +70,14 @@ class Future(Generic[T]):
             self._set.set()
             waiting, self._callbacks = self._callbacks, []
         for callback in waiting:
+            self._call(callback)
+
+    def _call(self, callback: Callable[[Future[T]], Any]) -> None:
+        # As in PyTorch: whoever sets the result has no part in what others do with it.
+        try:
             callback(self)
+        except Exception:
+            logging.getLogger(__name__).exception("a callback of a future raised")
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         """Call the function with this future when it is done."""
@@ -77,7 +85,7 @@ class Future(Generic[T]):
             if not self.done():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
         """A future of what the function makes of this one."""

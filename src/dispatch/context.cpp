@@ -12,6 +12,10 @@ namespace adjoint {
 
 constinit thread_local TensorObject* t_reuse = nullptr;
 constinit thread_local bool t_grads_unread = false;
+// Of saved.h: flags that stand together take no more room than one (tests/unit/repository
+// counts the bytes of thread-locals).
+constinit thread_local bool t_unpacked = false;
+constinit thread_local bool t_watch_changes = false;
 
 Value Context::in(int i) {
   if (call_) return call_->args[i];

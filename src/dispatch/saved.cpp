@@ -11,8 +11,6 @@
 namespace adjoint {
 
 SavedHooks saved_hooks;
-constinit thread_local bool t_unpacked = false;
-constinit thread_local bool t_watch_changes = false;
 
 Tensor with_history(const Tensor& t, const Edge& e) {
   if (!e.node || !is_differentiable(t.dtype())) return t;

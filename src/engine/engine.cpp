@@ -130,6 +130,8 @@ void Run::deliver(const Edge& e, Tensor grad, const Node* from) {
   if (!plan_.find(e.node)) return;
   deliver_now(e, std::move(grad), from);
   if (!plan_.completes(e.node)) return;
+  // Nothing but edges of compiled functions that give no gradient: as if it had not been reached.
+  if (e.node->run != this && !elsewhere_.count(e.node)) return;
   Py_INCREF(e.node);
   complete_.push_back(e.node);
 }

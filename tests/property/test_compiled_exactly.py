@@ -65,7 +65,7 @@ def test_drawn_functions_do_the_same_compiled(start: int) -> None:
 
 
 # Each of these was wrong once.
-@pytest.mark.parametrize("seed", [311, 1149, 1739, 4519, 5364, 2681, 3247])
+@pytest.mark.parametrize("seed", [311, 1149, 1739, 4519, 5364, 2681, 3247, 1290, 1978])
 def test_functions_that_were_found_by_drawing(seed: int) -> None:
     compare(seed)
 

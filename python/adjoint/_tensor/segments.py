@@ -105,9 +105,28 @@ def _reduced(data: Tensor, reduce: str, lengths: Tensor, axis: int, initial: Any
     start = empty if initial is None else initial
     target = _core.full((flat.numel(), *inner), start, dtype=data.dtype)
     index = which.reshape(-1, *(1 for _ in inner)).expand(rows.shape)
-    out: Tensor = target.scatter_reduce(0, index, rows, kind, include_self=True)
+    if reduce in ("max", "min"):
+        out = _extremes(target, index, rows, kind)
+    else:
+        out = target.scatter_reduce(0, index, rows, kind, include_self=True)
     if reduce == "mean":
         count = flat.reshape(-1, *(1 for _ in inner)).to(data.dtype)
         out = out / (count if initial is None else count.clamp(min=1))
     shaped: Tensor = out.reshape(*outer, runs, *inner)
     return shaped
+
+
+def _extremes(target: Tensor, index: Tensor, rows: Tensor, kind: str) -> Tensor:
+    """The largest or smallest of each run; equal ones, or several nan, share its gradient."""
+    found = target.scatter_reduce(0, index, rows.detach(), kind, include_self=True)
+    chosen = found.gather(0, index)
+    mask = (rows == chosen) | (rows.isnan() & chosen.isnan())
+    count = _core.zeros(target.shape, dtype=rows.dtype).scatter_add(0, index, mask.to(rows.dtype))
+    shares = _core.where(mask, rows / count.gather(0, index), 0.0)
+    summed = _core.zeros(target.shape, dtype=rows.dtype).scatter_add(0, index, shares)
+    # What a run begins with is no element: it has no part in the gradient.
+    out: Tensor = _core.where(count > 0, summed, found)
+    return out
+
+
+_segment_reduce = segment_reduce  # its older name

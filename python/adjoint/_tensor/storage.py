@@ -268,9 +268,10 @@ class TypedStorage(StorageBase):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(i, int):
             raise RuntimeError(f"can't index a {type(self)} with {type(i)}")
+        elements = self._values()
         if not -self.size() <= i < self.size():
             raise IndexError(f"index {i} out of range for storage of size {self.size()}")
-        return self._values()[i].tolist()
+        return elements[i].tolist()
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""

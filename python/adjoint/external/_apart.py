@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adjoint import _core
-from adjoint._transforming import outside_transforms
+from adjoint._transforming import inside_transform, outside_transforms
 
 __all__ = ["call_apart"]
 
@@ -20,5 +20,7 @@ def call_apart(
     function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any] | None = None
 ) -> Any:
     """Call a function that takes no part in the transforms around it."""
+    if not inside_transform():
+        return _core._call_apart(function, tuple(args), kwargs or None)
     with outside_transforms:
         return _core._call_apart(function, tuple(args), kwargs or None)

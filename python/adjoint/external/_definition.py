@@ -41,6 +41,8 @@ class Definition:
 
     def one_rule(self) -> str:
         """Why forward and backward mode cannot disagree: they are one rule; or an empty string."""
+        if self.plan.tangents_differenced:  # beside a vjp
+            return ""
         if self.given or self.plan.directional:
             return self.given.one_rule()
         return "the jvp and the vjp are derived from the same differences"

@@ -215,6 +215,7 @@ class Derivatives:
         self._pushes += _PUSH
         if self._pushes > passes:
             return None
+        plan.tangents_differenced = True
         return plan.push(self.point, self.steps(), v)
 
     def _passes(self) -> int:

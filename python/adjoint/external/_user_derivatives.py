@@ -47,7 +47,7 @@ class Given:
             return ""
         return {
             "jacobian": "the jvp and the vjp are derived from the jacobian",
-            "vjp": "",  # perhaps by differences of the function
+            "vjp": "the jvp is derived from the vjp",
             "jvp": "the vjp is derived from the jvp",
         }[self.names[0]]
 

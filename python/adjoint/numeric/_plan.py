@@ -86,6 +86,7 @@ class Plan:
         self.rng = self.generator()  # of methods that draw anew for each Jacobian
         self.error: Any = None  # of the entries of the last Jacobian, if the method tells
         self.reuses = False  # whether the function returns the same memory in each call
+        self.tangents_differenced = False  # of a function whose vjp is given
         self._pattern: Any = None
 
     def generator(self) -> Any:

@@ -417,8 +417,9 @@ Value Capture::forward(Call& c) {
     Uncaptured quiet;
     return compute(c);
   }
-  constexpr size_t kMuch = 16 << 20;  // bytes
-  if (fresh_bytes_ > std::max(kMuch, kept_bytes_)) let_go();
+  constexpr size_t kMuch = 4 << 20;  // bytes
+  // A walk over all registers, in a small part of the time in which so much memory was written.
+  if (fresh_bytes_ > std::max(kMuch, kept_bytes_ / 8)) let_go();
   check_draws(op);
   if (depends_on_values(op, c.args)) {
     refuse(text("the result of `", op.name,

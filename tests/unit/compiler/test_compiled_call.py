@@ -147,3 +147,21 @@ def test_a_function_that_reaches_itself_is_collected() -> None:
     gone = made()
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_hooks_of_arguments_that_get_no_gradient_are_not_called(fullgraph: bool) -> None:
+    def function(a: ad.Tensor, b: ad.Tensor) -> ad.Tensor:
+        a.sin()
+        return b.sum()
+
+    f = ad.compile(function, fullgraph=fullgraph)
+    for _ in range(3):
+        for a in (ad.ones(2, requires_grad=True), ad.ones(2, requires_grad=True) * 1):
+            b, seen = ad.ones(2, requires_grad=True), list[Any]()
+            a.register_hook(seen.append)
+            found = ad.autograd.grad(f(a, b), [a, b], allow_unused=True)
+            assert found[0] is None
+            assert found[1] is not None
+            f(a, b).backward()
+            assert seen == []

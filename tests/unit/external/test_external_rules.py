@@ -42,6 +42,13 @@ def test_a_tangent_beside_a_vjp_takes_one_difference():
     assert f.cost(float64(X)).jvp == 4 and "a jvp takes 4 more" in str(f.cost(float64(X)))
 
 
+def test_a_wrong_vjp_is_found_by_a_tangent_that_does_not_come_from_it():
+    f = ad.external(lambda x: MATRIX @ np.sin(x), vjp=lambda g, x: np.cos(x) * (MATRIX @ g))
+    report = ad.check(f, float64(X), order=1)
+    assert report.verdict == "wrong" and report.first.dot.status == "wrong"
+    assert ad.check(waves()[0], float64(X), order=1).verdict == "right"
+
+
 def test_products_with_a_hessian_take_a_few_calls_of_a_vjp():
     f, rule = waves()
     total = ad.func.grad(lambda z: (f(z) ** 2).sum())

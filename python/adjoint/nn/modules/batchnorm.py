@@ -268,3 +268,6 @@ else:
         if name in _lazy_norms.__all__:
             return getattr(_lazy_norms, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d"})
