@@ -33,7 +33,8 @@ def test_methods(method: str | None) -> None:
     def solve(a: ad.Tensor) -> ad.Tensor:
         return minimize(rosenbrock, ad.full((2,), 0.8, **DOUBLE), args=a, method=method).x
 
-    check_answer(solve, ad.tensor([1.1], **DOUBLE), second=1e-5)
+    thorough = method in (None, "trust-exact")
+    check_answer(solve, ad.tensor([1.1], **DOUBLE), second=1e-5, thorough=thorough)
 
 
 def test_bounds_hold_and_have_gradients() -> None:
@@ -60,7 +61,8 @@ def test_constraints(method: str) -> None:
         start = ad.ones(2, **DOUBLE)
         return minimize(bowl, start, args=t, constraints=circle, method=method).x
 
-    check_answer(on_circle, ad.tensor([3.0, 1.0], **DOUBLE))
+    thorough = method == "SLSQP"
+    check_answer(on_circle, ad.tensor([3.0, 1.0], **DOUBLE), thorough=thorough)
 
     def below(t: ad.Tensor) -> ad.Tensor:
         held = {"type": "ineq", "fun": lambda x: 1 - x.sum() * t[1]}
@@ -68,7 +70,7 @@ def test_constraints(method: str) -> None:
         start = ad.full((2,), 0.1, **DOUBLE)
         return minimize(bowl, start, args=t, constraints=[held, free], method=method).x
 
-    check_answer(below, ad.tensor([3.0, 1.0], **DOUBLE), second=1e-5)
+    check_answer(below, ad.tensor([3.0, 1.0], **DOUBLE), second=1e-5, thorough=thorough)
 
 
 def test_samples_that_are_held_by_different_bounds() -> None:
@@ -89,7 +91,8 @@ def test_samples_that_are_held_by_different_bounds() -> None:
 def test_no_minimum(method: str) -> None:
     with warnings.catch_warnings(), pytest.raises(ConvergenceError, match="found no minimum"):
         warnings.simplefilter("ignore")
-        minimize(lambda x: -x.sum(), ad.zeros(2, **DOUBLE), method=method)
+        options = {"maxiter": 100} if method != "Newton-CG" else None
+        minimize(lambda x: -x.sum(), ad.zeros(2, **DOUBLE), method=method, options=options)
 
 
 def test_refusals() -> None:
@@ -126,7 +129,8 @@ def test_fits(options: dict[str, Any]) -> None:
 
         return least_squares(residuals, [1.0, 0.5], **options).x
 
-    check_answer(solve, ad.tensor([1.0, 0.1], **DOUBLE), second=1e-5)
+    thorough = not options or "bounds" in options
+    check_answer(solve, ad.tensor([1.0, 0.1], **DOUBLE), second=1e-5, thorough=thorough)
 
 
 def test_a_fit_that_is_exact_and_one_that_fails() -> None:
