@@ -55,8 +55,6 @@ struct FoldedRows {
 template <class T>
 void fold_rows(char* const* p, int64_t) {
   typedef T Half __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-  typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> Places
-      __attribute__((vector_size(4 * sizeof(T))));
   const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
   const char* row = p[2];
   char* out = p[1];
@@ -66,7 +64,7 @@ void fold_rows(char* const* p, int64_t) {
     const char* x = row;
     for (; k + kTree <= f.length; k += kTree, x += kTree * sizeof(T)) {
       Half a = *reinterpret_cast<const Half*>(x) + *reinterpret_cast<const Half*>(x + sizeof(Half));
-      Half b = a + __builtin_shuffle(a, Places{2, 3, 0, 1});
+      Half b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1);
       total += b[0] + b[1];
     }
     for (; k < f.length; ++k, x += sizeof(T)) {

@@ -26,15 +26,15 @@ int64_t repeat_thrice(const char* from, int64_t count, char* to) {
     if constexpr (Size == 4) {
       Words v = *reinterpret_cast<const Words*>(from);
       auto* out = reinterpret_cast<Words*>(to);
-      out[0] = __builtin_shuffle(v, Words{0, 0, 0, 1});
-      out[1] = __builtin_shuffle(v, Words{1, 1, 2, 2});
-      out[2] = __builtin_shuffle(v, Words{2, 3, 3, 3});
+      out[0] = __builtin_shufflevector(v, v, 0, 0, 0, 1);
+      out[1] = __builtin_shufflevector(v, v, 1, 1, 2, 2);
+      out[2] = __builtin_shufflevector(v, v, 2, 3, 3, 3);
     } else {
       Longs v = *reinterpret_cast<const Longs*>(from);
       auto* out = reinterpret_cast<Longs*>(to);
-      out[0] = __builtin_shuffle(v, Longs{0, 0});
+      out[0] = __builtin_shufflevector(v, v, 0, 0);
       out[1] = v;
-      out[2] = __builtin_shuffle(v, Longs{1, 1});
+      out[2] = __builtin_shufflevector(v, v, 1, 1);
     }
   }
   return k;
