@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint.optimize._samples import everywhere, largest_value
+from adjoint._samples import everywhere, largest_value
 
 from ._methods import Method, Slope
 from ._radau import NoStages

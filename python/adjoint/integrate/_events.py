@@ -9,8 +9,8 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import is_batched
 from adjoint.optimize._implicit import answer
-from adjoint.optimize._samples import is_batched
 from adjoint.optimize._unknowns import Unknowns
 
 from ._methods import Method, Step

@@ -9,9 +9,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import is_batched, largest_value
 from adjoint.func import vmap
 from adjoint.optimize import ConvergenceError, OptimizeResult
-from adjoint.optimize._samples import is_batched, largest_value
 from adjoint.optimize._unknowns import as_arguments
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "quad", "simpson", "trapezoid"]

@@ -11,10 +11,10 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import everywhere, somewhere
 from adjoint.func import jacfwd
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._iteration import norm
-from adjoint.optimize._samples import everywhere, somewhere
 
 from ._methods import Method, Slope, Step
 from ._rosenbrock import cubic

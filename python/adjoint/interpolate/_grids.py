@@ -8,8 +8,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import somewhere
 
-from ._nodes import anywhere, as_float, found, nodes_of
+from ._nodes import as_float, found, nodes_of
 from ._splines import CubicSpline, PchipInterpolator
 
 __all__ = ["RegularGridInterpolator", "interpn"]
@@ -74,7 +75,7 @@ class RegularGridInterpolator:
         for d, x in enumerate(self.grid):
             place = at.detach()[..., d]
             outside = outside | (place < x.detach()[0]) | (place > x.detach()[-1])
-        if self._refuses and anywhere(outside):
+        if self._refuses and somewhere(outside):
             k = int(outside.flatten().nonzero()[0, 0])
             raise ValueError(
                 f"RegularGridInterpolator: {at.detach().flatten(0, -2)[k].tolist()} lies outside "

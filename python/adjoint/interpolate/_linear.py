@@ -6,8 +6,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import somewhere
 
-from ._nodes import anywhere, as_float, found, nodes_of
+from ._nodes import as_float, found, moved, nodes_of
 
 __all__ = ["interp", "interp1d"]
 
@@ -44,14 +45,7 @@ def _line(x: Tensor, y: Tensor, at: Tensor, axis: int) -> Tensor:
     k = found(x, at)
     share = ((at - x[k]) / (x[k + 1] - x[k])).reshape((*at.shape, *[1] * (y.ndim - 1)))
     made = y[k] + share * (y[k + 1] - y[k])
-    return _moved(made, at.ndim, axis)
-
-
-def _moved(made: Tensor, places: int, axis: int) -> Tensor:
-    """The axes of the places, which are in front, to where the nodes' axis was."""
-    if places == 0 or axis == 0:
-        return made
-    return made.movedim(tuple(range(places)), tuple(range(axis, axis + places)))
+    return moved(made, at.ndim, axis)
 
 
 class interp1d:
@@ -102,7 +96,7 @@ class interp1d:
         at = as_float(x).to(self._x.dtype)
         low, high = self._x[0].detach(), self._x[-1].detach()
         outside = (at.detach() < low) | (at.detach() > high)
-        if self._refuses and anywhere(outside):
+        if self._refuses and somewhere(outside):
             raise ValueError(
                 f"interp1d: a place lies outside of the nodes, from {float(low):g} to "
                 f"{float(high):g}\n  fix: give fill_value= a number, or 'extrapolate'"
@@ -129,4 +123,4 @@ class interp1d:
             k = k + (at >= right).long()
         else:
             k = k + (at > left).long()
-        return _moved(self._y.movedim(self._axis, 0)[k], at.ndim, self._axis)
+        return moved(self._y.movedim(self._axis, 0)[k], at.ndim, self._axis)

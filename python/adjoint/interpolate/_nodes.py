@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
-from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._samples import is_batched, somewhere
 
-__all__ = ["anywhere", "as_float", "found", "nodes_of"]
+__all__ = ["as_float", "found", "moved", "nodes_of"]
 
 
 def as_float(thing: Any) -> Tensor:
@@ -31,8 +31,8 @@ def nodes_of(name: str, given: Any, least: int = 2) -> Tensor:
             f"{name}: expected at least {least} nodes in a vector, got {list(x.shape)}"
         )
     steps = x.detach().diff()
-    if anywhere(~(steps > 0)):
-        if _core._batch_level((x,)):
+    if somewhere(~(steps > 0)):
+        if is_batched(x):
             raise ValueError(f"{name}: the nodes must increase, and in some sample they do not")
         k = int((~(steps > 0)).nonzero()[0, 0])
         raise ValueError(
@@ -45,15 +45,15 @@ def nodes_of(name: str, given: Any, least: int = 2) -> Tensor:
 def found(x: Tensor, at: Tensor) -> Tensor:
     """The number of the interval of each place; those outside have the nearest."""
     x, at = x.detach(), at.detach().to(x.dtype)
-    if _core._batch_level((x, at)):  # counted, for all samples at once
+    if is_batched(x, at):  # counted, for all samples at once
         after = (at[..., None] >= x).sum(-1)
     else:
         after = ad.searchsorted(x, at.contiguous(), right=True)
     return (after - 1).clamp(0, x.numel() - 2)
 
 
-def anywhere(condition: Tensor) -> bool:
-    """Whether it is true of some element, in some sample of a vmap."""
-    while level := _core._batch_level((condition,)):
-        condition = _core._take_off(condition, level, _core._size_at(condition, level))
-    return bool(condition.any())
+def moved(made: Tensor, places: int, axis: int) -> Tensor:
+    """The axes of the places, which are in front, to where the nodes' axis was."""
+    if places == 0 or axis == 0:
+        return made
+    return made.movedim(tuple(range(places)), tuple(range(axis, axis + places)))

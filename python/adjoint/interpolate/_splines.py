@@ -7,8 +7,7 @@ from typing import Any
 import adjoint as ad
 from adjoint._core import Tensor
 
-from ._linear import _moved
-from ._nodes import as_float, found, nodes_of
+from ._nodes import as_float, found, moved, nodes_of
 from ._tridiagonal import solve_tridiagonal
 
 __all__ = ["CubicSpline", "PchipInterpolator"]
@@ -61,7 +60,7 @@ class _Cubics:
         if not self.extrapolate:
             outside = (at < self.x[0]) | (at > self.x[-1])
             made = ad.where(outside.reshape(d.shape), float("nan"), made)
-        return _moved(made, at.ndim, self._axis)
+        return moved(made, at.ndim, self._axis)
 
     def derivative(self, nu: int = 1) -> Any:
         """The derivative of order ``nu``, as a function."""
@@ -82,7 +81,7 @@ class _Cubics:
         whole = up_to(self._h, parts).cumsum(0)
         before = ad.cat([ad.zeros_like(whole[:1]), whole])
         d = (at - self.x[k]).reshape((*at.shape, *[1] * (self._y.ndim - 1)))
-        return _moved(before[k] + up_to(d, [c[k] for c in parts]), at.ndim, self._axis)
+        return moved(before[k] + up_to(d, [c[k] for c in parts]), at.ndim, self._axis)
 
 
 class CubicSpline(_Cubics):

@@ -3,11 +3,11 @@
 - ``_root.py``, ``_minimize.py``, ``_least_squares.py`` - `root`, `fixed_point`, `minimize`,
   `least_squares`
 - ``_own_solver.py`` - `implicit`: the same for a solver of one's own
-- ``_implicit.py`` - the derivative of an answer: start reading here; ``_conditions.py`` - of a
-  minimum
+- ``_implicit.py`` - the derivative of an answer: start reading here
+- ``_conditions.py``, ``_constraints.py`` - what holds at a minimum
 - ``_solver.py`` - runs a solver of equations: ``_newton.py``, ``_quasi_newton.py``, SciPy's, the
   user's
-- ``_unknowns.py``, ``_samples.py`` - structures as vectors; solvers under `vmap`
+- ``_unknowns.py`` - structures as vectors; `adjoint._samples` - solvers under `vmap`
 """
 
 from ._least_squares import least_squares as least_squares

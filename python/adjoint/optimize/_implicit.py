@@ -23,11 +23,11 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._samples import is_batched
 from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
 
 from ._linear import Dense, Linear
-from ._samples import is_batched
 
 __all__ = ["answer"]
 

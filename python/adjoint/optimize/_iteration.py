@@ -9,8 +9,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-
-from ._samples import everywhere, is_batched
+from adjoint._samples import everywhere, is_batched
 
 __all__ = ["Iteration", "Stop", "norm"]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
-from ._conditions import Conditions, bounds_of, constraints_of
+from ._conditions import Conditions
+from ._constraints import bounds_of, constraints_of
 from ._result import ConvergenceError, OptimizeResult
-from ._samples import Arrays, batch_of, largest
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import somewhere
 from adjoint.func import jacfwd
-
-from ._samples import somewhere
 
 __all__ = ["Dense", "Linear"]
 
@@ -77,7 +76,7 @@ class Dense(Linear):
 def _solved(matrix: Tensor, b: Tensor) -> Tensor:
     try:
         solved: Tensor = ad.linalg.solve(matrix, b)
-    except RuntimeError as error:  # LinAlgError
+    except linalg_error as error:
         raise _singular(b) from error
     return solved
 

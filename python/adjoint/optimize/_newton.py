@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import everywhere, somewhere
 
 from ._iteration import Iteration, Stop, norm
-from ._samples import everywhere, somewhere
 
 __all__ = ["newton"]
 

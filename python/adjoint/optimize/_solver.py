@@ -7,13 +7,13 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
 from adjoint.func import jacfwd
 
 from ._iteration import Iteration, Stop, norm
 from ._newton import newton
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
-from ._samples import Arrays, batch_of, everywhere, failing, is_batched
 from ._scipy import scipy_optimize
 
 __all__ = ["Solver", "forward_matrix"]
@@ -65,8 +65,7 @@ class Solver:
             return self._by_scipy(start, method)
         raise ValueError(
             f"{self._name}(): there is no method {method!r}; there are {', '.join(OURS)}, and "
-            f"SciPy's "
-            f"{', '.join(SCIPYS)}; or give a callable method(fun, x0, args)"
+            f"SciPy's {', '.join(SCIPYS)}; or give a callable method(fun, x0, args)"
         )
 
     def by_callable(self, solve: Callable[[], Tensor]) -> OptimizeResult:
@@ -81,7 +80,7 @@ class Solver:
         """Refuse an x that is not an answer: its derivative would be that of something else."""
         with ad.no_grad():
             step, info = ad.linalg.solve_ex(self._matrix(x), r)
-            loose = self._options.get("accept", ad.finfo(x.dtype).eps ** 0.25)
+            loose = ad.finfo(x.dtype).eps ** 0.25
             fine = (info == 0) & (norm(step) <= loose * (1 + norm(x)))
         if not everywhere(fine):
             raise ConvergenceError(
@@ -115,11 +114,9 @@ class Solver:
                 )
                 raise ConvergenceError(
                     f"{self._name}() by {method} found no answer: {stop.reason}. After "
-                    f"{run.steps} steps "
-                    f"{_where(stop.x, stop.r)}.\n"
+                    f"{run.steps} steps {_where(stop.x, stop.r)}.\n"
                     "  fix: begin nearer to the answer (x0), allow more steps "
-                    "(options={'maxiter': ...}), or "
-                    "try another method",
+                    "(options={'maxiter': ...}), or try another method",
                     result,
                 ) from None
             finally:

@@ -135,7 +135,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     "interpolate/_grids.py": ("linear", "a way to interpolate"),
     "interpolate/_linear.py": ("linear", "a way to interpolate"),
     "loops/_memory.py": ("all sqrt", "values of `memory`"),
-    "optimize/_conditions.py": ("eq", "a kind of SciPy's constraints"),
+    "optimize/_constraints.py": ("eq", "a kind of SciPy's constraints"),
     "optimize/_least_squares.py": ("cauchy linear", "losses of SciPy's"),
     "profiler/_traces.py": ("cat", "a field of Chrome's traces"),
     "nn/_reduction.py": ("mean sum", "values of `reduction`"),

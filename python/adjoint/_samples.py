@@ -25,7 +25,6 @@ __all__ = [
     "largest",
     "largest_value",
     "somewhere",
-    "total",
 ]
 
 
@@ -54,11 +53,6 @@ def everywhere(condition: Tensor) -> bool:
 def somewhere(condition: Tensor) -> bool:
     """Whether it is true of some sample or element."""
     return bool(_whole(condition).any())
-
-
-def total(t: Tensor) -> int:
-    """The sum over all samples of an integer or boolean tensor."""
-    return int(_whole(t).sum())
 
 
 class Batch:

@@ -1,0 +1,165 @@
+"""Bounds and constraints in SciPy's forms, as functions of the vector of unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint._samples import Arrays
+from adjoint.func import grad, jacrev, jvp
+
+from ._scipy import scipy_optimize
+from ._unknowns import Unknowns
+
+__all__ = ["Constraints", "bounds_of", "constraints_of"]
+
+Function = Callable[[Tensor], Tensor]
+
+
+class Constraints:
+    """``low <= fun(v) <= high``, elementwise; equalities where these are equal."""
+
+    def __init__(
+        self, funs: list[Function], lows: list[Any], highs: list[Any], start: Tensor
+    ) -> None:
+        self._funs = funs
+        with ad.no_grad():
+            values = [f(start) for f in funs]
+        self.values = values
+        sizes = [int(v.numel()) for v in values]
+        spread = [
+            ad.as_tensor(np.array(np.broadcast_to(b, n), dtype=float), dtype=start.dtype)
+            for bounds in (lows, highs)
+            for b, n in zip(bounds, sizes, strict=True)
+        ]
+        empty = ad.empty(0, dtype=start.dtype)
+        self.low = ad.cat([empty, *spread[: len(funs)]])
+        self.high = ad.cat([empty, *spread[len(funs) :]])
+        self.size = sum(sizes)
+
+    def __call__(self, v: Tensor) -> Tensor:
+        return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
+
+    def for_scipy(self, arrays: Arrays, newton: bool) -> list[Any]:
+        """As SciPy takes them, with exact derivatives, on all samples at once.
+
+        ``newton``: for a method that takes second derivatives as well.
+        """
+        low, high = self.low.numpy(), self.high.numpy()
+        if newton:
+            return [
+                scipy_optimize().NonlinearConstraint(
+                    lambda v: arrays.flat(self(arrays.each(v))),
+                    np.tile(low, arrays.samples),
+                    np.tile(high, arrays.samples),
+                    jac=lambda v: arrays.blocks(jacrev(self)(arrays.each(v))),
+                    hess=lambda v, w: self._curvature(arrays, v, w),
+                )
+            ]
+        equal = low == high
+        return [
+            self._dict(arrays, kind, bound[rows], sign, rows)
+            for kind, bound, sign, rows in (
+                ("eq", low, 1, np.flatnonzero(equal)),
+                ("ineq", low, 1, np.flatnonzero(~equal & np.isfinite(low))),
+                ("ineq", high, -1, np.flatnonzero(~equal & np.isfinite(high))),
+            )
+            if rows.size
+        ]
+
+    def _dict(self, arrays: Arrays, kind: str, bound: Any, sign: int, rows: Any) -> dict[str, Any]:
+        chosen = ad.from_numpy(rows)
+
+        def slope(v: Any) -> Any:
+            return sign * arrays.blocks(jacrev(self)(arrays.each(v)).index_select(0, chosen))
+
+        return {
+            "type": kind,
+            "fun": lambda v: (
+                sign * (arrays.whole(self(arrays.each(v)))[..., rows] - bound)
+            ).ravel(),
+            "jac": slope,
+        }
+
+    def _curvature(self, arrays: Arrays, v: Any, weights: Any) -> Any:
+        """The Hessian of a weighted sum of constraints."""
+        w, at = arrays.each(weights), arrays.each(v)
+        slope = grad(lambda x: w @ self(x))
+        rows = [arrays.flat(jvp(slope, (at,), (arrays.each(e),))[1]) for e in np.eye(v.size)]
+        return np.stack(rows)
+
+
+def constraints_of(given: Any, unknowns: Unknowns) -> Constraints:
+    """SciPy's forms of constraints as ours."""
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    funs: list[Function] = []
+    lows, highs = [], []
+    for item in items:
+        if isinstance(item, dict):
+            kind, fun = item.get("type"), item.get("fun")
+            if kind not in ("eq", "ineq") or not callable(fun):
+                raise ValueError(
+                    "minimize(): a constraint is {'type': 'eq' or 'ineq', 'fun': a function}, "
+                    f"got {item!r}"
+                )
+            funs.append(_flat(fun, unknowns, tuple(item.get("args", ()))))
+            lows.append(0.0)
+            highs.append(0.0 if kind == "eq" else np.inf)
+        elif hasattr(item, "A"):
+            matrix = item.A.toarray() if hasattr(item.A, "toarray") else np.atleast_2d(item.A)
+            funs.append(_linear(ad.as_tensor(matrix, dtype=unknowns.start.dtype)))
+            lows.append(item.lb)
+            highs.append(item.ub)
+        elif hasattr(item, "fun"):
+            funs.append(_flat(item.fun, unknowns, ()))
+            lows.append(item.lb)
+            highs.append(item.ub)
+        else:
+            raise TypeError(f"minimize(): {type(item).__name__} is not a constraint")
+    return Constraints(funs, lows, highs, unknowns.start)
+
+
+def _linear(rows: Tensor) -> Function:
+    return lambda v: rows @ v
+
+
+def _flat(fun: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...]) -> Function:
+    def flat(v: Tensor) -> Tensor:
+        value = fun(unknowns.tree(v), *args)
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        return ad.cat([ad.as_tensor(p).reshape(-1).to(v.dtype) for p in parts])
+
+    return flat
+
+
+def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
+    """The lower and the upper bounds of all unknowns, as vectors."""
+    if given is None:
+        return None
+    n, dtype = unknowns.size, unknowns.start.dtype
+    if hasattr(given, "lb"):
+        ends = given.lb, given.ub
+    else:
+        pairs = list(given)
+        if len(pairs) == 2 and not isinstance(pairs[0], (tuple, list)):
+            pairs = [tuple(pairs)] * n
+        if len(pairs) != n:
+            raise ValueError(
+                f"minimize(): there are {len(pairs)} bounds for {n} unknowns; give a pair (low, "
+                f"high) for "
+                "each of them, or one for all"
+            )
+        ends = [p[0] for p in pairs], [p[1] for p in pairs]
+    low, high = (_ends(e, n, dtype, none) for e, none in zip(ends, (-np.inf, np.inf), strict=True))
+    return low, high
+
+
+def _ends(given: Any, n: int, dtype: Any, none: float) -> Tensor:
+    if isinstance(given, (list, tuple)):
+        parts = [ad.as_tensor(none if e is None else e, dtype=dtype).reshape(()) for e in given]
+        return ad.stack(parts) if parts else ad.empty(0, dtype=dtype)
+    return ad.as_tensor(given, dtype=dtype).expand(n)
