@@ -138,8 +138,8 @@ def lengths() -> None:
 
 
 def assimilation() -> None:
-    """Four frames of examples/loops/shallow_water.py."""
-    path = HERE.parents[2] / "examples/loops/shallow_water.py"
+    """Four frames of examples/science/shallow_water.py."""
+    path = HERE.parents[2] / "examples/science/shallow_water.py"
     spec = importlib.util.spec_from_file_location("shallow_water", path)
     assert spec is not None and spec.loader is not None
     example = importlib.util.module_from_spec(spec)

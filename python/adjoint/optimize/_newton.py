@@ -33,6 +33,9 @@ def newton(
             raise Stop("the derivative of the residual is singular there", x, r)
         if not everywhere(done | ad.isfinite(norm(direction))):
             raise Stop("the derivative of the residual is not finite there", x, r)
+        # The next one would be its square: it is the last, whether the residual, of rounding
+        # errors alone, becomes smaller or not.
+        short = norm(direction) <= run.tolerance * (1 + norm(x))
         length = ad.where(done, 0.0, 1.0).to(x.dtype)
         while True:
             trial = x - length * direction
@@ -41,6 +44,7 @@ def newton(
             # NaN is not below anything: such a step is halved too.
             good = (
                 done
+                | (short & ad.isfinite(size_trial))
                 | (size_trial <= (1 - _ENOUGH * length) * size)
                 | run.is_rounding(size_trial, x)
             )
@@ -52,10 +56,5 @@ def newton(
         size = ad.where(stuck, size, size_trial)
         if somewhere(stuck):
             raise Stop("no step along Newton's direction makes the residual smaller", x, r)
-        # A whole step that was short: the next one would be its square.
-        done = (
-            done
-            | (size == 0)
-            | ((norm(direction) <= run.tolerance * (1 + norm(x))) & (length == 1))
-        )
+        done = done | (size == 0) | (short & (length == 1))
     return x
