@@ -1,8 +1,8 @@
 """An inverse problem through an executable: a leaking tank from levels that a program predicts.
 
-The program is a stand-in for any simulation: it reads an input deck, integrates two coupled tanks in
-small steps, and writes a table. It knows nothing of derivatives, so they are taken by differences, two
-runs at a time on two workers, and handed to a fit as any others.
+The program is a stand-in for any simulation: it reads an input deck, integrates two coupled tanks
+in small steps, and writes a table. It knows nothing of derivatives, so they are taken by
+differences, two runs at a time on two workers, and handed to a fit as any others.
 
     python examples/science/executable_fit.py --save pictures
 """

@@ -85,7 +85,7 @@ def draw(folder, grid, levels, losses):
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-    v, angles = grid.layer(levels)
+    v, _ = grid.layer(levels)
     turn = ad.arange(len(v)) * (2 * ad.pi / len(v))
     x, y = turn.cos(), turn.sin()
     for i, j in grid.lines.T.tolist():

@@ -107,7 +107,7 @@ def main(argv=None):
     ad.manual_seed(3)
     states, measured = track(given.steps)
     logs = fitted(measured)
-    before, after, cost = filtered(logs, measured)
+    before, after, _ = filtered(logs, measured)
     smooth = smoothed(before, after)
     print(f"strength of the pushes {logs[0].exp():.2f} (truth 2.00)")
     print(f"noise of the measurements {(logs[1] / 2).exp():.3f} (truth 0.300)")

@@ -1,8 +1,8 @@
 """A Bayesian estimate with its uncertainty: earthquake counts on a map, by a sparse Hessian.
 
 Counts in the cells of a map are Poisson numbers whose logarithmic rates are a smooth random field.
-The most probable field (MAP) is found by Newton's method; the Hessian has a few entries in each row,
-is found by colours and factored as a sparse matrix. Its inverse is Laplace's estimate of the
+The most probable field (MAP) is found by Newton's method; the Hessian has a few entries in each
+row, is found by colours and factored as a sparse matrix. Its inverse is Laplace's estimate of the
 uncertainty, and its determinant that of the evidence, by which the smoothness is chosen.
 
     python examples/science/map_laplace.py --save pictures
@@ -15,7 +15,6 @@ import numpy as np
 from scipy.sparse.linalg import splu
 
 import adjoint as ad
-
 
 WEAK = 0.01  # how strongly the prior holds the mean of the field
 

@@ -97,9 +97,8 @@ def main(argv=None):
     time = found[-1].exp()
     time.backward()
     print(f"least time {time:.6f}")
-    print(
-        f"nearest to the island {(room(found, current)[: given.steps].min() + RADIUS**2).sqrt():.4f}"
-    )
+    nearest = (room(found, current)[: given.steps].min() + RADIUS**2).sqrt()
+    print(f"nearest to the middle of the island {nearest:.4f} (its radius is {RADIUS})")
     print(f"change of the time with the current {current.grad:.6f}")
     if given.save:
         draw(given.save, current, found.detach())
