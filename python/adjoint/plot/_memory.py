@@ -169,7 +169,7 @@ def _moments(events: list[Any]) -> list[Moment]:
 
 
 def _with_text(line: str) -> str:
-    """``file(12): f`` as ``file.py:12`` with the text of that line."""
+    """A place of a profile as the name of the file, the line, and the text of that line."""
     found = re.match(r"(.*)\((\d+)\)", line)
     if found is None:
         return line
