@@ -113,6 +113,7 @@ if _TYPE_CHECKING:
     from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
+    from . import plot as plot
     from . import profiler as profiler
     from . import quasirandom as quasirandom
     from . import return_types as return_types
@@ -394,6 +395,7 @@ _LAZY_MODULES = frozenset(
         "overrides",
         "package",
         "parallel",
+        "plot",
         "profiler",
         "quasirandom",
         "return_types",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._results import DotProduct, Element, InputResult, Part, Sweep, Taylor
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 __all__ = ["CheckError", "CheckReport"]
@@ -128,7 +129,13 @@ class CheckReport:
 
         return render(self)
 
-    def plot(self, width: int = 64) -> str:
+    def plot(self) -> Figure:
+        """The Taylor test and the sweep over steps as a figure of matplotlib's."""
+        from adjoint import plot
+
+        return plot.check(self)
+
+    def text_plot(self, width: int = 64) -> str:
         """The Taylor test and the sweep over steps as text."""
         from ._terminal import plots
 
