@@ -9,23 +9,23 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint.optimize import ConvergenceError, OptimizeResult
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
-from ._control import Plan, Tolerance, plan_steps
+from ._bdf import BDF
+from ._control import Plan
+from ._dop853 import DOP853
 from ._events import Events
-from ._methods import Method, Slope, explicit_method
+from ._methods import Method, explicit_method
+from ._problem import OdeResult, Problem, check_start, solved
 from ._radau import Radau
-from ._rosenbrock import Rodas3
-from ._trajectory import Trajectory, follow
+from ._rosenbrock import Rodas3, Rodas5P
+from ._system import Slope, System, sparse_columns
+from ._tolerance import Tolerance
+from ._trajectory import Trajectory
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
 
-METHODS = ("RK45", "RK23", "Radau", "Rodas3")
-
-
-class OdeResult(OptimizeResult):
-    """The solution of an initial value problem, with SciPy's names."""
+METHODS = ("RK45", "RK23", "DOP853", "Radau", "BDF", "Rodas5P", "Rodas3")
 
 
 def solve_ivp(
@@ -43,8 +43,12 @@ def solve_ivp(
     atol: Any = 1e-6,
     first_step: float | None = None,
     max_step: float = np.inf,
+    jac: Any = None,
+    jac_sparsity: Any = None,
+    mass: Any = None,
     max_steps: int = 100_000,
     memory: Any = "all",
+    snapshots: int | None = None,
 ) -> OdeResult:
     """Solve ``dy/dt = fun(t, y, *args)`` from ``y0``; the solution is differentiable.
 
@@ -106,28 +110,18 @@ def solve_ivp(
     """
     arguments = as_arguments(args)
     unknowns = Unknowns(y0, "solve_ivp")
-    flat = _vector(y0, unknowns)
-    slope = _slope(fun, unknowns, arguments)
-    chosen = _method(method)
-    begin, end = (ad.as_tensor(t, dtype=flat.dtype).reshape(()) for t in t_span)
-    seen = Events(events, unknowns, arguments, chosen)
-    allowed = Tolerance(float(rtol), _atol(atol, unknowns))
-    with ad.no_grad():
-        plan = plan_steps(
-            chosen,
-            slope,
-            float(begin),
-            float(end),
-            flat.detach(),
-            allowed,
-            first_step,
-            float(max_step),
-            int(max_steps),
-            seen.watch if seen else None,
-        )
-    if plan.status < 0:
-        raise _stopped(method, plan)
-    path = follow(chosen, slope, plan, begin, end, flat, memory)
+    flat = unknowns.vector(y0, "y0")
+    allowed = _tolerance(rtol, atol, unknowns)
+    chosen = _method(method, allowed)
+    chosen.name = method
+    begin, end = _ends(t_span, flat.dtype)
+    system = _system(fun, unknowns, arguments, vectorized, chosen, mass, jac, jac_sparsity)
+    check_start(system, begin, flat)
+    problem = Problem(chosen, system, allowed, first_step, float(max_step), int(max_steps))
+    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
+    seen = Events(events, unknowns, arguments, chosen, flat.detach())
+    options = {"memory": memory, "snapshots": snapshots}
+    plan, path = solved(problem, begin, end, flat, seen, options)
     return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen)
 
 
@@ -148,47 +142,115 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options:
     return ad.map(lambda y: y.movedim(-1, 0), found.y)
 
 
-def _vector(y0: Any, unknowns: Unknowns) -> Tensor:
-    """The state as a vector, with its history."""
-    return unknowns.vector(y0, "y0")
+def _slope(
+    fun: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...], vectorized: bool
+) -> Slope:
+    if vectorized:  # as SciPy calls such a function: with a column, which must be a tensor
 
+        def column(t: Tensor, v: Tensor) -> Tensor:
+            return unknowns.vector(fun(t, unknowns.tree(v)[:, None], *args)[:, 0], "the slope")
 
-def _slope(fun: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...]) -> Slope:
+        return column
+
     def slope(t: Tensor, v: Tensor) -> Tensor:
         return unknowns.vector(fun(t, unknowns.tree(v), *args), "the slope")
 
     return slope
 
 
-def _method(name: str) -> Method:
-    explicit = explicit_method(name)
-    if explicit is not None:
-        return explicit
-    if name == "Radau":
-        return Radau()
-    if name == "Rodas3":
-        return Rodas3()
-    raise ValueError(f"solve_ivp(): there is no method {name!r}; there are {', '.join(METHODS)}")
+def _method(name: Any, tolerance: Tolerance) -> Method:
+    made = explicit_method(name)
+    if made is not None:
+        return made
+    if name == "LSODA":
+        raise ValueError(
+            "solve_ivp(): there is no LSODA, which changes between Adams' methods and BDF\n"
+            "  fix: method='BDF' where the problem is stiff, 'RK45' or 'DOP853' where it is not"
+        )
+    others: dict[Any, Callable[[], Method]] = {
+        "DOP853": DOP853,
+        "Radau": lambda: Radau(tolerance),
+        "BDF": lambda: BDF(tolerance),
+        "Rodas3": Rodas3,
+        "Rodas5P": Rodas5P,
+    }
+    if name not in others:
+        raise ValueError(
+            f"solve_ivp(): there is no method {name!r}; there are {', '.join(METHODS)}"
+        )
+    return others[name]()
 
 
-def _atol(atol: Any, unknowns: Unknowns) -> Any:
+def _tolerance(rtol: Any, atol: Any, unknowns: Unknowns) -> Tolerance:
+    if not float(rtol) > 0:
+        raise ValueError(f"solve_ivp(): rtol is {rtol}; it must be positive")
     if isinstance(atol, (int, float)):
-        return float(atol)
-    return unknowns.vector(atol, "atol").detach()
+        allowed: Any = float(atol)
+        smallest = allowed
+    else:
+        allowed = unknowns.vector(atol, "atol").detach()
+        smallest = float(allowed.min())
+    if not smallest >= 0:
+        raise ValueError(f"solve_ivp(): atol is {smallest}; it must not be negative")
+    # What rounding allows, as SciPy.
+    least = 100 * float(ad.finfo(unknowns.start.dtype).eps)
+    return Tolerance(max(float(rtol), least), allowed)
 
 
-def _stopped(method: str, plan: Plan) -> ConvergenceError:
-    t = plan.times[-1]
-    result = OdeResult(
-        t=plan.times, success=False, status=-1, message=plan.message, rejected=plan.rejected
-    )
-    stiff = " a stiff method (method='Radau')," if method.startswith("RK") else ""
-    return ConvergenceError(
-        f"solve_ivp() by {method} stopped at t = {t:.9g} after {len(plan.times) - 1} steps and "
-        f"{plan.rejected} that were rejected: {plan.message}.\n"
-        f"  fix: try{stiff} larger tolerances, or look at the slope there",
-        result,
-    )
+def _ends(t_span: Any, dtype: ad.dtype) -> tuple[Tensor, Tensor]:
+    if len(t_span) != 2:
+        raise ValueError(f"solve_ivp(): t_span has {len(t_span)} times, not a beginning and an end")
+    begin, end = (ad.as_tensor(t, dtype=dtype).reshape(()) for t in t_span)
+    return begin, end
+
+
+def _is_between(t_eval: Any, t_span: Any) -> bool:
+    """Whether some of the times may lie between the ends of steps."""
+    if t_eval is None:
+        return False
+    numbers = (int, float)
+    if not all(isinstance(t, numbers) for t in t_span) or not isinstance(t_eval, (list, tuple)):
+        return True
+    return not all(isinstance(t, numbers) and t in t_span for t in t_eval)
+
+
+def _system(
+    fun: Callable[..., Any],
+    unknowns: Unknowns,
+    args: tuple[Any, ...],
+    vectorized: bool,
+    method: Method,
+    mass: Any,
+    jac: Any,
+    jac_sparsity: Any,
+) -> System:
+    slope = _slope(fun, unknowns, args, vectorized)
+    n, dtype = unknowns.size, unknowns.start.dtype
+    if mass is not None:
+        if not method.implicit:
+            raise ValueError(
+                "solve_ivp(): explicit methods take no mass matrix\n"
+                "  fix: method='Radau', 'BDF' or 'Rodas5P', or solve with it in fun"
+            )
+        mass = ad.as_tensor(mass, dtype=dtype)
+        if mass.shape != (n, n):
+            raise ValueError(
+                f"solve_ivp(): mass has the shape {list(mass.shape)} where y0 has {n} elements"
+            )
+    matrix: Slope | None = None
+    if callable(jac):
+
+        def matrix(t: Tensor, v: Tensor) -> Tensor:
+            return ad.as_tensor(jac(t, unknowns.tree(v), *args), dtype=dtype)
+
+    elif jac is not None:
+        constant = ad.as_tensor(jac, dtype=dtype)
+
+        def matrix(t: Tensor, v: Tensor) -> Tensor:
+            return constant
+
+    groups, pattern = (None, None) if jac_sparsity is None else sparse_columns(jac_sparsity)
+    return System(slope, mass, matrix, groups, pattern)
 
 
 def _result(
@@ -211,9 +273,9 @@ def _result(
         times = ad.as_tensor(t_eval, dtype=path.times.dtype).reshape(-1)
         if seen.ended:
             times = times[: int(seen.before_end(times, path))]
-        states = path.at(times)
+        states = path.at(times) if method.between else _at_ends(path, times)
     leaves = _trees(states, unknowns)
-    steps = len(plan.times) - 1
+    tried = plan.steps + plan.rejected
     return OdeResult(
         t=times,
         y=leaves,
@@ -222,13 +284,21 @@ def _result(
         else None,
         t_events=t_events,
         y_events=y_events,
-        nfev=method.cost * (steps + plan.rejected) + 2,
-        nsteps=steps,
+        nfev=method.slopes * tried + 3,
+        njev=method.matrices * tried,
+        nlu=method.matrices * tried,
+        nsteps=plan.steps,
         rejected=plan.rejected,
         status=plan.status,
         message=plan.message,
         success=True,
     )
+
+
+def _at_ends(path: Trajectory, times: Tensor) -> Tensor:
+    """The states at times that are those of the beginning or of the end."""
+    first = (times == path.times[0].detach()).tolist()
+    return ad.stack([path.states[0 if on else -1] for on in first])
 
 
 def _trees(states: Tensor, unknowns: Unknowns) -> Any:

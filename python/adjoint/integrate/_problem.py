@@ -1,0 +1,113 @@
+"""A problem with all that is chosen for it, and its solution: a plan, and the steps of the plan."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint._samples import everywhere, largest
+from adjoint.optimize import ConvergenceError, OptimizeResult
+
+from ._control import Control, Plan, plan_steps
+from ._events import Events
+from ._methods import Method
+from ._system import System
+from ._tolerance import Tolerance
+from ._trajectory import Trajectory, follow, kept, moved
+
+__all__ = ["OdeResult", "Problem", "check_start", "solved"]
+
+
+class OdeResult(OptimizeResult):
+    """The solution of an initial value problem, with SciPy's names."""
+
+
+class Problem(NamedTuple):
+    """What is solved, and how."""
+
+    method: Method
+    system: System
+    tolerance: Tolerance
+    first_step: float | None
+    max_step: float
+    max_steps: int
+
+    def control(self, end: Tensor) -> Control:
+        """What decides about steps toward an end."""
+        system = self.system.without_history()
+        return Control(self.method, system, self.tolerance, end.detach(), self.max_step)
+
+
+def check_start(system: System, t: Tensor, y: Tensor) -> None:
+    """Raise if the matrix that was given is not the slope's, or the state no solution."""
+    with ad.no_grad():
+        plain = system.without_history()
+        if not system.matrix_is_right(t.detach(), y.detach()):
+            raise ValueError(
+                "solve_ivp(): jac (or jac_sparsity) is not the derivative of fun at the beginning\n"
+                "  fix: omit it, as derivatives are exact without it; or compare it with "
+                "adjoint.func.jacfwd of fun"
+            )
+        if system.mass is None:
+            return
+        f = plain.slope(t.detach(), y.detach())
+        # What no y' can bring about: the part of f beside the columns of M.
+        mass = plain.mass_matrix(y)
+        beside = f - mass @ (ad.linalg.pinv(mass) @ f)
+        size = beside.abs().amax()
+        if not everywhere(size <= 1e-6 * (1 + f.abs().amax())):
+            raise ValueError(
+                "solve_ivp(): y0 does not satisfy the equations without a derivative that the "
+                f"singular mass matrix leaves: they are off by {largest(size)}\n"
+                "  fix: solve them for the beginning first, by optimize.root"
+            )
+
+
+def solved(
+    problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events, options: dict[str, Any]
+) -> tuple[Plan, Trajectory]:
+    """The steps, and the solution that they make."""
+    plan = planned(problem, begin, end, y, seen)
+    if not problem.method.implicit and not ad.is_grad_enabled() and not _tangents():
+        return plan, kept(problem.method, plan, y)
+    path = follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
+    return plan, path
+
+
+def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events) -> Plan:
+    """The steps."""
+    keep = bool(seen) or not (problem.method.implicit or ad.is_grad_enabled() or _tangents())
+    with ad.no_grad():
+        start, first = begin.detach(), y.detach()
+        seen.start(start, first)
+        plan = plan_steps(
+            problem.control(end),
+            start,
+            first,
+            problem.first_step,
+            problem.max_steps,
+            keep,
+            seen if seen else None,
+        )
+    if plan.status < 0:
+        raise _stopped(problem.method, plan)
+    return plan
+
+
+def _tangents() -> bool:
+    return ad._core._current_dual_level() >= 0
+
+
+def _stopped(method: Method, plan: Plan) -> ConvergenceError:
+    t = plan.times[-1]
+    result = OdeResult(
+        t=plan.times, success=False, status=-1, message=plan.message, rejected=plan.rejected
+    )
+    stiff = "" if method.implicit else " a stiff method (method='Radau'),"
+    return ConvergenceError(
+        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {plan.steps} steps and "
+        f"{plan.rejected} that were rejected: {plan.message}.\n"
+        f"  fix: try{stiff} larger tolerances, or look at the slope there",
+        result,
+    )

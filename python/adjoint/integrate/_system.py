@@ -1,0 +1,118 @@
+"""The equation ``M y' = f(t, y)`` on vectors: its slope, its mass matrix, its derivative matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._colouring import Pattern
+from adjoint._core import Tensor
+from adjoint._samples import everywhere
+from adjoint.func import jacfwd, jvp, vmap
+
+__all__ = ["Slope", "System", "sparse_columns"]
+
+Slope = Callable[[Tensor, Tensor], Tensor]
+
+
+class System:
+    """What is solved.
+
+    Attributes
+    ----------
+    slope
+        ``f(t, y)``.
+    mass
+        ``M``, or None where it is the identity.
+    """
+
+    def __init__(
+        self,
+        slope: Slope,
+        mass: Tensor | None = None,
+        matrix: Slope | None = None,
+        groups: Tensor | None = None,
+        pattern: Tensor | None = None,
+    ) -> None:
+        self.slope, self.mass, self._matrix = slope, mass, matrix
+        self._groups, self._pattern = groups, pattern
+
+    def without_history(self) -> System:
+        """The same, with values alone: for passes that only choose steps."""
+        return _Values(self)
+
+    def matrix(self, t: Tensor, y: Tensor) -> Tensor:
+        """The derivative of the slope by the state."""
+        if self._matrix is not None:
+            return self._matrix(t, y)
+        if self._groups is not None and self._pattern is not None:
+            return self._by_groups(t, y, self._groups, self._pattern)
+        found: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
+        return found
+
+    def _by_groups(self, t: Tensor, y: Tensor, groups: Tensor, pattern: Tensor) -> Tensor:
+        """One direction for each group of columns that share no row."""
+        count = int(groups.max()) + 1
+        seeds = (groups == ad.arange(count)[:, None]).to(y.dtype)
+
+        def along(v: Tensor) -> Tensor:
+            tangent: Tensor = jvp(lambda x: self.slope(t, x), (y,), (v,))[1]
+            return tangent
+
+        columns = vmap(along)(seeds)
+        return ad.where(pattern, columns[groups].mT, 0.0)
+
+    def by_time(self, t: Tensor, y: Tensor) -> Tensor:
+        """The derivative of the slope by time."""
+        found: Tensor = jvp(lambda s: self.slope(s, y), (t,), (ad.ones_like(t),))[1]
+        return found
+
+    def massed(self, v: Tensor) -> Tensor:
+        """``M v``."""
+        return v if self.mass is None else self.mass @ v
+
+    def mass_matrix(self, y: Tensor) -> Tensor:
+        """``M``."""
+        return ad.eye(y.numel(), dtype=y.dtype) if self.mass is None else self.mass
+
+    def rate(self, t: Tensor, y: Tensor) -> Tensor:
+        """``y'``; where ``M`` is singular, that of the part which it determines."""
+        f = self.slope(t, y)
+        return f if self.mass is None else ad.linalg.pinv(self.mass) @ f
+
+    def matrix_is_right(self, t: Tensor, y: Tensor) -> bool:
+        """Whether the matrix that was given, or its pattern, is the derivative of the slope."""
+        if self._matrix is None and self._groups is None:
+            return True
+        exact = jacfwd(lambda v: self.slope(t, v))(y)
+        given = self.matrix(t, y)
+        if given.shape != exact.shape:
+            return False
+        size = 1e-4 * (exact.abs().amax() + given.abs().amax())
+        return everywhere(~((given - exact).abs() > size))
+
+
+class _Values(System):
+    """A system without history and tangents."""
+
+    def __init__(self, of: System) -> None:
+        def slope(t: Tensor, y: Tensor) -> Tensor:
+            return of.slope(t, y).detach()
+
+        super().__init__(slope, None if of.mass is None else of.mass.detach())
+        self._of = of
+
+    def matrix(self, t: Tensor, y: Tensor) -> Tensor:
+        return self._of.matrix(t, y).detach()
+
+    def by_time(self, t: Tensor, y: Tensor) -> Tensor:
+        return self._of.by_time(t, y).detach()
+
+
+def sparse_columns(given: Any) -> tuple[Tensor, Tensor]:
+    """The colour of each column of a sparsity pattern, and the pattern as a matrix of bools."""
+    pattern = Pattern.of(given, "jac_sparsity=")
+    filled = ad.zeros(pattern.shape, dtype=ad.bool)
+    filled[ad.from_numpy(pattern.rows), ad.from_numpy(pattern.columns)] = True
+    return ad.from_numpy(pattern.column_colours).clamp(min=0), filled
