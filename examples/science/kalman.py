@@ -20,25 +20,37 @@ PUSHED = ad.kron(ad.tensor([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]], dtype=ad.f
 START = ad.zeros(4, dtype=ad.float64), 10 * ad.eye(4, dtype=ad.float64)
 
 
-def filtered(logs, measured):
-    """Filter a track: states before and after each measurement, and minus the log-likelihood.
+def update(state, z, pushes, noise):
+    """The state before a measurement, after it, and minus the logarithm of its likelihood."""
+    mean, cov = state
+    mean, cov = MOVES @ mean, MOVES @ cov @ MOVES.T + pushes
+    spread = SEEN @ cov @ SEEN.T + noise
+    surprise = z - SEEN @ mean
+    gain = ad.linalg.solve(spread, SEEN @ cov).T
+    after = mean + gain @ surprise, cov - gain @ SEEN @ cov
+    cost = surprise @ ad.linalg.solve(spread, surprise) + ad.linalg.slogdet(spread)[1]
+    return (mean, cov), after, cost / 2
+
+
+def cost_of(logs, measured):
+    """Minus the logarithm of the likelihood of a track.
 
     `logs` are the logarithms of the strength of the pushes and of the variance of the measurements.
     """
     pushes, noise = ad.exp(logs[0]) * PUSHED, ad.exp(logs[1]) * NOW
+    _, costs = ad.scan(lambda s, z: update(s, z, pushes, noise)[1:], START, measured)
+    return costs.sum()
+
+
+def filtered(logs, measured):
+    """The states before and after each measurement."""
+    pushes, noise = ad.exp(logs[0]) * PUSHED, ad.exp(logs[1]) * NOW
 
     def step(state, z):
-        mean, cov = state
-        mean, cov = MOVES @ mean, MOVES @ cov @ MOVES.T + pushes
-        spread = SEEN @ cov @ SEEN.T + noise
-        surprise = z - SEEN @ mean
-        gain = ad.linalg.solve(spread, SEEN @ cov).T
-        after = mean + gain @ surprise, cov - gain @ SEEN @ cov
-        cost = surprise @ ad.linalg.solve(spread, surprise) + ad.linalg.slogdet(spread)[1]
-        return after, ((mean, cov), after, cost / 2)
+        before, after, _ = update(state, z, pushes, noise)
+        return after, (before, after)
 
-    _, (before, after, costs) = ad.scan(step, START, measured)
-    return before, after, costs.sum()
+    return ad.scan(step, START, measured)[1]
 
 
 def smoothed(before, after):
@@ -69,7 +81,7 @@ def track(steps, pushes=2.0, noise=0.3):
 
 def fitted(measured):
     """The logarithms of both noise levels that make the measurements most likely."""
-    cost = ad.compile(lambda logs: filtered(logs, measured)[2])
+    cost = ad.compile(lambda logs: cost_of(logs, measured))
     start = ad.zeros(2, dtype=ad.float64)
     return ad.optimize.minimize(cost, start, method="L-BFGS-B").x.detach()
 
@@ -107,7 +119,7 @@ def main(argv=None):
     ad.manual_seed(3)
     states, measured = track(given.steps)
     logs = fitted(measured)
-    before, after, _ = filtered(logs, measured)
+    before, after = filtered(logs, measured)
     smooth = smoothed(before, after)
     print(f"strength of the pushes {logs[0].exp():.2f} (truth 2.00)")
     print(f"noise of the measurements {(logs[1] / 2).exp():.3f} (truth 0.300)")
