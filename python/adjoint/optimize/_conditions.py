@@ -53,16 +53,35 @@ class Conditions:
         self._objective, self._bounds, self._size = objective, bounds, size
         self._constraints = constraints
 
-    def at(self, x: Tensor) -> Found:
-        """The conditions at about where a solver stopped, and a point that meets them better."""
+    def at(self, x: Tensor, curvature: Function | None = None) -> Found:
+        """The conditions at about where a solver stopped, and a point that meets them better.
+
+        ``curvature`` is nearly the second derivative of the objective, for much less: it does as
+        long as nothing is differentiated.
+        """
+        if curvature is not None and self._is_differentiated(x.detach()):
+            curvature = None
         with ad.no_grad():
             x = x.detach()
             held, multipliers = self._held(x)
             residual = self._residual(held)
             z = ad.cat([x, multipliers])
             if self._size <= _LARGE:
-                z = _polished(residual, z)
+                z = _polished(residual, z, self._matrix(residual, held, curvature))
         return Found(residual, z, held, self._size)
+
+    def _matrix(self, residual: Function, held: Held, curvature: Function | None) -> Function:
+        """The derivative of the residual."""
+        if curvature is None or self._constraints.size:
+            return jacfwd(residual)
+        nearly, at_bound = curvature, (held.low | held.high)[:, None]
+        return lambda z: ad.where(at_bound, ad.eye(self._size, dtype=z.dtype), nearly(z))
+
+    def _is_differentiated(self, x: Tensor) -> bool:
+        """Whether something that the problem reads has a gradient or a tangent."""
+        bounds = () if self._bounds is None else self._bounds
+        parts = [self._objective(x), *bounds, self._constraints(x)]
+        return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
 
     def _lagrangian(self, v: Tensor, multipliers: Tensor) -> Tensor:
         value = self._objective(v)
@@ -156,11 +175,11 @@ class Found:
         return answer(self._residual, self._z)[: self._size]
 
 
-def _polished(residual: Function, z: Tensor) -> Tensor:
+def _polished(residual: Function, z: Tensor, matrix: Function) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
     for _ in range(_POLISHING):
-        step, info = ad.linalg.solve_ex(jacfwd(residual)(z), residual(z))
+        step, info = ad.linalg.solve_ex(matrix(z), residual(z))
         trial = z - step
         after = norm(residual(trial))
         good = (info == 0) & (after < size)

@@ -12,6 +12,7 @@ from adjoint.func import grad, jacfwd, jacobian, jacrev
 
 from ._conditions import Conditions
 from ._constraints import bounds_of, constraints_of
+from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
@@ -109,8 +110,13 @@ def least_squares(
                 f"{arrays.shape} samples of vmap\n  fix: use method='trf'"
             )
         by_rows = at_start.numel() < unknowns.size
-        matrix = (jacrev if by_rows else jacfwd)(residuals)
+        matrix = Often((jacrev if by_rows else jacfwd)(residuals))
+        here = Often(residuals)
         sparse = jacobian(residuals) if jac == "sparse" else None
+
+        def gauss_newton(v: Tensor) -> Tensor:
+            slope = matrix(v)
+            return slope.mT @ slope
 
         def derivative(v: Any) -> Any:
             if sparse is not None and not arrays.shape:
@@ -121,7 +127,7 @@ def least_squares(
         if limits is not None:
             given["bounds"] = tuple(flat(b) for b in limits)
         found = scipy_optimize().least_squares(
-            lambda v: flat(residuals(each(v))),
+            lambda v: flat(here(each(v))),
             flat(start),
             jac=derivative,
             method=method,
@@ -135,7 +141,8 @@ def least_squares(
             **given,
         )
         before = grad(cost)(start)
-    point = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size).at(each(found.x))
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size)
+    point = conditions.at(each(found.x), gauss_newton if loss == "linear" else None)
     x = point.answer()
     answered = unknowns.tree(x)
     with ad.no_grad():

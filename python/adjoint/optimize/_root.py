@@ -10,6 +10,7 @@ from adjoint._core import Tensor
 
 from ._implicit import answer
 from ._linear import Dense
+from ._often import newton_steps
 from ._result import OptimizeResult
 from ._solver import Solver, forward_matrix
 from ._unknowns import Unknowns, as_arguments
@@ -81,7 +82,18 @@ def root(
     unknowns = Unknowns(x0, "root")
     residual = unknowns.function(fun, args)
     given = _given(unknowns, jac, args)
-    solver = Solver("root", residual, given or forward_matrix(residual), tol, callback, options)
+    steps = newton_steps(fun, unknowns, x0) if method == "newton" and given is None else None
+    if steps is not None:
+        given, recorded = steps.on(args)
+    solver = Solver(
+        "root",
+        residual,
+        given or forward_matrix(residual),
+        tol,
+        callback,
+        options,
+        None if steps is None else recorded,
+    )
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
     else:
