@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "docs"))
 
 import gallery_pictures  # noqa: E402
+from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
 project = "adjoint"
 author = "the adjoint developers"
@@ -42,7 +43,11 @@ sphinx_gallery_conf = {
     "reset_argv": gallery_pictures.Arguments(),
     "image_scrapers": (gallery_pictures.Scraper(),),
     "reset_modules": (),
+    "subsection_order": ExplicitOrder(
+        [str(Path("..", "examples", name)) for name in ("first_steps", "composites")] + ["*"]
+    ),
     "abort_on_example_error": True,
+    "default_thumb_file": str(ROOT / "docs" / "images" / "thumbnail.png"),
     "show_memory": False,
     "min_reported_time": 10,
     "remove_config_comments": True,

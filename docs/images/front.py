@@ -56,5 +56,20 @@ def main() -> None:
     figure.savefig(Path(__file__).with_name("front.png"))
 
 
+def thumbnail() -> None:
+    """Two values and the way between them: for examples of the gallery that draw nothing."""
+    figure = Figure(figsize=(4, 2.8), dpi=100)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.5, 1.5)
+    axes.set_ylim(-0.7, 0.7)
+    axes.scatter([0, 1], [0, 0], s=2200, facecolor="white", edgecolor=GREY, linewidth=2)
+    arrow = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 22}
+    axes.annotate("", (0.76, 0.1), (0.24, 0.1), arrowprops=arrow | {"color": BLUE})
+    axes.annotate("", (0.24, -0.1), (0.76, -0.1), arrowprops=arrow | {"color": RED})
+    figure.savefig(Path(__file__).with_name("thumbnail.png"))
+
+
 if __name__ == "__main__":
     main()
+    thumbnail()
