@@ -77,9 +77,8 @@ def show(structure: Any) -> Shown:
     Examples
     --------
     >>> import adjoint as ad
-    >>> ad.notebook.show({"w": ad.ones(2), "steps": 3})
+    >>> ad.notebook.show({"w": ad.ones(2)})
     dict: 1 tensor, 2 elements, 8 bytes
       ['w']: float32 [2]
-      ['steps']: 3
     """
     return Shown(structure)
