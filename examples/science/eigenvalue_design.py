@@ -1,10 +1,16 @@
-"""Eigenvalue design: the thickness of a cantilever that makes its lowest tone as high as can be.
+"""
+The tone of a beam
+==================
+
+Eigenvalue design: the thickness of a cantilever that makes its lowest tone as high as can be.
 
 A beam of beam elements (Euler and Bernoulli), clamped at one end, vibrates at the square roots of
 the eigenvalues of K v = λ M v. Its stiffness grows with the cube of its thickness, its mass with
 the thickness itself; there is a given amount of material.
 
-    python examples/science/eigenvalue_design.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/eigenvalue_design.py --save pictures
 """
 
 import argparse

@@ -1,10 +1,16 @@
-"""An inverse problem through an executable: a leaking tank from levels that a program predicts.
+"""
+A fit through a program
+=======================
+
+An inverse problem through an executable: a leaking tank from levels that a program predicts.
 
 The program is a stand-in for any simulation: it reads an input deck, integrates two coupled tanks
 in small steps, and writes a table. It knows nothing of derivatives, so they are taken by
 differences, two runs at a time on two workers, and handed to a fit as any others.
 
-    python examples/science/executable_fit.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/executable_fit.py --save pictures
 """
 
 import argparse

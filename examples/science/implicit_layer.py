@@ -1,10 +1,16 @@
-"""An implicit layer: the voltages of a power grid, found as a root and differentiated as an answer.
+"""
+A power grid as a layer
+=======================
+
+An implicit layer: the voltages of a power grid, found as a root and differentiated as an answer.
 
 What the generators of a grid feed in decides its voltages, by equations without a formula for their
 solution. A layer solves them by Newton's method; gradient descent through the layer then finds the
 voltages of the generators that lose the least power in the lines.
 
-    python examples/science/implicit_layer.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/implicit_layer.py --save pictures
 """
 
 import argparse

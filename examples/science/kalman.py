@@ -1,10 +1,16 @@
-"""A Kalman filter and smoother whose noise levels are found by maximum likelihood.
+"""
+Kalman filter and smoother
+==========================
+
+A Kalman filter and smoother whose noise levels are found by maximum likelihood.
 
 A boat is tracked by noisy positions. Neither the noise nor how much the boat is pushed about is
 known: the filter's likelihood is differentiated through all of its steps to find both, and the
 smoother then runs back over the track.
 
-    python examples/science/kalman.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/kalman.py --save pictures
 """
 
 import argparse

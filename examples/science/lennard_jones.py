@@ -1,11 +1,17 @@
-"""Lennard-Jones atoms with neighbour lists: a force field from the motion of the atoms.
+"""
+A force field from moving atoms
+===============================
+
+Lennard-Jones atoms with neighbour lists: a force field from the motion of the atoms.
 
 Argon-like atoms in a periodic box move under forces that are gradients of their energy. The depth
 and the width of the potential are found from positions observed along the way, by differentiating
 through the motion: derivatives of derivatives. Pairs that are near enough are looked for once in
 a while, outside the graph; in between the list of pairs is a constant.
 
-    python examples/science/lennard_jones.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/lennard_jones.py --save pictures
 """
 
 import argparse

@@ -1,11 +1,17 @@
-"""A Bayesian estimate with its uncertainty: earthquake counts on a map, by a sparse Hessian.
+"""
+A map with its uncertainty
+==========================
+
+A Bayesian estimate with its uncertainty: earthquake counts on a map, by a sparse Hessian.
 
 Counts in the cells of a map are Poisson numbers whose logarithmic rates are a smooth random field.
 The most probable field (MAP) is found by Newton's method; the Hessian has a few entries in each
 row, is found by colours and factored as a sparse matrix. Its inverse is Laplace's estimate of the
 uncertainty, and its determinant that of the evidence, by which the smoothness is chosen.
 
-    python examples/science/map_laplace.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/map_laplace.py --save pictures
 """
 
 import argparse

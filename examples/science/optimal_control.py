@@ -1,10 +1,16 @@
-"""Optimal control with constraints: a boat crosses a river in the least time.
+"""
+Across a river in the least time
+================================
+
+Optimal control with constraints: a boat crosses a river in the least time.
 
 The current is strong in the middle, there is an island on the way, and the rudder turns slowly. The
 headings of the boat and the time it takes are found together; the derivative of the best time by
 the strength of the current is that of the answer, not of the search.
 
-    python examples/science/optimal_control.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/optimal_control.py --save pictures
 """
 
 import argparse

@@ -1,9 +1,15 @@
-"""Stiff kinetics: the rates of Robertson's reactions from concentrations over nine decades of time.
+"""
+Stiff reactions
+===============
+
+Stiff kinetics: the rates of Robertson's reactions from concentrations over nine decades of time.
 
 Three reactions at rates that are nine powers of ten apart: explicit methods would take a billion
 steps. An implicit method takes a few hundred, and the gradient of a fit goes back through them.
 
-    python examples/science/robertson.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/robertson.py --save pictures
 """
 
 import argparse

@@ -1,11 +1,17 @@
-"""An ensemble of stochastic paths: a double well from the statistics of what moves in it.
+"""
+An ensemble of stochastic paths
+===============================
+
+An ensemble of stochastic paths: a double well from the statistics of what moves in it.
 
 A particle in a double well is kicked by noise (Euler and Maruyama's steps). Thousands of paths run
 side by side; depth of the well and strength of the noise are found from mean and variance of the
 ensemble in the course of time, by gradients along each path. The paths are the same at each
 evaluation, so the ensemble is a smooth function of the parameters.
 
-    python examples/science/sde_ensemble.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/sde_ensemble.py --save pictures
 """
 
 import argparse

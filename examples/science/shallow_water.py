@@ -1,9 +1,15 @@
-"""Data assimilation: the first state of a shallow-water model from a few tide gauges.
+"""
+Data from tide gauges
+=====================
+
+Data assimilation: the first state of a shallow-water model from a few tide gauges.
 
 A wave runs over a square sea with a shallow bank. Gauges measure its height in the course of time;
 the state it started from is found by gradient descent through all time steps, by L-BFGS.
 
-    python examples/science/shallow_water.py --cells 64 --steps 300 --turns 40 --save pictures
+.. code-block:: console
+
+    $ python examples/science/shallow_water.py --cells 64 --steps 300 --turns 40 --save pictures
 """
 
 from __future__ import annotations

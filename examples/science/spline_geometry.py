@@ -1,11 +1,17 @@
-"""Spline-parametrised geometry: the shape of a wing section from the pressure that it should have.
+"""
+The shape of a wing
+===================
+
+Spline-parametrised geometry: the shape of a wing section from the pressure that it should have.
 
 The outline is a cubic spline through a few control points. Vortices on its panels, of a strength
 that is linear along each, carry an ideal flow, and the solution of one linear system gives the
 pressure. The control points are moved until the pressure is the wanted one, by gradients through
 the spline, the geometry and the solve.
 
-    python examples/science/spline_geometry.py --save pictures
+.. code-block:: console
+
+    $ python examples/science/spline_geometry.py --save pictures
 """
 
 import argparse

@@ -108,6 +108,7 @@ if _TYPE_CHECKING:
     from . import mtia as mtia
     from . import multiprocessing as multiprocessing
     from . import nn as nn
+    from . import notebook as notebook
     from . import onnx as onnx
     from . import optim as optim
     from . import optimize as optimize
@@ -389,6 +390,7 @@ _LAZY_MODULES = frozenset(
         "mtia",
         "multiprocessing",
         "nn",
+        "notebook",
         "onnx",
         "optim",
         "optimize",

@@ -117,9 +117,9 @@ class CheckReport:
         from rich.console import Console
 
         stream = io.StringIO()
-        Console(file=stream, width=100, color_system=None, legacy_windows=False).print(
-            self.__rich__(), soft_wrap=True
-        )
+        Console(
+            file=stream, width=100, color_system=None, legacy_windows=False, force_jupyter=False
+        ).print(self.__rich__(), soft_wrap=True)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
     __repr__ = __str__
@@ -128,6 +128,11 @@ class CheckReport:
         from ._text import render
 
         return render(self)
+
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import rich_html
+
+        return rich_html(self.__rich__())
 
     def plot(self) -> Figure:
         """The Taylor test and the sweep over steps as a figure of matplotlib's."""
