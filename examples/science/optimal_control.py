@@ -37,6 +37,10 @@ def path(unknowns, current):
     return x, y
 
 
+def time_of(unknowns):
+    return ad.exp(unknowns[-1])
+
+
 def arrival(unknowns, current):
     """Zero where the boat ends in the harbour."""
     x, y = path(unknowns, current)
@@ -56,12 +60,12 @@ def best(current, steps, start=None):
     if start is None:
         start = ad.linspace(1.2, 0.2, steps + 1, dtype=ad.float64)
     constraints = [
-        {"type": "eq", "fun": lambda u: arrival(u, current)},
-        {"type": "ineq", "fun": lambda u: room(u, current)},
+        {"type": "eq", "fun": arrival, "args": (current,)},
+        {"type": "ineq", "fun": room, "args": (current,)},
     ]
     options = {"ftol": 1e-12, "maxiter": 300}
     return ad.optimize.minimize(
-        lambda u: ad.exp(u[-1]), start, method="SLSQP", constraints=constraints, options=options
+        time_of, start, method="SLSQP", constraints=constraints, options=options
     ).x
 
 
