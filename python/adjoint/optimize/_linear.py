@@ -37,6 +37,15 @@ class Linear:
         """``A⁻ᵀ b``."""
         raise NotImplementedError
 
+    def by_steps(self, residual: Residual, x: Tensor, r: Tensor, steps: int) -> Tensor:
+        """See Note [Answers in ordinary operations] in _implicit.py."""
+        with ad.no_grad():
+            matrix = self.matrix(residual, x).detach()
+        x = x - self.solve_matrix(matrix, r)
+        for _ in range(steps - 1):
+            x = x - self.solve_matrix(self.matrix(residual, x), residual(x))
+        return x
+
 
 class Dense(Linear):
     """The whole matrix, factored once for a point."""

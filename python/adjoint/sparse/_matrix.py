@@ -180,7 +180,8 @@ class SparseMatrix:
 
 def product(places: Places, values: Tensor, x: Tensor) -> Tensor:
     """The product of a matrix with a vector, or with the columns of a matrix."""
-    if not (_core._is_recording() or is_batched(values, x)):
+    transformed = _core._current_dual_level() >= 0 or is_batched(values, x)
+    if not (transformed or _core._is_recording()):  # these do not take sparse tensors
         whole = SparseMatrix(places, values).to_sparse_csr()
         found: Tensor = _core.matmul(whole, x)
         return found
@@ -240,9 +241,7 @@ def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseMatrix:
         values, (rows, columns) = arg
     except (TypeError, ValueError):
         return as_sparse_matrix(arg, "coo_array")
-    rows, columns = (
-        t.numpy() if isinstance(t, Tensor) else np.asarray(t) for t in (rows, columns)
-    )
+    rows, columns = (t.numpy() if isinstance(t, Tensor) else np.asarray(t) for t in (rows, columns))
     if shape is None:
         shape = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
     values = as_tensor(values)

@@ -1,28 +1,26 @@
 """``spsolve``, ``splu`` and ``factorized``: systems with sparse matrices, by factors.
 
 Narrow bands go to the banded solver of adjoint itself (src/ops/linalg/band.cpp), everything else to
-SciPy's SuperLU. Read next: ../_factors.py.
+SciPy's SuperLU. Read next: _solution.py for derivatives, ../_factors.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._recording import placeholder_pass
 from adjoint._tensor.creation import as_tensor, from_numpy
-from adjoint.autograd.function import Function
-from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix, product
+from adjoint.sparse._matrix import SparseMatrix, as_sparse_matrix
 from adjoint.sparse._places import Places
 
-__all__ = ["Factored", "factorized", "solve", "spsolve", "splu"]
+from ._solution import Solution
+
+__all__ = ["Factored", "factorized", "solve", "splu", "spsolve"]
 
 
-def spsolve(
-    A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = True
-) -> Any:
+def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
     """Solve ``A x = b`` for a sparse matrix; differentiable by its values and by ``b``.
 
     The factors of a matrix are kept: they serve the backward pass, derivatives of higher order, and
@@ -80,9 +78,7 @@ class Factored:
             ``"N"`` for the matrix itself, ``"T"`` for its transpose, ``"H"`` for its conjugate
             transpose.
         """
-        if isinstance(rhs, SparseMatrix):
-            rhs = rhs.to_dense()
-        elif isinstance(rhs, Tensor) and rhs._layout_name != "strided":
+        if isinstance(rhs, SparseMatrix) or (isinstance(rhs, Tensor) and rhs._layout_name != "strided"):
             rhs = rhs.to_dense()
         b, n = as_tensor(rhs), self.shape[0]
         if trans not in ("N", "T", "H"):
@@ -130,6 +126,17 @@ def factorized(A: Any) -> Callable[[Any], Tensor]:
     return splu(A).solve
 
 
+class BySuperLU:
+    """How: by sparse factors."""
+
+    def __call__(self, places: Places, values: Tensor, b: Tensor, adjoint: bool) -> Tensor:
+        given, right = (t.detach().resolve_conj().numpy() for t in (values, b))
+        return from_numpy(places.factors(given).solve(right, adjoint))
+
+
+_BY_SUPERLU = BySuperLU()
+
+
 def solve(places: Places, values: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
     """``op(A)⁻¹ b`` for the columns of ``b``; op is the adjoint or nothing."""
     band = places.band
@@ -137,84 +144,5 @@ def solve(places: Places, values: Tensor, b: Tensor, adjoint: bool = False) -> T
         n, height = places.shape[0], band.lower + band.upper + 1
         rows = values.new_zeros(height * n).index_add(0, band.place, values).reshape(height, n)
         return _core._band_solve(rows, b, band.lower, band.upper, adjoint)
-    found: Tensor = _Solve.apply(places, adjoint, values, b)
+    found: Tensor = Solution.apply(_BY_SUPERLU, places, adjoint, values, b)
     return found
-
-
-class _HostSolve:
-    """The call of SuperLU, as programs repeat it."""
-
-    def __init__(self, places: Places, adjoint: bool) -> None:
-        self._places, self._adjoint = places, adjoint
-
-    def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        values, b = (t.detach().resolve_conj().numpy() for t in tensors[:2])
-        return [from_numpy(self._places.factors(values).solve(b, self._adjoint))]
-
-
-class _Solve(Function):
-    """A solution, whose derivatives are solutions."""
-
-    @staticmethod
-    def forward(ctx: Any, places: Places, adjoint: bool, values: Tensor, b: Tensor) -> Tensor:
-        run = _HostSolve(places, adjoint)
-        if not _core._is_recording():
-            (x,) = run([values, b])
-        else:  # a loop has to know of all tensors that backward reads
-            operands = [values, b, places.rows, places.columns]
-            like = ([b],) if placeholder_pass.get() else ()
-            (x,) = _core._host_call(run, operands, *like)
-        ctx.places, ctx.adjoint = places, adjoint
-        ctx.save_for_backward(values, x)
-        if _core._current_dual_level() >= 0:  # elsewhere the result would be held in a cycle
-            ctx.save_for_forward(values, x)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        values, x = ctx.saved_tensors
-        places, adjoint = ctx.places, ctx.adjoint
-        u = _Solve.apply(places, not adjoint, values, g)
-        by_values = None
-        if ctx.needs_input_grad[2]:
-            left, right = (x, u) if adjoint else (u, x)
-            by_values = -entries_of_product(places, left, right)
-        return None, None, by_values, u
-
-    @staticmethod
-    def jvp(ctx: Any, _: Any, __: Any, dvalues: Tensor | None, db: Tensor | None) -> Tensor:
-        values, x = ctx.saved_tensors
-        places, moved = ctx.places, db
-        if dvalues is not None:
-            if ctx.adjoint:
-                turned, order = places.transposed
-                pull = product(turned, dvalues[order].conj_physical(), x)
-            else:
-                pull = product(places, dvalues, x)
-            moved = -pull if moved is None else moved - pull
-        found: Tensor = _Solve.apply(places, ctx.adjoint, values, moved)
-        return found
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: Any, places: Places, adjoint: bool, values: Tensor, b: Tensor
-    ) -> Any:
-        _, _, of_values, of_b = in_dims
-        if of_values is None:  # samples are columns
-            rows = b.movedim(of_b, 1)
-            n, size, columns = rows.shape
-            x = _Solve.apply(places, adjoint, values, rows.reshape(n, size * columns))
-            return x.reshape(n, size, columns), 1
-        each = []
-        for k in range(info.batch_size):
-            right = b if of_b is None else b.select(of_b, k)
-            each.append(_Solve.apply(places, adjoint, values.select(of_values, k), right))
-        return _core.stack(each), 0
-
-
-def entries_of_product(places: Places, p: Tensor, q: Tensor) -> Tensor:
-    """The elements of ``p qᴴ`` that are entries."""
-    left, right = p.index_select(0, places.rows), q.index_select(0, places.columns)
-    if right.is_complex():
-        right = right.conj_physical()
-    return (left * right).sum(-1)
