@@ -19,7 +19,7 @@ from adjoint._core import _LinAlgError
 if TYPE_CHECKING:
     from ._places import Places
 
-__all__ = ["Factors", "recent_factors", "singular"]
+__all__ = ["Factors", "recent_factors", "scipy_sparse", "singular"]
 
 _MOST_BYTES = 1 << 28
 _MOST = 64
@@ -32,7 +32,7 @@ class Factors:
         self.values = values.copy()
         n, m = places.shape
         _check(places, values)
-        matrix = _scipy_sparse().csc_array(
+        matrix = scipy_sparse().csc_array(
             (values, places.columns_array.astype(np.int32), places.starts.astype(np.int32)), (m, n)
         )  # rows taken for columns: the transpose
         # Entries across the diagonal: an order for both at once fills in less.
@@ -122,7 +122,7 @@ def _check(places: Places, values: Any) -> None:
         )
 
 
-def _scipy_sparse() -> Any:
+def scipy_sparse() -> Any:
     try:
         from scipy import sparse
     except ImportError:
@@ -134,7 +134,7 @@ def _scipy_sparse() -> Any:
 
 
 def _superlu() -> Any:
-    _scipy_sparse()
+    scipy_sparse()
     from scipy.sparse.linalg import splu
 
     return splu

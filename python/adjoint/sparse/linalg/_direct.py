@@ -78,7 +78,9 @@ class Factored:
             ``"N"`` for the matrix itself, ``"T"`` for its transpose, ``"H"`` for its conjugate
             transpose.
         """
-        if isinstance(rhs, SparseMatrix) or (isinstance(rhs, Tensor) and rhs._layout_name != "strided"):
+        if isinstance(rhs, SparseMatrix) or (
+            isinstance(rhs, Tensor) and rhs._layout_name != "strided"
+        ):
             rhs = rhs.to_dense()
         b, n = as_tensor(rhs), self.shape[0]
         if trans not in ("N", "T", "H"):
