@@ -5,6 +5,8 @@
 - ``_own_solver.py`` - `implicit`: the same for a solver of one's own
 - ``_implicit.py`` - the derivative of an answer: start reading here
 - ``_conditions.py``, ``_constraints.py`` - what holds at a minimum
+- ``_linear.py``, ``_large.py``, ``_choice.py`` - solving with the derivative of a residual: whole,
+  sparse, or by products
 - ``_solver.py`` - runs a solver of equations: ``_newton.py``, ``_quasi_newton.py``, SciPy's, the
   user's
 - ``_unknowns.py`` - structures as vectors; `adjoint._samples` - solvers under `vmap`

@@ -25,7 +25,7 @@ from adjoint._transforming import outside_transforms
 from adjoint.autograd import Function
 from adjoint.func import jacobian, jvp, vjp
 
-from ._linear import Dense, Linear, Residual
+from ._linear import Dense, Linear, Residual, linalg_error
 
 __all__ = ["ByFactors", "ByProducts", "Large", "product_with", "transposed_product_with"]
 
@@ -61,11 +61,18 @@ class Large(Linear):
 
     def solve(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
         with ad.no_grad():
-            return self.raw(residual, x.detach(), b.detach(), False)
+            solved: Tensor = _Frozen.apply(self, residual, x.detach(), False, b.detach())
+        return solved
+
+    def newton_step(self, residual: Residual, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        try:
+            return self.solve(residual, x, r), ad.tensor(True)
+        except linalg_error:
+            return ad.zeros_like(x), ad.tensor(False)
 
     def solve_transposed(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
         with ad.no_grad():
-            u = self.raw(residual, x.detach(), b.detach(), True)
+            u: Tensor = _Frozen.apply(self, residual, x.detach(), True, b.detach())
         if not ad.is_grad_enabled():
             return u
         from ._implicit import answer  # Note [Transposed answers]
