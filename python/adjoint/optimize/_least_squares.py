@@ -59,7 +59,7 @@ def least_squares(
         Where to begin: a tensor, a number, or a structure of tensors.
     jac
         ``"exact"``, or ``"sparse"``: by colours of the pattern that is found in the graph of
-        ``fun``.
+        ``fun``; the result has a sparse ``jac`` then, and so has the derivative of the answer.
     bounds
         SciPy's pair ``(low, high)``, each for all or a sequence; or one pair for each number. They
         may be tensors: the answer is differentiable by them as well.
@@ -141,8 +141,10 @@ def least_squares(
             **given,
         )
         before = grad(cost)(start)
-    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size)
-    point = conditions.at(each(found.x), gauss_newton if loss == "linear" else None)
+    how = "sparse" if jac == "sparse" and not arrays.shape else None
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size, how)
+    is_dense = loss == "linear" and jac != "sparse"
+    point = conditions.at(each(found.x), gauss_newton if is_dense else None)
     x = point.answer()
     answered = unknowns.tree(x)
     with ad.no_grad():
@@ -151,7 +153,7 @@ def least_squares(
             x=answered,
             cost=cost(inner).detach(),
             fun=residuals(inner).detach(),
-            jac=matrix(inner).detach(),
+            jac=sparse(inner) if how else matrix(inner).detach(),
             grad=grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),

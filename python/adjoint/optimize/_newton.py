@@ -1,8 +1,8 @@
 """Newton's method with a line search, on all samples of a `vmap` at once.
 
-After a whole step the factors of the matrix serve once more, for the residual at its end: that costs
-one evaluation instead of a matrix and its factors, and makes the order three. It also tells how far
-away the answer is.
+After a whole step the factors of the matrix serve once more, for the residual at its end: that
+costs one evaluation instead of a matrix and its factors, and makes the order three. It also tells
+how far away the answer is.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from adjoint._core import Tensor
 from adjoint._samples import everywhere, somewhere
 
 from ._iteration import Iteration, Stop, norm
+from ._linear import Dense, Linear, Residual
 
 __all__ = ["newton", "whole_step"]
-
-Residual = Callable[[Tensor], Tensor]
 
 _SHORTEST = 2.0**-12  # of a step along Newton's direction
 _ENOUGH = 1e-4  # of the decrease that the direction promises
@@ -26,7 +25,7 @@ _ENOUGH = 1e-4  # of the decrease that the direction promises
 def newton(
     residual: Residual,
     x: Tensor,
-    matrix: Residual,
+    linear: Linear,
     run: Iteration,
     recorded: Callable[..., tuple[Tensor, ...]] | None = None,
 ) -> Tensor:
@@ -45,9 +44,13 @@ def newton(
                 run.evaluations += 2
                 x, r, size, done = following
                 continue
-        lu, pivots, info = ad.linalg.lu_factor_ex(matrix(x))
-        direction = _solved(lu, pivots, r)
-        if somewhere((info != 0) & ~done):
+        factored = linear.factored(residual, x)
+        if factored is None:
+            direction, solved = linear.newton_step(residual, x, r)
+        else:
+            solve, solved = factored
+            direction = solve(r)
+        if somewhere(~solved & ~done):
             raise Stop("the derivative of the residual is singular there", x, r)
         if not everywhere(done | ad.isfinite(norm(direction))):
             raise Stop("the derivative of the residual is not finite there", x, r)
@@ -76,8 +79,8 @@ def newton(
             raise Stop("no step along Newton's direction makes the residual smaller", x, r)
         whole = length == 1
         done = done | (size == 0) | (short & whole)
-        if somewhere(whole & ~done):
-            more = _solved(lu, pivots, r)
+        if factored is not None and somewhere(whole & ~done):
+            more = solve(r)
             near = whole & (norm(more) <= run.tolerance * (1 + norm(x)))
             x_more = x - more
             r_more = run.call(residual, x_more)
@@ -89,31 +92,26 @@ def newton(
     return x
 
 
-def _solved(lu: Tensor, pivots: Tensor, b: Tensor) -> Tensor:
-    found: Tensor = ad.linalg.lu_solve(lu, pivots, b[..., None])
-    return found[..., 0]
-
-
 def whole_step(
-    residual: Residual, matrix: Residual, x: Tensor, r: Tensor, size: Tensor, tolerance: float
+    residual: Residual, linear: Dense, x: Tensor, r: Tensor, size: Tensor, tolerance: float
 ) -> tuple[Tensor, ...]:
     """What `newton` does in a step that is not halved, without branches.
 
     Returns whether it is one and not the last resort at the rounding of the residual, then ``x``,
     ``r`` and its size at the end, and whether that is the answer.
     """
-    lu, pivots, info = ad.linalg.lu_factor_ex(matrix(x))
-    direction = _solved(lu, pivots, r)
+    solve, solved = linear.factored(residual, x)
+    direction = solve(r)
     trial = x - direction
     r_trial = residual(trial)
     size_trial = norm(r_trial)
     is_good = (
-        (info == 0)
+        solved
         & (size_trial <= (1 - _ENOUGH) * size)
         & (size_trial > 0)
         & (norm(direction) > tolerance * (1 + norm(x)))
     )
-    more = _solved(lu, pivots, r_trial)
+    more = solve(r_trial)
     near = norm(more) <= tolerance * (1 + norm(trial))
     x_more = trial - more
     r_more = residual(x_more)

@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.compiler._compile import Compiled
 from adjoint.func import jacfwd
 
+from ._linear import Dense, Linear
 from ._newton import whole_step
 from ._unknowns import Unknowns
 
@@ -54,14 +54,14 @@ class NewtonSteps:
             def here(x: Tensor) -> Tensor:
                 return residual(x, *args)
 
-            return whole_step(here, jacfwd(here), v, r, size, tolerance)
+            return whole_step(here, Dense(), v, r, size, tolerance)
 
         self._matrix = Compiled(jacfwd(residual), quiet=True)
         self._step = Compiled(step, quiet=True)
 
-    def on(self, args: tuple[Any, ...]) -> tuple[Callable[[Tensor], Tensor], Callable[..., Any]]:
+    def on(self, args: tuple[Any, ...]) -> tuple[Linear, Callable[..., Any]]:
         """The derivative of the residual, and a step, with these arguments."""
-        return lambda v: self._matrix(v, *args), lambda *state: self._step(*state, *args)
+        return Dense(lambda v: self._matrix(v, *args)), lambda *state: self._step(*state, *args)
 
 
 _runs: weakref.WeakKeyDictionary[Any, dict[Any, int]] = weakref.WeakKeyDictionary()
