@@ -23,8 +23,8 @@ TRUTH, GUESS = np.log([0.6, 0.9, 0.5]), np.log([0.5, 0.5, 0.5])
 def run(logs: Any, program: Path) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         values = dict(zip(("inflow", "valve", "leak"), np.exp(logs), strict=True))
-        deck = "".join(f"{name} {value!r}\n" for name, value in values.items())
-        (Path(folder) / "tanks.inp").write_text(deck.replace("np.float64", ""))
+        deck = "".join(f"{name} {float(value)!r}\n" for name, value in values.items())
+        (Path(folder) / "tanks.inp").write_text(deck)
         done = subprocess.run(
             [sys.executable, "-IS", program], cwd=folder, capture_output=True, text=True, check=True
         )
