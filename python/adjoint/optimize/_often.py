@@ -15,6 +15,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._samples import is_batched
 from adjoint.compiler._compile import Compiled
 from adjoint.func import jacfwd
 
@@ -22,7 +23,7 @@ from ._linear import Dense, Linear
 from ._newton import whole_step
 from ._unknowns import Unknowns
 
-__all__ = ["NewtonSteps", "Often", "newton_steps"]
+__all__ = ["Lately", "NewtonSteps", "Often", "newton_steps"]
 
 _CALLS = 5  # within one run of a solver, before a function is recorded
 _RUNS = 3  # of a solver on one function, before its steps are
@@ -41,6 +42,24 @@ class Often:
         if not self._left:
             self._function = Compiled(self._function, quiet=True)
         return self._function(*tensors)
+
+
+class Lately:
+    """A function of a vector that is asked about the same few places again."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        self._function = function
+        self._known: OrderedDict[bytes, Any] = OrderedDict()
+
+    def __call__(self, v: Tensor) -> Any:
+        if is_batched(v) or _core._has_tangent(v):
+            return self._function(v)
+        place = v.numpy().tobytes()
+        if place not in self._known:
+            self._known[place] = self._function(v)
+            if len(self._known) > 4:
+                self._known.popitem(last=False)
+        return self._known[place]
 
 
 class NewtonSteps:
