@@ -20,6 +20,7 @@ __all__ = ["newton", "whole_step"]
 
 _SHORTEST = 2.0**-12  # of a step along Newton's direction
 _ENOUGH = 1e-4  # of the decrease that the direction promises
+_NATURAL = 0.25  # the same for the next step with the same matrix (Deuflhard)
 
 
 def newton(
@@ -69,6 +70,11 @@ def newton(
                 | (size_trial <= (1 - _ENOUGH * length) * size)
                 | run.is_rounding(size_trial, x)
             )
+            if factored is not None and somewhere(~good):
+                # One large equation may hide what the others gain; what is left to go does not
+                # depend on how equations are scaled.
+                left = norm(solve(r_trial))
+                good = good | (left <= (1 - _NATURAL * length) * norm(direction))
             if everywhere(good) or not somewhere(~good & (length > _SHORTEST)):
                 break
             length = ad.where(good, length, length / 2)
