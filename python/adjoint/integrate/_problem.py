@@ -16,7 +16,10 @@ from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
 
-__all__ = ["OdeResult", "Problem", "check_start", "solved"]
+__all__ = ["OdeResult", "Problem", "check_start", "solved", "stopped"]
+
+
+_MOST = 100_000  # steps, unless users say otherwise
 
 
 class OdeResult(OptimizeResult):
@@ -31,7 +34,7 @@ class Problem(NamedTuple):
     tolerance: Tolerance
     first_step: float | None
     max_step: float
-    max_steps: int
+    max_steps: int | None
 
     def control(self, end: Tensor) -> Control:
         """What decides about steps toward an end."""
@@ -86,12 +89,19 @@ def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Event
             start,
             first,
             problem.first_step,
-            problem.max_steps,
+            problem.max_steps or _MOST,
             keep,
             seen if seen else None,
         )
     if plan.status < 0:
-        raise _stopped(problem.method, plan)
+        raise stopped(
+            problem.method,
+            plan.times[-1],
+            plan.steps,
+            plan.rejected,
+            plan.message,
+            plan.times,
+        )
     return plan
 
 
@@ -99,15 +109,22 @@ def _tangents() -> bool:
     return ad._core._current_dual_level() >= 0
 
 
-def _stopped(method: Method, plan: Plan) -> ConvergenceError:
-    t = plan.times[-1]
+def stopped(
+    method: Method, t: float, steps: int, rejected: int | None, why: str, times: Any = None
+) -> ConvergenceError:
+    """That a solution did not reach its end."""
     result = OdeResult(
-        t=plan.times, success=False, status=-1, message=plan.message, rejected=plan.rejected
+        t=[t] if times is None else times,
+        success=False,
+        status=-1,
+        message=why,
+        nsteps=steps,
+        rejected=rejected,
     )
     stiff = "" if method.implicit else " a stiff method (method='Radau'),"
+    refused = "" if rejected is None else f" and {rejected} that were rejected"
     return ConvergenceError(
-        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {plan.steps} steps and "
-        f"{plan.rejected} that were rejected: {plan.message}.\n"
-        f"  fix: try{stiff} larger tolerances, or look at the slope there",
+        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {steps} steps{refused}: {why}."
+        f"\n  fix: try{stiff} larger tolerances, or look at the slope there",
         result,
     )

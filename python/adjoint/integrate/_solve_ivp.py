@@ -19,6 +19,7 @@ from ._methods import Method, explicit_method
 from ._problem import OdeResult, Problem, check_start, solved
 from ._radau import Radau
 from ._rosenbrock import Rodas3, Rodas5P
+from ._recorded import can_be_recorded, solved_in_recording
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory
@@ -46,7 +47,7 @@ def solve_ivp(
     jac: Any = None,
     jac_sparsity: Any = None,
     mass: Any = None,
-    max_steps: int = 100_000,
+    max_steps: int | None = None,
     memory: Any = "all",
     snapshots: int | None = None,
 ) -> OdeResult:
@@ -116,11 +117,13 @@ def solve_ivp(
     chosen.name = method
     begin, end = _ends(t_span, flat.dtype)
     system = _system(fun, unknowns, arguments, vectorized, chosen, mass, jac, jac_sparsity)
-    check_start(system, begin, flat)
-    problem = Problem(chosen, system, allowed, first_step, float(max_step), int(max_steps))
-    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    seen = Events(events, unknowns, arguments, chosen, flat.detach())
     options = {"memory": memory, "snapshots": snapshots}
+    problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
+    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
+    if can_be_recorded(problem, t_eval, dense_output or events is not None):
+        return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
+    check_start(system, begin, flat)
+    seen = Events(events, unknowns, arguments, chosen, flat.detach())
     plan, path = solved(problem, begin, end, flat, seen, options)
     return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen)
 
@@ -291,6 +294,30 @@ def _result(
         rejected=plan.rejected,
         status=plan.status,
         message=plan.message,
+        success=True,
+    )
+
+
+def _recorded(
+    problem: Problem,
+    begin: Tensor,
+    end: Tensor,
+    y: Tensor,
+    t_eval: Any,
+    unknowns: Unknowns,
+    options: dict[str, Any],
+) -> OdeResult:
+    times = ad.as_tensor(t_eval, dtype=y.dtype).reshape(-1)
+    states, count = solved_in_recording(problem, begin, end, y, times, options)
+    return OdeResult(
+        t=times,
+        y=_trees(states, unknowns),
+        sol=None,
+        t_events=None,
+        y_events=None,
+        nsteps=count,
+        status=0,
+        message="the end of the interval was reached",
         success=True,
     )
 
