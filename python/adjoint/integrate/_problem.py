@@ -16,7 +16,7 @@ from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
 
-__all__ = ["OdeResult", "Problem", "check_start", "solved", "stopped"]
+__all__ = ["OdeResult", "Problem", "check_start", "followed", "planned", "solved", "stopped"]
 
 
 _MOST = 100_000  # steps, unless users say otherwise
@@ -24,6 +24,32 @@ _MOST = 100_000  # steps, unless users say otherwise
 
 class OdeResult(OptimizeResult):
     """The solution of an initial value problem, with SciPy's names."""
+
+    def explain(self) -> str:
+        """How it was solved, and how its gradient is computed and why."""
+        steps = f"{self.method}: {self.nsteps} steps"
+        if self.get("rejected") is not None:
+            steps += f", and {self.rejected} that were rejected"
+        return f"{steps}\ngradient: {self.gradient}, since {self.gradient_reason}"
+
+    def event(self, which: int = 0, number: int = 0) -> Tensor:
+        """The time of an event, of those that were given and of those that were met.
+
+        Raises
+        ------
+        ConvergenceError
+            If it was not met.
+        """
+        if self.t_events is None or not -len(self.t_events) <= which < len(self.t_events):
+            raise IndexError(f"there is no event {which}: events= has the functions")
+        times: Tensor = self.t_events[which]
+        if not -len(times) <= number < len(times):
+            raise ConvergenceError(
+                f"solve_ivp(): {self.events_missed[which]}; it happened {len(times)} times\n"
+                "  fix: a longer t_span, or another direction of the event",
+                self,
+            )
+        return times[number]
 
 
 class Problem(NamedTuple):
@@ -72,10 +98,21 @@ def solved(
 ) -> tuple[Plan, Trajectory]:
     """The steps, and the solution that they make."""
     plan = planned(problem, begin, end, y, seen)
+    return plan, followed(problem, plan, begin, end, y, options)
+
+
+def followed(
+    problem: Problem,
+    plan: Plan,
+    begin: Tensor,
+    end: Tensor,
+    y: Tensor,
+    options: dict[str, Any],
+) -> Trajectory:
+    """The solution that the steps of a plan make."""
     if not problem.method.implicit and not ad.is_grad_enabled() and not _tangents():
-        return plan, kept(problem.method, plan, y)
-    path = follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
-    return plan, path
+        return kept(problem.method, plan, y)
+    return follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
 
 
 def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events) -> Plan:

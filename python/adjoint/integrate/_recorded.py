@@ -17,6 +17,7 @@ from adjoint._core import Tensor
 from ._control import Control, State
 from ._methods import Step
 from ._problem import Problem, stopped
+from ._trajectory import moved_marks
 
 __all__ = ["MOST", "can_be_recorded", "solved_in_recording"]
 
@@ -43,8 +44,7 @@ def solved_in_recording(
     with ad.no_grad():
         control = problem.control(end)
         marks, count = _planned(problem, control, begin.detach(), y.detach(), most)
-    share = (marks - begin.detach()) / (end - begin).detach()
-    times = begin + share * (end - begin)
+    times = moved_marks(marks, begin, end)
     return _followed(problem, times, count, y, at, options), count
 
 

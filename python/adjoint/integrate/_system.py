@@ -11,7 +11,7 @@ from adjoint._core import Tensor
 from adjoint._samples import everywhere
 from adjoint.func import jacfwd, jvp, vmap
 
-__all__ = ["Slope", "System", "sparse_columns"]
+__all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 
@@ -47,21 +47,11 @@ class System:
         if self._matrix is not None:
             return self._matrix(t, y)
         if self._groups is not None and self._pattern is not None:
-            return self._by_groups(t, y, self._groups, self._pattern)
+            return columns_by_groups(
+                lambda v: self.slope(t, v), y, self._groups, self._pattern
+            )
         found: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         return found
-
-    def _by_groups(self, t: Tensor, y: Tensor, groups: Tensor, pattern: Tensor) -> Tensor:
-        """One direction for each group of columns that share no row."""
-        count = int(groups.max()) + 1
-        seeds = (groups == ad.arange(count)[:, None]).to(y.dtype)
-
-        def along(v: Tensor) -> Tensor:
-            tangent: Tensor = jvp(lambda x: self.slope(t, x), (y,), (v,))[1]
-            return tangent
-
-        columns = vmap(along)(seeds)
-        return ad.where(pattern, columns[groups].mT, 0.0)
 
     def by_time(self, t: Tensor, y: Tensor) -> Tensor:
         """The derivative of the slope by time."""
@@ -108,6 +98,19 @@ class _Values(System):
 
     def by_time(self, t: Tensor, y: Tensor) -> Tensor:
         return self._of.by_time(t, y).detach()
+
+
+def columns_by_groups(
+    f: Callable[[Tensor], Tensor], x: Tensor, groups: Tensor, pattern: Tensor
+) -> Tensor:
+    """The derivative of a function by one direction for each group of columns (`sparse_columns`)."""
+    seeds = (groups == ad.arange(int(groups.max()) + 1)[:, None]).to(x.dtype)
+
+    def along(v: Tensor) -> Tensor:
+        moved: Tensor = jvp(f, (x,), (v,))[1]
+        return moved
+
+    return ad.where(pattern, vmap(along)(seeds)[groups].mT, 0.0)
 
 
 def sparse_columns(given: Any) -> tuple[Tensor, Tensor]:
