@@ -14,6 +14,7 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import batch_of, everywhere, largest
+from adjoint.composite._ravel import ravel
 from adjoint.func import jacfwd, jvp
 from adjoint.optimize import ConvergenceError
 from adjoint.optimize._implicit import answer
@@ -129,7 +130,7 @@ class _Bvp:
                 "  fix: another guess y, or look at fun",
                 OdeResult(x=self.x, y=self.y, success=False, status=2),
             )
-        self._batch = batch_of(self.y, f, ends)
+        self._batch = batch_of(self.y.detach(), f.detach(), ends.detach())
 
     def _check(self) -> None:
         if self.x.ndim != 1 or len(self.x) < 2 or not bool((self.x[1:] > self.x[:-1]).all()):
@@ -166,7 +167,7 @@ class _Bvp:
         """What is zero at the ends."""
         rest = () if p is None else (p,)
         made = self._bc(self._unknowns.tree(a), self._unknowns.tree(b), *rest)
-        flat, _ = ad.ravel(_as_tensor(made) if isinstance(made, (list, tuple)) else made)
+        flat, _ = ravel(_as_tensor(made) if isinstance(made, (list, tuple)) else made)
         return flat.to(a.dtype)
 
     # -- by SciPy ----------------------------------------------------------------------------------
@@ -231,11 +232,11 @@ class _Bvp:
 
             n = v.shape[0]
             columns = ad.func.vmap(along)(ad.eye(n, dtype=v.dtype))
-            by_state = columns.movedim(0, 1).double().numpy()
+            by_state = columns.movedim(0, 1).detach().double().numpy()
             if q is None:
                 return by_state
             by_p = jacfwd(lambda u: self.slope(t, v, u))(q)
-            return by_state, by_p.movedim(-1, 1).double().numpy()
+            return by_state, by_p.movedim(-1, 1).detach().double().numpy()
 
     # -- the answer --------------------------------------------------------------------------------
 
