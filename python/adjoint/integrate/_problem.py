@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, largest
+from adjoint._samples import largest_value
 from adjoint.optimize import ConvergenceError, OptimizeResult
 
 from ._control import Control, Plan, plan_steps
@@ -16,7 +16,7 @@ from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
 
-__all__ = ["OdeResult", "Problem", "check_start", "followed", "planned", "solved", "stopped"]
+__all__ = ["OdeResult", "Problem", "check_start", "followed", "planned", "raise_unless_right", "raise_unless_solved", "solved", "stopped"]
 
 
 _MOST = 100_000  # steps, unless users say otherwise
@@ -69,28 +69,32 @@ class Problem(NamedTuple):
 
 
 def check_start(system: System, t: Tensor, y: Tensor) -> None:
-    """Raise if the matrix that was given is not the slope's, or the state no solution."""
+    """Raise if the matrix that was given is not the slope's, or the state not a solution."""
     with ad.no_grad():
-        plain = system.without_history()
-        if not system.matrix_is_right(t.detach(), y.detach()):
-            raise ValueError(
-                "solve_ivp(): jac (or jac_sparsity) is not the derivative of fun at the beginning\n"
-                "  fix: omit it, as derivatives are exact without it; or compare it with "
-                "adjoint.func.jacfwd of fun"
-            )
-        if system.mass is None:
-            return
-        f = plain.slope(t.detach(), y.detach())
-        # What no y' can bring about: the part of f beside the columns of M.
-        mass = plain.mass_matrix(y)
-        beside = f - mass @ (ad.linalg.pinv(mass) @ f)
-        size = beside.abs().amax()
-        if not everywhere(size <= 1e-6 * (1 + f.abs().amax())):
-            raise ValueError(
-                "solve_ivp(): y0 does not satisfy the equations without a derivative that the "
-                f"singular mass matrix leaves: they are off by {largest(size)}\n"
-                "  fix: solve them for the beginning first, by optimize.root"
-            )
+        if system.has_given_matrix:
+            raise_unless_right(largest_value(system.matrix_error(t.detach(), y.detach())))
+        if system.mass is not None:
+            raise_unless_solved(largest_value(system.without_history().beside(t.detach(), y.detach())))
+
+
+def raise_unless_right(error: float) -> None:
+    """Raise for an error of the matrix, relative to it."""
+    if not error <= 1e-4:
+        raise ValueError(
+            "solve_ivp(): jac (or jac_sparsity) is not the derivative of fun at the beginning: it "
+            f"is off by {error:.3g} of its size\n  fix: omit it, as derivatives are exact without "
+            "it; or compare it with adjoint.func.jacfwd of fun"
+        )
+
+
+def raise_unless_solved(error: float) -> None:
+    """Raise for an error of the equations that a singular mass matrix leaves."""
+    if not error <= 1e-6:
+        raise ValueError(
+            "solve_ivp(): y0 does not satisfy the equations without a derivative that the "
+            f"singular mass matrix leaves: they are off by {error:.3g}\n"
+            "  fix: solve them for the beginning first, by optimize.root"
+        )
 
 
 def solved(

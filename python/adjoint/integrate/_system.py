@@ -8,7 +8,6 @@ from typing import Any
 import adjoint as ad
 from adjoint._colouring import Pattern
 from adjoint._core import Tensor
-from adjoint._samples import everywhere
 from adjoint.func import jacfwd, jvp, vmap
 
 __all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
@@ -71,16 +70,27 @@ class System:
         f = self.slope(t, y)
         return f if self.mass is None else ad.linalg.pinv(self.mass) @ f
 
-    def matrix_is_right(self, t: Tensor, y: Tensor) -> bool:
-        """Whether the matrix that was given, or its pattern, is the derivative of the slope."""
-        if self._matrix is None and self._groups is None:
-            return True
-        exact = jacfwd(lambda v: self.slope(t, v))(y)
+    @property
+    def has_given_matrix(self) -> bool:
+        """Whether the matrix, or its pattern, was given."""
+        return self._matrix is not None or self._groups is not None
+
+    def matrix_error(self, t: Tensor, y: Tensor) -> Tensor:
+        """How far the matrix is from the derivative of the slope, relative to its size."""
+        exact: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         given = self.matrix(t, y)
         if given.shape != exact.shape:
-            return False
-        size = 1e-4 * (exact.abs().amax() + given.abs().amax())
-        return everywhere(~((given - exact).abs() > size))
+            raise ValueError(
+                f"solve_ivp(): jac has the shape {list(given.shape)}, not {list(exact.shape)}"
+            )
+        size = (exact.abs().amax() + given.abs().amax()).clamp(min=1e-300)
+        return (given - exact).abs().amax() / size
+
+    def beside(self, t: Tensor, y: Tensor) -> Tensor:
+        """The part of the slope that no ``y'`` can bring about, beside the columns of ``M``."""
+        f, mass = self.slope(t, y), self.mass_matrix(y)
+        rest = f - mass @ (ad.linalg.pinv(mass) @ f)
+        return rest.abs().amax() / (1 + f.abs().amax())
 
 
 class _Values(System):
