@@ -28,6 +28,7 @@ class BDF(Method):
     slopes = 5
     matrices = 1
     implicit = True
+    has_orders = True
 
     def __init__(self, tolerance: Tolerance) -> None:
         self._tolerance = tolerance
@@ -42,6 +43,10 @@ class BDF(Method):
     def rejected(self, memory: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         times, states, order, since = memory
         return times, states, order, ad.zeros_like(since)
+
+    def with_order(self, memory: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
+        times, states, _, since = memory
+        return times, states, order, since
 
     def exponent(self, memory: tuple[Tensor, ...], dtype: ad.dtype) -> Tensor:
         return -1 / (memory[2] + 1).to(dtype)

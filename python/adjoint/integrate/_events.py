@@ -40,6 +40,11 @@ class Events:
         self.steps = 0
         self.ended, self._ended_by = False, -1
 
+    @classmethod
+    def none(cls, method: Method, y: Tensor) -> Events:
+        """No events."""
+        return cls(None, Unknowns(y, "solve_ivp"), (), method, y)
+
     def __bool__(self) -> bool:
         return bool(self._functions)
 
@@ -121,12 +126,13 @@ class Events:
 
         return answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
 
-    def never(self, which: int, t0: float, t1: float) -> str:
-        """That an event did not happen, in words."""
-        return (
-            f"the event {self._names[which]} was not met between t = {t0:g} and {t1:g}: its value "
-            f"at the end is {self._before[which]:.6g}"
-        )
+    def missed(self, t0: float, t1: float) -> list[str]:
+        """That an event did not happen again, in words, for each."""
+        return [
+            f"the event {name} was not met between t = {t0:g} and {t1:g}, where its value is "
+            f"{value:.6g}"
+            for name, value in zip(self._names, self._before, strict=True)
+        ]
 
     def last(self, times: list[Tensor]) -> Tensor:
         """The time of the event that ended the solution."""

@@ -48,6 +48,8 @@ class Method:
         How many slopes and derivative matrices an attempted step takes.
     implicit
         Whether it solves equations, and takes a mass matrix.
+    has_orders
+        Whether its order changes from step to step: the last of `Step.found`.
     between
         Whether `Step.between` is asked for.
     """
@@ -57,6 +59,7 @@ class Method:
     slopes: int
     matrices = 0
     implicit = False
+    has_orders = False
     between = True
 
     def start(self, system: System, t: Tensor, y: Tensor, h: Tensor) -> tuple[Tensor, ...]:
@@ -65,6 +68,10 @@ class Method:
 
     def rejected(self, memory: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """What the next attempt takes over after one that was rejected."""
+        return memory
+
+    def with_order(self, memory: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
+        """The same with the order of the next step, where it has one."""
         return memory
 
     def exponent(self, memory: tuple[Tensor, ...], dtype: ad.dtype) -> Any:

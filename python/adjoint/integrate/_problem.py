@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, largest
+from adjoint._samples import largest_value
 from adjoint.optimize import ConvergenceError, OptimizeResult
 
 from ._control import Control, Plan, plan_steps
@@ -16,11 +16,40 @@ from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
 
-__all__ = ["OdeResult", "Problem", "check_start", "solved"]
+__all__ = ["OdeResult", "Problem", "check_start", "followed", "planned", "raise_unless_right", "raise_unless_solved", "solved", "stopped"]
+
+
+_MOST = 100_000  # steps, unless users say otherwise
 
 
 class OdeResult(OptimizeResult):
     """The solution of an initial value problem, with SciPy's names."""
+
+    def explain(self) -> str:
+        """How it was solved, and how its gradient is computed and why."""
+        steps = f"{self.method}: {self.nsteps} steps"
+        if self.get("rejected") is not None:
+            steps += f", and {self.rejected} that were rejected"
+        return f"{steps}\ngradient: {self.gradient}, since {self.gradient_reason}"
+
+    def event(self, which: int = 0, number: int = 0) -> Tensor:
+        """The time of an event, of those that were given and of those that were met.
+
+        Raises
+        ------
+        ConvergenceError
+            If it was not met.
+        """
+        if self.t_events is None or not -len(self.t_events) <= which < len(self.t_events):
+            raise IndexError(f"there is no event {which}: events= has the functions")
+        times: Tensor = self.t_events[which]
+        if not -len(times) <= number < len(times):
+            raise ConvergenceError(
+                f"solve_ivp(): {self.events_missed[which]}; it happened {len(times)} times\n"
+                "  fix: a longer t_span, or another direction of the event",
+                self,
+            )
+        return times[number]
 
 
 class Problem(NamedTuple):
@@ -31,7 +60,7 @@ class Problem(NamedTuple):
     tolerance: Tolerance
     first_step: float | None
     max_step: float
-    max_steps: int
+    max_steps: int | None
 
     def control(self, end: Tensor) -> Control:
         """What decides about steps toward an end."""
@@ -40,28 +69,32 @@ class Problem(NamedTuple):
 
 
 def check_start(system: System, t: Tensor, y: Tensor) -> None:
-    """Raise if the matrix that was given is not the slope's, or the state no solution."""
+    """Raise if the matrix that was given is not the slope's, or the state not a solution."""
     with ad.no_grad():
-        plain = system.without_history()
-        if not system.matrix_is_right(t.detach(), y.detach()):
-            raise ValueError(
-                "solve_ivp(): jac (or jac_sparsity) is not the derivative of fun at the beginning\n"
-                "  fix: omit it, as derivatives are exact without it; or compare it with "
-                "adjoint.func.jacfwd of fun"
-            )
-        if system.mass is None:
-            return
-        f = plain.slope(t.detach(), y.detach())
-        # What no y' can bring about: the part of f beside the columns of M.
-        mass = plain.mass_matrix(y)
-        beside = f - mass @ (ad.linalg.pinv(mass) @ f)
-        size = beside.abs().amax()
-        if not everywhere(size <= 1e-6 * (1 + f.abs().amax())):
-            raise ValueError(
-                "solve_ivp(): y0 does not satisfy the equations without a derivative that the "
-                f"singular mass matrix leaves: they are off by {largest(size)}\n"
-                "  fix: solve them for the beginning first, by optimize.root"
-            )
+        if system.has_given_matrix:
+            raise_unless_right(largest_value(system.matrix_error(t.detach(), y.detach())))
+        if system.mass is not None:
+            raise_unless_solved(largest_value(system.without_history().beside(t.detach(), y.detach())))
+
+
+def raise_unless_right(error: float) -> None:
+    """Raise for an error of the matrix, relative to it."""
+    if not error <= 1e-4:
+        raise ValueError(
+            "solve_ivp(): jac (or jac_sparsity) is not the derivative of fun at the beginning: it "
+            f"is off by {error:.3g} of its size\n  fix: omit it, as derivatives are exact without "
+            "it; or compare it with adjoint.func.jacfwd of fun"
+        )
+
+
+def raise_unless_solved(error: float) -> None:
+    """Raise for an error of the equations that a singular mass matrix leaves."""
+    if not error <= 1e-6:
+        raise ValueError(
+            "solve_ivp(): y0 does not satisfy the equations without a derivative that the "
+            f"singular mass matrix leaves: they are off by {error:.3g}\n"
+            "  fix: solve them for the beginning first, by optimize.root"
+        )
 
 
 def solved(
@@ -69,10 +102,21 @@ def solved(
 ) -> tuple[Plan, Trajectory]:
     """The steps, and the solution that they make."""
     plan = planned(problem, begin, end, y, seen)
+    return plan, followed(problem, plan, begin, end, y, options)
+
+
+def followed(
+    problem: Problem,
+    plan: Plan,
+    begin: Tensor,
+    end: Tensor,
+    y: Tensor,
+    options: dict[str, Any],
+) -> Trajectory:
+    """The solution that the steps of a plan make."""
     if not problem.method.implicit and not ad.is_grad_enabled() and not _tangents():
-        return plan, kept(problem.method, plan, y)
-    path = follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
-    return plan, path
+        return kept(problem.method, plan, y)
+    return follow(problem.method, problem.system, plan, moved(plan, begin, end), y, options)
 
 
 def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Events) -> Plan:
@@ -86,12 +130,19 @@ def planned(problem: Problem, begin: Tensor, end: Tensor, y: Tensor, seen: Event
             start,
             first,
             problem.first_step,
-            problem.max_steps,
+            problem.max_steps or _MOST,
             keep,
             seen if seen else None,
         )
     if plan.status < 0:
-        raise _stopped(problem.method, plan)
+        raise stopped(
+            problem.method,
+            plan.times[-1],
+            plan.steps,
+            plan.rejected,
+            plan.message,
+            plan.times,
+        )
     return plan
 
 
@@ -99,15 +150,22 @@ def _tangents() -> bool:
     return ad._core._current_dual_level() >= 0
 
 
-def _stopped(method: Method, plan: Plan) -> ConvergenceError:
-    t = plan.times[-1]
+def stopped(
+    method: Method, t: float, steps: int, rejected: int | None, why: str, times: Any = None
+) -> ConvergenceError:
+    """That a solution did not reach its end."""
     result = OdeResult(
-        t=plan.times, success=False, status=-1, message=plan.message, rejected=plan.rejected
+        t=[t] if times is None else times,
+        success=False,
+        status=-1,
+        message=why,
+        nsteps=steps,
+        rejected=rejected,
     )
     stiff = "" if method.implicit else " a stiff method (method='Radau'),"
+    refused = "" if rejected is None else f" and {rejected} that were rejected"
     return ConvergenceError(
-        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {plan.steps} steps and "
-        f"{plan.rejected} that were rejected: {plan.message}.\n"
-        f"  fix: try{stiff} larger tolerances, or look at the slope there",
+        f"solve_ivp() by {method.name} stopped at t = {t:.9g} after {steps} steps{refused}: {why}."
+        f"\n  fix: try{stiff} larger tolerances, or look at the slope there",
         result,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
+from adjoint import _tree
 from adjoint._core import Tensor
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
@@ -16,12 +17,15 @@ from ._control import Plan
 from ._dop853 import DOP853
 from ._events import Events
 from ._methods import Method, explicit_method
-from ._problem import OdeResult, Problem, check_start, solved
+from ._gradients import Choice, choose, inputs_of
+from ._gradients import check as check_gradient
+from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
 from ._rosenbrock import Rodas3, Rodas5P
+from ._recorded import can_be_recorded, solved_in_recording
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
-from ._trajectory import Trajectory
+from ._ways import ByAdjoint, ByTangents, Path
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
 
@@ -46,7 +50,8 @@ def solve_ivp(
     jac: Any = None,
     jac_sparsity: Any = None,
     mass: Any = None,
-    max_steps: int = 100_000,
+    max_steps: int | None = None,
+    gradient: str | None = None,
     memory: Any = "all",
     snapshots: int | None = None,
 ) -> OdeResult:
@@ -66,7 +71,8 @@ def solve_ivp(
     y0
         The state at the beginning: a tensor, a number, or a structure of tensors.
     method
-        ``"RK45"``, ``"RK23"``; for stiff problems ``"Radau"`` (order 5) and ``"Rodas3"``.
+        ``"RK45"``, ``"RK23"``, ``"DOP853"`` (order 8); for stiff problems ``"Radau"`` (order 5),
+        ``"BDF"`` (order 1 to 5), ``"Rodas5P"`` (order 5, without iterations) and ``"Rodas3"``.
     t_eval
         The times of the result; without them, the ends of the steps.
     dense_output
@@ -76,21 +82,35 @@ def solve_ivp(
         as SciPy's: ``terminal`` (a bool, or after how many) and ``direction``. Their times are
         differentiable.
     vectorized
-        Ignored: derivatives are exact.
+        Whether ``fun`` takes states as columns of a matrix; it is called with one.
     args
         Further arguments of ``fun`` and of events: a tuple, or one.
     rtol, atol, first_step, max_step
         SciPy's.
     max_steps
-        Where to give up.
-    memory
-        That of `adjoint.scan`.
+        Where to give up: 100,000, and 4,096 inside a recording.
+    jac
+        The derivative of the slope by a state that is a vector, as a function ``jac(t, y, *args)``
+        or a matrix, for implicit methods. It is compared with the exact derivative at the
+        beginning, which is used without it.
+    jac_sparsity
+        Which entries of that matrix may be nonzero: those that share no row are computed together.
+    mass
+        A matrix ``M``, for ``M y' = fun(t, y)`` by an implicit method. It may be singular: rows of
+        zeros are equations without derivatives, which ``y0`` must satisfy (index 1).
+    gradient
+        ``"discrete"``: the derivative of the steps that were taken. ``"continuous"``: the adjoint
+        equation, solved back in time. ``"forward"``: tangents along with the steps. None: what
+        suits, which `OdeResult.explain` tells.
+    memory, snapshots
+        Those of `adjoint.scan`.
 
     Returns
     -------
     OdeResult
         ``t``, ``y`` (time is the last axis), ``sol``, ``t_events``, ``y_events``, ``nfev``,
-        ``nsteps``, ``rejected``, ``status``, ``message``, ``success``.
+        ``njev``, ``nlu``, ``nsteps``, ``rejected``, ``status``, ``message``, ``success``,
+        ``gradient``; ``explain()`` and ``event()``.
 
     Raises
     ------
@@ -115,14 +135,34 @@ def solve_ivp(
     chosen = _method(method, allowed)
     chosen.name = method
     begin, end = _ends(t_span, flat.dtype)
-    system = _system(fun, unknowns, arguments, vectorized, chosen, mass, jac, jac_sparsity)
-    check_start(system, begin, flat)
-    problem = Problem(chosen, system, allowed, first_step, float(max_step), int(max_steps))
-    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    seen = Events(events, unknowns, arguments, chosen, flat.detach())
+    check_gradient(gradient)
+
+    def system_of(args: tuple[Any, ...]) -> System:
+        return _system(fun, unknowns, args, vectorized, chosen, mass, jac, jac_sparsity)
+
+    system = system_of(arguments)
     options = {"memory": memory, "snapshots": snapshots}
-    plan, path = solved(problem, begin, end, flat, seen, options)
-    return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen)
+    problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
+    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
+    if can_be_recorded(problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")):
+        return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
+    check_start(system, begin, flat)
+    seen = Events(events, unknowns, arguments, chosen, flat.detach())
+    plan = planned(problem, begin, end, flat, seen)
+    leaves, spec = _tree.flatten(arguments)
+    given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
+    inputs = inputs_of(problem, begin, flat, given)
+    way = choose(gradient, problem, plan, inputs, flat, bool(seen), options)
+    path: Path
+    if way.name == "discrete":
+        path = followed(problem, plan, begin, end, flat, way.options)
+    else:
+        chosen.between = True
+        if way.name == "continuous":
+            path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+        else:
+            path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
+    return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen, way)
 
 
 def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options: Any) -> Any:
@@ -254,13 +294,14 @@ def _system(
 
 
 def _result(
-    path: Trajectory,
+    path: Path,
     plan: Plan,
     unknowns: Unknowns,
     seen: Events,
     t_eval: Any,
     dense: bool,
     method: Method,
+    way: Choice,
 ) -> OdeResult:
     t_events, y_events = seen.found(path)
     if t_eval is None:
@@ -292,10 +333,41 @@ def _result(
         status=plan.status,
         message=plan.message,
         success=True,
+        method=method.name,
+        gradient=way.name,
+        gradient_reason=way.reason,
+        events_missed=seen.missed(plan.times[0], plan.times[-1]),
     )
 
 
-def _at_ends(path: Trajectory, times: Tensor) -> Tensor:
+def _recorded(
+    problem: Problem,
+    begin: Tensor,
+    end: Tensor,
+    y: Tensor,
+    t_eval: Any,
+    unknowns: Unknowns,
+    options: dict[str, Any],
+) -> OdeResult:
+    times = ad.as_tensor(t_eval, dtype=y.dtype).reshape(-1)
+    states, count = solved_in_recording(problem, begin, end, y, times, options)
+    return OdeResult(
+        t=times,
+        y=_trees(states, unknowns),
+        sol=None,
+        t_events=None,
+        y_events=None,
+        nsteps=count,
+        status=0,
+        message="the end of the interval was reached",
+        success=True,
+        method=problem.method.name,
+        gradient="discrete",
+        gradient_reason="inside a recording the steps are what there is",
+    )
+
+
+def _at_ends(path: Path, times: Tensor) -> Tensor:
     """The states at times that are those of the beginning or of the end."""
     first = (times == path.times[0].detach()).tolist()
     return ad.stack([path.states[0 if on else -1] for on in first])

@@ -8,10 +8,9 @@ from typing import Any
 import adjoint as ad
 from adjoint._colouring import Pattern
 from adjoint._core import Tensor
-from adjoint._samples import everywhere
 from adjoint.func import jacfwd, jvp, vmap
 
-__all__ = ["Slope", "System", "sparse_columns"]
+__all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 
@@ -47,21 +46,11 @@ class System:
         if self._matrix is not None:
             return self._matrix(t, y)
         if self._groups is not None and self._pattern is not None:
-            return self._by_groups(t, y, self._groups, self._pattern)
+            return columns_by_groups(
+                lambda v: self.slope(t, v), y, self._groups, self._pattern
+            )
         found: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         return found
-
-    def _by_groups(self, t: Tensor, y: Tensor, groups: Tensor, pattern: Tensor) -> Tensor:
-        """One direction for each group of columns that share no row."""
-        count = int(groups.max()) + 1
-        seeds = (groups == ad.arange(count)[:, None]).to(y.dtype)
-
-        def along(v: Tensor) -> Tensor:
-            tangent: Tensor = jvp(lambda x: self.slope(t, x), (y,), (v,))[1]
-            return tangent
-
-        columns = vmap(along)(seeds)
-        return ad.where(pattern, columns[groups].mT, 0.0)
 
     def by_time(self, t: Tensor, y: Tensor) -> Tensor:
         """The derivative of the slope by time."""
@@ -81,16 +70,27 @@ class System:
         f = self.slope(t, y)
         return f if self.mass is None else ad.linalg.pinv(self.mass) @ f
 
-    def matrix_is_right(self, t: Tensor, y: Tensor) -> bool:
-        """Whether the matrix that was given, or its pattern, is the derivative of the slope."""
-        if self._matrix is None and self._groups is None:
-            return True
-        exact = jacfwd(lambda v: self.slope(t, v))(y)
+    @property
+    def has_given_matrix(self) -> bool:
+        """Whether the matrix, or its pattern, was given."""
+        return self._matrix is not None or self._groups is not None
+
+    def matrix_error(self, t: Tensor, y: Tensor) -> Tensor:
+        """How far the matrix is from the derivative of the slope, relative to its size."""
+        exact: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         given = self.matrix(t, y)
         if given.shape != exact.shape:
-            return False
-        size = 1e-4 * (exact.abs().amax() + given.abs().amax())
-        return everywhere(~((given - exact).abs() > size))
+            raise ValueError(
+                f"solve_ivp(): jac has the shape {list(given.shape)}, not {list(exact.shape)}"
+            )
+        size = (exact.abs().amax() + given.abs().amax()).clamp(min=1e-300)
+        return (given - exact).abs().amax() / size
+
+    def beside(self, t: Tensor, y: Tensor) -> Tensor:
+        """The part of the slope that no ``y'`` can bring about, beside the columns of ``M``."""
+        f, mass = self.slope(t, y), self.mass_matrix(y)
+        rest = f - mass @ (ad.linalg.pinv(mass) @ f)
+        return rest.abs().amax() / (1 + f.abs().amax())
 
 
 class _Values(System):
@@ -108,6 +108,19 @@ class _Values(System):
 
     def by_time(self, t: Tensor, y: Tensor) -> Tensor:
         return self._of.by_time(t, y).detach()
+
+
+def columns_by_groups(
+    f: Callable[[Tensor], Tensor], x: Tensor, groups: Tensor, pattern: Tensor
+) -> Tensor:
+    """The derivative of a function by one direction for each group of columns (`sparse_columns`)."""
+    seeds = (groups == ad.arange(int(groups.max()) + 1)[:, None]).to(x.dtype)
+
+    def along(v: Tensor) -> Tensor:
+        moved: Tensor = jvp(f, (x,), (v,))[1]
+        return moved
+
+    return ad.where(pattern, vmap(along)(seeds)[groups].mT, 0.0)
 
 
 def sparse_columns(given: Any) -> tuple[Tensor, Tensor]:

@@ -6,12 +6,13 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._samples import somewhere
 
 from ._control import Plan
 from ._methods import Method
 from ._system import System
 
-__all__ = ["Trajectory", "follow", "kept"]
+__all__ = ["Trajectory", "follow", "kept", "moved", "moved_marks", "raise_unless_inside"]
 
 
 class Trajectory:
@@ -29,15 +30,7 @@ class Trajectory:
         """The state at a time, or in rows at several."""
         if self.times.numel() == 1:
             return self.states[0].expand(*t.shape, -1)
-        marks = self._marks if self.forward else -self._marks
-        place = t.detach() if self.forward else -t.detach()
-        outside = (place < marks[0]) | (place > marks[-1])
-        if bool(outside.any()):
-            wrong = float(t.detach()[outside].flatten()[0])
-            raise ValueError(
-                f"solve_ivp(): the time {wrong:g} lies outside of the interval from "
-                f"{float(self.times[0]):g} to {float(self.times[-1]):g}"
-            )
+        raise_unless_inside(t.detach(), self._marks[0], self._marks[-1])
         return self.inside(t)
 
     def inside(self, t: Tensor) -> Tensor:
@@ -49,9 +42,27 @@ class Trajectory:
 
     def at_step(self, k: Any, t: Tensor) -> Tensor:
         """The state at a time within step k."""
-        h = self.times[k + 1] - self.times[k]
-        between = tuple(b[k] for b in self._between)
-        return self._method.value(self.states[k], h, between, (t - self.times[k]) / h)
+        begin, h = _row(self.times, k), _row(self.times, k + 1) - _row(self.times, k)
+        between = tuple(_row(b, k) for b in self._between)
+        return self._method.value(_row(self.states, k), h, between, (t - begin) / h)
+
+
+def raise_unless_inside(t: Tensor, begin: Tensor, end: Tensor) -> None:
+    """Raise for times that lie outside of an interval."""
+    outside = (t < ad.minimum(begin, end)) | (t > ad.maximum(begin, end))
+    if somewhere(outside):
+        wrong = float(t[outside].flatten()[0])
+        raise ValueError(
+            f"solve_ivp(): the time {wrong:g} lies outside of the interval from "
+            f"{float(begin):g} to {float(end):g}"
+        )
+
+
+def _row(rows: Tensor, k: Any) -> Tensor:
+    """Rows by number; a tensor of numbers is not looked at."""
+    if isinstance(k, int):
+        return rows[k]
+    return rows.index_select(0, k.reshape(-1)).reshape((*k.shape, *rows.shape[1:]))
 
 
 def kept(method: Method, plan: Plan, y: Tensor) -> Trajectory:
@@ -63,12 +74,16 @@ def kept(method: Method, plan: Plan, y: Tensor) -> Trajectory:
 
 
 def moved(plan: Plan, begin: Tensor, end: Tensor) -> Tensor:
-    """The times of a plan, which move with the ends of the interval."""
+    """The times of a plan, which move with the ends of the interval if they are reached."""
     marks = ad.tensor(plan.times, dtype=begin.dtype)
-    if plan.status != 0 or not (begin.requires_grad or end.requires_grad or _moves(begin, end)):
+    return marks if plan.status != 0 or plan.steps == 0 else moved_marks(marks, begin, end)
+
+
+def moved_marks(marks: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+    """Times between the ends of an interval, which move with it."""
+    if not (begin.requires_grad or end.requires_grad or _moves(begin, end)):
         return marks
-    first, last = plan.times[0], plan.times[-1]
-    share = (marks - first) / (last - first if last != first else 1.0)
+    share = (marks - begin.detach()) / (end - begin).detach()
     return begin + share * (end - begin)
 
 
