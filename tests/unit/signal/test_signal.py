@@ -57,8 +57,9 @@ def test_filters_are_those_of_scipy(kind):
         near(signal.lfilter(b, a, x, axis), scipy_signal.lfilter(b, a, x, axis))
         if shape[0] > 1:
             near(signal.filtfilt(b, a, x, axis), scipy_signal.filtfilt(b, a, x, axis), 1e-8)
-    near(signal.lfilter_zi(b, a), scipy_signal.lfilter_zi(b, a))
     order = max(len(a), len(b)) - 1
+    if order:
+        near(signal.lfilter_zi(b, a), scipy_signal.lfilter_zi(b, a))
     for n in (40, 2):  # shorter than the delays, too
         zi, x = real(order), real(n)
         if order:
