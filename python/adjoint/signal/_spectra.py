@@ -55,7 +55,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Tensor:
     --------
     >>> import adjoint as ad
     >>> t = ad.arange(8, dtype=ad.float64) / 8
-    >>> ad.signal.hilbert(ad.cos(2 * ad.pi * t)).abs()
+    >>> ad.signal.hilbert(ad.cos(2 * ad.pi * t)).abs().round(decimals=6)
     tensor([1., 1., 1., 1., 1., 1., 1., 1.], dtype=torch.float64)
     """
     x = as_float(x)
@@ -155,7 +155,7 @@ def stft(
     x = as_float(x)
     rows = x.movedim(axis, -1)
     frames = _Frames(window, nperseg, noverlap, nfft, rows.shape[-1])
-    if boundary not in (None, "zeros"):
+    if boundary is not None and boundary != "zeros":
         raise ValueError(f"stft(): boundary is 'zeros' or None, got {boundary!r}")
     half = frames.size // 2 if boundary else 0
     if half:

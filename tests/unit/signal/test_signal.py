@@ -55,7 +55,7 @@ def test_filters_are_those_of_scipy(kind):
     for shape, axis in (((60,), -1), ((2, 50), 1), ((50, 2), 0), ((1,), 0)):
         x = real(*shape)
         near(signal.lfilter(b, a, x, axis), scipy_signal.lfilter(b, a, x, axis))
-        if shape[0] > 1:
+        if shape[0] > 1 and kind != "gain":  # SciPy refuses that
             near(signal.filtfilt(b, a, x, axis), scipy_signal.filtfilt(b, a, x, axis), 1e-8)
     order = max(len(a), len(b)) - 1
     if order:
