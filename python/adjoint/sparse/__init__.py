@@ -7,7 +7,7 @@ Gradients go to the values and to the dense side; the gradient of a sparse tenso
 guide is docs/guides/sparse.md.
 
 ``_matrix.py`` has matrices that are patterns with a tensor of values, for `adjoint.sparse.linalg`:
-systems, eigenvalues and least squares with SciPy's names (docs/guides/sparse-solvers.md).
+systems, eigenvalues and least squares with SciPy's names.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ int factor_narrow(const Band& s, T* f, int* pivots) {
     T* column = f + j * ld + mid;
     const int64_t count = std::min(s.lower, s.n - 1 - j);
     int64_t best = 0;
-    for (int64_t i = 1; i <= count; ++i)
+    // A triangle needs no exchanges: it is solved as it stands.
+    for (int64_t i = 1; i <= count && s.upper > 0; ++i)
       if (abs(column[i]) > abs(column[best])) best = i;
     pivots[j] = static_cast<int>(j + best + 1);
     if (column[best] == T(0)) {
@@ -189,7 +190,7 @@ template <class T>
 int factor(const Band& s, T* f, int* pivots) {
   constexpr int64_t kNarrow = 24;  // beyond, LAPACK's blocks win
   if (s.n == 0) return 0;
-  if (s.lower <= kNarrow) return factor_narrow(s, f, pivots);
+  if (s.lower <= kNarrow || s.upper == 0) return factor_narrow(s, f, pivots);
   const int n = size(s.n);
   return lapack::gbtrf(n, n, size(s.lower), size(s.upper), f, size(s.height()), pivots);
 }

@@ -6,7 +6,7 @@ equations
     A v - λ M v = 0,    c·v = 1    (c is M v as found, a constant)
 
 with the matrix of these equations as it is there: the values do not change, and each step is exact to
-one more order of the derivatives by A and M (Note [Frozen steps] in adjoint/optimize/_large.py). The
+one more order of the derivatives by A and M (Note [Frozen steps] in optimize/_large.py). The
 matrix is ``A - λ M`` with one row and one column more, which is regular where λ is a simple
 eigenvalue. At last v is brought to length one.
 """
@@ -86,12 +86,12 @@ def eigsh(
     tensor([1., 0., 0., 0.], dtype=torch.float64)
     """
     options = {"sigma": sigma, "which": which, "ncv": ncv, "maxiter": maxiter, "tol": tol}
-    options |= {"mode": mode, "v0": _array(v0)}
+    options |= {"v0": _array(v0)}
 
     def find(a: Any, m: Any) -> tuple[Any, Any]:
         linalg = _scipy_linalg()
         try:
-            w, v = linalg.eigsh(a, k, M=m, **options)
+            w, v = linalg.eigsh(a, k, M=m, mode=mode, **options)
         except linalg.ArpackNoConvergence as error:
             raise _lost("eigsh", error, k) from None
         order = np.argsort(w)
