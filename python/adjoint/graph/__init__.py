@@ -18,6 +18,7 @@ from adjoint._core import Node, Tensor
 from ._breaks import Break as Break
 from ._explain import Explanation as Explanation
 from ._explain import explain_grad as explain_grad
+from ._modules import modules as modules
 from ._names import tensor_names as tensor_names
 from ._report import GraphReport as GraphReport
 from ._report import graph_report as graph_report
@@ -35,6 +36,7 @@ __all__ = [
     "explain_grad",
     "graph",
     "graph_report",
+    "modules",
     "step",
 ]
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Node, Tensor
+from adjoint.graph._lines import described
 from adjoint.graph._view import Graph, GraphNode, Place, _node_of, _on_line
 
 from ._breaks import Breaks
 from ._memory import Memory
-from ._numbers import Numbers, numbers
+from ._numbers import numbers
 from ._record import Delivery, GradientTensors, Step
 
 
@@ -328,10 +329,18 @@ def _wanted(graph: Graph, inputs: tuple[Any, ...]) -> bytearray | None:
     return wanted
 
 
-def summaries(step: Step) -> list[Numbers]:
-    """All gradients of a step."""
-    sent = [d.gradient for d in step.sent]
-    return [g for g in (*step.used, *sent) if g is not None]
-
-
-Names = Mapping[str, Tensor] | None
+def observed(graph: Graph) -> list[Step]:
+    """The steps of a pass over all of a graph that keeps it, and touches no ``.grad``."""
+    freed = next((n for n in graph.nodes if n.freed), None)
+    if freed is not None:
+        raise RuntimeError(
+            f"the graph was freed, so no backward pass can run: {freed!r} was run by "
+            f"{described(freed.freed_by)}\n  fix: show it before backward(), or after "
+            "backward(retain_graph=True)"
+        )
+    outputs = tuple((n.node, 0) for n in graph.outputs)
+    grads = tuple(_core.ones(n.shape, dtype=n.dtype) for n in graph.outputs)
+    leaves = tuple((n.node, 0) for n in graph.leaves)
+    stepper = Stepper(graph, outputs, grads, True, False, leaves, accumulate=False)
+    stepper.finish()
+    return stepper.history

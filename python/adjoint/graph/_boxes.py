@@ -1,0 +1,193 @@
+"""A graph as nested boxes: loops, calls of modules, the parts of composites.
+
+Loops are those that `_fold` finds; modules are known where `graph.modules` was on. Operations on a
+composite are done part by part: their nodes were made one after another by the same op on the same
+line, and none is computed from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ._fold import Block, Folder, Item
+from ._layout import Spine, lay_out
+from ._modules import Call, Calls, chain
+from ._view import Graph, GraphNode, no_collection
+
+
+@dataclass(slots=True)
+class Box:
+    """A box with what is in it.
+
+    A loop shows its newest step; ``others`` are the nodes of each of the other steps, in the same
+    order as ``body``.
+    """
+
+    kind: str  # "loop", "module" or "parts"
+    title: str
+    items: list[GraphNode | Box] = field(default_factory=list)
+    count: int = 1
+    body: list[GraphNode] = field(default_factory=list)
+    others: list[list[GraphNode]] = field(default_factory=list)
+
+
+Content = list[GraphNode | Box]
+
+
+def boxes(graph: Graph) -> Content:
+    """The nodes of a graph in their boxes; leaves stand outside all of them."""
+    with no_collection():
+        spines = lay_out(graph)
+        folded = Folder().fold_all(spines)
+        content = _unrolled(spines[: len(graph.roots)], folded)
+    _Modules(Calls()).sort(content)
+    parts, waiting = _Parts(graph), [content]
+    while waiting:
+        items = waiting.pop()
+        waiting.extend(item.items for item in items if isinstance(item, Box))
+        parts.sort(items)
+    return [*content, *graph.leaves]
+
+
+def _unrolled(tops: Iterable[Spine], folded: dict[int, list[Item]]) -> Content:
+    """Rows and blocks, with what hangs beside them, without recursion."""
+    content: Content = []
+    waiting: list[tuple[Content, list[Item]]] = [
+        (content, [item for s in tops for item in folded[id(s)]])
+    ]
+    while waiting:
+        into, items = waiting.pop()
+        stack = list(reversed(items))
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Block):
+                box = _loop(item)
+                into.append(box)
+                waiting.append((box.items, item.items))
+                continue
+            if not item.node.is_leaf:
+                into.append(item.node)
+            for spine in reversed(item.branches):
+                stack.extend(reversed(folded[id(spine)]))
+    return content
+
+
+def _loop(block: Block) -> Box:
+    period = len(block.rows) // block.count
+    steps = [
+        _nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)
+    ]
+    alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
+    return Box("loop", "loop", [], block.count, steps[0], alike)
+
+
+def _nodes(items: Sequence[Item]) -> list[GraphNode]:
+    """All nodes of some rows, those of every repetition of blocks and of branches included."""
+    found: list[GraphNode] = []
+    stack = list(reversed(items))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Block):
+            stack.extend(reversed(item.rows))
+            continue
+        if not item.node.is_leaf:
+            found.append(item.node)
+        for spine in reversed(item.branches):
+            stack.extend(reversed(spine.rows))
+    return found
+
+
+class _Modules:
+    """Puts nodes into the boxes of the calls that made them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def sort(self, content: Content) -> None:
+        waiting = [(content, 0)] if self._calls else []
+        while waiting:
+            items, depth = waiting.pop()
+            loops = [item for item in items if isinstance(item, Box)]
+            waiting.extend((loop.items, len(self._chain(loop))) for loop in loops)
+            self._sort(items, depth)
+
+    def _sort(self, items: Content, depth: int) -> None:
+        """Sort what stands in ``depth`` calls already."""
+        top: Content = []
+        made: dict[int, Box] = {}
+        for item in items:
+            into = top
+            for call in self._chain(item)[depth:]:
+                box = made.get(id(call))
+                if box is None:
+                    box = made[id(call)] = Box("module", _title(call))
+                    into.append(box)
+                into = box.items
+            into.append(item)
+        items[:] = top
+
+    def _chain(self, item: GraphNode | Box) -> list[Call]:
+        if isinstance(item, GraphNode):
+            return chain(self._calls.innermost(item.node))
+        inner = [self._chain(i) for i in item.items]
+        return inner[0][: _common(inner)] if inner else []
+
+
+def _title(call: Call) -> str:
+    return call.path if call.path.endswith(call.kind) else f"{call.path}  {call.kind}"
+
+
+def _common(chains: list[list[Call]]) -> int:
+    """How many calls all chains begin with."""
+    for depth, calls in enumerate(zip(*chains, strict=False)):
+        if any(call is not calls[0] for call in calls):
+            return depth
+    return min(map(len, chains), default=0)
+
+
+class _Parts:
+    """Puts the nodes of one operation on a composite into a box."""
+
+    def __init__(self, graph: Graph) -> None:
+        ops = [n for n in graph.nodes if not n.is_leaf]
+        self._place = {n.index: at for at, n in enumerate(ops)}  # leaves are made in between
+
+    def sort(self, items: Content) -> None:
+        alike: dict[tuple[str, int], list[GraphNode]] = {}
+        for item in items:
+            if isinstance(item, GraphNode) and item.source is not None:
+                # One object for each instruction: two products on one line are not alike.
+                alike.setdefault((item.name, id(item.source)), []).append(item)
+        runs = [run for nodes in alike.values() for run in self._runs(nodes)]
+        if any(len(run) == len(items) for run in runs):
+            return  # a box around all that is there says nothing
+        box_of: dict[int, Box] = {}
+        for run in runs:
+            box = Box("parts", f"{run[0].op} of {len(run)} parts")
+            box_of.update((n.index, box) for n in run)
+        result: Content = []
+        for item in items:
+            found = box_of.get(item.index) if isinstance(item, GraphNode) else None
+            if found is None:
+                result.append(item)
+                continue
+            if not found.items:
+                result.append(found)
+            found.items.append(item)
+        items[:] = result
+
+    def _runs(self, nodes: list[GraphNode]) -> Iterable[list[GraphNode]]:
+        """Two or more that were made right after one another, and not from one another."""
+        run: list[GraphNode] = []
+        for node in sorted(nodes, key=lambda n: n.index):
+            if run and (
+                self._place[run[-1].index] - self._place[node.index] != 1
+                or any(n in node.inputs for n in run)
+            ):
+                if len(run) > 1:
+                    yield run
+                run = []
+            run.append(node)
+        if len(run) > 1:
+            yield run
