@@ -40,7 +40,7 @@ class Details {
     if (box.kind === "loop") facts.unshift(["steps", formatCount(box.count)]);
     if (model.folded.seconds) facts.push(["time, backward", formatSeconds(model.figure(box, "seconds"))], ["largest gradient", formatNumber(model.figure(box, "norm"))]);
     fill(this.element,
-      make("div", { class: "name" }, box.title), make("div", { class: "soft" }, { loop: "a loop; shown is its last step", module: "a call of a module", parts: "one operation on a composite", step: "a step of a loop" }[box.kind]),
+      make("div", { class: "name" }, box.title), make("div", { class: "soft" }, { loop: "a loop; shown is its last step", module: "a call of a module", parts: "one operation on a composite", composite: "a composite: its leaves", step: "a step of a loop" }[box.kind]),
       make("div", { class: "actions" }, ...actions),
       factTable(facts),
       make("h2", {}, "In it"), this.list([...model.below(box)].slice(0, 100).map((item) => item.id)));
@@ -88,7 +88,7 @@ class Details {
   }
 
   source(node) {
-    if (node.file < 0) return [];
+    if (node.file < 0 || node.leaf) return []; // a leaf's line is that of its first use
     const code = this.model.data.code[node.file];
     const lines = Object.entries(code.lines).map(([n, text]) => [Number(n), text]).filter(([n]) => Math.abs(n - node.line) <= 3);
     const indent = Math.min(...lines.filter(([, text]) => text.trim()).map(([, text]) => text.match(/^\s*/)[0].length), 99);
@@ -100,7 +100,7 @@ class Details {
   list(ids) {
     const { model } = this;
     return make("div", { class: "list" }, ...ids.map((id) => make("button", { class: "row", onclick: () => this.go(id) },
-      make("b", {}, model.title(id)), make("code", { class: "soft" }, model.nodes[id].shape), make("span", { class: "soft mono" }, model.place(id)))));
+      make("b", {}, model.title(id)), make("code", { class: "soft" }, model.nodes[id].shape), make("span", { class: "soft mono" }, model.nodes[id].leaf ? "" : model.place(id)))));
   }
   showFound(query, ids) {
     fill(this.element, make("h2", {}, `${formatCount(ids.length)} found`),

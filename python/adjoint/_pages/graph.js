@@ -15,23 +15,24 @@ class GraphPage {
     this.figure = "bytes";
     this.selected = this.marked = this.path = this.leaf = null;
     this.build(data);
-    this.camera = new Camera(this.canvas, () => this.redraw());
+    this.camera = new Camera(this.canvas, () => this.redraw(false));
     this.listen();
     this.recolour();
     this.details.showNothing();
     this.player?.tell();
     this.resize();
-    this.seeAll();
+    this.seeAll(0.8);
   }
 
-  /** Boxes start open as long as the page stays easy to take in. */
+  /** Boxes start open as long as the page stays easy to take in; loops, if there is nothing else. */
   openSmall() {
     const { model } = this;
     let shown = model.root.items.length;
     const waiting = model.root.items.filter((item) => item instanceof BoxItem);
+    const alone = model.root.items.filter((item) => !model.nodes[item.id]?.leaf).length === 1;
     while (waiting.length) {
       const box = waiting.shift();
-      if (box.kind === "loop" || shown + box.items.length > 60) continue;
+      if ((box.kind === "loop" && !alone) || shown + box.items.length > 60) continue;
       box.open = true;
       shown += box.items.length;
       waiting.push(...box.items.filter((item) => item instanceof BoxItem));
@@ -85,7 +86,9 @@ class GraphPage {
     this.canvas.height = Math.round(clientHeight * ratio);
     this.redraw();
   }
-  redraw() {
+  /** Soon; `changed` if more than the camera moved. */
+  redraw(changed = true) {
+    if (changed) this.afar = null;
     this.waiting ??= requestAnimationFrame(() => { this.waiting = null; this.draw(); });
   }
   draw() {
@@ -96,10 +99,25 @@ class GraphPage {
     context.fillStyle = this.painter.ink.paper;
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
+    if (camera.scale < FAR && this.scene.items.length > 2000) { this.drawAfar(context); return; }
     const [width, height] = camera.size;
     const part = this.scene.inside(camera.x, camera.y, camera.x + width / camera.scale, camera.y + height / camera.scale);
     this.painter.draw(new CanvasPen(context), this.scene, part, camera.scale, this.look());
     this.drawn = { items: part.items.length, edges: part.edges.length };
+  }
+  /** A large graph from afar is painted once, and moved about as a picture. */
+  drawAfar(context) {
+    const { width, height } = this.scene;
+    if (!this.afar) {
+      const scale = Math.min(FAR, 4096 / Math.max(width, height));
+      this.afar = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
+      const inner = this.afar.getContext("2d");
+      inner.scale(scale, scale);
+      this.painter.draw(new CanvasPen(inner), this.scene, this.scene, Math.min(scale, FAR * 0.99), this.look());
+    }
+    context.imageSmoothingQuality = "high";
+    context.drawImage(this.afar, 0, 0, width, height);
+    this.drawn = { items: this.scene.items.length, edges: this.scene.edges.length };
   }
   look() {
     return { colouring: this.colouring, selected: this.selected, marked: this.marked, path: this.path, leaf: this.leaf, step: this.player?.at ? this.player : null };
@@ -147,9 +165,9 @@ class GraphPage {
     this.relayout();
     this.seeAll();
   }
-  seeAll() {
-    // A sheet that is too large to be read is shown from its top.
-    this.camera.fit(0, 0, this.scene.width, this.scene.height, 0.02);
+  /** Everything; or the upper part, where it would get smaller than `least`. */
+  seeAll(least = 0.005) {
+    this.camera.fit(0, 0, this.scene.width, this.scene.height, least);
   }
 
   // --- choosing

@@ -18,7 +18,7 @@ function layOut(model, edges, measure) {
       else if (item.open) visit(item);
       else [item.w, item.h] = measure(item);
     }
-    if (box.dirty) placeItems(box, items, inside.get(box) ?? []);
+    if (box.dirty) placeItems(box, items, inside.get(box) ?? [], measure.head(box));
     box.dirty = false;
   };
   visit(model.root);
@@ -35,6 +35,7 @@ function groupEdges(edges) {
     while (a.parent !== b.parent) {
       if (da >= db) { a = a.parent; --da; } else { b = b.parent; --db; }
     }
+    edge.ends = [a, b];
     if (a === b) continue;
     if (!inside.has(a.parent)) inside.set(a.parent, []);
     inside.get(a.parent).push([a, b]);
@@ -42,13 +43,28 @@ function groupEdges(edges) {
   return inside;
 }
 
-function placeItems(box, items, pairs) {
+function placeItems(box, items, pairs, least) {
   const cells = toCells(items, pairs);
   rank(cells);
-  const rows = toRows(cells);
+  const routes = [];
+  const rows = toRows(cells, routes);
   order(rows);
   position(rows);
   stack(box, rows);
+  const more = Math.max(0, least - box.w); // the head of a box wants to be read
+  for (const item of items) item.x += more / 2;
+  box.w += more;
+  setRoutes(box, routes, more / 2);
+}
+
+/** Where long edges pass each row, from its upper to its lower end: by the items they join. */
+function setRoutes(box, routes, shift) {
+  box.routes = new Map();
+  for (const { from, to, bends } of routes) {
+    if (bends.some((bend) => bend.column !== from.column) || to.column !== from.column) continue;
+    if (!box.routes.has(from.item)) box.routes.set(from.item, new Map());
+    box.routes.get(from.item).set(to.item, bends.map((bend) => [bend.px + shift, bend.above, bend.below]));
+  }
 }
 
 // A cell is an item on its way to a place, or a bend of a long edge.
@@ -85,8 +101,8 @@ function rank(cells) {
   }
 }
 
-/** Rows of cells; edges over several rows get a bend in each. */
-function toRows(cells) {
+/** Rows of cells; edges over several rows get a bend in each, which `routes` lists. */
+function toRows(cells, routes) {
   const rows = [];
   const put = (cell) => (rows[cell.row] ??= []).push(cell);
   // In the order of a walk from the top, so that what belongs together starts out together.
@@ -108,9 +124,12 @@ function toRows(cells) {
       if (span < 2 || span > LONGEST || bends < span) return to;
       bends -= span;
       let above = cell, first = null;
+      const route = { from: cell, to, bends: [] };
+      routes.push(route);
       for (let row = cell.row + 1; row < to.row; ++row) {
         const bend = { item: null, w: 8, h: 0, up: [above], down: [], row, x: 0, key: to.key };
         first ??= bend;
+        route.bends.push(bend);
         if (above !== cell) above.down.push(bend);
         put(bend);
         above = bend;
@@ -194,7 +213,7 @@ function stack(box, rows) {
     for (const cell of row) { left = Math.min(left, cell.x - cell.w / 2); right = Math.max(right, cell.x + cell.w / 2); }
   }
   const width = Math.max(1, right - left);
-  const columns = whole > 1800 && whole > 3 * width ? Math.max(1, Math.round(Math.sqrt(1.7 * whole / (width + GAP.break)))) : 1;
+  const columns = rows.length > 40 && whole > 3 * width ? Math.max(1, Math.round(Math.sqrt(1.7 * whole / (width + GAP.break)))) : 1;
   const limit = whole / columns;
   const top = box.parent ? GAP.head : 0;
   let x = GAP.pad, y = top + GAP.pad, bottom = y, from = 0, used = 0;
@@ -209,9 +228,13 @@ function stack(box, rows) {
     part.forEach((row, i) => {
       const height = heights[from + i];
       for (const cell of row) {
-        if (!cell.item) continue;
-        cell.item.x = x + cell.x - near - cell.w / 2;
-        cell.item.y = y + (height - GAP.row - cell.h) / 2;
+        cell.column = from;
+        if (cell.item) {
+          cell.item.x = x + cell.x - near - cell.w / 2;
+          cell.item.y = y + (height - GAP.row - cell.h) / 2;
+        } else {
+          [cell.px, cell.above, cell.below] = [x + cell.x - near, y, y + height - GAP.row];
+        }
       }
       y += height;
     });
@@ -219,6 +242,6 @@ function stack(box, rows) {
     x += far - near + GAP.break;
     from = to;
   }
-  box.w = Math.max(x - GAP.break + GAP.pad, box.parent ? 200 : 0);
+  box.w = x - GAP.break + GAP.pad;
   box.h = bottom + GAP.pad;
 }

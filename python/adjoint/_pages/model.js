@@ -85,7 +85,9 @@ class Model {
   chooseLeaves() {
     const leaves = this.nodes.filter((n) => n.leaf);
     this.chipped = new Set(leaves.filter((n) => leaves.length > 8 || n.users.length > 3).map((n) => n.id));
-    this.root.items = this.root.items.filter((item) => !(item instanceof NodeItem && this.chipped.has(item.id)));
+    const stays = (item) => item instanceof NodeItem ? !this.chipped.has(item.id) : item.kind !== "composite" || item.items.length > 0;
+    for (const box of this.root.items) if (box.kind === "composite") box.items = box.items.filter(stays);
+    this.root.items = this.root.items.filter(stays);
   }
 
   // --- what is in view
@@ -131,11 +133,11 @@ class Model {
     return value;
   }
   isUnrolled(item) {
-    if (item.kind === "step") return true;
-    for (const box of item.ancestors()) if (box.unrolled) return true;
+    for (let box = item.parent; box; box = box.parent) if (box.unrolled) return true;
     return false;
   }
   count(box) {
+    if (box.kind === "step") return box.items.length;
     box.size ??= [...this.below(box)].reduce((sum, item) => sum + this.folded.many[item.id], 0);
     return box.size;
   }
@@ -197,8 +199,10 @@ class Model {
   }
   title(id) {
     const node = this.nodes[id];
-    return node.leaf ? node.label || "leaf" : node.op;
+    return node.leaf ? node.label || "leaf" : node.op.replace(/^_+/, "");
   }
+  /** The module that is a single node, by its own name: it has no box. */
+  tag(id) { return this.data.node.tag[id] ?? ""; }
   place(id) {
     const node = this.nodes[id];
     return node.file < 0 ? "" : `${this.data.code[node.file].name}:${node.line}`;

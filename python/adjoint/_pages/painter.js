@@ -1,5 +1,6 @@
 // Draws a part of the scene with a pen. What is too small to be read is not drawn.
 
+const FAR = 0.16; // a scale at which no text can be read, nor a border seen
 const NODE = { height: 42, least: 96, most: 230, chip: 18 };
 
 /** How large an item is, by its texts. */
@@ -11,21 +12,31 @@ function measurer(model) {
     if (!known.has(name)) { context.font = font; known.set(name, context.measureText(text).width); }
     return known.get(name);
   };
-  return (item) => {
+  const measure = (item) => {
     if (item instanceof BoxItem) {
       const needed = Math.max(width(item.title, `600 13px ${FONTS.sans}`), width(boxNote(model, item), `400 11px ${FONTS.sans}`));
       return [Math.min(320, Math.max(150, needed + 56)), item.kind === "loop" ? 56 : 48];
     }
     const node = model.nodes[item.id];
     const lines = [width(nodeTitle(model, item), `600 13px ${FONTS.sans}`), width(nodeNote(node), `400 11px ${FONTS.mono}`),
-      ...item.chips.map((id) => width(chipText(model, id), `400 11px ${FONTS.sans}`) + 14)];
+      ...item.chips.map((id) => width(chipText(model, id, node), `400 11px ${FONTS.sans}`) + 14)];
     return [Math.min(NODE.most, Math.max(NODE.least, Math.max(...lines) + 24)), NODE.height + item.chips.length * NODE.chip + (item.chips.length ? 4 : 0)];
   };
+  /** How wide the head of an open box is. */
+  measure.head = (box) => box.parent ? Math.min(340, 74 + width(box.title, `600 13px ${FONTS.sans}`) + width(boxNote(model, box), `400 11px ${FONTS.sans}`)) : 0;
+  return measure;
 }
 
-const nodeTitle = (model, item) => model.title(item.id);
+const nodeTitle = (model, item) => model.title(item.id) + (model.tag(item.id) && `  ·  ${model.tag(item.id)}`);
 const nodeNote = (node) => `${node.shape} ${node.dtype}`;
-const chipText = (model, id) => model.nodes[id].label || `leaf ${model.nodes[id].shape}`;
+/** The name of a leaf; of a parameter of the module that uses it, only its own. */
+function chipText(model, id, user) {
+  const { label, shape } = model.nodes[id];
+  const [module, name] = [label.slice(0, label.lastIndexOf(".")), label.slice(label.lastIndexOf(".") + 1)];
+  const inside = (path) => path.slice(path.indexOf(".") + 1);
+  if (user.module && inside(module) === inside(user.module)) return name;
+  return label || `leaf ${shape}`;
+}
 function boxNote(model, box) {
   const size = formatCount(model.count(box));
   if (box.kind === "loop") return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
@@ -45,12 +56,36 @@ class Painter {
   /** `look`: colouring, selected, marked (a set of ids), path (a set of ids), step (null or what the player shows). */
   draw(pen, scene, part, scale, look) {
     const { items, edges } = part;
+    if (scale < FAR) return this.drawFar(pen, part, scale, look);
     this.drawBoxes(pen, items, scale, look);
     this.drawEdges(pen, edges, scale, look);
     for (const item of items) {
       if (item instanceof NodeItem) this.drawNode(pen, item, scale, look);
       else if (!item.open) this.drawClosed(pen, item, scale, look);
     }
+  }
+
+  /** From afar: colours and threads only, all of a kind in one go, so that ten thousand nodes can be moved about. */
+  drawFar(pen, { items, edges }, scale, look) {
+    const open = [], closed = new Map(), bright = [];
+    for (const item of items) {
+      if (item.open) { open.push(item); continue; }
+      if (item === look.selected || this.isBright(item, look)) bright.push(item);
+      const later = look.step && look.step.stateOf(item) === "later";
+      const fill = later ? this.ink.line : look.colouring.fill(this.model.figure(item, look.colouring.figure));
+      const colour = fill === this.ink.sheet ? this.ink.line : fill;
+      if (!closed.has(colour)) closed.set(colour, []);
+      closed.get(colour).push(item);
+    }
+    pen.boxes(open.filter((box) => box.kind !== "step"), this.ink.wash);
+    pen.boxes(open.filter((box) => box.kind === "step"), this.ink.paper);
+    if (scale > 0.012) pen.curves(edges.map((edge) => edge.curves[0]), { stroke: this.ink.line, width: 1 / scale, straight: true });
+    for (const [colour, list] of closed) pen.boxes(list, colour);
+    pen.boxes(bright, look.path || look.selected ? this.ink.accent : this.ink.warn);
+  }
+  isBright(item, look) {
+    if (look.step?.at && look.step.stateOf(item) === "now") return true;
+    return Boolean((look.marked && this.isOn(item, look.marked)) || (look.path && this.isOn(item, look.path)));
   }
 
   drawBoxes(pen, items, scale, look) {
@@ -61,7 +96,7 @@ class Painter {
       if (scale < 0.22) continue;
       const note = boxNote(this.model, box);
       pen.text("▾", box.ax + 12, box.ay + 18, { fill: this.ink.soft, size: 12 });
-      pen.text(box.title, box.ax + 28, box.ay + 18, { fill: this.ink.ink, size: 13, weight: 600, most: box.w - 150 });
+      pen.text(box.title, box.ax + 28, box.ay + 18, { fill: this.ink.ink, size: 13, weight: 600, most: box.w - 40 });
       pen.text(note, box.ax + box.w - 14, box.ay + 18, { fill: this.ink.soft, size: 11, align: "right", most: 120 });
     }
   }
@@ -83,14 +118,15 @@ class Painter {
     }
     const straight = scale < 0.2;
     const width = Math.max(1.1, 0.7 / scale);
-    const curves = (list) => list.map((edge) => edge.curve);
+    const curves = (list) => list.flatMap((edge) => edge.curves);
+    const ends = (list) => list.map((edge) => edge.curves[edge.curves.length - 1]);
     pen.curves(curves(plain), { stroke: this.ink.faint, width, straight });
     pen.curves(curves(again), { stroke: this.ink.accent, width, dash: [5, 4], straight });
     pen.curves(curves(bold), { stroke: this.ink.accent, width: width * 1.8, straight });
     if (scale < 0.35) return;
-    pen.heads(curves(plain), { fill: this.ink.faint });
-    pen.heads(curves(again), { fill: this.ink.accent });
-    pen.heads(curves(bold), { fill: this.ink.accent });
+    pen.heads(ends(plain), { fill: this.ink.faint });
+    pen.heads(ends(again), { fill: this.ink.accent });
+    pen.heads(ends(bold), { fill: this.ink.accent });
   }
   isOn(item, path) {
     if (item instanceof NodeItem) return path.has(item.id);
@@ -121,7 +157,7 @@ class Painter {
     const y = item.ay + NODE.height + i * NODE.chip;
     const now = look.step?.isNow(id), chosen = look.leaf === id || now;
     pen.box(item.ax + 7, y, item.w - 14, NODE.chip - 3, { fill: chosen ? this.ink["accent-wash"] : this.ink.sheet, stroke: chosen ? this.ink.accent : this.ink.line, radius: 8, width: now ? 2.5 : 1 });
-    pen.text(chipText(this.model, id), item.ax + item.w / 2, y + 8, { fill: this.ink.soft, size: 11, align: "center", most: item.w - 26 });
+    pen.text(chipText(this.model, id, this.model.nodes[item.id]), item.ax + item.w / 2, y + 8, { fill: this.ink.soft, size: 11, align: "center", most: item.w - 26 });
   }
 
   drawClosed(pen, box, scale, look) {

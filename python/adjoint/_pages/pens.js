@@ -9,14 +9,20 @@ class CanvasPen {
     if (fill) { c.fillStyle = fill; c.fill(); }
     if (stroke) { c.strokeStyle = stroke; c.lineWidth = width; c.setLineDash(dash); c.stroke(); }
   }
+  /** Many boxes of one colour, without borders. */
+  boxes(list, fill) {
+    const c = this.context;
+    c.fillStyle = fill;
+    for (const item of list) c.fillRect(item.ax, item.ay, item.w, item.h);
+  }
   /** Many curves in one stroke: a curve by itself is what is slow. */
   curves(list, { stroke, width = 1, dash = [], straight = false }) {
     const c = this.context;
     c.beginPath();
-    for (const [x0, y0, a, b, d, e, x1, y1] of list) {
-      c.moveTo(x0, y0);
-      if (straight) c.lineTo(x1, y1);
-      else c.bezierCurveTo(a, b, d, e, x1, y1);
+    for (const p of list) {
+      c.moveTo(p[0], p[1]);
+      if (straight) c.lineTo(p[6], p[7]);
+      else c.bezierCurveTo(p[2], p[3], p[4], p[5], p[6], p[7]);
     }
     c.strokeStyle = stroke;
     c.lineWidth = width;

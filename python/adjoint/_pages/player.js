@@ -11,11 +11,11 @@ class Player {
     });
     this.slider = make("input", { type: "range", min: 0, max: this.steps.length, value: 0, "aria-label": "step", oninput: () => this.go(Number(this.slider.value)) });
     this.text = make("span", { class: "mono where" });
-    this.play = make("button", { title: "play (space)", onclick: () => this.toggle() }, "▶");
+    this.play = make("button", { title: "play (space)", onclick: () => this.toggle() }, "play");
     const button = (text, title, action) => make("button", { title, onclick: action }, text);
     this.element = make("div", { id: "player", role: "group", "aria-label": "backward pass" },
-      button("⏮", "to the start", () => this.go(0)), button("◀", "one step back ( , )", () => this.go(this.at - 1)), this.play,
-      button("▶|", "one step on ( . )", () => this.go(this.at + 1)), button("⏭", "to the end", () => this.go(this.steps.length)),
+      button("|◀", "to the start", () => this.go(0)), button("−1", "one step back ( , )", () => this.go(this.at - 1)), this.play,
+      button("+1", "one step on ( . )", () => this.go(this.at + 1)), button("▶|", "to the end", () => this.go(this.steps.length)),
       this.slider, this.text,
       button("next NaN", "run to a gradient that is NaN or infinite", () => this.seek((g) => g[4] + g[5] > 0)),
       button("next zero", "run to a gradient that is zero throughout", () => this.seek((g) => g[6] > 0 && g[3] === g[6])));
@@ -38,7 +38,7 @@ class Player {
       const pause = Math.min(500, Math.max(16, 10_000 / this.steps.length));
       this.timer = setInterval(() => { this.go(this.at + 1); if (this.at === this.steps.length) this.toggle(); }, pause);
     }
-    this.play.textContent = this.timer ? "⏸" : "▶";
+    this.play.textContent = this.timer ? "pause" : "play";
   }
   /** To the next step that passes on, or gets, a gradient that fits. */
   seek(test) {
@@ -50,7 +50,7 @@ class Player {
   tell() {
     const { step } = this;
     this.text.textContent = `${formatCount(this.at)} of ${formatCount(this.steps.length)}`;
-    if (!step) { fill(this.report, make("p", { class: "soft" }, "Before the first step.")); return; }
+    if (!step) { fill(this.report); return; }
     const { model } = this, node = model.nodes[step.node];
     const freed = this.steps.slice(0, this.at).reduce((sum, s) => sum + s.freed, 0);
     fill(this.report,

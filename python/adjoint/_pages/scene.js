@@ -24,6 +24,7 @@ class Scene {
         if (item instanceof BoxItem && item.open) place(item, item.ax, item.ay);
       }
     };
+    model.root.ax = model.root.ay = 0;
     place(model.root, 0, 0);
     this.width = model.root.w;
     this.height = model.root.h;
@@ -79,9 +80,9 @@ class Scene {
     };
     for (const item of this.items) put(item, item.ax, item.ay, item.ax + item.w, item.ay + item.h);
     for (const edge of this.edges) {
-      edge.curve = curveOf(edge);
-      const [x0, y0, , , , , x1, y1] = edge.curve;
-      put(edge, Math.min(x0, x1) - 20, Math.min(y0, y1) - 20, Math.max(x0, x1) + 20, Math.max(y0, y1) + 20);
+      edge.curves = curvesOf(edge);
+      const xs = edge.curves.flatMap((c) => [c[0], c[6]]), ys = edge.curves.flatMap((c) => [c[1], c[7]]);
+      put(edge, Math.min(...xs) - 20, Math.min(...ys) - 20, Math.max(...xs) + 20, Math.max(...ys) + 20);
     }
   }
 
@@ -113,14 +114,33 @@ class Scene {
   }
 }
 
-/** From the lower edge of an item to the upper edge of another: x, y, two handles, x, y. */
-function curveOf({ from, to, again }) {
-  const x0 = from.ax + from.w / 2, x1 = to.ax + to.w / 2;
-  let y0 = from.ay + from.h, y1 = to.ay;
+/** From the lower edge of an item to the upper edge of another, past what is between: curves of
+ * x, y, two handles, x, y. */
+function curvesOf({ from, to, again, ends: [a, b] }) {
   if (again) { // to the step before: round the right side, upwards
     const side = Math.max(from.ax + from.w, to.ax + to.w) + 22;
-    return [from.ax + from.w, from.ay + from.h / 2, side, from.ay + from.h / 2, side, to.ay + to.h / 2, to.ax + to.w, to.ay + to.h / 2];
+    return [[from.ax + from.w, from.ay + from.h / 2, side, from.ay + from.h / 2, side, to.ay + to.h / 2, to.ax + to.w, to.ay + to.h / 2]];
   }
-  const bend = y1 > y0 ? Math.max(14, (y1 - y0) * 0.45) : 60;
-  return [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1];
+  if (b.ax > a.ax + a.w && b.ay + b.h < a.ay) return toNextColumn(from, to, a.ax + a.w + GAP.break / 2);
+  const box = a.parent;
+  const points = [[from.ax + from.w / 2, from.ay + from.h]];
+  // Out of a box, past what stands below in it: inside its right border.
+  const low = a.ay + a.h, left = from.ay + from.h;
+  if (a !== from && low - left > 70) points.push([a.ax + a.w - 7, left + GAP.row], [a.ax + a.w - 7, low]);
+  for (const [x, above, below] of box.routes?.get(a)?.get(b) ?? []) {
+    points.push([box.ax + x, box.ay + above], [box.ax + x, box.ay + below]);
+  }
+  if (b !== to && to.ay - b.ay > GAP.head + 70) points.push([b.ax + b.w - 7, b.ay], [b.ax + b.w - 7, to.ay - GAP.row]);
+  points.push([to.ax + to.w / 2, to.ay]);
+  return points.slice(1).map(([x1, y1], i) => {
+    const [x0, y0] = points[i];
+    const bend = y1 > y0 ? (y1 - y0) * 0.5 : 60;
+    return [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1];
+  });
+}
+
+/** From the foot of a column to the head of the next: up between the two. */
+function toNextColumn(from, to, x) {
+  const x0 = from.ax + from.w / 2, y0 = from.ay + from.h, x1 = to.ax + to.w / 2, y1 = to.ay;
+  return [[x0, y0, x0, y0 + 36, x, y0 + 36, x, y0 - 24], [x, y0 - 24, x, y0 - 60, x, y1 + 60, x, y1 + 24], [x, y1 + 24, x, y1 - 36, x1, y1 - 36, x1, y1]];
 }

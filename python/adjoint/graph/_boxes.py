@@ -7,11 +7,14 @@ line, and none is computed from another.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ._fold import Block, Folder, Item
 from ._layout import Spine, lay_out
+from ._lines import place
 from ._modules import Call, Calls, chain
 from ._view import Graph, GraphNode, no_collection
 
@@ -24,7 +27,7 @@ class Box:
     order as ``body``.
     """
 
-    kind: str  # "loop", "module" or "parts"
+    kind: str  # "loop", "module", "parts" or "composite"
     title: str
     items: list[GraphNode | Box] = field(default_factory=list)
     count: int = 1
@@ -35,8 +38,12 @@ class Box:
 Content = list[GraphNode | Box]
 
 
-def boxes(graph: Graph) -> Content:
-    """The nodes of a graph in their boxes; leaves stand outside all of them."""
+def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
+    """The nodes of a graph in their boxes; leaves stand in none, but for those of composites.
+
+    A module that is a single node has no box: its name is in the dict, by the node's number.
+    """
+    tags: dict[int, str] = {}
     with no_collection():
         spines = lay_out(graph)
         folded = Folder().fold_all(spines)
@@ -45,9 +52,41 @@ def boxes(graph: Graph) -> Content:
     parts, waiting = _Parts(graph), [content]
     while waiting:
         items = waiting.pop()
+        items[:] = [_without_wrapping(item, tags) for item in items]
         waiting.extend(item.items for item in items if isinstance(item, Box))
         parts.sort(items)
-    return [*content, *graph.leaves]
+    return [*content, *_leaves(graph)], tags
+
+
+def _without_wrapping(item: GraphNode | Box, tags: dict[int, str]) -> GraphNode | Box:
+    only = item.items[0] if isinstance(item, Box) and len(item.items) == 1 else None
+    if not isinstance(item, Box) or item.kind != "module" or not isinstance(only, GraphNode):
+        return item
+    tags[only.index] = item.title.partition("  ")[0]
+    return only
+
+
+def _leaves(graph: Graph) -> Content:
+    """The leaves; those of one composite in a box of its name."""
+    roots = Counter(_root(n) for n in graph.leaves)
+    content: Content = []
+    made: dict[str, Box] = {}
+    for n in graph.leaves:
+        root = _root(n)
+        if not root or roots[root] < 2:
+            content.append(n)
+            continue
+        if root not in made:
+            made[root] = Box("composite", root)
+            content.append(made[root])
+        made[root].items.append(n)
+    return content
+
+
+def _root(leaf: GraphNode) -> str:
+    """``state`` of ``state.position`` and ``state[0]``; empty for a name of one part."""
+    root = re.split(r"[.\[]", leaf.label, maxsplit=1)[0]
+    return root if root != leaf.label else ""
 
 
 def _unrolled(tops: Iterable[Spine], folded: dict[int, list[Item]]) -> Content:
@@ -79,7 +118,18 @@ def _loop(block: Block) -> Box:
         _nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)
     ]
     alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
-    return Box("loop", "loop", [], block.count, steps[0], alike)
+    return Box("loop", _lines(steps[0]), [], block.count, steps[0], alike)
+
+
+def _lines(nodes: Sequence[GraphNode]) -> str:
+    """``loop  train.py:41–44``: the lines of the file that most nodes are from."""
+    sources = [n.source for n in nodes if n.source is not None]
+    if not sources:
+        return "loop"
+    file = Counter(name for name, _ in sources).most_common(1)[0][0]
+    lines = [line for name, line in sources if name == file]
+    last = f"–{max(lines)}" if max(lines) > min(lines) else ""
+    return f"loop  {place((file, min(lines)))}{last}"
 
 
 def _nodes(items: Sequence[Item]) -> list[GraphNode]:
@@ -135,7 +185,8 @@ class _Modules:
 
 
 def _title(call: Call) -> str:
-    return call.path if call.path.endswith(call.kind) else f"{call.path}  {call.kind}"
+    name = call.path.rpartition(".")[2]
+    return name if name == call.kind else f"{name}  {call.kind}"
 
 
 def _common(chains: list[list[Call]]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -14,7 +15,8 @@ from adjoint._core import Tensor
 def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> dict[int, str]:
     """Names of tensors by their id: those given, else variables of a function and its module.
 
-    A parameter that no variable holds is called after the model: ``net.0.weight``.
+    What no variable holds itself is called after the composite or the model that does:
+    ``state.velocity``, ``net.0.weight``.
     """
     found: dict[int, str] = {}
     if names is not None:
@@ -35,6 +37,10 @@ def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) ->
     for name, value in values:
         if isinstance(value, Tensor):
             found.setdefault(id(value), name)
+    for name, value in values:
+        if _may_be_composite(value):
+            for path, tensor in _parts(name, value):
+                found.setdefault(id(tensor), path)
     nn = sys.modules.get("adjoint.nn")  # no model without it
     for name, value in values if nn else ():
         if isinstance(value, nn.Module):  # type: ignore[union-attr]
@@ -60,6 +66,33 @@ def _local_variables(frame: FrameType) -> list[tuple[str, Any]]:
 
 
 _FRAME_ONLY = 3  # references to the dict of a frame: the frame, a variable, an argument
+
+
+_LONGEST = 64  # a list of this many parts is rather a record of something than a composite
+
+
+def _may_be_composite(value: Any) -> bool:
+    """Whether to look for tensors inside: not into everything that a module holds."""
+    if isinstance(value, (list, tuple, dict)):
+        parts = value.values() if isinstance(value, dict) else value
+        return len(value) <= _LONGEST and any(isinstance(part, Tensor) for part in parts)
+    if isinstance(value, type) or type(value).__module__ == "builtins":
+        return False
+    if is_dataclass(value) or hasattr(type(value), "__attrs_attrs__"):
+        return True
+    classes = sys.modules.get("adjoint._tree_classes")  # none is declared without it
+    return classes is not None and type(value) in classes.declared
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Tensor]]:
+    from adjoint import _tree
+
+    try:
+        leaves, spec = _tree.flatten(value)
+    except ValueError:  # it contains itself
+        return []
+    pairs = zip(_tree.paths(spec, name), leaves, strict=True)
+    return [(path, leaf) for path, leaf in pairs if isinstance(leaf, Tensor)]
 
 
 def _is_name(name: str) -> bool:

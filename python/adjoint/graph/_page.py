@@ -58,7 +58,7 @@ class _Data:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.content = boxes(graph)
+        self.content, self.tags = boxes(graph)
         self.stands_for = self._representatives()  # number -> that of the node shown for it
         whole = len(graph) <= _ALL
         self.shown = [n for n in graph.nodes if whole or n.index not in self.stands_for]
@@ -79,6 +79,7 @@ class _Data:
             "node": {
                 "kind": kinds,
                 "label": {str(at): n.label for at, n in enumerate(self.shown) if n.label},
+                "tag": {str(self._at(n)): t for n in self.shown if (t := self.tags.get(n.index))},
                 "freed": [at for at, n in enumerate(self.shown) if n.freed],
                 **self._figures(steps),
             },
