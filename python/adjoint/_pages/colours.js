@@ -45,6 +45,6 @@ class Colouring {
   isStrong(value) {
     if (Number.isNaN(value) || value === Infinity) return true;
     const place = this.place(value);
-    return place !== null && (theme.name === "light" ? place > 0.55 : false);
+    return place !== null && place > (theme.name === "light" ? 0.55 : 0.3);
   }
 }

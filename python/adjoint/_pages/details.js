@@ -92,7 +92,7 @@ class Details {
     const code = this.model.data.code[node.file];
     const lines = Object.entries(code.lines).map(([n, text]) => [Number(n), text]).filter(([n]) => Math.abs(n - node.line) <= 3);
     const indent = Math.min(...lines.filter(([, text]) => text.trim()).map(([, text]) => text.match(/^\s*/)[0].length), 99);
-    return [make("h2", { title: code.path }, `${code.name}:${node.line}`),
+    return [make("h2", { title: code.path, class: "file" }, `${code.name}:${node.line}`),
       lines.length ? make("pre", { class: "source" }, ...lines.map(([n, text]) => make("span", { class: n === node.line ? "here" : "" }, make("i", {}, String(n).padStart(4)), `  ${text.slice(indent)}\n`)))
         : make("p", { class: "soft" }, "The file could not be read.")];
   }

@@ -63,11 +63,24 @@ def step(
     >>> x.grad
     tensor([ 5.4366, 22.1672])
     """
+    return begin(
+        outputs, gradient, retain_graph, create_graph, inputs, tensor_names(sys._getframe(1), names)
+    )
+
+
+def begin(
+    outputs: Any,
+    gradient: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Any,
+    labels: Mapping[int, str],
+) -> Stepper:
+    """`step`, with the names of tensors by their id."""
     outs, gradient = _flat(outputs, gradient, "step", ("outputs", "gradient"))
     wanted = () if inputs is None else _inputs_of(inputs, "step")
     grads = _grads_for(outs, gradient, "gradient")
     keep = create_graph if retain_graph is None else retain_graph
-    labels = tensor_names(sys._getframe(1), names)
     nodes = [_node(output) for output in outs]
     title = ", ".join(labels.get(id(y), "a tensor") for y in outs[:3])
     graph = build([n for n in nodes if n is not None], labels, f"graph of {title}")
