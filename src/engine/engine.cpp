@@ -50,7 +50,6 @@ class NodeReference {
  public:
   explicit NodeReference(Node* n) : n_(n) {}
   ~NodeReference() { Py_DECREF(n_); }
-  Node* get() const { return n_; }
   NodeReference(const NodeReference&) = delete;
 
  private:
@@ -444,11 +443,10 @@ void Run::start() {
 
 void Run::step() {
   inside(modes_ & ~kProfiled, [&] {
-    NodeReference held(std::exchange(upcoming_, nullptr));
-    run_node(held.get());
+    run_node(upcoming_);
     if (engine_hooks.interrupted()) throw PythonError{};
   });
-  upcoming_ = next_node();
+  Py_DECREF(std::exchange(upcoming_, next_node()));
 }
 
 void Run::finish() {

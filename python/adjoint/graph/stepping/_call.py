@@ -12,7 +12,7 @@ from adjoint.autograd._backward import _flat, _grads_for, _inputs_of
 from adjoint.graph._names import tensor_names
 from adjoint.graph._view import build
 
-from ._stepper import Stepper
+from ._stepper import Stepper, edge_of
 
 
 def step(
@@ -81,14 +81,7 @@ def begin(
     wanted = () if inputs is None else _inputs_of(inputs, "step")
     grads = _grads_for(outs, gradient, "gradient")
     keep = create_graph if retain_graph is None else retain_graph
-    nodes = [_node(output) for output in outs]
+    native = _core._Pass(outs, grads, keep, create_graph, wanted, True)  # refuses what is wrong
     title = ", ".join(labels.get(id(y), "a tensor") for y in outs[:3])
-    graph = build([n for n in nodes if n is not None], labels, f"graph of {title}")
-    return Stepper(graph, outs, grads, keep, create_graph, wanted)
-
-
-def _node(output: Any) -> Any:
-    """Where a pass begins; None for what the engine is going to refuse."""
-    if not isinstance(output, Tensor):
-        return output[0] if isinstance(output, tuple) else None
-    return _core._gradient_edge(output)[0] if output.requires_grad else None
+    graph = build([edge_of(y)[0] for y in outs], labels, f"graph of {title}")
+    return Stepper(graph, native, outs, wanted, keep)

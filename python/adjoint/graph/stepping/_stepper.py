@@ -39,12 +39,10 @@ class Stepper:
     def __init__(
         self,
         graph: Graph,
+        native: _core._Pass,
         outputs: tuple[Any, ...],
-        grads: tuple[Tensor | None, ...],
-        retain_graph: bool,
-        create_graph: bool,
         inputs: tuple[Any, ...],
-        accumulate: bool = True,
+        retain_graph: bool,
     ) -> None:
         self.graph = graph
         self.history: list[Step] = []
@@ -54,9 +52,9 @@ class Stepper:
         self._breaks = Breaks()
         self._by_node = {id(n.node): n for n in graph.nodes}
         self._wanted = _wanted(graph, inputs)
-        self._pass = _core._Pass(outputs, grads, retain_graph, create_graph, inputs, accumulate)
+        self._pass = native
         self._arrivals = dict.fromkeys(
-            [(id(node), slot) for node, slot in map(_edge, outputs)], True
+            [(id(node), slot) for node, slot in map(edge_of, outputs)], True
         )
         self._tensors: tuple[GradientTensors, GradientTensors] = ((), ())
 
@@ -306,7 +304,8 @@ class Stepper:
         return left
 
 
-def _edge(output: Any) -> tuple[Node, int]:
+def edge_of(output: Any) -> tuple[Node, int]:
+    """Where the gradient of an output, or of an input, goes."""
     edge = _core._gradient_edge(output) if isinstance(output, Tensor) else output
     return edge[0], edge[1]
 
@@ -321,7 +320,7 @@ def _wanted(graph: Graph, inputs: tuple[Any, ...]) -> bytearray | None:
     """Which nodes lead to ``inputs``, by number; None if all are wanted."""
     if not inputs:
         return None
-    ends = {id(_edge(i)[0]) for i in inputs}
+    ends = {id(edge_of(i)[0]) for i in inputs}
     wanted = bytearray(len(graph.nodes) + 1)
     for n in reversed(graph.nodes):  # inputs of a node before it
         if id(n.node) in ends or any(wanted[child.index] for child in n.inputs):
@@ -341,6 +340,7 @@ def observed(graph: Graph) -> list[Step]:
     outputs = tuple((n.node, 0) for n in graph.outputs)
     grads = tuple(_core.ones(n.shape, dtype=n.dtype) for n in graph.outputs)
     leaves = tuple((n.node, 0) for n in graph.leaves)
-    stepper = Stepper(graph, outputs, grads, True, False, leaves, accumulate=False)
+    native = _core._Pass(outputs, grads, True, False, leaves, False)
+    stepper = Stepper(graph, native, outputs, leaves, True)
     stepper.finish()
     return stepper.history
