@@ -470,6 +470,7 @@ def _with_cuts(nodes: Sequence[Node], /) -> list[Node]: ...
 def _observe_backward(
     output: Tensor, grad: Tensor, input: Tensor, nodes: list[Node], /
 ) -> tuple[Tensor | None, list[tuple[_int, str, _float]]]: ...
+
 class _Pass:
     def __new__(
         cls,

@@ -16,7 +16,9 @@ relaxed = settings(
 )
 
 
-def hooked(program: list[Any], seed: int, doubling: bool) -> tuple[Any, list[Any], list[Any], list[str]]:
+def hooked(
+    program: list[Any], seed: int, doubling: bool
+) -> tuple[Any, list[Any], list[Any], list[str]]:
     """Loss, leaves and tensors of a program, and the log that hooks of every kind write."""
     machine = run(program, seed)
     log: list[str] = []

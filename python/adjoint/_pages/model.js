@@ -81,10 +81,13 @@ class Model {
     }
   }
 
-  /** Leaves that many use, and leaves of which there are many, are shown beside each of their users. */
+  /** Parameters of models, leaves that many use, and leaves of which there are many, are shown beside each of
+   * their users. */
   chooseLeaves() {
     const leaves = this.nodes.filter((n) => n.leaf);
-    this.chipped = new Set(leaves.filter((n) => leaves.length > 8 || n.users.length > 3).map((n) => n.id));
+    const uses = (n) => n.users.reduce((sum, user) => sum + this.nodes[user].many, 0);
+    const parameters = new Set(this.data.node.parameters);
+    this.chipped = new Set(leaves.filter((n) => leaves.length > 8 || parameters.has(n.id) || uses(n) > 3).map((n) => n.id));
     const stays = (item) => item instanceof NodeItem ? !this.chipped.has(item.id) : item.kind !== "composite" || item.items.length > 0;
     for (const box of this.root.items) if (box.kind === "composite") box.items = box.items.filter(stays);
     this.root.items = this.root.items.filter(stays);

@@ -1,4 +1,5 @@
-// Finding nodes by words: op, name, line, text of the line, shape, dtype, module. All words must fit.
+// Finding nodes by words: op, name, line, text of the line, shape, dtype, module. All words must fit. A word
+// that is the name of an op means that op, not lines in which it occurs.
 
 class Search {
   constructor(model) {
@@ -14,7 +15,10 @@ class Search {
     const words = query.toLowerCase().match(/\[[^\]]*\]?|\S+/g) ?? [];
     if (!words.length) return [];
     const { kind } = this.model.data.node;
-    const fits = new Map(this.texts.map((text, k) => [k, words.filter((word) => !text.includes(word))]));
+    const ops = this.model.data.kinds.map(([op]) => op.toLowerCase());
+    const known = new Set(ops);
+    const isIn = (word, k) => (known.has(word) ? ops[k] === word : this.texts[k].includes(word));
+    const fits = new Map(ops.map((_, k) => [k, words.filter((word) => !isIn(word, k))]));
     return this.model.nodes.filter((node) => {
       const missing = fits.get(kind[node.id]);
       return !missing.length || (node.label && missing.every((word) => node.label.toLowerCase().includes(word)));

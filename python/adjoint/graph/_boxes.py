@@ -8,6 +8,7 @@ line, and none is computed from another.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -83,8 +84,16 @@ def _leaves(graph: Graph) -> Content:
     return content
 
 
+def is_parameter(node: GraphNode) -> bool:
+    """Whether it is a leaf that belongs to a model."""
+    nn = sys.modules.get("adjoint.nn")
+    return nn is not None and isinstance(node.variable, nn.Parameter)
+
+
 def _root(leaf: GraphNode) -> str:
     """``state`` of ``state.position`` and ``state[0]``; empty for a name of one part."""
+    if is_parameter(leaf):  # of a model, which has boxes of its own
+        return ""
     root = re.split(r"[.\[]", leaf.label, maxsplit=1)[0]
     return root if root != leaf.label else ""
 
@@ -114,9 +123,7 @@ def _unrolled(tops: Iterable[Spine], folded: dict[int, list[Item]]) -> Content:
 
 def _loop(block: Block) -> Box:
     period = len(block.rows) // block.count
-    steps = [
-        _nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)
-    ]
+    steps = [_nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)]
     alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
     return Box("loop", _lines(steps[0]), [], block.count, steps[0], alike)
 

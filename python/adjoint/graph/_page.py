@@ -1,7 +1,7 @@
 """The page of a graph: what it shows, as data. The scripts are in ``_pages``.
 
-Up to `_ALL` nodes a page holds every one; above, the nodes of a loop's newest step stand for those of
-all steps, with the sums of what they keep.
+Up to `_ALL` nodes a page holds every one; above, the nodes of a loop's newest step stand for those
+of all steps, with the sums of what they keep.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint import _pages
 
-from ._boxes import Box, boxes
+from ._boxes import Box, boxes, is_parameter
 from ._lines import neighbours
 from ._modules import Calls
 from ._view import Graph, GraphNode, _dtype_name, no_collection
@@ -80,6 +80,7 @@ class _Data:
                 "kind": kinds,
                 "label": {str(at): n.label for at, n in enumerate(self.shown) if n.label},
                 "tag": {str(self._at(n)): t for n in self.shown if (t := self.tags.get(n.index))},
+                "parameters": [at for at, n in enumerate(self.shown) if is_parameter(n)],
                 "freed": [at for at, n in enumerate(self.shown) if n.freed],
                 **self._figures(steps),
             },
@@ -134,9 +135,7 @@ class _Data:
             at = self._at(n)
             many[at] += 1
             total[at] += n.saved_bytes
-        stands = [
-            self.place[self.stands_for.get(n.index, n.index)] for n in self.shown
-        ]
+        stands = [self.place[self.stands_for.get(n.index, n.index)] for n in self.shown]
         figures: dict[str, Any] = {
             "bytes": [n.saved_bytes for n in self.shown],
             "many": many,

@@ -342,8 +342,8 @@ class Graph:
         path
             The file, ``"graph.html"``.
         backward
-            Run a backward pass, too, that keeps the graph and touches no ``.grad`` (hooks run, as in
-            any pass): the page then has times, norms of gradients and the steps of the pass.
+            Run a backward pass, too, that keeps the graph and touches no ``.grad`` (hooks run, as
+            in any pass): the page then has times, norms of gradients and the steps of the pass.
 
         Returns
         -------

@@ -33,7 +33,8 @@ def step(
     outputs
         What to differentiate: one tensor or several, or a composite.
     gradient
-        The gradient of some scalar with respect to each; may be left out for tensors of one element.
+        The gradient of some scalar with respect to each; may be left out for tensors of one
+        element.
     retain_graph, create_graph, inputs
         As for `autograd.backward`.
     names
@@ -48,7 +49,8 @@ def step(
     Raises
     ------
     RuntimeError
-        As for backward: nothing was recorded, or a gradient is missing. Inside vmap or forward mode.
+        As for backward: nothing was recorded, or a gradient is missing. And inside vmap or forward
+        mode, which would end before the pass does.
 
     Examples
     --------

@@ -56,9 +56,7 @@ class Numbers:
     def remarks(self) -> str:
         """What is unusual: zeros, NaN, infinities; empty if nothing is."""
         found = [
-            f"{count} {what}"
-            for count, what in ((self.nans, "NaN"), (self.infs, "Inf"))
-            if count
+            f"{count} {what}" for count, what in ((self.nans, "NaN"), (self.infs, "Inf")) if count
         ]
         if self.is_zero:
             found.append("all zero")

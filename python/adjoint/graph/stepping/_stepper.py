@@ -10,7 +10,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Node, Tensor
 from adjoint.graph._lines import described
-from adjoint.graph._view import Graph, GraphNode, Place, _node_of, _on_line
+from adjoint.graph._view import Graph, GraphNode, Place, _node_of
 
 from ._breaks import Breaks
 from ._memory import Memory
@@ -22,9 +22,9 @@ class Stepper:
     """A backward pass that runs when, and as far as, it is told to; made by ``adjoint.step(y)``.
 
     It is the engine's own pass, one node at a time, with all hooks, on the thread that calls. What
-    has run is remembered in a few numbers per gradient, so that `back` can show it again; nothing is
-    undone. A pass that is not run to its end leaves the gradients it has accumulated so far, and what
-    it has freed is freed; it costs nothing but what it holds.
+    has run is remembered in a few numbers per gradient, so that `back` can show it again; nothing
+    is undone. A pass that is not run to its end leaves the gradients it has accumulated so far, and
+    what it has freed is freed; it costs nothing but what it holds.
 
     Attributes
     ----------
