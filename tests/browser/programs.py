@@ -49,7 +49,7 @@ def simulation(steps: int) -> Any:
     for _ in range(steps):
         state = (w @ state + b).tanh()
         total = total + (state * state).mean()
-    return total, {"w": w, "b": b}
+    return total, {"total": total, "w": w, "b": b}
 
 
 @ad.composite(arithmetic=True)
@@ -69,9 +69,10 @@ def orbit() -> ad.graph.Graph:
     return ad.graph(energy)
 
 
-def poisoned() -> Any:
+def poisoned() -> tuple[Any, dict[str, Any]]:
     x = ad.tensor([0.0, 1.0, 4.0], requires_grad=True)
     scale = ad.tensor(2.0, requires_grad=True)
     distance = (x * x).sum().sqrt() * scale
     root = x.sqrt()
-    return (root * 0).sum() + distance
+    loss = (root * 0).sum() + distance
+    return loss, {"loss": loss, "x": x, "scale": scale}

@@ -16,8 +16,8 @@ Picture = Any
 
 
 def test_the_slider_plays_the_pass(tmp_path: Path, visit: Visit, picture: Picture) -> None:
-    loss = programs.poisoned()
-    stepper = ad.step(loss).break_on(nan=True)
+    loss, names = programs.poisoned()
+    stepper = ad.step(loss, names=names).break_on(nan=True)
     page = visit(Path(stepper.save(tmp_path / "steps.html")))
     report = page.locator("#step")
     assert report.inner_text() == ""
@@ -30,6 +30,7 @@ def test_the_slider_plays_the_pass(tmp_path: Path, visit: Visit, picture: Pictur
     text = report.inner_text()
     assert "sqrt" in text
     assert "`sqrt` passes on a gradient that is NaN" in text
+    page.keyboard.press("3")
     picture(page, "step_nan")
     count = len(stepper.history)
     page.evaluate(

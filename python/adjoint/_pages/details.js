@@ -58,13 +58,12 @@ class Details {
     }
     if (model.data.node.freed.includes(id)) facts.push(["freed", "by a backward pass"]);
     fill(this.element,
-      make("div", { class: "name" }, node.leaf ? node.label || "a leaf without a name" : node.op), make("div", { class: "soft mono" }, node.leaf ? "leaf: gradients end here, in .grad" : node.name),
+      make("div", { class: "name" }, node.leaf ? node.label || "a leaf without a name" : model.title(id)), make("div", { class: "soft mono" }, node.leaf ? "leaf: gradients end here, in .grad" : node.name),
       make("div", { class: "actions" }, ...actions),
       factTable(facts),
       this.sparkline(id),
       ...this.source(node),
-      node.inputs.length && make("h2", {}, "Inputs"), node.inputs.length && this.list(node.inputs),
-      node.users.length && make("h2", {}, "Used by"), node.users.length && this.list(node.users.slice(0, 60)));
+      ...this.section("Inputs", node.inputs), ...this.section("Used by", node.users.slice(0, 60)));
   }
 
   /** The norm of the gradient in each step of a loop: where it vanishes, or explodes. */
@@ -97,6 +96,7 @@ class Details {
         : make("p", { class: "soft" }, "The file could not be read.")];
   }
 
+  section(title, ids) { return ids.length ? [make("h2", {}, title), this.list(ids)] : []; }
   list(ids) {
     const { model } = this;
     return make("div", { class: "list" }, ...ids.map((id) => make("button", { class: "row", onclick: () => this.go(id) },
@@ -113,6 +113,7 @@ function factTable(facts) {
   return make("dl", {}, ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 function keptText(bytes, alike, total) {
+  if (!total) return "nothing";
   return alike > 1 ? `${formatBytes(bytes)}, ${formatBytes(total)} in ${formatCount(alike)} steps` : formatBytes(bytes);
 }
 function normText(norm) {

@@ -263,6 +263,8 @@ class GraphPage {
   follow(id) {
     const item = id === null ? null : this.scene.shown[id] ?? this.scene.shown[this.model.nodes[id].users[0]];
     if (item && !this.camera.shows(item)) this.camera.centre(item);
+    if (id !== null) this.details.showNode(id, this.nodeActions(id));
+    else this.details.showNothing();
     this.redraw();
   }
 

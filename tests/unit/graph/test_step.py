@@ -284,7 +284,7 @@ def test_composites_and_several_outputs() -> None:
 
 
 def test_printed() -> None:
-    x, y = small()
+    _, y = small()
     s = ad.step(y)
     assert "0 of 5 nodes have run" in str(s)
     s.next(2)
@@ -305,7 +305,7 @@ def test_the_prompt_steps() -> None:
     from adjoint.graph.stepping._terminal import interact
 
     def said(text: str) -> tuple[str, Any]:
-        x, y = small()
+        _, y = small()
         s = ad.step(y)
         lines = iter(text.splitlines())
         console = Console(file=io.StringIO(), width=100)
