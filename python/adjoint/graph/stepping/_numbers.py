@@ -59,7 +59,7 @@ class Numbers:
             f"{count} {what}" for count, what in ((self.nans, "NaN"), (self.infs, "Inf")) if count
         ]
         if self.is_zero:
-            found.append("all zero")
+            found.append("nothing but zeros")
         return f"  ({', '.join(found)})" if found else ""
 
 
@@ -75,7 +75,7 @@ def numbers(grad: Tensor | None) -> Numbers | None:
     shape = tuple(grad.shape)
     array = _array(grad)
     size = np.abs(array)
-    with np.errstate(all="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         nan = np.isnan(size)
         nans = int(nan.sum())
         there = (size if np.iscomplexobj(array) else array)[~nan] if nans else array
