@@ -330,3 +330,12 @@ def test_the_prompt_steps() -> None:
     assert "invalid literal" in text
     assert "run to a line" in text
     assert not s.history
+
+
+def test_long_lines_leave_room_for_numbers() -> None:
+    x = ad.tensor([1.0], requires_grad=True)
+    y = (x * 1.0 * 2.0 * 3.0 * 4.0 * 5.0 * 6.0 * 7.0).sum() + 0.0 * (x + 1.0).sum() + 1.0 + 2.0
+    s = ad.step(y)
+    s.next()
+    assert "[1]  norm 1" in str(s)
+    assert "…" in str(s)

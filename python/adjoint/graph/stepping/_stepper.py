@@ -330,6 +330,11 @@ def _wanted(graph: Graph, inputs: tuple[Any, ...]) -> bytearray | None:
 
 def observed(graph: Graph) -> list[Step]:
     """The steps of a pass over all of a graph that keeps it, and touches no ``.grad``."""
+    if graph._whole is not graph.nodes:
+        raise ValueError(
+            "this is a part of a graph, which no backward pass runs by itself: show the whole "
+            "graph with backward=True, or this part without"
+        )
     freed = next((n for n in graph.nodes if n.freed), None)
     if freed is not None:
         raise RuntimeError(

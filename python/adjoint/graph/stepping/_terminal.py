@@ -11,12 +11,15 @@ from adjoint.graph._lines import Source, described, neighbours, size
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from adjoint.graph._view import GraphNode
+
     from ._numbers import Numbers
     from ._record import Step
     from ._stepper import Stepper
 
 _WAITING = 6  # nodes listed at most
-_WIDTH = 110  # of text that is not for a terminal
+_WIDTH = 200  # of text that is not for a terminal
+_LINE = 72  # characters of a line of the program
 
 
 def plain(step: Step) -> str:
@@ -57,8 +60,7 @@ def _view(stepper: Stepper) -> Iterator[RenderableType]:
 def _step_table(step: Step) -> RenderableType:
     table = _grid()
     node = step.node
-    where = "" if node.is_leaf else described(node.source)
-    table.add_row("ran", f"{node.title} {list(node.shape)}", where)
+    table.add_row("ran", f"{node.title} {list(node.shape)}", _where(node))
     for name, grads in (("got", step.arrived), ("after hooks", step.used)):
         if name == "got" or step.changed_by_hooks:
             for grad in grads:
@@ -85,8 +87,7 @@ def _waiting(stepper: Stepper) -> Iterator[RenderableType]:
     table = _grid()
     for i, (node, sums) in enumerate(waiting[:_WAITING]):
         grads = ", ".join(_described(numbers(g)) for g in sums)
-        where = "" if node.is_leaf else described(node.source)
-        table.add_row("next" if i == 0 else "waiting", f"{node.title}  {grads}", where)
+        table.add_row("next" if i == 0 else "waiting", f"{node.title}  {grads}", _where(node))
     if len(waiting) > _WAITING:
         table.add_row("", f"and {len(waiting) - _WAITING} more", "")
     yield table
@@ -97,9 +98,14 @@ def _grid() -> Any:
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
-    table.add_column(style="cyan")
+    table.add_column(style="cyan", min_width=30)
     table.add_column(style="green", no_wrap=True)
     return table
+
+
+def _where(node: GraphNode) -> str:
+    text = "" if node.is_leaf else described(node.source)
+    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
 
 
 def _described(grad: Numbers | None) -> str:
