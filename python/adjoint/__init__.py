@@ -310,6 +310,7 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .graph import step as step
     from .jit import fork as fork
     from .jit import wait as wait
     from .linalg._lobpcg import lobpcg as lobpcg
@@ -460,6 +461,7 @@ _LAZY_NAMES = {
     "save": "serialization",
     "checkpoint_loop": "loops",
     "scan": "loops",
+    "step": "graph",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
     "svd_lowrank": "linalg._lowrank",
