@@ -8,17 +8,22 @@ answer; they are the residual whose implicit derivative the answer has.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere, is_batched, somewhere
-from adjoint.func import grad, jacfwd, jacrev
+from adjoint.func import grad, jacrev
 
+from ._choice import linear_for
 from ._constraints import Constraints
 from ._implicit import answer
 from ._iteration import norm
+from ._large import Large
+from ._linear import Linear
+from ._result import ConvergenceError
 
 __all__ = ["Conditions"]
 
@@ -49,7 +54,9 @@ class Conditions:
         bounds: tuple[Tensor, Tensor] | None,
         constraints: Constraints,
         size: int,
+        how: Any = None,
     ) -> None:
+        self._how = how
         self._objective, self._bounds, self._size = objective, bounds, size
         self._constraints = constraints
 
@@ -60,9 +67,10 @@ class Conditions:
             held, multipliers = self._held(x)
             residual = self._residual(held)
             z = ad.cat([x, multipliers])
-            if self._size <= _LARGE:
-                z = _polished(residual, z)
-        return Found(residual, z, held, self._size)
+            linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
+            if self._size <= _LARGE or isinstance(linear, Large):
+                z = _polished(residual, z, linear)
+        return Found(residual, z, held, self._size, linear)
 
     def _lagrangian(self, v: Tensor, multipliers: Tensor) -> Tensor:
         value = self._objective(v)
@@ -125,8 +133,11 @@ class Conditions:
 class Found:
     """A point and the conditions that are to hold there."""
 
-    def __init__(self, residual: Function, z: Tensor, held: Held, size: int) -> None:
+    def __init__(
+        self, residual: Function, z: Tensor, held: Held, size: int, linear: Linear
+    ) -> None:
         self._residual, self._z, self._held, self._size = residual, z, held, size
+        self._linear = linear
 
     def is_finite(self) -> bool:
         """Whether it is a point at all."""
@@ -141,9 +152,11 @@ class Found:
         with ad.no_grad():
             r = self._residual(self._z)
             met = norm(r) <= _MET * 1e-2 * (1 + norm(before))
-            if not everywhere(met) and self._size <= _LARGE:
-                step, info = ad.linalg.solve_ex(jacfwd(self._residual)(self._z), r)
-                met = met | ((info == 0) & (norm(step) <= _MET * (1 + norm(self._z))))
+            small = self._size <= _LARGE or isinstance(self._linear, Large)
+            if not everywhere(met) and small:
+                with contextlib.suppress(ConvergenceError):
+                    step, solved = self._linear.newton_step(self._residual, self._z, r)
+                    met = met | (solved & (norm(step) <= _MET * (1 + norm(self._z))))
             return everywhere(met)
 
     def active(self) -> Tensor:
@@ -153,17 +166,20 @@ class Found:
 
     def answer(self) -> Tensor:
         """The point, with its derivatives."""
-        return answer(self._residual, self._z)[: self._size]
+        return answer(self._residual, self._z, self._linear)[: self._size]
 
 
-def _polished(residual: Function, z: Tensor) -> Tensor:
+def _polished(residual: Function, z: Tensor, linear: Linear) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
     for _ in range(_POLISHING):
-        step, info = ad.linalg.solve_ex(jacfwd(residual)(z), residual(z))
+        try:
+            step, solved = linear.newton_step(residual, z, residual(z))
+        except ConvergenceError:  # of the products: then it stays as exact as the solver left it
+            break
         trial = z - step
         after = norm(residual(trial))
-        good = (info == 0) & (after < size)
+        good = solved & (after < size)
         if not somewhere(good):
             break
         z, size = ad.where(good, trial, z), ad.where(good, after, size)

@@ -58,7 +58,7 @@ def least_squares(
         Where to begin: a tensor, a number, or a structure of tensors.
     jac
         ``"exact"``, or ``"sparse"``: by colours of the pattern that is found in the graph of
-        ``fun``.
+        ``fun``; the result has a sparse ``jac`` then, and so has the derivative of the answer.
     bounds
         SciPy's pair ``(low, high)``, each for all or a sequence; or one pair for each number. They
         may be tensors: the answer is differentiable by them as well.
@@ -135,7 +135,9 @@ def least_squares(
             **given,
         )
         before = grad(cost)(start)
-    point = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size).at(each(found.x))
+    how = "sparse" if jac == "sparse" and not arrays.shape else None
+    nothing = constraints_of((), unknowns)
+    point = Conditions(cost, limits, nothing, unknowns.size, how).at(each(found.x))
     x = point.answer()
     answered = unknowns.tree(x)
     with ad.no_grad():
@@ -144,7 +146,7 @@ def least_squares(
             x=answered,
             cost=cost(inner).detach(),
             fun=residuals(inner).detach(),
-            jac=matrix(inner).detach(),
+            jac=sparse(inner) if how else matrix(inner).detach(),
             grad=grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),

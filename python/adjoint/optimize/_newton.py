@@ -9,6 +9,7 @@ from adjoint._core import Tensor
 from adjoint._samples import everywhere, somewhere
 
 from ._iteration import Iteration, Stop, norm
+from ._linear import Linear
 
 __all__ = ["newton"]
 
@@ -19,7 +20,7 @@ _ENOUGH = 1e-4  # of the decrease that the direction promises
 def newton(
     residual: Callable[[Tensor], Tensor],
     x: Tensor,
-    matrix: Callable[[Tensor], Tensor],
+    linear: Linear,
     run: Iteration,
 ) -> Tensor:
     """Solve ``residual(x) = 0``; steps are halved until the residual decreases."""
@@ -28,8 +29,8 @@ def newton(
     done = size == 0
     while run.goes_on(done, x, r):
         run.jacobians += 1
-        direction, info = ad.linalg.solve_ex(matrix(x), r)
-        if somewhere((info != 0) & ~done):
+        direction, solved = linear.newton_step(residual, x, r)
+        if somewhere(~solved & ~done):
             raise Stop("the derivative of the residual is singular there", x, r)
         if not everywhere(done | ad.isfinite(norm(direction))):
             raise Stop("the derivative of the residual is not finite there", x, r)
