@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
-import adjoint as ad
 from benchmarks.science.race import Work, gradient_of
 from examples.science import optimal_control as example
 
