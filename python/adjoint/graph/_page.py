@@ -33,6 +33,8 @@ _SCRIPTS = (
     "search.js",
     "details.js",
     "player.js",
+    "export.js",
+    "keys.js",
     "graph.js",
 )
 
@@ -97,8 +99,8 @@ class _Data:
             box = waiting.pop()
             waiting.extend(item for item in box.items if isinstance(item, Box))
             for nodes in box.others:
-                for mine, shown in zip(nodes, box.body, strict=True):
-                    found[mine.index] = shown.index
+                for mine, newest in zip(nodes, box.body, strict=True):
+                    found[mine.index] = newest.index
         for index, shown in found.items():
             while shown in found:  # a step of an inner loop that is itself not shown
                 shown = found[shown]
