@@ -59,7 +59,7 @@ class Details {
       ["nodes", formatCount(model.count(box))],
       ["kept", formatBytes(model.figure(box, "bytes"))],
     ];
-    if (box.kind === "loop") facts.unshift(["steps", formatCount(box.count)]);
+    if (box.count > 1) facts.unshift([box.kind === "loop" ? "steps" : "branches", formatCount(box.count)]);
     if (model.folded.seconds)
       facts.push(
         ["time, backward", formatSeconds(model.figure(box, "seconds"))],
@@ -73,10 +73,11 @@ class Details {
         { class: "soft" },
         {
           loop: "a loop; shown is its last step",
+          branches: "inputs that were computed alike; shown is one",
           module: "a call of a module",
           parts: "one operation on a composite",
           composite: "a composite: its leaves",
-          step: "a step of a loop",
+          step: "one of many",
         }[box.kind],
       ),
       make("div", { class: "actions" }, ...actions),
@@ -138,7 +139,7 @@ class Details {
     return make(
       "div",
       {},
-      make("h2", {}, `Gradient in ${formatCount(values.length)} steps`),
+      make("h2", {}, `Gradient, ${formatCount(values.length)} times`),
       svg,
       make(
         "div",
@@ -220,7 +221,7 @@ function factTable(facts) {
 function keptText(bytes, alike, total) {
   if (!total) return "nothing";
   return alike > 1
-    ? `${formatBytes(bytes)}, ${formatBytes(total)} in ${formatCount(alike)} steps`
+    ? `${formatBytes(bytes)}, ${formatBytes(total)} in all ${formatCount(alike)}`
     : formatBytes(bytes);
 }
 function normText(norm) {

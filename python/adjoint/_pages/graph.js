@@ -33,7 +33,7 @@ class GraphPage {
     const alone = model.root.items.filter((item) => !model.nodes[item.id]?.leaf).length === 1;
     while (waiting.length) {
       const box = waiting.shift();
-      if ((box.kind === "loop" && !alone) || shown + box.items.length > 60) continue;
+      if ((box.count > 1 && !alone) || shown + box.items.length > 60) continue;
       box.open = true;
       shown += box.items.length;
       waiting.push(...box.items.filter((item) => item instanceof BoxItem));
@@ -314,7 +314,7 @@ class GraphPage {
       button(box.open ? "close" : "open", "Enter", () => this.toggle(box)),
       box.others &&
         button(
-          box.unrolled ? "one step" : `all ${formatCount(box.count)} steps`,
+          box.unrolled ? "only one" : `all ${formatCount(box.count)}`,
           "show every step of the loop, or its last one",
           () => this.unroll(box),
         ),

@@ -129,7 +129,8 @@ class Model {
     if (!box.steps) {
       const steps = [[...this.below(box)].map((item) => item.id), ...box.others];
       box.steps = steps.map((ids, i) => {
-        const step = new BoxItem("step", `step ${steps.length - i} of ${box.count}`, box);
+        const name = box.kind === "loop" ? `step ${steps.length - i}` : `branch ${i + 1}`;
+        const step = new BoxItem("step", `${name} of ${box.count}`, box);
         step.open = true;
         step.items = ids.map((id) => new NodeItem(id, step));
         return step;

@@ -21,7 +21,7 @@ function measurer(model) {
         width(item.title, `600 13px ${FONTS.sans}`),
         width(boxNote(model, item), `400 11px ${FONTS.sans}`),
       );
-      return [Math.min(320, Math.max(150, needed + 56)), item.kind === "loop" ? 56 : 48];
+      return [Math.min(320, Math.max(150, needed + 56)), item.count > 1 ? 56 : 48];
     }
     const node = model.nodes[item.id];
     const lines = [
@@ -60,7 +60,7 @@ function chipText(model, id, user) {
 }
 function boxNote(model, box) {
   const size = formatCount(model.count(box));
-  if (box.kind === "loop")
+  if (box.count > 1)
     return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
   return `${size} ${size === "1" ? "node" : "nodes"}`;
 }
@@ -268,8 +268,8 @@ class Painter {
     const marked = (look.marked && this.isOn(box, look.marked)) || (look.path && this.isOn(box, look.path));
     const stroke = chosen ? this.ink.accent : marked ? this.ink.warn : this.ink.faint;
     const width = chosen || marked ? Math.max(2.5, 2 / scale) : 1;
-    const height = box.kind === "loop" ? box.h - 8 : box.h;
-    if (box.kind === "loop") {
+    const height = box.count > 1 ? box.h - 8 : box.h;
+    if (box.count > 1) {
       // a pile of sheets
       pen.box(box.ax + 8, box.ay + 8, box.w - 8, height, {
         fill: this.ink.wash,
@@ -284,7 +284,7 @@ class Painter {
         radius: 9,
       });
     }
-    const w = box.kind === "loop" ? box.w - 8 : box.w;
+    const w = box.count > 1 ? box.w - 8 : box.w;
     pen.box(box.ax, box.ay, w, height, { fill, stroke, width, radius: 9 });
     if (scale < 0.22) return;
     const ink = strong ? "#ffffff" : this.ink.ink,

@@ -183,7 +183,7 @@ class _Data:
             "title": item.title,
             "items": [self._item(i) for i in item.items if self._is_here(i)],
         }
-        if item.kind == "loop":
+        if item.count > 1:
             found["count"] = item.count
             if len(self.shown) == len(self.graph):
                 found["others"] = [[self.place[n.index] for n in nodes] for nodes in item.others]

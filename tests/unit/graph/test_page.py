@@ -73,6 +73,16 @@ def test_a_loop_is_a_box_whose_newest_step_stands_for_all(tmp_path: Path) -> Non
     assert sum(data["node"]["total"]) == sum(n.saved_bytes for n in ad.graph(loop(10)))
 
 
+def test_branches_that_are_alike_are_one_box(tmp_path: Path) -> None:
+    x = ad.ones(3, requires_grad=True)
+    y = ad.stack([(x * i).sin() for i in range(20)] + [x.exp()]).sum()
+    data = data_of(ad.graph(y).save(tmp_path / "graph.html"))
+    (box,) = [item for item in data["tree"] if isinstance(item, dict)]
+    assert (box["kind"], box["count"]) == ("branches", 19)  # one goes on with the trunk
+    assert [ops(data)[i] for i in box["items"]] == ["sin", "mul"]
+    assert sorted(len(step) for step in box["others"]) == [2] * 18
+
+
 def test_above_a_size_the_newest_step_has_the_sums_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
