@@ -133,10 +133,14 @@ class _Data:
         """What each node shown keeps, for itself and for those it stands for."""
         size = len(self.shown)
         many, total = [0] * size, [0] * size
+        place, stands_for = self.place, self.stands_for
         for n in self.graph.nodes:
-            at = self._at(n)
+            at = place.get(n.index)
+            if at is None:
+                at = place[stands_for[n.index]]
             many[at] += 1
-            total[at] += n.saved_bytes
+            if n.held:
+                total[at] += n.saved_bytes
         stands = [self.place[self.stands_for.get(n.index, n.index)] for n in self.shown]
         figures: dict[str, Any] = {
             "bytes": [n.saved_bytes for n in self.shown],
