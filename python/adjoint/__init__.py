@@ -333,6 +333,7 @@ if _TYPE_CHECKING:
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
+    from .profiler._by_line import profile as profile
     from .serialization import load as load
     from .serialization import save as save
     from .utils.dlpack import to_dlpack as to_dlpack
@@ -443,6 +444,7 @@ _LAZY_NAMES = {
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",
+    "profile": "profiler._by_line",
     "from_file": "_tensor.mapped_files",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",

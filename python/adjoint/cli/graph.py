@@ -45,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     watch = _Watch(arguments.number, arguments.output)
     with watch, modules():
-        status = run._run_path(arguments.script, arguments.args)
+        status = run.run_path(arguments.script, arguments.args)
     if watch.page is None and status == 0:
         print(
             f"adjoint graph: {arguments.script} ran {watch.passes} backward passes, there is no "
