@@ -41,15 +41,16 @@ _SCRIPTS = (
 
 def save(graph: Graph, path: str | os.PathLike[str], steps: Sequence[Step] | None = None) -> str:
     """Write the page of a graph, with the steps of a pass if they are given."""
-    return _pages.write(_text(graph, steps), path)
+    return _pages.write(text(graph, steps), path)
 
 
 def show(graph: Graph, steps: Sequence[Step] | None = None) -> str:
     """Open the page of a graph."""
-    return _pages.open_in_browser(_text(graph, steps), "graph")
+    return _pages.open_in_browser(text(graph, steps), "graph")
 
 
-def _text(graph: Graph, steps: Sequence[Step] | None) -> str:
+def text(graph: Graph, steps: Sequence[Step] | None = None) -> str:
+    """The page of a graph."""
     with no_collection():
         data = _Data(graph).data(steps)
     return _pages.page(graph._title, data, _SCRIPTS, ("graph.css",))
