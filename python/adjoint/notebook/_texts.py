@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adjoint.graph import Graph
 
 _IN_A_CELL = 2000  # nodes of a graph whose page is kept in the notebook, some 100 kB
-_PRE = '<pre style="line-height:1.25;overflow-x:auto;background:none">{}</pre>'
+_PRE = '<pre style="line-height:1.25;white-space:pre;overflow-x:auto;background:none">{}</pre>'
 
 
 def text_html(text: str) -> str:
