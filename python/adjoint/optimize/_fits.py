@@ -1,4 +1,4 @@
-"""``curve_fit``, ``nnls``, ``lsq_linear``: common fits, by `least_squares` and `minimize`'s conditions."""
+"""``curve_fit``, ``nnls``, ``lsq_linear``: common fits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def curve_fit(
     --------
     >>> import adjoint as ad
     >>> x = ad.linspace(0, 1, 9, dtype=ad.float64)
-    >>> popt, pcov = ad.optimize.curve_fit(lambda x, a, b: a * ad.exp(-b * x), x, 3 * ad.exp(-2 * x))
+    >>> y = 3 * ad.exp(-2 * x)
+    >>> popt, pcov = ad.optimize.curve_fit(lambda x, a, b: a * ad.exp(-b * x), x, y)
     >>> popt
     tensor([3., 2.], dtype=torch.float64)
     """

@@ -51,12 +51,15 @@ def newton(
         stuck = ~good
         x, r = ad.where(stuck, x, trial), ad.where(stuck, r, r_trial)
         size = ad.where(stuck, size, size_trial)
-        if somewhere(stuck):
+        # A short step would leave its square; if that is no gain, the rest is rounding.
+        settled = stuck & (norm(direction) <= run.rounding * (1 + norm(x)))
+        if somewhere(stuck & ~settled):
             raise Stop("no step along Newton's direction makes the residual smaller", x, r)
         # A whole step that was short: the next one would be its square.
         done = (
             done
             | (size == 0)
+            | settled
             | ((norm(direction) <= run.tolerance * (1 + norm(x))) & (length == 1))
         )
     return x

@@ -47,7 +47,8 @@ def root_scalar(
         ``f(x, *args)`` gives one number.
     method
         ``"brentq"`` and SciPy's other names of methods with a bracket are all one method here, that
-        of Chandrupatla; ``"newton"``, ``"secant"`` and ``"halley"`` are Newton's method from ``x0``.
+        of Chandrupatla; ``"newton"``, ``"secant"`` and ``"halley"`` are Newton's method from
+        ``x0``.
     bracket
         Two numbers where ``f`` has different signs.
     fprime, fprime2

@@ -93,8 +93,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> T
     turned = turned.conj_physical() if turned.is_complex() else turned
     if mode == "valid" and _inside(a, b):
         # SciPy exchanges them, and turns the result back.
-        made = convolve(turned, a, mode, method)
-        return made
+        return convolve(turned, a, mode, method)
     return convolve(a, turned, mode, method)
 
 

@@ -24,8 +24,8 @@ def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = T
     """Solve ``A x = b`` for a sparse matrix; differentiable by its values and by ``b``.
 
     The factors of a matrix are kept: they serve the backward pass, derivatives of higher order, and
-    the next call with the same values. Three diagonals, and other narrow bands, are solved by native
-    code.
+    the next call with the same values. Three diagonals, and other narrow bands, are solved by
+    native code.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ def expm_multiply(A: Any, B: Any) -> Tensor:
     """``exp(A) B`` for a vector or columns ``B``, without the exponential itself; differentiable.
 
     The exponential is taken in as many substeps as the 1-norm of ``A`` says, each by its Taylor
-    series to rounding. These are ordinary operations, so derivatives of every order are there. ``A``
-    is a matrix of any kind.
+    series to rounding. These are ordinary operations, so derivatives of every order are there.
+    ``A`` is a matrix of any kind.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Linear operators: matrices that are known by their products.
 
-A plain callable is one, if it is linear: that is checked with two vectors. Its transpose is found by
-reverse mode, so nobody has to write it.
+A plain callable is one, if it is linear: that is checked with two vectors. Its transpose is found
+by reverse mode, so nobody has to write it.
 """
 
 from __future__ import annotations
