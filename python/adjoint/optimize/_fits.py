@@ -15,6 +15,7 @@ from adjoint.func import jacfwd
 from ._conditions import Conditions
 from ._constraints import bounds_of, constraints_of
 from ._least_squares import least_squares
+from ._linear import linalg_error
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
@@ -77,7 +78,7 @@ def curve_fit(
     factor = ad.linalg.cholesky(scale) if scale is not None and scale.ndim == 2 else None
 
     def residuals(p: Tensor) -> Tensor:
-        off = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
+        off: Tensor = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
         if factor is not None:
             whitened: Tensor = ad.linalg.solve_triangular(factor, off.unsqueeze(1), upper=False)
             return whitened.squeeze(1)
@@ -89,7 +90,7 @@ def curve_fit(
     n, k = slope.shape
     try:
         covariance: Tensor = ad.linalg.inv(slope.mT @ slope)
-    except ad.linalg.LinAlgError:
+    except linalg_error:
         covariance = ad.full((k, k), math.inf, dtype=p.dtype)
     if not absolute_sigma:
         rest = (residuals(p) ** 2).sum() / (n - k) if n > k else ad.tensor(math.inf, dtype=p.dtype)
@@ -161,7 +162,8 @@ def lsq_linear(
         )
 
     def cost(x: Tensor) -> Tensor:
-        return 0.5 * ((A @ x - b) ** 2).sum()
+        half: Tensor = 0.5 * ((A @ x - b) ** 2).sum()
+        return half
 
     conditions = Conditions(cost, limits, constraints_of((), unknowns), n)
     point = conditions.at(ad.from_numpy(found.x).to(dtype))

@@ -146,7 +146,7 @@ def least_squares(
             x=answered,
             cost=cost(inner).detach(),
             fun=residuals(inner).detach(),
-            jac=sparse(inner) if how else matrix(inner).detach(),
+            jac=sparse(inner) if how and sparse else matrix(inner).detach(),
             grad=grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),

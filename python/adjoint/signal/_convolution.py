@@ -16,8 +16,9 @@ _CONVOLUTIONS = (None, "conv1d", "conv2d", "conv3d")
 
 def as_float(x: Any) -> Tensor:
     """A tensor of floating-point or complex numbers."""
-    x = ad.as_tensor(x)
-    return x if x.is_floating_point() or x.is_complex() else x.to(ad.float64)
+    given: Tensor = ad.as_tensor(x)
+    is_float = given.is_floating_point() or given.is_complex()
+    return given if is_float else given.to(ad.float64)
 
 
 def _pair(in1: Any, in2: Any, name: str) -> tuple[Tensor, Tensor]:

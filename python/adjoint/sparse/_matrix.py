@@ -166,7 +166,7 @@ class SparseMatrix:
         return SparseMatrix(self.places, -self.values)
 
     def __mul__(self, factor: Any) -> SparseMatrix:
-        if isinstance(factor, SparseMatrix) or getattr(factor, "ndim", 0):
+        if isinstance(factor, SparseMatrix) or getattr(factor, "ndim", 0) > 0:
             raise TypeError(
                 "a sparse matrix is multiplied by a number with *; for a product of matrices use @"
             )

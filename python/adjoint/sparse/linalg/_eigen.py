@@ -33,6 +33,8 @@ from ._solution import run_on_host
 
 __all__ = ["eigs", "eigsh", "lobpcg", "svds"]
 
+linalg_error: Any = ad.linalg.LinAlgError
+
 _STEPS = 3  # orders of the derivative
 
 
@@ -311,7 +313,7 @@ class _Pairs:
             r = _core.cat([rest, ((c * v).sum() - length).reshape(1)])
             try:
                 step = solve(places, values, r.unsqueeze(1)).squeeze(1)
-            except ad.linalg.LinAlgError:
+            except linalg_error:
                 raise _repeated(self._name, w0) from None
             v, w = v - step[:-1], w - step[-1]
         mass = ((v.conj_physical() if v.is_complex() else v) * (b @ v)).sum()

@@ -214,7 +214,8 @@ class _Problem:
             operator.check(b)
 
         def residual(x: Tensor) -> Tensor:
-            return operator.matvec(x) - b
+            off: Tensor = operator.matvec(x) - b
+            return off
 
         def method(apply: Any, right: Tensor) -> Tensor:
             return how.run(_over_columns(apply), right.unsqueeze(1), False).squeeze(1)
