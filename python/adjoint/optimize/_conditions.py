@@ -22,10 +22,10 @@ from ._constraints import Constraints
 from ._implicit import answer
 from ._iteration import norm
 from ._large import Large
-from ._linear import Linear
+from ._linear import Dense, Linear
 from ._result import ConvergenceError
 
-__all__ = ["Conditions"]
+__all__ = ["Conditions", "Known"]
 
 _POLISHING = 4  # steps of Newton's method after the solver
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
@@ -45,6 +45,13 @@ class Held(NamedTuple):
     active_high: Tensor
 
 
+class Known(NamedTuple):
+    """Of an objective: its gradient, and nearly its second derivative, for less than these cost."""
+
+    slope: Function
+    curvature: Function
+
+
 class Conditions:
     """Of a minimum of an objective between bounds, under constraints."""
 
@@ -59,18 +66,42 @@ class Conditions:
         self._how = how
         self._objective, self._bounds, self._size = objective, bounds, size
         self._constraints = constraints
+        self._known: Known | None = None
 
-    def at(self, x: Tensor) -> Found:
-        """The conditions at about where a solver stopped, and a point that meets them better."""
+    def at(self, x: Tensor, known: Known | None = None) -> Found:
+        """The conditions at about where a solver stopped, and a point that meets them better.
+
+        What is ``known`` of the objective does as long as nothing is differentiated.
+        """
+        if known is not None and (self._constraints.size or self._is_differentiated(x.detach())):
+            known = None
+        self._known = known
         with ad.no_grad():
             x = x.detach()
             held, multipliers = self._held(x)
             residual = self._residual(held)
             z = ad.cat([x, multipliers])
             linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
-            if self._size <= _LARGE or isinstance(linear, Large):
+            if isinstance(linear, Large):
                 z = _polished(residual, z, linear)
-        return Found(residual, z, held, self._size, linear)
+            elif self._size <= _LARGE:
+                if known is None:
+                    z = _polished(residual, z, linear)
+                else:  # each step costs as much as one of the solver's, and gains a digit or two
+                    linear = self._nearly(held, known.curvature)
+                    z = _polished(residual, z, linear, 2)
+        return Found(residual, z, held, self._size, linear, known is None)
+
+    def _nearly(self, held: Held, curvature: Function) -> Linear:
+        """Nearly the derivative of the residual, by that of the objective."""
+        at_bound = (held.low | held.high)[:, None]
+        return Dense(lambda z: ad.where(at_bound, ad.eye(self._size, dtype=z.dtype), curvature(z)))
+
+    def _is_differentiated(self, x: Tensor) -> bool:
+        """Whether something that the problem reads has a gradient or a tangent."""
+        bounds = () if self._bounds is None else self._bounds
+        parts = [self._objective(x), *bounds, self._constraints(x)]
+        return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
 
     def _lagrangian(self, v: Tensor, multipliers: Tensor) -> Tensor:
         value = self._objective(v)
@@ -78,13 +109,19 @@ class Conditions:
             value = value - multipliers @ self._constraints(v)
         return value
 
+    def _slope(self, v: Tensor, multipliers: Tensor) -> Tensor:
+        """The gradient of the Lagrangian."""
+        if self._known is not None:
+            return self._known.slope(v)
+        found: Tensor = grad(self._lagrangian)(v, multipliers)
+        return found
+
     def _residual(self, held: Held) -> Function:
-        slope = grad(self._lagrangian)
         c = self._constraints
 
         def residual(z: Tensor) -> Tensor:
             v, multipliers = z[: self._size], z[self._size :]
-            top: Tensor = slope(v, multipliers)
+            top = self._slope(v, multipliers)
             if self._bounds is not None:
                 for mask, bound in ((held.low, self._bounds[0]), (held.high, self._bounds[1])):
                     top = ad.where(mask, v - ad.where(mask, bound, 0.0), top)
@@ -104,7 +141,8 @@ class Conditions:
         if self._bounds is not None:
             low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
-        gradient = grad(self._objective)(x)
+        known = self._known
+        gradient = grad(self._objective)(x) if known is None else known.slope(x)
         none = c.low != c.low
         active_low = active_high = none
         multipliers = ad.zeros_like(c.low)
@@ -134,10 +172,16 @@ class Found:
     """A point and the conditions that are to hold there."""
 
     def __init__(
-        self, residual: Function, z: Tensor, held: Held, size: int, linear: Linear
+        self,
+        residual: Function,
+        z: Tensor,
+        held: Held,
+        size: int,
+        linear: Linear,
+        is_differentiated: bool = True,
     ) -> None:
         self._residual, self._z, self._held, self._size = residual, z, held, size
-        self._linear = linear
+        self._linear, self._is_differentiated = linear, is_differentiated
 
     def is_finite(self) -> bool:
         """Whether it is a point at all."""
@@ -166,13 +210,15 @@ class Found:
 
     def answer(self) -> Tensor:
         """The point, with its derivatives."""
+        if not self._is_differentiated:
+            return self._z[: self._size].detach()
         return answer(self._residual, self._z, self._linear)[: self._size]
 
 
-def _polished(residual: Function, z: Tensor, linear: Linear) -> Tensor:
+def _polished(residual: Function, z: Tensor, linear: Linear, most: int = _POLISHING) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
-    for _ in range(_POLISHING):
+    for _ in range(most):
         try:
             step, solved = linear.newton_step(residual, z, residual(z))
         except ConvergenceError:  # of the products: then it stays as exact as the solver left it

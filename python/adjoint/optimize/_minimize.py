@@ -14,6 +14,7 @@ from adjoint.func import grad, jvp
 
 from ._conditions import Conditions
 from ._constraints import Constraints, bounds_of, constraints_of
+from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
@@ -162,17 +163,18 @@ class _Run:
     def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
         """The result, with ``x`` a vector."""
         kind = method.lower()
-        gradient = grad(self._objective)
+        objective, gradient = Often(self._objective), Often(grad(self._objective))
+        along = Often(lambda v, p: jvp(grad(self._objective), (v,), (p,))[1])
         arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
 
         def value(v: Any) -> float:
-            return float(flat(self._objective(each(v))).sum())
+            return float(flat(objective(each(v))).sum())
 
         def slope(v: Any) -> Any:
             return flat(gradient(each(v)))
 
         def product(v: Any, p: Any) -> Any:
-            return flat(jvp(gradient, (each(v),), (each(p),))[1])
+            return flat(along(each(v), each(p)))
 
         def matrix(v: Any) -> Any:
             return np.stack([product(v, row) for row in np.eye(v.size)])

@@ -11,6 +11,7 @@ from adjoint._core import Tensor
 from ._choice import linear_for
 from ._implicit import answer
 from ._linear import Dense, Linear
+from ._often import newton_steps
 from ._result import OptimizeResult
 from ._solver import Solver
 from ._unknowns import Unknowns, as_arguments
@@ -85,7 +86,12 @@ def root(
     unknowns = Unknowns(x0, "root")
     residual = unknowns.function(fun, args)
     linear = _linear(unknowns, residual, jac, args)
-    solver = Solver("root", residual, linear, tol, callback, options)
+    recorded = None
+    if method == "newton" and jac is None and isinstance(linear, Dense):
+        steps = newton_steps(fun, unknowns, x0)
+        if steps is not None:
+            linear, recorded = steps.on(args)
+    solver = Solver("root", residual, linear, tol, callback, options, recorded)
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
     else:

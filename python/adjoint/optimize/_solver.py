@@ -46,11 +46,13 @@ class Solver:
         tolerance: float | None,
         callback: Any,
         options: dict[str, Any] | None,
+        recorded: Any = None,
     ) -> None:
         self._name = name
         self._residual, self._linear = residual, linear
         self._tolerance, self._callback = tolerance, callback
         self._options = dict(options or {})
+        self._recorded = recorded
 
     def by_name(self, start: Tensor, method: str) -> OptimizeResult:
         """Solve from ``start``; ``x`` of the result is a vector without history."""
@@ -101,7 +103,7 @@ class Solver:
         with ad.no_grad():
             try:
                 if method == "newton":
-                    x = newton(self._residual, start, self._linear, run)
+                    x = newton(self._residual, start, self._linear, run, self._recorded)
                 elif method == "broyden":
                     x = broyden(self._residual, start, self._matrix, run)
                 else:
