@@ -144,7 +144,9 @@ def solve_ivp(
     options = {"memory": memory, "snapshots": snapshots}
     problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
     chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    if can_be_recorded(problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")):
+    if can_be_recorded(
+        problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")
+    ):
         return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
     check_start(system, begin, flat)
     seen = Events(events, unknowns, arguments, chosen, flat.detach())

@@ -46,9 +46,7 @@ class System:
         if self._matrix is not None:
             return self._matrix(t, y)
         if self._groups is not None and self._pattern is not None:
-            return columns_by_groups(
-                lambda v: self.slope(t, v), y, self._groups, self._pattern
-            )
+            return columns_by_groups(lambda v: self.slope(t, v), y, self._groups, self._pattern)
         found: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         return found
 
