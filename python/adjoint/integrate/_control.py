@@ -208,7 +208,7 @@ def plan_steps(
     length, parts = 32, []
     with bar_for("solve_ivp", 1000) as bar:
         while not bool(control.ended(state)):
-            if plan.steps >= most:
+            if plan.steps >= most or plan.rejected >= 10 * most:
                 return plan.failed(f"{most} steps were not enough (max_steps)")
             now, before = time.monotonic(), plan.times[-1]
             state, (tried, taken, rows) = ad.scan(one, state, length=length)
@@ -228,6 +228,9 @@ def plan_steps(
         plan.times = plan.times[: watch.steps + 1]
         plan.rows = None if plan.rows is None else Rows(*_chosen(slice(watch.steps), plan.rows))
         plan.status, plan.message = 1, "a terminal event occurred"
+    elif plan.steps > most:
+        plan.times = plan.times[: most + 1]
+        return plan.failed(f"{most} steps were not enough (max_steps)")
     elif bool(control.stuck(state)):
         return plan.failed(_why_stuck(control, state))
     return plan
@@ -272,7 +275,10 @@ def _why_stuck(control: Control, state: State) -> str:
     if not everywhere(ad.isfinite(near)):
         return f"{short}, where the slope is not finite: it is {_shown(near)}"
     if not math.isfinite(float(state.size)) and method.implicit:
-        return f"{short}, where Newton's method does not find the stages"
+        return (
+            f"{short}, beyond which the slope is not finite, or the equations of a step have no "
+            "solution that Newton's method finds"
+        )
     if not math.isfinite(float(state.size)):
         return f"{short}, beyond which the slope is not finite"
     return short
