@@ -74,7 +74,9 @@ class _Run:
         stops, t = marks.tolist(), float(self.path.times[-1])
         first = float(self.path.times[0])
         with ad.no_grad():
-            rows = g * ad.stack([slope(s, y) for s, y in zip(marks, self.path.at(marks), strict=True)])
+            rows = g * ad.stack(
+                [slope(s, y) for s, y in zip(marks, self.path.at(marks), strict=True)]
+            )
             value = ad.zeros_like(self._y.detach())
             parts: list[Trajectory] = []
             for k in [*order, None]:
@@ -131,7 +133,9 @@ class _Run:
         with ad.enable_grad():
             zero = ad.zeros((), dtype=every.dtype)
             total, _ = ad.scan(add, zero, (every, states, ad.cat(adjoints)))
-        return list(gradients((total,), (None,), False, False, tuple(reached), True, end_at_inputs=True))
+        return list(
+            gradients((total,), (None,), False, False, tuple(reached), True, end_at_inputs=True)
+        )
 
 
 def by_adjoint(problem: Problem, plan: Plan, inputs: tuple[Tensor, ...]) -> Tensor:
@@ -142,7 +146,7 @@ def by_adjoint(problem: Problem, plan: Plan, inputs: tuple[Tensor, ...]) -> Tens
     inputs
         The state at the beginning, both ends, the times of the states, and what the slope reads.
     """
-    y, begin, end, at, *_ = inputs
+    y, begin, end = inputs[:3]
     with ad.no_grad():
         times = moved(plan, begin.detach(), end.detach())
         path = follow(problem.method, problem.system, plan, times, y.detach(), {})

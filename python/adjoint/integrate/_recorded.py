@@ -143,9 +143,7 @@ def _with_states(
     return ad.where(here[:, None], values, out)
 
 
-def _arrived(
-    problem: Problem, control: Control, state: State, count: Tensor, most: int
-) -> Tensor:
+def _arrived(problem: Problem, control: Control, state: State, count: Tensor, most: int) -> Tensor:
     """The number of steps; it raises where the end is not reached, each time the program runs."""
 
     def arrived(tensors: Sequence[Tensor]) -> list[Tensor]:

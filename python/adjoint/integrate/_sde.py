@@ -206,7 +206,9 @@ def _check(method: str, noise: str, t_span: Any, t_eval: Any) -> None:
         raise ValueError(f"solve_sde(): t_span is {tuple(t_span)}, not a beginning and a later end")
     times = [*t_span, *([] if t_eval is None or not isinstance(t_eval, Tensor) else [t_eval])]
     if any(isinstance(t, Tensor) and t.requires_grad for t in times):
-        raise ValueError("solve_sde(): a Brownian path has no derivative by time\n  fix: t.detach()")
+        raise ValueError(
+            "solve_sde(): a Brownian path has no derivative by time\n  fix: t.detach()"
+        )
 
 
 def _functions(
@@ -233,9 +235,7 @@ def _functions(
     return f, g
 
 
-def _shape_of_noise(
-    g: Function, t: Tensor, y: Tensor, noise: str, method: str
-) -> tuple[int, ...]:
+def _shape_of_noise(g: Function, t: Tensor, y: Tensor, noise: str, method: str) -> tuple[int, ...]:
     if noise == "scalar":
         return ()
     if noise == "diagonal":

@@ -18,13 +18,13 @@ from ._bdf import BDF
 from ._control import Plan
 from ._dop853 import DOP853
 from ._events import Events
-from ._methods import Method, explicit_method
 from ._gradients import Choice, choose, inputs_of
 from ._gradients import check as check_gradient
+from ._methods import Method, explicit_method
 from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
-from ._rosenbrock import Rodas3, Rodas5P
 from ._recorded import can_be_recorded, solved_in_recording
+from ._rosenbrock import Rodas3, Rodas5P
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
 from ._ways import ByAdjoint, ByTangents, Path
@@ -147,7 +147,9 @@ def solve_ivp(
     options = {"memory": memory, "snapshots": snapshots}
     problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
     chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
-    if can_be_recorded(problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")):
+    if can_be_recorded(
+        problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")
+    ):
         return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
     if not everywhere(ad.isfinite(flat.detach())):
         raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")

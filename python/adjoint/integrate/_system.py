@@ -53,9 +53,7 @@ class System:
         if self._matrix is not None:
             return self._matrix(t, y)
         if self._groups is not None and self._pattern is not None:
-            return columns_by_groups(
-                lambda v: self.slope(t, v), y, self._groups, self._pattern
-            )
+            return columns_by_groups(lambda v: self.slope(t, v), y, self._groups, self._pattern)
         found: Tensor = jacfwd(lambda v: self.slope(t, v))(y)
         return found
 
@@ -120,7 +118,7 @@ class _Values(System):
 def columns_by_groups(
     f: Callable[[Tensor], Tensor], x: Tensor, groups: Groups, pattern: Tensor
 ) -> Tensor:
-    """The derivative of a function by one direction for each group of columns (`sparse_columns`)."""
+    """The derivative of a function, by one direction for each group of columns."""
     seeds = (groups.of_column == ad.arange(groups.count)[:, None]).to(x.dtype)
 
     def along(v: Tensor) -> Tensor:

@@ -131,7 +131,9 @@ def test_a_system_with_an_equation_without_a_derivative(method: str) -> None:
             return ad.stack([-p[0] * y[0] + y[1], y[1] - p[1] * y[0] ** 2])
 
         start = ad.stack([0.5 + 0 * p[0], 0.25 * p[1]])
-        found = solve_ivp(slope, (0.0, 1.0), start, method, mass=MASS, t_eval=[1.0], **tight(method))
+        found = solve_ivp(
+            slope, (0.0, 1.0), start, method, mass=MASS, t_eval=[1.0], **tight(method)
+        )
         return found.y[0, -1]
 
     p = ad.tensor([0.8, 0.6], **DOUBLE)
