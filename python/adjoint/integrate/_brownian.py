@@ -65,7 +65,7 @@ class BrownianPath:
     @property
     def resolution(self) -> float:
         """The shortest distance of times that are told apart."""
-        return (self.t1 - self.t0) / 2**self.levels
+        return (self.t1 - self.t0) * 0.5**self.levels
 
     def __call__(self, t: Any) -> Tensor:
         """The values at times: their axes, then those of the path's shape."""

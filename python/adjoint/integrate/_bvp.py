@@ -146,8 +146,8 @@ class _Bvp:
     def _matrix(self, tree: Any) -> Tensor:
         """A structure whose last axes are nodes as a matrix of components by nodes."""
         moved = ad.map(lambda t: t.movedim(-1, 0), tree)
-        leaves = ad.func.vmap(lambda one: self._unknowns.vector(one, "y"))(moved)
-        return leaves.mT
+        rows: Tensor = ad.func.vmap(lambda one: self._unknowns.vector(one, "y"))(moved)
+        return rows.mT
 
     def _tree(self, matrix: Tensor) -> Any:
         trees = ad.func.vmap(self._unknowns.tree)(matrix.mT)

@@ -171,7 +171,7 @@ def _milstein(
     f: Function, g: Function, t: Tensor, y: Tensor, h: Tensor, dw: Tensor, noise: str
 ) -> Tensor:
     at = g(t, y)
-    _, along = jvp(lambda v: g(t, v), (y,), (at,))
+    along: Tensor = jvp(lambda v: g(t, v), (y,), (at,))[1]
     return y + f(t, y) * h + at * dw + 0.5 * along * (dw * dw - h)
 
 

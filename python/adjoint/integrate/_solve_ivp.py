@@ -27,6 +27,7 @@ from ._recorded import can_be_recorded, solved_in_recording
 from ._rosenbrock import Rodas3, Rodas5P
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
+from ._trajectory import Trajectory
 from ._ways import ByAdjoint, ByTangents, Path
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
@@ -330,6 +331,7 @@ def _result(
     if t_eval is None:
         times, states = path.times, path.states
         if seen.ended:
+            assert isinstance(path, Trajectory)  # as of all solutions with events
             last = seen.last(t_events)
             times = ad.cat([times[:-1], last[None]])
             states = ad.cat([states[:-1], path.at_step(len(states) - 2, last)[None]])

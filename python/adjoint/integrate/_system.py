@@ -19,7 +19,7 @@ class Groups(NamedTuple):
     """Columns of a matrix that share no row: the group of each column, and how many there are."""
 
     of_column: Tensor
-    count: int
+    number: int
 
 
 class System:
@@ -119,7 +119,7 @@ def columns_by_groups(
     f: Callable[[Tensor], Tensor], x: Tensor, groups: Groups, pattern: Tensor
 ) -> Tensor:
     """The derivative of a function, by one direction for each group of columns."""
-    seeds = (groups.of_column == ad.arange(groups.count)[:, None]).to(x.dtype)
+    seeds = (groups.of_column == ad.arange(groups.number)[:, None]).to(x.dtype)
 
     def along(v: Tensor) -> Tensor:
         moved: Tensor = jvp(f, (x,), (v,))[1]
