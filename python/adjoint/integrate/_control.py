@@ -217,7 +217,8 @@ def plan_steps(
             plan.rejected += int(tried.sum()) - len(index)
             parts.append(Rows(*_chosen(index, rows)))
             if bar is not None:
-                bar.ran(int(1000 * (plan.times[-1] - before) / (end - begin)), now, True)
+                shares = [int(1000 * (t - begin) / (end - begin)) for t in (before, plan.times[-1])]
+                bar.ran(shares[1] - shares[0], now, True)
             if watch and watch.look(parts[-1]):
                 break
             left = abs(end - plan.times[-1]) / max(float(state.h), 1e-300)

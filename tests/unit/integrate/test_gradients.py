@@ -31,7 +31,7 @@ def derivatives(method: str, gradient: str | None) -> tuple[list[ad.Tensor], Any
     return [*(g.detach() for g in first), second], found
 
 
-@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF", "Rodas5P"])
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "Rodas5P"])
 def test_all_gradients_agree_to_second_order(method: str) -> None:
     exact, found = derivatives(method, "discrete")
     assert found.gradient == "discrete"
