@@ -1,8 +1,8 @@
 """How far training, halos and maps scale: a cost model, measured here and simulated beyond.
 
 `python -m benchmarks.scaling [--write]` measures latency and bandwidth of MPI between two processes
-of this machine and the times of a training step, simulates steps on up to 4,096 ranks, and writes the
-tables of docs/scaling.md (between its marks) and its picture.
+of this machine and the times of a training step, simulates steps on up to 4,096 ranks, and writes
+the tables of docs/scaling.md (between its marks) and its picture.
 
 The model: a message of n bytes takes α + n β. An all_reduce of n bytes over p ranks takes
 2 ⌈log2 p⌉ α + 2 (p - 1) / p n β (recursive halving and doubling). Gradients come out of backward
