@@ -1,0 +1,183 @@
+"""`ProcessGroup`: some ranks, their communicator, and how a call of MPI is made for them.
+
+A short operation that the caller waits for is started and asked about in the caller's thread: it
+takes microseconds. Long and asynchronous ones go to the group's queue, whose thread makes blocking
+calls in the order they were given; an operation behind such ones joins them there, since all ranks
+must make the calls of a communicator in one order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adjoint import _core
+from adjoint.distributed._errors import DistBackendError
+from adjoint.distributed._library import address, mpi
+from adjoint.distributed._work import Work
+
+__all__ = ["ProcessGroup"]
+
+# Above, Open MPI's blocking collectives are faster than its others.
+_LARGE = 64 * 1024
+
+
+class ProcessGroup:
+    """Some of the ranks; made by ``init_process_group`` and ``new_group``."""
+
+    def __init__(
+        self, comm: Any, ranks: Sequence[int], seconds: float, backend: str, name: str
+    ) -> None:
+        self._comm = comm
+        self._handle = int(mpi()._handleof(comm))
+        self._ranks = list(ranks)
+        self._rank = int(comm.Get_rank())
+        self._seconds = seconds
+        self._backend = backend
+        self._broken = ""
+        self._queue = _core._ForeignQueue()
+        self._under_way: deque[Work] = deque()  # collectives, in their order
+        self._messages: list[Work] = []
+        self._threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
+        self.group_name = name
+        self.group_desc = name
+
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many ranks there are."""
+        return len(self._ranks)
+
+    def name(self) -> str:
+        """The name of the backend."""
+        return self._backend
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.group_name}: rank {self._rank} of {self.size()}>"
+
+    def run(
+        self,
+        name: str,
+        words: Sequence[tuple[int, ...]],
+        memories: Sequence[Any],
+        result: list[Any],
+        async_op: bool,
+        finish: Callable[[], None] | None = None,
+        held: Any = None,
+    ) -> Work | None:
+        """Make collective calls ``MPI_name(*words, comm)``; their `Work`, or wait for it."""
+        what = _torch_name(name)
+        self._refuse_broken(what)
+        self._forget_done()
+        aside = async_op or sum(m.nbytes for m in memories) > _LARGE or bool(self._under_way)
+        calls = []
+        for given in words:
+            every = (*given, self._handle)
+            if aside and self._threads:
+                calls.append(self._queue.submit(address(f"MPI_{name}"), every))
+            else:
+                function = address(f"MPI_I{name.lower()}")
+                calls.append(
+                    _core._foreign_start(function, every, address("MPI_Test"), async_op)
+                )
+
+        def end() -> None:
+            for memory in memories:
+                if memory.back is not None:
+                    memory.back()
+            if finish is not None:
+                finish()
+
+        work = Work(what, self, calls, (memories, held), result, end)
+        if async_op:
+            self._under_way.append(work)
+            return work
+        work.wait()
+        return None
+
+    def start(
+        self,
+        name: str,
+        words: tuple[int, ...],
+        memory: Any,
+        aside: bool,
+        kind: type[Work] = Work,
+    ) -> Work:
+        """Start ``MPI_Iname(*words, comm)``, a message from one rank to another."""
+        what = name.removeprefix("I")
+        self._refuse_broken(what)
+        self._forget_done()
+        every = (*words, self._handle)
+        aside = aside and self._threads
+        call = _core._foreign_start(address(f"MPI_{name}"), every, address("MPI_Test"), aside)
+        work = kind(what, self, [call], memory, [memory.tensor], memory.back)
+        if aside:
+            self._messages.append(work)
+        return work
+
+    def _refuse_broken(self, what: str) -> None:
+        if self._broken:
+            raise DistBackendError(f"{what} after a failure of this group: {self._broken}")
+
+    def _forget_done(self) -> None:
+        """Let go of the memory of what is done; until then MPI may write there."""
+        while self._under_way and self._under_way[0]._arrived():
+            self._under_way.popleft()
+        if self._messages:
+            self._messages = [work for work in self._messages if not work._arrived()]
+
+    def _free(self) -> None:
+        """Give the communicator back."""
+        if not self._broken:
+            for work in (*self._under_way, *self._messages):
+                work.wait()
+            self._comm.Free()
+        self._broken = "the group was destroyed"
+
+    # PyTorch's groups have the operations as methods, too.
+    def allreduce(self, tensor: Any, op: Any = None) -> Work:
+        """Start an all_reduce of a tensor, or of the only one of a list."""
+        from adjoint.distributed import _collectives
+
+        only = tensor[0] if isinstance(tensor, list | tuple) else tensor
+        op = getattr(op, "reduceOp", op)
+        work = _collectives.all_reduce(only, *(() if op is None else (op,)), self, True)
+        assert work is not None
+        return work
+
+    def broadcast(self, tensor: Any, root: int = 0) -> Work:
+        """Start a broadcast of a tensor, or of the only one of a list."""
+        from adjoint.distributed import _collectives
+
+        only = tensor[0] if isinstance(tensor, list | tuple) else tensor
+        root = getattr(root, "rootRank", root)
+        work = _collectives.broadcast(only, group=self, async_op=True, group_src=root)
+        assert work is not None
+        return work
+
+    def barrier(self, *_: Any) -> Work:
+        """Start a barrier."""
+        from adjoint.distributed import _collectives
+
+        work = _collectives.barrier(self, async_op=True)
+        assert work is not None
+        return work
+
+
+_TORCH_NAMES = {
+    "Allreduce": "all_reduce",
+    "Bcast": "broadcast",
+    "Allgather": "all_gather",
+    "Allgatherv": "all_gather",
+    "Reduce_scatter_block": "reduce_scatter",
+    "Reduce_scatter": "reduce_scatter",
+    "Alltoall": "all_to_all",
+    "Alltoallv": "all_to_all",
+}
+
+
+def _torch_name(name: str) -> str:
+    return _TORCH_NAMES.get(name, name.lower())
