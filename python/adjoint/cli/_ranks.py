@@ -35,7 +35,9 @@ class Ranks:
         self._process: subprocess.Popen[bytes] | None = None
         self._said = bytearray()  # by mpiexec
         self._signal = 0
-        self._gone: list[int] | None = None  # ranks that had vanished before the others were stopped
+        self._gone: list[int] | None = (
+            None  # ranks that had vanished before the others were stopped
+        )
 
     def __enter__(self) -> Ranks:
         return self
@@ -58,6 +60,8 @@ class Ranks:
             self._stop()
             self._output.finish()
             reader.join(1)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
             return self._verdict(status)
         finally:
             for number, handler in before.items():
@@ -215,7 +219,9 @@ class _Output:
             for name in ("out", "err"):
                 path = os.path.join(folder, f"{name}-{rank}")
                 os.mkfifo(path, 0o600)
-                pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # RDWR: no end before the first writer
+                pipe = os.open(
+                    path, os.O_RDWR | os.O_NONBLOCK
+                )  # RDWR: no end before the first writer
                 self._pipes.register(pipe, selectors.EVENT_READ, (rank, name))
                 self._parts[pipe] = bytearray()
         self._ending = threading.Event()

@@ -1,6 +1,6 @@
 """`adjoint launch -n 4 script.py [args...]`: run a program as several ranks of MPI.
 
-``mpiexec`` (Slurm's ``srun`` inside an allocation) starts the processes, each of which is `_rank.py`.
+``mpiexec`` (in an allocation of Slurm's, ``srun``) starts the processes, each a `_rank.py`.
 Read next: _ranks.py, which watches them; docs/guides/distributed.md.
 """
 
@@ -64,7 +64,14 @@ def add_to(subparsers: Any) -> None:
     parser.add_argument("--mpiexec", metavar="COMMAND", help="what starts them, with its options")
     # torchrun's, so that its command lines serve: there is nothing to set.
     parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
-    for name in ("nnodes", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id"):
+    for name in (
+        "nnodes",
+        "master-addr",
+        "master-port",
+        "rdzv-backend",
+        "rdzv-endpoint",
+        "rdzv-id",
+    ):
         options = {f"--{name}", f"--{name.replace('-', '_')}"}
         parser.add_argument(*sorted(options), help=argparse.SUPPRESS)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

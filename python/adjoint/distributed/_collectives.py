@@ -74,7 +74,7 @@ def all_reduce(
     words = [(in_place, at, count, kind, how) for at, count in pieces(memory)]
     if op is ReduceOp.AVG:
         divide_after(memory, which.size())
-    return which.run("Allreduce", words, [memory], [tensor], async_op)
+    return which.run("Allreduce", words, [memory], memory.nbytes, [tensor], async_op)
 
 
 def all_reduce_coalesced(
@@ -123,13 +123,13 @@ def reduce(
     if which.rank() != root:
         memory = readable(tensor)
         words = [(at, 0, count, kind, how, root) for at, count in pieces(memory)]
-        return which.run("Reduce", words, [memory], [tensor], async_op)
+        return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
     words = [(in_place, at, count, kind, how, root) for at, count in pieces(memory)]
     if op is ReduceOp.AVG:
         divide_after(memory, which.size())
-    return which.run("Reduce", words, [memory], [tensor], async_op)
+    return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)
 
 
 def broadcast(
@@ -148,7 +148,7 @@ def broadcast(
     memory = readable(tensor) if which.rank() == root else writable(tensor, read=False)
     kind = datatype(tensor.dtype)
     words = [(at, count, kind, root) for at, count in pieces(memory)]
-    return which.run("Bcast", words, [memory], [tensor], async_op)
+    return which.run("Bcast", words, [memory], memory.nbytes, [tensor], async_op)
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
@@ -156,7 +156,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     which = group_of(group)
     if which is None:
         return None
-    return which.run("Barrier", [()], [], [], async_op)
+    return which.run("Barrier", [()], [], 0, [], async_op)
 
 
 def monitored_barrier(
@@ -193,4 +193,3 @@ def monitored_barrier(
         )
     for rank in range(1, which.size()):
         which.start("Isend", (*words, rank, tag), note, False).wait(seconds)
-

@@ -10,7 +10,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint.distributed._group import ProcessGroup
+from adjoint.distributed._group import ANY_SIZE, ProcessGroup
 from adjoint.distributed._memory import (
     MOST,
     Memory,
@@ -52,9 +52,7 @@ class _Counts:
 
 def _check_count(count: int) -> None:
     if count > MOST:
-        raise ValueError(
-            f"{count} elements in one call; MPI takes up to {MOST}: split the tensor"
-        )
+        raise ValueError(f"{count} elements in one call; MPI takes up to {MOST}: split the tensor")
 
 
 def _check_parts(parts: Any, name: str, size: int, dtype: Any) -> None:
@@ -77,15 +75,16 @@ def all_gather(
     sizes = [part.numel() for part in tensor_list]
     if sizes[which.rank()] != tensor.numel():
         raise ValueError(
-            f"tensor has {tensor.numel()} elements, its place in tensor_list "
-            f"{sizes[which.rank()]}"
+            f"tensor has {tensor.numel()} elements, its place in tensor_list {sizes[which.rank()]}"
         )
     kind, source = datatype(tensor.dtype), readable(tensor)
     flat = ad.empty(sum(sizes), dtype=tensor.dtype)
     into = Memory(flat, lambda: spread(flat, tensor_list))
     counts = _Counts(sizes)
     words = (source.address, source.count, kind, into.address, counts.counts, counts.begins, kind)
-    return which.run("Allgatherv", [words], [source, into], tensor_list, async_op, held=counts)
+    return which.run(
+        "Allgatherv", [words], [source, into], into.nbytes, tensor_list, async_op, counts
+    )
 
 
 def all_gather_into_tensor(
@@ -102,7 +101,7 @@ def all_gather_into_tensor(
     into = writable(output_tensor, read=False)
     source = _apart(source, into)
     words = (source.address, source.count, kind, into.address, source.count, kind)
-    return which.run("Allgather", [words], [source, into], [output_tensor], async_op)
+    return which.run("Allgather", [words], [source, into], into.nbytes, [output_tensor], async_op)
 
 
 def _apart(source: Memory, into: Memory) -> Memory:
@@ -138,7 +137,9 @@ def reduce_scatter_tensor(
     if which is None:
         return None
     _check_whole(input, output, which.size(), "input", "output")
-    return _reduce_scatter(output, input.detach(), [output.numel()] * which.size(), op, which, async_op)
+    return _reduce_scatter(
+        output, input.detach(), [output.numel()] * which.size(), op, which, async_op
+    )
 
 
 def reduce_scatter(
@@ -171,7 +172,9 @@ def _reduce_scatter(
     if op is ReduceOp.AVG:
         divide_after(into, group.size())
     words = (source.address, into.address, counts.counts, kind, how)
-    return group.run("Reduce_scatter", [words], [source, into], [output], async_op, held=counts)
+    return group.run(
+        "Reduce_scatter", [words], [source, into], source.nbytes, [output], async_op, counts
+    )
 
 
 def all_to_all_single(
@@ -190,12 +193,12 @@ def all_to_all_single(
         return None
     sent = _split_sizes(input, input_split_sizes, which.size(), "input")
     received = _split_sizes(output, output_split_sizes, which.size(), "output")
-    return _all_to_all(readable(input), writable(output, read=False), sent, received, which, [output], async_op)
+    return _all_to_all(
+        readable(input), writable(output, read=False), sent, received, which, [output], async_op
+    )
 
 
-def _split_sizes(
-    tensor: Tensor, sizes: Sequence[int] | None, ranks: int, name: str
-) -> list[int]:
+def _split_sizes(tensor: Tensor, sizes: Sequence[int] | None, ranks: int, name: str) -> list[int]:
     """Elements for each rank; sizes are of the first axis."""
     length = tensor.shape[0] if tensor.dim() else 0
     row = tensor.numel() // length if length else 0
@@ -231,7 +234,15 @@ def all_to_all(
     received = [part.numel() for part in output_tensor_list]
     flat = ad.empty(sum(received), dtype=dtype)
     into = Memory(flat, lambda: spread(flat, output_tensor_list))
-    return _all_to_all(Memory(flat_of(input_tensor_list)), into, sent, received, which, output_tensor_list, async_op)
+    return _all_to_all(
+        Memory(flat_of(input_tensor_list)),
+        into,
+        sent,
+        received,
+        which,
+        output_tensor_list,
+        async_op,
+    )
 
 
 def _all_to_all(
@@ -248,8 +259,17 @@ def _all_to_all(
     kind = datatype(source.tensor.dtype)
     source = _apart(source, into)
     give, take = _Counts(sent), _Counts(received)
-    words = (source.address, give.counts, give.begins, kind, into.address, take.counts, take.begins, kind)
-    return group.run("Alltoallv", [words], [source, into], result, async_op, held=(give, take))
+    words = (
+        source.address,
+        give.counts,
+        give.begins,
+        kind,
+        into.address,
+        take.counts,
+        take.begins,
+        kind,
+    )
+    return group.run("Alltoallv", [words], [source, into], ANY_SIZE, result, async_op, (give, take))
 
 
 def gather(
@@ -270,9 +290,11 @@ def gather(
     _check_count(tensor.numel() * which.size())
     if which.rank() != root:
         if gather_list:
-            raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+            raise ValueError(
+                "Argument ``gather_list`` must NOT be specified on non-destination ranks."
+            )
         words = (source.address, source.count, kind, 0, 0, kind, root)
-        return which.run("Gather", [words], [source], [], async_op)
+        return which.run("Gather", [words], [source], source.nbytes, [], async_op)
     if gather_list is None:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     parts = gather_list
@@ -281,7 +303,7 @@ def gather(
     flat = ad.empty(tensor.numel() * which.size(), dtype=tensor.dtype)
     into = Memory(flat, lambda: spread(flat, parts))
     words = (source.address, source.count, kind, into.address, source.count, kind, root)
-    return which.run("Gather", [words], [source, into], parts, async_op)
+    return which.run("Gather", [words], [source, into], source.nbytes, parts, async_op)
 
 
 def _check_equal(parts: Sequence[Tensor], tensor: Tensor, name: str) -> None:
@@ -313,11 +335,11 @@ def scatter(
         if scatter_list:
             raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
         words = (0, 0, kind, into.address, into.count, kind, root)
-        return which.run("Scatter", [words], [into], [tensor], async_op)
+        return which.run("Scatter", [words], [into], into.nbytes, [tensor], async_op)
     if scatter_list is None:
         raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
     _check_parts(scatter_list, "scatter_list", which.size(), tensor.dtype)
     _check_equal(scatter_list, tensor, "scatter_list")
     source = Memory(flat_of(scatter_list))
     words = (source.address, into.count, kind, into.address, into.count, kind, root)
-    return which.run("Scatter", [words], [source, into], [tensor], async_op)
+    return which.run("Scatter", [words], [source, into], into.nbytes, [tensor], async_op)

@@ -1,15 +1,15 @@
-"""`ProcessGroup`: some ranks, their communicator, and how a call of MPI is made for them.
+"""`ProcessGroup`: some ranks, their communicators, and how a call of MPI is made for them.
 
-A short operation that the caller waits for is started and asked about in the caller's thread: it
-takes microseconds. Long and asynchronous ones go to the group's queue, whose thread makes blocking
-calls in the order they were given; an operation behind such ones joins them there, since all ranks
-must make the calls of a communicator in one order.
+A short operation is started and asked about: it takes microseconds, and sees a timeout and Ctrl-C.
+A long one goes to the group's queue, whose thread makes blocking calls in the order they were
+given. The two do not match each other between ranks, nor does MPI know an order between a thread's
+calls and another's: so each kind has a communicator of its own, and which kind an operation is of
+depends on what is the same on all ranks, the bytes of its result.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
@@ -17,10 +17,11 @@ from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import address, mpi
 from adjoint.distributed._work import Work
 
-__all__ = ["ProcessGroup"]
+__all__ = ["ANY_SIZE", "ProcessGroup"]
 
-# Above, Open MPI's blocking collectives are faster than its others.
-_LARGE = 64 * 1024
+# Bytes; above, Open MPI's blocking collectives are faster than its others.
+_LONG = 64 * 1024
+ANY_SIZE = _LONG + 1  # of an operation whose size differs between ranks
 
 
 class ProcessGroup:
@@ -30,21 +31,22 @@ class ProcessGroup:
         self, comm: Any, ranks: Sequence[int], seconds: float, backend: str, name: str
     ) -> None:
         self._comm = comm
+        self._comm_of_queue = comm.Dup()
         self._handle = int(mpi()._handleof(comm))
+        self._handle_of_queue = int(mpi()._handleof(self._comm_of_queue))
         self._ranks = list(ranks)
         self._rank = int(comm.Get_rank())
         self._seconds = seconds
         self._backend = backend
         self._broken = ""
         self._queue = _core._ForeignQueue()
-        self._under_way: deque[Work] = deque()  # collectives, in their order
-        self._messages: list[Work] = []
+        self._under_way: list[Work] = []
         self._threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
         self.group_name = name
         self.group_desc = name
 
     def rank(self) -> int:
-        """This process's number in the group."""
+        """The number of this process in the group."""
         return self._rank
 
     def size(self) -> int:
@@ -63,40 +65,35 @@ class ProcessGroup:
         name: str,
         words: Sequence[tuple[int, ...]],
         memories: Sequence[Any],
+        nbytes: int,
         result: list[Any],
         async_op: bool,
-        finish: Callable[[], None] | None = None,
         held: Any = None,
     ) -> Work | None:
-        """Make collective calls ``MPI_name(*words, comm)``; their `Work`, or wait for it."""
-        what = _torch_name(name)
+        """Make collective calls ``MPI_name(*words, comm)``; their `Work`, or wait for it.
+
+        `nbytes` is the same on all ranks.
+        """
+        what = _TORCH_NAMES.get(name, name.lower())
         self._refuse_broken(what)
         self._forget_done()
-        aside = async_op or sum(m.nbytes for m in memories) > _LARGE or bool(self._under_way)
-        calls = []
-        for given in words:
-            every = (*given, self._handle)
-            if aside and self._threads:
-                calls.append(self._queue.submit(address(f"MPI_{name}"), every))
-            else:
-                function = address(f"MPI_I{name.lower()}")
-                calls.append(
-                    _core._foreign_start(function, every, address("MPI_Test"), async_op)
-                )
-
-        def end() -> None:
-            for memory in memories:
-                if memory.back is not None:
-                    memory.back()
-            if finish is not None:
-                finish()
-
-        work = Work(what, self, calls, (memories, held), result, end)
+        is_long = nbytes > _LONG and self._threads
+        calls = [self._call(name, given, is_long, async_op) for given in words]
+        work = Work(what, self, calls, (memories, held), result, lambda: _bring_back(memories))
         if async_op:
             self._under_way.append(work)
             return work
         work.wait()
         return None
+
+    def _call(
+        self, name: str, words: tuple[int, ...], is_long: bool, async_op: bool
+    ) -> _core._ForeignCall:
+        if is_long:
+            return self._queue.submit(address(f"MPI_{name}"), (*words, self._handle_of_queue))
+        function = address(f"MPI_I{name.lower()}")
+        aside = async_op and self._threads
+        return _core._foreign_start(function, (*words, self._handle), address("MPI_Test"), aside)
 
     def start(
         self,
@@ -115,7 +112,7 @@ class ProcessGroup:
         call = _core._foreign_start(address(f"MPI_{name}"), every, address("MPI_Test"), aside)
         work = kind(what, self, [call], memory, [memory.tensor], memory.back)
         if aside:
-            self._messages.append(work)
+            self._under_way.append(work)
         return work
 
     def _refuse_broken(self, what: str) -> None:
@@ -124,16 +121,15 @@ class ProcessGroup:
 
     def _forget_done(self) -> None:
         """Let go of the memory of what is done; until then MPI may write there."""
-        while self._under_way and self._under_way[0]._arrived():
-            self._under_way.popleft()
-        if self._messages:
-            self._messages = [work for work in self._messages if not work._arrived()]
+        if self._under_way:
+            self._under_way = [work for work in self._under_way if not work._arrived()]
 
     def _free(self) -> None:
-        """Give the communicator back."""
+        """Give the communicators back."""
         if not self._broken:
-            for work in (*self._under_way, *self._messages):
+            for work in self._under_way:
                 work.wait()
+            self._comm_of_queue.Free()
             self._comm.Free()
         self._broken = "the group was destroyed"
 
@@ -179,5 +175,8 @@ _TORCH_NAMES = {
 }
 
 
-def _torch_name(name: str) -> str:
-    return _TORCH_NAMES.get(name, name.lower())
+def _bring_back(memories: Sequence[Any]) -> None:
+    """Copy results to where they belong, if that is not where MPI has put them."""
+    for memory in memories:
+        if memory.back is not None:
+            memory.back()

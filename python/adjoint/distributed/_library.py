@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from functools import cache, lru_cache
+from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -90,7 +90,7 @@ def abort(status: int) -> None:
         give_up_finalizing()
 
 
-@lru_cache(maxsize=None)
+@cache
 def address(name: str) -> int:
     """Where a function of the library is."""
     library = ctypes.CDLL(str(mpi().__file__))  # looks in what that is linked with, too

@@ -27,7 +27,11 @@ class ReduceOp(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> ReduceOp | None:
-        return cls[value.upper()] if isinstance(value, str) and value.upper() in cls.__members__ else None
+        return (
+            cls[value.upper()]
+            if isinstance(value, str) and value.upper() in cls.__members__
+            else None
+        )
 
 
 ReduceOp.__module__ = "adjoint.distributed"

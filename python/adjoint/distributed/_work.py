@@ -57,12 +57,11 @@ class Work:
             self._fail(f"{self._what} failed: {mpi().Get_error_string(code)}")
 
     def _too_late(self, seconds: float) -> str:
-        size = self._group.size()
+        others = self._group.size() - 1
         return (
-            f"{self._what} on rank {self._group.rank()} waited {seconds:g} s for the other "
-            f"{size - 1} of {size} ranks: one of them is slower, has ended, or does not make this "
-            "call.\n  fix: let all ranks make the same calls in the same order, or raise timeout= of "
-            "init_process_group"
+            f"{self._what} on rank {self._group.rank()} waited {seconds:g} s for {others} other "
+            f"rank{'s' * (others != 1)}: slower, ended, or without this call.\n  fix: let all ranks "
+            "make the same calls in the same order, or raise timeout= of init_process_group"
         )
 
     def _fail(self, text: str) -> None:
@@ -142,10 +141,11 @@ class _WorkFuture(Future[list[Any]]):
         super().__init__()
         self._work = work
         self._made = made
+        self._settling = False
 
     def done(self) -> bool:
         """Whether the result is there."""
-        if not super().done() and self._made is None and self._work._arrived():
+        if not super().done() and not self._settling and self._work._arrived():
             self._settle()
         return super().done()
 
@@ -156,6 +156,7 @@ class _WorkFuture(Future[list[Any]]):
         return self.value()
 
     def _settle(self) -> None:
+        self._settling = True  # setting the result asks whether it is there
         try:
             result = self._work.result() if self._made is None else self._made()
         except Exception as error:

@@ -122,7 +122,9 @@ def init_process_group(
         raise ValueError("trying to initialize the default process group twice!")
     backend = _checked_backend(backend)
     if timeout is not None and not isinstance(timeout, timedelta):
-        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
+        )
     wanted_rank = rank if rank >= 0 else number_from(_RANKS)
     wanted_size = world_size if world_size >= 0 else number_from(_SIZES)
     if backend != "mpi" and (wanted_rank is None or wanted_size is None):
@@ -300,12 +302,12 @@ def split_group(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> Any:
-    """This rank's group among those that the lists split all ranks into."""
+    """The group of this rank among those that the lists split all ranks into."""
     return new_subgroups_by_enumeration(split_ranks or [], timeout)[0]
 
 
 def get_rank(group: Any = None) -> int:
-    """This process's number; -1 outside the group."""
+    """The number of this process; -1 outside the group."""
     if group is not None and group == NON_MEMBER:
         return -1
     return (_world() if group is None else group).rank()  # type: ignore[no-any-return]
@@ -346,7 +348,7 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's number among those on its machine."""
+    """The number of this process among those on its machine."""
     found = number_from(_LOCAL_RANKS)
     if found is None and fallback_rank is None:
         raise RuntimeError("LOCAL_RANK is not in the environment; fix: start with adjoint launch")

@@ -84,7 +84,10 @@ class Join:
             joinable._join_config = _Config(self._enable, self._throw, i == 0)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for joinable in self._joinables:
             joinable._join_config = _Config(False, False, False)

@@ -90,7 +90,11 @@ class Reducer:
         """Refuse a step before the last one's gradients have been reduced."""
         if not self._expecting or not self._began:
             return
-        missing = [n for p, n in zip(self._parameters, self._names, strict=True) if id(p) not in self._ready]
+        missing = [
+            n
+            for p, n in zip(self._parameters, self._names, strict=True)
+            if id(p) not in self._ready
+        ]
         raise RuntimeError(
             "Expected to have finished reduction in the prior iteration before starting a new one. "
             f"These parameters got no gradient: {', '.join(missing[:10])}"

@@ -93,7 +93,10 @@ def _in_threads(
     with ThreadPoolExecutor(count) as pool:
         results = list(pool.map(call, rows))
     flat, shape = zip(*(_tree.flatten(result) for result in results), strict=True)
-    joined = [ad.cat(same, dim) if isinstance(same[0], Tensor) else same[0] for same in zip(*flat, strict=True)]
+    joined = [
+        ad.cat(same, dim) if isinstance(same[0], Tensor) else same[0]
+        for same in zip(*flat, strict=True)
+    ]
     return _tree.unflatten(shape[0], joined)
 
 

@@ -258,7 +258,9 @@ class DistributedDataParallel(Module, Joinable):
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
         if self.reducer.hook is not None:
-            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
         self.reducer.hook, self.reducer.hook_state = hook, state
 
     def _set_static_graph(self) -> None:
@@ -309,7 +311,9 @@ def _refuse_devices(device_ids: Sequence[Any] | None, output_device: Any) -> Non
 
 def _refuse(value: Any, name: str) -> None:
     if value is not None:
-        raise NotImplementedError(f"DistributedDataParallel: {name} is not there; fix: leave it out")
+        raise NotImplementedError(
+            f"DistributedDataParallel: {name} is not there; fix: leave it out"
+        )
 
 
 def _tensors(output: Any) -> Iterator[Tensor]:
