@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import adjoint as ad
@@ -40,11 +41,27 @@ __all__ = [
 ]
 
 
-def pieces(memory: Memory) -> Iterator[tuple[int, int]]:
-    """(address, count) of the parts that one call of MPI can take."""
+# Bytes of a reduction that one call makes: what stays in a core's cache while it is sent and added
+# is up to four times sooner than all at once. MPICH has such a pipeline of its own.
+_STRETCH = 2 * 1024 * 1024
+_STRETCH_OF_MPICH = 16 * 1024 * 1024
+
+
+@cache
+def _stretch() -> int:
+    is_open_mpi = mpi().Get_library_version().startswith("Open MPI")
+    return _STRETCH if is_open_mpi else _STRETCH_OF_MPICH
+
+
+def pieces(memory: Memory, most: int = MOST) -> Iterator[tuple[int, int]]:
+    """(address, count) of the parts that one call of MPI takes."""
     size = memory.tensor.element_size()
-    for begin in range(0, max(memory.count, 1), MOST):
-        yield memory.address + begin * size, min(MOST, memory.count - begin)
+    for begin in range(0, max(memory.count, 1), most):
+        yield memory.address + begin * size, min(most, memory.count - begin)
+
+
+def _reduced_pieces(memory: Memory) -> Iterator[tuple[int, int]]:
+    return pieces(memory, _stretch() // memory.tensor.element_size())
 
 
 def all_reduce(
@@ -71,7 +88,7 @@ def all_reduce(
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
-    words = [(in_place, at, count, kind, how) for at, count in pieces(memory)]
+    words = [(in_place, at, count, kind, how) for at, count in _reduced_pieces(memory)]
     if op is ReduceOp.AVG:
         divide_after(memory, which.size())
     return which.run("Allreduce", words, [memory], memory.nbytes, [tensor], async_op)
@@ -122,11 +139,11 @@ def reduce(
     kind, how = datatype(tensor.dtype), operation(op, tensor.dtype)
     if which.rank() != root:
         memory = readable(tensor)
-        words = [(at, 0, count, kind, how, root) for at, count in pieces(memory)]
+        words = [(at, 0, count, kind, how, root) for at, count in _reduced_pieces(memory)]
         return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)
     memory = writable(tensor)
     in_place = int(mpi().IN_PLACE)
-    words = [(in_place, at, count, kind, how, root) for at, count in pieces(memory)]
+    words = [(in_place, at, count, kind, how, root) for at, count in _reduced_pieces(memory)]
     if op is ReduceOp.AVG:
         divide_after(memory, which.size())
     return which.run("Reduce", words, [memory], memory.nbytes, [tensor], async_op)

@@ -39,7 +39,9 @@ class ProcessGroup:
         self._seconds = seconds
         self._backend = backend
         self._broken = ""
-        self._queue = _core._ForeignQueue()
+        self._queue = _core._ForeignQueue(
+            address("MPI_Ibarrier"), address("MPI_Test"), self._handle_of_queue
+        )
         self._under_way: list[Work] = []
         self._threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
         self.group_name = name
@@ -78,7 +80,7 @@ class ProcessGroup:
         self._refuse_broken(what)
         self._forget_done()
         is_long = nbytes > _LONG and self._threads
-        calls = [self._call(name, given, is_long, async_op) for given in words]
+        calls = [self._call(name, w, is_long, async_op, i == 0) for i, w in enumerate(words)]
         work = Work(what, self, calls, (memories, held), result, lambda: _bring_back(memories))
         if async_op:
             self._under_way.append(work)
@@ -87,10 +89,11 @@ class ProcessGroup:
         return None
 
     def _call(
-        self, name: str, words: tuple[int, ...], is_long: bool, async_op: bool
+        self, name: str, words: tuple[int, ...], is_long: bool, async_op: bool, is_first: bool
     ) -> _core._ForeignCall:
         if is_long:
-            return self._queue.submit(address(f"MPI_{name}"), (*words, self._handle_of_queue))
+            every = (*words, self._handle_of_queue)
+            return self._queue.submit(address(f"MPI_{name}"), every, is_first)
         function = address(f"MPI_I{name.lower()}")
         aside = async_op and self._threads
         return _core._foreign_start(function, (*words, self._handle), address("MPI_Test"), aside)

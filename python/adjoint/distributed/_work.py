@@ -60,8 +60,8 @@ class Work:
         others = self._group.size() - 1
         return (
             f"{self._what} on rank {self._group.rank()} waited {seconds:g} s for {others} other "
-            f"rank{'s' * (others != 1)}: slower, ended, or without this call.\n  fix: let all ranks "
-            "make the same calls in the same order, or raise timeout= of init_process_group"
+            f"rank{'s' * (others != 1)}: slower, ended, or without this call.\n  fix: let all "
+            "ranks make the same calls in the same order, or raise timeout= of init_process_group"
         )
 
     def _fail(self, text: str) -> None:

@@ -40,6 +40,7 @@ int call(Word function, const Words& a) {
 // &flag, &status)` says whether it is over; whoever holds the mutex may ask.
 struct Call {
   Word function = 0, test = 0;
+  bool meets = false;  // the other processes are awaited before it is made
   Words words{};
   std::mutex mutex;
   std::condition_variable finished;
@@ -69,9 +70,33 @@ struct Call {
 };
 using SharedCall = std::shared_ptr<Call>;
 
+// How a thread waits that others compute beside: a message under way needs one that asks again at
+// once, what nobody has sent yet does not.
+class Patience {
+ public:
+  void wait() {
+    ++in_vain_;
+    if (in_vain_ < 50) return;
+    if (in_vain_ < 250)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(in_vain_ < 20000 ? 20 : 500));
+  }
+  void restart() { in_vain_ = 0; }
+
+ private:
+  int in_vain_ = 0;
+};
+
+// How all processes of a queue meet: `start(word, &request)`, asked about by `test`.
+struct Meeting {
+  Word start = 0, test = 0, word = 0;
+};
+
 // Runs calls one after the other. Never destroyed: its thread may be inside a call that never ends.
 class Queue {
  public:
+  explicit Queue(Meeting meeting) : meeting_(meeting) {}
   void submit(SharedCall c) {
     std::lock_guard lock(mutex_);
     if (!started_) std::thread([this] { run(); }).detach();
@@ -88,10 +113,22 @@ class Queue {
       SharedCall c = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      c->finish(call(c->function, c->words));
+      int code = c->meets ? meet() : 0;
+      c->finish(code ? code : call(c->function, c->words));
     }
   }
+  // A blocking call of MPI takes a core while it waits for processes that are not there yet, a core
+  // that this one computes on. So they meet first, and the call is made when all are there.
+  int meet() const {
+    Call m;
+    m.test = meeting_.test;
+    m.code = call(meeting_.start, {meeting_.word, reinterpret_cast<Word>(m.request.data())});
+    Patience patience;
+    while (!m.code && !m.ask()) patience.wait();
+    return m.code;
+  }
 
+  const Meeting meeting_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<SharedCall> waiting_;
@@ -112,7 +149,7 @@ class Progress {
 
  private:
   void run() {
-    int in_vain = 0;
+    Patience patience;
     for (;;) {
       std::unique_lock lock(mutex_);
       arrived_.wait(lock, [this] { return !under_way_.empty(); });
@@ -123,7 +160,10 @@ class Progress {
         return !(one.owns_lock() && c->ask());
       });
       if (!asked.empty()) forget(asked);
-      rest(asked.empty() ? ++in_vain : in_vain = 0);
+      if (asked.empty())
+        patience.wait();
+      else
+        patience.restart();
     }
   }
   void forget(const std::vector<SharedCall>& done) {
@@ -132,14 +172,6 @@ class Progress {
       return std::find(done.begin(), done.end(), c) != done.end();
     });
   }
-  // A message under way needs a thread that asks; one that nobody has sent does not.
-  static void rest(int in_vain) {
-    if (in_vain < 200)
-      sched_yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(in_vain < 20000 ? 20 : 500));
-  }
-
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<SharedCall> under_way_;
@@ -152,6 +184,9 @@ Progress& progress() {
   return only;
 }
 
+// Who yields on a busy machine gets the core back milliseconds later, and most answers come sooner.
+constexpr int kSpins = 100;
+
 // --- waiting -------------------------------------------------------------------------------------
 
 // Whether the call is done by `until`.
@@ -163,7 +198,7 @@ bool wait_queued(Call& c, Clock::time_point until) {
 bool wait_started(Call& c, Clock::time_point until, Clock::time_point patience) {
   std::lock_guard lock(c.mutex);
   for (int i = 1; !c.ask(); ++i) {
-    sched_yield();
+    if (i > kSpins) sched_yield();
     if (i % 32) continue;
     Clock::time_point now = Clock::now();
     if (now >= until) return false;
@@ -257,20 +292,26 @@ PyObject* call_status(PyObject* self, PyObject*) {
   return PyBytes_FromStringAndSize(c.status.data(), static_cast<Py_ssize_t>(c.status.size()));
 }
 
-PyObject* make_queue(PyTypeObject* type, PyObject*, PyObject*) {
+PyObject* make_queue(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *start, *test, *handle;
+  if (!PyArg_ParseTuple(args, "OOO:_ForeignQueue", &start, &test, &handle)) return nullptr;
   return guard([&]() -> PyObject* {
+    Meeting meeting{word(start), word(test), word(handle)};
     Object o = checked(type->tp_alloc(type, 0));
-    reinterpret_cast<QueueObject*>(o.get())->queue = std::make_unique<Queue>().release();
+    reinterpret_cast<QueueObject*>(o.get())->queue = std::make_unique<Queue>(meeting).release();
     return o.release();
   });
 }
 
 PyObject* queue_submit(PyObject* self, PyObject* args) {
   PyObject *function, *words;
-  if (!PyArg_ParseTuple(args, "OO!:submit", &function, &PyTuple_Type, &words)) return nullptr;
+  int meets;
+  if (!PyArg_ParseTuple(args, "OO!p:submit", &function, &PyTuple_Type, &words, &meets))
+    return nullptr;
   return guard([&]() -> PyObject* {
     auto c = std::make_shared<Call>();
     c->function = word(function);
+    c->meets = meets;
     read_words(words, &c->words);
     Object result = Object::steal(wrap(c));
     reinterpret_cast<QueueObject*>(self)->queue->submit(std::move(c));
@@ -325,7 +366,8 @@ PyMethodDef call_methods[] = {
     {"status", call_status, METH_NOARGS, "What the test wrote about it."},
     {nullptr}};
 PyMethodDef queue_methods[] = {
-    {"submit", queue_submit, METH_VARARGS, "submit(function, words): calls it after those before."},
+    {"submit", queue_submit, METH_VARARGS,
+     "submit(function, words, meets): calls it after those before, if wanted when all have met."},
     {nullptr}};
 PyMethodDef functions[] = {
     {"_foreign_call", foreign_call, METH_VARARGS,
@@ -350,7 +392,8 @@ void add_foreign_calls(PyObject* module) {
   queue_type.tp_flags = Py_TPFLAGS_DEFAULT;
   queue_type.tp_new = make_queue;
   queue_type.tp_methods = queue_methods;
-  queue_type.tp_doc = "Calls C functions one after the other, in a thread of its own.";
+  queue_type.tp_doc =
+      "_ForeignQueue(start, test, word): calls C functions one after the other, in a thread.";
   checked(PyType_Ready(&queue_type));
   checked(PyModule_AddObjectRef(module, "_ForeignCall", reinterpret_cast<PyObject*>(&call_type)));
   checked(PyModule_AddObjectRef(module, "_ForeignQueue", reinterpret_cast<PyObject*>(&queue_type)));
