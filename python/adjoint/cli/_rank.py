@@ -30,6 +30,7 @@ def main(program: Sequence[str]) -> int:
     if folder is not None:
         from adjoint.cli.launch import end_with_parent
 
+        _begin_session()
         end_with_parent()
         _print_through_pipes(folder, rank)
         _note(folder, f"started-{rank}", _identity())
@@ -75,6 +76,15 @@ def _folder() -> str | None:
     folder = os.environ.get("ADJOINT_LAUNCH_FOLDER")
     here = os.environ.get("ADJOINT_LAUNCH_HOST") == socket.gethostname()
     return folder if folder and here and os.path.isdir(folder) else None
+
+
+def _begin_session() -> None:
+    """Leave mpiexec's session: the kernel divides cores among sessions, and ranks are equals."""
+    try:
+        os.setpgid(0, os.getpgid(os.getppid()))  # who leads a group cannot begin a session
+        os.setsid()
+    except OSError:
+        return
 
 
 def _print_through_pipes(folder: str, rank: int) -> None:

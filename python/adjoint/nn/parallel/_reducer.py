@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import adjoint as ad
-from adjoint import Tensor
+from adjoint import Tensor, _core
 from adjoint import distributed as dist
 from adjoint.nn.parallel._buckets import Bucket, buckets_of, reduce_sparse
 
@@ -105,6 +105,7 @@ class Reducer:
     def expect(self, outputs: Iterable[Tensor]) -> None:
         """Begin a pass: hooks are about to run for the parameters that lead to the outputs."""
         self._expecting = True
+        _core._accumulate_early(True)  # hooks run as soon as they can, not all of them at the end
         self._began = False
         self._next = 0
         self._ready.clear()
@@ -171,6 +172,7 @@ class Reducer:
             for bucket in self.buckets:
                 self._await(bucket, [used.get(id(p), True) for p in bucket.parameters])
         self._expecting = False
+        _core._accumulate_early(False)
 
     def _used_anywhere(self) -> dict[int, bool]:
         if not self._find_unused:
