@@ -27,7 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if done is not None:
             return done
         given = ["run", "--help"]
+    program: list[str] = []
+    if given[:1] == ["launch"]:
+        from adjoint.cli import launch
+
+        own, program = launch.split(given[1:])
+        given = ["launch", *own]
     arguments = _parser().parse_args(given)
+    arguments.program = program
     status: int = arguments.execute(arguments)
     return status
 

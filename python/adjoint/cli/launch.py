@@ -74,17 +74,27 @@ def add_to(subparsers: Any) -> None:
     ):
         options = {f"--{name}", f"--{name.replace('-', '_')}"}
         parser.add_argument(*sorted(options), help=argparse.SUPPRESS)
-    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, program=[])
+
+
+_FLAGS = ("--prefix", "--no-prefix", "--standalone", "-h", "--help")
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The launcher's arguments, and those of the program, which begin with its name."""
+    i = 0
+    while i < len(arguments) and arguments[i].startswith("-") and arguments[i] not in ("-m", "-c"):
+        i += 1 if arguments[i] in _FLAGS or "=" in arguments[i] else 2
+    return list(arguments[:i]), list(arguments[i:])
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Start the ranks, watch them, and return the status."""
     try:
+        count = _count(arguments.ranks)
         program = _program(arguments)
         if _is_rank_of_srun():
             return _become_rank(program)
-        count = _count(arguments.ranks)
         command = _starter(arguments.mpiexec, count)
     except ValueError as error:
         print(f"adjoint launch: {error}\nusage: {_USAGE}", file=sys.stderr)
@@ -105,8 +115,6 @@ def _program(arguments: argparse.Namespace) -> list[str]:
         raise ValueError(f"argument expected for {program[0]}")
     if not program[0].startswith("-") and not os.path.exists(program[0]):
         raise ValueError(f"cannot read '{program[0]}': No such file or directory")
-    if program[0].startswith("-") and program[0] not in ("-m", "-c"):
-        raise ValueError(f"unknown option {program[0]}")
     return program
 
 
