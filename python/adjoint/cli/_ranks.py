@@ -224,6 +224,7 @@ class _Output:
                 )  # RDWR: no end before the first writer
                 self._pipes.register(pipe, selectors.EVENT_READ, (rank, name))
                 self._parts[pipe] = bytearray()
+        self._unfinished: dict[str, int | None] = {}  # whose line has no end yet, on each stream
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
@@ -258,12 +259,18 @@ class _Output:
                 part.clear()
 
     def _write(self, data: bytes, rank: int, name: str) -> None:
-        if self._prefix:
-            start = f"[{rank:>{self._width}}] ".encode()
-            data = b"".join(start + line for line in data.splitlines(keepends=True))
+        before, after = self._unfinished.get(name), None if data.endswith(b"\n") else rank
+        self._unfinished[name] = after
+        lines = data.splitlines(keepends=True)
+        start = f"[{rank:>{self._width}}] ".encode() if self._prefix else b""
+        text = b"".join(start + line for line in lines)
+        if before == rank:  # the rest of the line that is there
+            text = text[len(start) :]
+        elif before is not None:
+            text = b"\n" + text
         stream = sys.stdout if name == "out" else sys.stderr
         try:
-            stream.buffer.write(data)
+            stream.buffer.write(text)
             stream.flush()
         except (BrokenPipeError, ValueError):  # nobody reads any more
             return
