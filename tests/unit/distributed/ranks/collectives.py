@@ -155,7 +155,7 @@ for step in range(60):
     expected.append(sum(range(size)) + size * step)
 for work in works:
     work.wait()
-for tensor, value in zip(tensors, expected):
+for tensor, value in zip(tensors, expected, strict=True):
     assert tensor[0] == tensor[-1] == value
 future = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(lambda f: f.value()[0] * 2)
 assert future.wait().tolist() == [2 * size] * 2

@@ -1,6 +1,5 @@
 """`failing.py HOW`: the last rank fails in one of several ways while the others wait for it."""
 
-import ctypes
 import os
 import sys
 import time
