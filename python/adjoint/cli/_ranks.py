@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -159,7 +160,7 @@ class Ranks:
     def _unexplained(self, status: int) -> int:
         gone = self._gone if self._gone is not None else self._vanished()
         number = _signal_in(bytes(self._said))
-        rank = _rank_in(bytes(self._said))
+        rank = self._rank_in(bytes(self._said))
         if rank is None and gone:
             rank = gone[0]
         if rank is not None:
@@ -170,6 +171,17 @@ class Ranks:
         _say(f"mpiexec ended with status {status}")
         return status or 1
 
+    def _rank_in(self, said: bytes) -> int | None:
+        """The rank that mpiexec has seen end: Open MPI says its number, MPICH its process."""
+        if found := re.search(rb"process rank (\d+)", said):
+            return int(found.group(1))
+        pids = {int(pid) for pid in re.findall(rb"PID (\d+) RUNNING", said)}
+        for rank in range(self.count):
+            started = self._read(f"started-{rank}")
+            if started and started["pid"] in pids:
+                return rank
+        return None
+
     def _ranks_text(self) -> str:
         return "it was" if self.count == 1 else f"all {self.count} ranks were"
 
@@ -179,18 +191,9 @@ def _say(text: str) -> None:
 
 
 def _signal_in(said: bytes) -> int:
-    import re
-
     found = re.search(rb"on\s+signal (\d+)|EXIT CODE: (\d+)", said)
     number = int(found.group(1) or found.group(2)) if found else 0
     return number if 0 < number < 65 else 0
-
-
-def _rank_in(said: bytes) -> int | None:
-    import re
-
-    found = re.search(rb"process rank (\d+)", said)
-    return int(found.group(1)) if found else None
 
 
 def process_start(pid: int) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 import adjoint as ad
@@ -41,16 +40,9 @@ __all__ = [
 ]
 
 
-# Bytes of a reduction that one call makes: what stays in a core's cache while it is sent and added
-# is up to four times sooner than all at once. MPICH has such a pipeline of its own.
-_STRETCH = 2 * 1024 * 1024
-_STRETCH_OF_MPICH = 16 * 1024 * 1024
-
-
-@cache
-def _stretch() -> int:
-    is_open_mpi = mpi().Get_library_version().startswith("Open MPI")
-    return _STRETCH if is_open_mpi else _STRETCH_OF_MPICH
+# Bytes of a reduction that one call makes: all at once leaves the cache between sending and adding,
+# and takes up to four times as long; in many calls the ranks wait for each other too often.
+_STRETCH = 16 * 1024 * 1024
 
 
 def pieces(memory: Memory, most: int = MOST) -> Iterator[tuple[int, int]]:
@@ -61,7 +53,7 @@ def pieces(memory: Memory, most: int = MOST) -> Iterator[tuple[int, int]]:
 
 
 def _reduced_pieces(memory: Memory) -> Iterator[tuple[int, int]]:
-    return pieces(memory, _stretch() // memory.tensor.element_size())
+    return pieces(memory, _STRETCH // memory.tensor.element_size())
 
 
 def all_reduce(

@@ -1,4 +1,4 @@
-"""Derivatives through collectives, split optimisers, and checkpoints: `state.py save|load FOLDER`."""
+"""Derivatives through collectives, split optimisers, checkpoints: `state.py save|load FOLDER`."""
 
 import sys
 import warnings
