@@ -34,11 +34,11 @@ class FileSystemReader:
 def folder_of(checkpoint_id: Any, storage: Any) -> str:
     """The folder that is meant."""
     if checkpoint_id is not None:
-        return os.fspath(checkpoint_id)
+        return str(os.fspath(checkpoint_id))
     path = getattr(storage, "path", None)
     if path is None:
         raise ValueError("no folder is given; fix: checkpoint_id='folder'")
-    return os.fspath(path)
+    return str(os.fspath(path))
 
 
 def write_index(folder: str, index: dict[str, Any]) -> None:
