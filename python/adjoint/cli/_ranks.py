@@ -207,7 +207,7 @@ def process_start(pid: int) -> str | None:
 
 
 def _is_alive(started: dict[str, Any]) -> bool:
-    return process_start(started["pid"]) == started["start"]
+    return bool(process_start(started["pid"]) == started["start"])
 
 
 class _Output:

@@ -15,6 +15,7 @@ from typing import Any
 from adjoint import _core
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._library import address, mpi
+from adjoint.distributed._reduce_op import ReduceOp
 from adjoint.distributed._work import Work
 
 __all__ = ["ANY_SIZE", "ProcessGroup"]
@@ -143,7 +144,7 @@ class ProcessGroup:
 
         only = tensor[0] if isinstance(tensor, list | tuple) else tensor
         op = getattr(op, "reduceOp", op)
-        work = _collectives.all_reduce(only, *(() if op is None else (op,)), self, True)
+        work = _collectives.all_reduce(only, ReduceOp.SUM if op is None else op, self, True)
         assert work is not None
         return work
 

@@ -310,14 +310,14 @@ def get_rank(group: Any = None) -> int:
     """The number of this process; -1 outside the group."""
     if group is not None and group == NON_MEMBER:
         return -1
-    return (_world() if group is None else group).rank()  # type: ignore[no-any-return]
+    return (_world() if group is None else group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
     """How many ranks there are; -1 outside the group."""
     if group is not None and group == NON_MEMBER:
         return -1
-    return (_world() if group is None else group).size()  # type: ignore[no-any-return]
+    return (_world() if group is None else group).size()
 
 
 def get_backend(group: Any = None) -> str:

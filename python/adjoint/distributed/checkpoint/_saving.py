@@ -80,7 +80,8 @@ def save(
 
 
 def _split(state_dict: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    tensors, values = {}, {}
+    tensors: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, leaf in flat_entries(state_dict):
         (tensors if isinstance(leaf, Tensor | Block) else values)[key] = leaf
     return tensors, values

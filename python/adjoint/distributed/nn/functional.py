@@ -30,46 +30,54 @@ __all__ = [
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
     """The tensor of rank `src`, on all ranks."""
-    return _Broadcast.apply(src, group, tensor)
+    result: Tensor = _Broadcast.apply(src, group, tensor)
+    return result
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks, on rank `dst`; zeros elsewhere."""
-    return _Gather.apply(dst, group, tensor)
+    result: tuple[Tensor, ...] = _Gather.apply(dst, group, tensor)
+    return result
 
 
 def scatter(tensors: list[Tensor], src: int = 0, group: Any = None) -> Tensor:
     """Tensor i of the list of rank `src`, on rank i."""
-    return _Scatter.apply(src, group, *tensors)
+    result: Tensor = _Scatter.apply(src, group, *tensors)
+    return result
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """The sum over ranks on rank `dst`; elsewhere the tensor itself."""
-    return _Reduce.apply(dst, op, group, tensor)
+    result: Tensor = _Reduce.apply(dst, op, group, tensor)
+    return result
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """The sum (or another reduction) over ranks, on all of them."""
-    return _AllReduce.apply(ReduceOp(op), group, tensor)
+    result: Tensor = _AllReduce.apply(ReduceOp(op), group, tensor)
+    return result
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks, on all of them."""
-    return _AllGather.apply(group, tensor)
+    result: tuple[Tensor, ...] = _AllGather.apply(group, tensor)
+    return result
 
 
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
     """The sum over ranks of tensor i, on rank i; `output` says its shape."""
-    return _ReduceScatter.apply(ReduceOp(op), group, output, *input_list)
+    result: Tensor = _ReduceScatter.apply(ReduceOp(op), group, output, *input_list)
+    return result
 
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
     """Tensor i of the result is what rank i had in its list for this rank."""
-    return _AllToAll.apply(group, output_tensor_list, *input_tensor_list)
+    result: tuple[Tensor, ...] = _AllToAll.apply(group, output_tensor_list, *input_tensor_list)
+    return result
 
 
 def all_to_all_single(
@@ -80,7 +88,10 @@ def all_to_all_single(
     group: Any = None,
 ) -> Tensor:
     """Part i of the result is what rank i had in its input for this rank."""
-    return _AllToAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
+    result: Tensor = _AllToAllSingle.apply(
+        group, output, output_split_sizes, input_split_sizes, input
+    )
+    return result
 
 
 class _Broadcast(Function):

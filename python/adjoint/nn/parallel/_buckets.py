@@ -15,6 +15,8 @@ from adjoint import distributed as dist
 
 __all__ = ["Bucket", "buckets_of"]
 
+_made_names: Any = ad  # `_foreach_...` are made when they are asked for
+
 _FIRST_BYTES = 1024 * 1024  # a small first bucket lets the reduction begin early
 _ALONE_BYTES = 1024 * 1024  # from here on, copies cost more than a call of its own
 
@@ -76,7 +78,7 @@ class Bucket:
                 places.append(view)
                 values.append(grad)
         if places:
-            ad._foreach_copy_(places, values)
+            _made_names._foreach_copy_(places, values)
 
     def give_back(self, flat: Tensor, as_views: bool, used: Sequence[bool]) -> None:
         """Put the reduced values where the gradients are; leave those that no rank has used."""
@@ -98,7 +100,7 @@ class Bucket:
                 places.append(p.grad)
                 values.append(view)
         if places:
-            ad._foreach_copy_(places, values)
+            _made_names._foreach_copy_(places, values)
 
 
 def buckets_of(
