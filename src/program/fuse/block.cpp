@@ -29,6 +29,19 @@ void repeat_loop(char* const* p, int64_t n) {  // the same
   copy_run(p[1], static_cast<int64_t>(item_size(place.wanted)), place.wanted, p[2], 0, place.dtype,
            n);
 }
+struct Assembling {
+  std::shared_ptr<TileLoops> tiles;
+  uint32_t assembly;
+  std::vector<int> places;          // those of its boxes,
+  mutable std::vector<char*> data;  // and memory by place
+};
+void assemble_loop(char* const* p, int64_t n) {  // Assembling, tile, memory of its boxes
+  const auto& a = *reinterpret_cast<const Assembling*>(p[0]);
+  for (size_t k = 0; k < a.places.size(); ++k) a.data[a.places[k]] = p[2 + k];
+  const TileLoops::Assembly& of = a.tiles->assemblies[a.assembly];
+  const char* found = assemble(*a.tiles, of, a.data.data(), 0, n, p[1]);
+  if (found != p[1]) std::memcpy(p[1], found, static_cast<size_t>(n) * item_size(of.dtype));
+}
 struct Tiling {
   std::shared_ptr<TileLoops> tiles;
   std::vector<char> numbers;
@@ -72,6 +85,7 @@ class Block final : public FusedLoops {
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
   std::vector<std::unique_ptr<Moving>> movings_;
+  std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
   std::vector<std::shared_ptr<void>> calls_;
   Tensors like_;  // by result: a contiguous tensor of its shape, or none
@@ -187,8 +201,8 @@ class BlockBuilder {
     }
   }
   void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
-  void scratch(const TileLoops& f, uint32_t tile) {
-    pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes()});
+  void scratch(const TileLoops& f, uint32_t tile, int64_t offset = 0) {
+    pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes() + static_cast<size_t>(offset)});
   }
   void number(const TileLoops::Number& n, int64_t count) {
     size_t words[2];
@@ -227,6 +241,42 @@ class BlockBuilder {
     loops_.push_back({loop, at, part.tiles->numel});
   }
 
+  // Boxes of one axis are copied one by one.
+  void add_boxes(const Part& part, const TileLoops::Assembly& a) {
+    const TileLoops& f = *part.tiles;
+    const auto item = static_cast<int64_t>(item_size(a.dtype));
+    for (const TileLoops::Box& b : a.boxes) {
+      size_t at = pointers_.size();
+      scratch(f, a.tile, b.start[0] * item);
+      if (b.place < 0)
+        number(f.numbers[b.number], b.size[0]);
+      else
+        point_to(f.places[b.place].reg, f.places[b.place].offset);
+      loops_.push_back({copy_loop_of(a.dtype), at, b.size[0]});
+    }
+  }
+
+  void add_assembling(const Part& part, uint32_t assembly) {
+    const TileLoops::Assembly& a = part.tiles->assemblies[assembly];
+    bool plain = part.tiles->shape.size() == 1;
+    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
+    if (plain) return add_boxes(part, a);
+    auto made = std::make_unique<Assembling>();
+    made->tiles = part.tiles;
+    made->assembly = assembly;
+    made->data.resize(part.tiles->places.size());
+    size_t at = pointers_.size();
+    fixed(made.get());
+    scratch(*part.tiles, part.tiles->assemblies[assembly].tile);
+    for (const TileLoops::Box& b : part.tiles->assemblies[assembly].boxes) {
+      if (b.place < 0) continue;
+      made->places.push_back(b.place);
+      point_to(part.tiles->places[b.place].reg, part.tiles->places[b.place].offset);
+    }
+    loops_.push_back({assemble_loop, at, part.tiles->numel});
+    block_->assemblings_.push_back(std::move(made));
+  }
+
   void add_tile(const Part& part) {
     const TileLoops& f = *part.tiles;
     scratch_bytes_ = std::max(scratch_bytes_, f.tiles * f.tile_bytes());
@@ -235,7 +285,10 @@ class BlockBuilder {
     }
     for (size_t s = 0; s < f.actions.size(); ++s) {
       if (!f.actions[s].loop) {
-        add_moving(move_loop, part, f.actions[s].at);
+        if (f.actions[s].assembles)
+          add_assembling(part, f.actions[s].at);
+        else
+          add_moving(move_loop, part, f.actions[s].at);
         continue;
       }
       size_t end = f.arguments.size();
@@ -249,6 +302,8 @@ class BlockBuilder {
         const Argument& a = f.arguments[k];
         if (a.kind == Argument::Tile) {
           scratch(f, a.index);
+        } else if (a.kind == Argument::Assembled) {
+          scratch(f, f.assemblies[a.index].tile);
         } else if (a.kind == Argument::Memory) {
           point_to(f.places[a.index].reg, f.places[a.index].offset);
         } else {

@@ -21,18 +21,25 @@ namespace {
 constexpr int64_t kLarge = 16384;  // elements from which on memory is a concern
 constexpr int kMaxWritten = 16;    // results of a group of that size
 
+constexpr int16_t kInBox = -2;  // Read::item of what is read as a box of something else
+
 // How an instruction is run.
 enum class How : uint8_t {
   Alone,  // as it was recorded
   Group,  // with elementwise ops of its shape
   Small,  // by loops of its own, in a block
   Sum,    // with the group that makes what it sums
+  Boxed,  // not at all: groups read the boxes that it is put together from
 };
 
 class Fusion {
  public:
   explicit Fusion(Program& p)
-      : p_(p), sources_(p), values_(p.registers.size()), layouts_(p, sources_) {
+      : p_(p),
+        sources_(p),
+        boxed_(p, sources_),
+        values_(p.registers.size(), boxed_),
+        layouts_(p, sources_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -42,6 +49,7 @@ class Fusion {
       how_.push_back(way_of(i, calls_.back() != nullptr));
     }
     order_changes();
+    read_boxes();
   }
 
   void run() {
@@ -155,10 +163,49 @@ class Fusion {
     return roots;
   }
 
-  // A fill takes nothing but the shape from its operand.
+  // A fill takes nothing but the shape from its operand; a group reads the boxes that a value is put
+  // together from.
   std::span<const Read> reads(size_t k) const {
-    if (how_[k] == How::Small && Sources::fills(p_.code[k])) return {};
+    if (how_[k] == How::Boxed || (how_[k] == How::Small && Sources::fills(p_.code[k]))) return {};
+    if (auto found = through_boxes_.find(k); found != through_boxes_.end()) return found->second;
     return {p_.code[k].reads.begin(), p_.code[k].reads.size()};
+  }
+  // Whether a group may take a value from the tile it is in.
+  static bool is_whole(const Read& r) { return r.item != kInBox; }
+
+  // Decides which values groups read box by box: those that nobody else reads.
+  void read_boxes() {
+    for (int r : p_.outputs) {
+      if (r >= 0) boxed_.make(sources_.of(r).reg);
+    }
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (i.kind == Kind::Alias) continue;
+      for (const Read& r : reads(k)) {
+        const Source& s = sources_.of(r.reg);
+        if (how_[k] != How::Group || !s.same ||
+            !(geometry(r.reg).shape == geometry(i.writes[0]).shape))
+          boxed_.make(s.reg);
+      }
+    }
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (i.writes.size() == 1 && i.writes[0] >= 0 && boxed_.of(i.writes[0])) how_[k] = How::Boxed;
+    }
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      if (how_[k] != How::Group) continue;
+      std::vector<Read> all;
+      bool any = false;
+      for (const Read& r : p_.code[k].reads) {
+        const SourceBoxes* boxes = boxed_.of(sources_.of(r.reg).reg);
+        any |= boxes != nullptr;
+        if (!boxes) all.push_back(r);
+        for (size_t b = 0; boxes && b < boxes->size(); ++b) {
+          if ((*boxes)[b].reg >= 0) all.push_back({(*boxes)[b].reg, 0, kInBox});
+        }
+      }
+      if (any) through_boxes_.emplace(k, std::move(all));
+    }
   }
 
   // f(instruction, whether its very elements are read)
@@ -170,7 +217,8 @@ class Fusion {
         continue;
       }
       const Source& s = sources_.of(r.reg);
-      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg)) f(sources_.made_by(s.reg), s.same);
+      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg))
+        f(sources_.made_by(s.reg), s.same && is_whole(r));
     }
     for (size_t at = after_first_[k]; at < after_first_[k + 1]; ++at) f(after_[at], false);
   }
@@ -188,6 +236,7 @@ class Fusion {
     int last_ordered = -1;
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
+      if (how_[k] == How::Boxed) continue;
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
@@ -257,7 +306,7 @@ class Fusion {
       const Instruction& i = p_.code[k];
       for (const Read& r : reads(k)) {
         const Source& s = sources_.of(r.reg);
-        if (how_[k] != How::Group || !s.same ||
+        if (how_[k] != How::Group || !s.same || !is_whole(r) ||
             !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
           outside[s.reg] = true;
       }
@@ -281,6 +330,7 @@ class Fusion {
       bool goes = i.kind == Kind::Alias || i.kind == Kind::Constant ||
                   (i.kind == Kind::Apply && Sources::fills(i));
       goes |= how_[k] != How::Alone && !used[i.writes[0]];
+      goes |= how_[k] == How::Boxed;
       if (goes && !needed_[i.writes[0]]) {
         gone_[k] = true;
         continue;
@@ -469,9 +519,11 @@ class Fusion {
 
   Program& p_;
   Sources sources_;
+  BoxedValues boxed_;
   bool effects_ = false;
   std::vector<std::unique_ptr<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
+  std::map<size_t, std::vector<Read>> through_boxes_;  // by instruction: what it reads in the end
   std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
   std::vector<size_t> after_first_;
   std::vector<Unit> units_;

@@ -1,6 +1,7 @@
 // The loops of instructions, as parts of what is run (block.h, tiles.h).
 #pragma once
 #include "program/fuse/block.h"
+#include "program/fuse/boxes.h"
 #include "program/fuse/calls.h"
 #include "program/capture/copying_ops.h"
 #include "program/passes/sources.h"
@@ -14,15 +15,18 @@ bool sums_a_group(const Instruction& i, const Sources& sources);
 // The product of a column and a row, whose elements have one dtype.
 bool is_outer(const Instruction& i, const Sources& sources);
 
-// Register -> value of a TileBuilder, where it has one.
+// Register -> value of a TileBuilder, where it has one, or the boxes that it is read by.
 class Values {
  public:
-  explicit Values(size_t registers = 0) : values_(registers, -1) {}
+  Values() = default;
+  Values(size_t registers, const BoxedValues& boxed) : values_(registers, -1), boxed_(&boxed) {}
   int of(int reg) const { return values_.empty() ? -1 : values_[reg]; }
   void set(int reg, int value) { values_[reg] = value; }
+  const SourceBoxes* boxes(int reg) const { return boxed_ ? boxed_->of(reg) : nullptr; }
 
  private:
   std::vector<int> values_;
+  const BoxedValues* boxed_ = nullptr;
 };
 
 // Elementwise ops of one shape, and sums of what they make: `members` of the code. Results that are `needed` by others are

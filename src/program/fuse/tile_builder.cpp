@@ -13,6 +13,9 @@ template <size_t Size>
 void copy_loop(char* const* p, int64_t n) {
   std::memmove(p[0], p[1], static_cast<size_t>(n) * Size);
 }
+
+}  // namespace
+
 Loop copy_loop_of(DType d) {
   switch (item_size(d)) {
     case 1:
@@ -27,8 +30,6 @@ Loop copy_loop_of(DType d) {
       return copy_loop<16>;
   }
 }
-
-}  // namespace
 
 TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
   values_.reserve(calls + 4);
@@ -168,6 +169,10 @@ void TileBuilder::order_axes() {
     if (shape_[i] != 1) continue;
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
+    each_box([&](TileLoops::Box& b) {
+      b.start.erase(i);
+      b.size.erase(i);
+    });
   }
   auto out = made_->sums.empty() ? std::find_if(places.begin(), places.end(),
                                                 [](const auto& p) { return p.written; })
@@ -176,6 +181,10 @@ void TileBuilder::order_axes() {
     for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
       std::swap(shape_[j - 1], shape_[j]);
       for (TileLoops::Place& p : places) std::swap(p.strides[j - 1], p.strides[j]);
+      each_box([&](TileLoops::Box& b) {
+        std::swap(b.start[j - 1], b.start[j]);
+        std::swap(b.size[j - 1], b.size[j]);
+      });
     }
   }
 }
@@ -184,10 +193,12 @@ void TileBuilder::order_axes() {
 void TileBuilder::merge_axes() {
   std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 2; i >= 0; --i) {
-    bool even = true;
-    for (const TileLoops::Place& p : places)
-      even &= p.strides[i] == p.strides[i + 1] * shape_[i + 1];
+    bool even = can_merge_boxes(i);
+    for (const TileLoops::Place& p : places) {
+      even &= p.way == TileLoops::Way::Boxed || p.strides[i] == p.strides[i + 1] * shape_[i + 1];
+    }
     if (!even) continue;
+    merge_boxes(i);
     shape_[i + 1] *= shape_[i];
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
@@ -211,6 +222,7 @@ void TileBuilder::choose_tile() {
 }
 
 void TileBuilder::classify(TileLoops::Place& p) const {
+  if (p.way == TileLoops::Way::Boxed) return;
   bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
   bool again = !p.written && made_->period > 0;
   auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
@@ -256,8 +268,14 @@ int TileBuilder::take_tile_for(int value, std::span<const int> operands, int ste
 // Makes an operand ready: a tile for what is repeated or gathered.
 void TileBuilder::place_operand(int value) {
   Made& m = values_[value];
-  if (m.ready || m.kind != Made::Memory) return;
+  if (m.ready || (m.kind != Made::Memory && m.kind != Made::Assembled)) return;
   m.ready = true;
+  if (m.kind == Made::Assembled) {
+    m.tile = take_tile();
+    made_->assemblies[m.place].tile = static_cast<uint32_t>(m.tile);
+    made_->actions.push_back({nullptr, static_cast<uint32_t>(m.place), true});
+    return;
+  }
   TileLoops::Place& p = made_->places[m.place];
   if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again) {
     p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
@@ -273,6 +291,7 @@ TileLoops::Argument TileBuilder::argument(int value) {
   using Argument = TileLoops::Argument;
   const Made& m = values_[value];
   if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
+  if (m.kind == Made::Assembled) return {Argument::Assembled, static_cast<uint32_t>(m.place)};
   if (m.place >= 0) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
@@ -353,20 +372,25 @@ void TileBuilder::find_takeovers() {
 // Counts the pointers to each place, and puts them one place after another.
 void TileBuilder::sort_pointers() {
   TileLoops& f = *made_;
-  auto is_pointer = [](const TileLoops::Argument& a) {
-    return a.kind == TileLoops::Argument::Memory;
+  // The end of the range of what an argument points to; null for tiles and numbers.
+  auto range_end = [&](const TileLoops::Argument& a) {
+    return a.kind == TileLoops::Argument::Memory      ? &f.places[a.index].last
+           : a.kind == TileLoops::Argument::Assembled ? &f.assemblies[a.index].last
+                                                      : nullptr;
   };
   for (const TileLoops::Argument& a : f.arguments) {
-    if (is_pointer(a)) ++f.places[a.index].last;
+    if (uint32_t* end = range_end(a)) ++*end;
   }
   uint32_t count = 0;
-  for (TileLoops::Place& p : f.places) {
-    p.first = count;
-    count += std::exchange(p.last, count);
-  }
+  auto begin = [&](auto& x) {
+    x.first = count;
+    count += std::exchange(x.last, count);
+  };
+  for (TileLoops::Place& p : f.places) begin(p);
+  for (TileLoops::Assembly& a : f.assemblies) begin(a);
   f.pointed.resize(count);
   for (uint32_t k = 0; k < f.arguments.size(); ++k) {
-    if (is_pointer(f.arguments[k])) f.pointed[f.places[f.arguments[k].index].last++] = k;
+    if (uint32_t* end = range_end(f.arguments[k])) f.pointed[(*end)++] = k;
   }
 }
 
@@ -382,6 +406,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.shape = shape_;
   choose_tile();
   for (TileLoops::Place& p : f.places) classify(p);
+  classify_boxes();
   for (const TileLoops::Sum& sum : f.sums) {
     if (f.places[sum.place].way != TileLoops::Way::Flat)
       throw std::logic_error("a sum in another order than that of its tiles");

@@ -51,7 +51,7 @@ struct Workspace {
     if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
     for (size_t k = 0; k < f.arguments.size(); ++k) {
       const Argument& a = f.arguments[k];
-      if (a.kind != Argument::Memory)
+      if (a.kind == Argument::Tile || a.kind == Argument::Number)
         arguments[k] = (a.kind == Argument::Tile ? tiles : numbers) + a.index * f.tile_bytes();
     }
     return tiles;
@@ -235,6 +235,10 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
     for (const TileLoops::Action& s : f.actions) {
       if (s.loop) [[likely]] {
         s.loop(arguments + s.at, n);
+      } else if (s.assembles) {
+        const TileLoops::Assembly& a = f.assemblies[s.at];
+        char* here = assemble(f, a, data, at, n, tiles + a.tile * f.tile_bytes());
+        for (uint32_t q = a.first; q < a.last; ++q) arguments[f.pointed[q]] = here;
       } else {
         const Place& p = f.places[s.at];
         move(f, p, data[s.at], at, n, tiles + p.tile * f.tile_bytes());
