@@ -51,6 +51,8 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
+constexpr int64_t kWorthABox = 16;  // elements of a loop for each box that it is cut at
+
 class Block final : public FusedLoops {
  public:
   void run(const Instruction& i, Tensor* registers) const override {
@@ -241,6 +243,41 @@ class BlockBuilder {
     loops_.push_back({loop, at, part.tiles->numel});
   }
 
+  // --- values that are put together from boxes
+  // Boxes of one axis, each of which lies as the tile does.
+  static bool is_plain(const TileLoops& f, const TileLoops::Assembly& a) {
+    bool plain = f.shape.size() == 1;
+    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
+    return plain;
+  }
+  // Whether loops run box by box on what lies there, which costs less than to copy it.
+  static bool is_read_in_place(const TileLoops& f, const TileLoops::Assembly& a) {
+    return is_plain(f, a) && static_cast<int64_t>(a.boxes.size()) * kWorthABox <= f.numel;
+  }
+  // The memory of position `at`, which is in one of the boxes.
+  void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
+    for (const TileLoops::Box& b : a.boxes) {
+      if (at < b.start[0] || at >= b.start[0] + b.size[0]) continue;
+      if (b.place < 0) return number(f.numbers[b.number], count);
+      const Place& p = f.places[b.place];
+      auto item = static_cast<int64_t>(item_size(a.dtype));
+      return point_to(p.reg, p.offset + (at - b.start[0]) * item);
+    }
+  }
+  // Positions at which a loop is cut: where boxes begin, and the end.
+  static std::vector<int64_t> cuts_of(const TileLoops& f, size_t first, size_t last) {
+    std::vector<int64_t> cuts{0, f.numel};
+    for (size_t k = first; k < last; ++k) {
+      if (f.arguments[k].kind != Argument::Assembled) continue;
+      const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
+      if (!is_read_in_place(f, a)) continue;
+      for (const TileLoops::Box& b : a.boxes) cuts.push_back(b.start[0]);
+    }
+    std::ranges::sort(cuts);
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    return cuts;
+  }
+
   // Boxes of one axis are copied one by one.
   void add_boxes(const Part& part, const TileLoops::Assembly& a) {
     const TileLoops& f = *part.tiles;
@@ -248,19 +285,15 @@ class BlockBuilder {
     for (const TileLoops::Box& b : a.boxes) {
       size_t at = pointers_.size();
       scratch(f, a.tile, b.start[0] * item);
-      if (b.place < 0)
-        number(f.numbers[b.number], b.size[0]);
-      else
-        point_to(f.places[b.place].reg, f.places[b.place].offset);
+      point_into(f, a, b.start[0], b.size[0]);
       loops_.push_back({copy_loop_of(a.dtype), at, b.size[0]});
     }
   }
 
   void add_assembling(const Part& part, uint32_t assembly) {
     const TileLoops::Assembly& a = part.tiles->assemblies[assembly];
-    bool plain = part.tiles->shape.size() == 1;
-    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
-    if (plain) return add_boxes(part, a);
+    if (is_read_in_place(*part.tiles, a)) return;
+    if (is_plain(*part.tiles, a)) return add_boxes(part, a);
     auto made = std::make_unique<Assembling>();
     made->tiles = part.tiles;
     made->assembly = assembly;
@@ -297,20 +330,34 @@ class BlockBuilder {
         end = f.actions[next].at;
         break;
       }
+      add_loop(f, f.actions[s], end);
+    }
+  }
+
+  // A loop whose arguments end at `last`, box by box where they come in boxes.
+  void add_loop(const TileLoops& f, const TileLoops::Action& action, size_t last) {
+    std::vector<int64_t> cuts = cuts_of(f, action.at, last);
+    for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
+      const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
       size_t at = pointers_.size();
-      for (size_t k = f.actions[s].at; k < end; ++k) {
-        const Argument& a = f.arguments[k];
-        if (a.kind == Argument::Tile) {
-          scratch(f, a.index);
-        } else if (a.kind == Argument::Assembled) {
-          scratch(f, f.assemblies[a.index].tile);
-        } else if (a.kind == Argument::Memory) {
-          point_to(f.places[a.index].reg, f.places[a.index].offset);
-        } else {
-          number(f.numbers[a.index], f.numel);
-        }
+      for (size_t k = action.at; k < last; ++k) point_to_argument(f, f.arguments[k], from, count);
+      loops_.push_back({action.loop, at, count});
+    }
+  }
+  void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {
+    const int64_t offset = from * a.item;
+    switch (a.kind) {
+      case Argument::Tile:
+        return scratch(f, a.index, offset);
+      case Argument::Memory:
+        return point_to(f.places[a.index].reg, f.places[a.index].offset + offset);
+      case Argument::Number:
+        return number(f.numbers[a.index], count);
+      case Argument::Assembled: {
+        const TileLoops::Assembly& of = f.assemblies[a.index];
+        return is_read_in_place(f, of) ? point_into(f, of, from, count)
+                                       : scratch(f, of.tile, offset);
       }
-      loops_.push_back({f.actions[s].loop, at, f.numel});
     }
   }
 

@@ -6,6 +6,7 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kTile = 512;
+constexpr int64_t kSmallTileBytes = 4096;  // where all is in the cache anyway, calls count for more
 constexpr int64_t kShortRow = 256;         // rows shorter than this are gathered several to a tile
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
@@ -209,16 +210,18 @@ void TileBuilder::merge_axes() {
 // then the same in each.
 void TileBuilder::choose_tile() {
   TileLoops& f = *made_;
-  f.tile = std::min(kTile, f.numel);
-  bool rows = f.numel > kTile && f.shape.size() > 1;
+  int64_t most = kTile;
+  if (f.numel < kBlockNumel) most = std::max(kTile, kSmallTileBytes / static_cast<int64_t>(f.item));
+  f.tile = std::min(most, f.numel);
+  bool rows = f.numel > most && f.shape.size() > 1;
   f.by_rows = rows && f.shape.back() >= kShortRow;
   if (!rows || f.by_rows || !f.sums.empty()) return;
   int64_t length = 1;
   for (int i = f.shape.size() - 1; i > 0; --i) {
     length *= f.shape[i];
-    if (length <= kTile) f.period = length;
+    if (length <= most) f.period = length;
   }
-  if (f.period) f.tile = kTile / f.period * f.period;
+  if (f.period) f.tile = most / f.period * f.period;
 }
 
 void TileBuilder::classify(TileLoops::Place& p) const {
@@ -290,15 +293,20 @@ TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
   const Made& m = values_[value];
-  if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
-  if (m.kind == Made::Assembled) return {Argument::Assembled, static_cast<uint32_t>(m.place)};
-  if (m.place >= 0) {
-    const TileLoops::Place& p = made_->places[m.place];
-    if (p.way == Way::Flat || p.way == Way::Row)
-      return {Argument::Memory, static_cast<uint32_t>(m.place)};
-    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, p.tile};
+  Argument a{Argument::Tile, static_cast<uint8_t>(item_size(m.dtype)),
+             static_cast<uint32_t>(m.place)};
+  if (m.kind == Made::Number || m.kind == Made::Assembled) {
+    a.kind = m.kind == Made::Number ? Argument::Number : Argument::Assembled;
+    return a;
   }
-  return {Argument::Tile, static_cast<uint32_t>(m.tile)};
+  Way way = m.place < 0 ? Way::Moved : made_->places[m.place].way;
+  if (way == Way::Flat || way == Way::Row)
+    a.kind = Argument::Memory;
+  else if (way == Way::Repeated || way == Way::Again)
+    a.index = made_->places[m.place].tile;
+  else
+    a.index = static_cast<uint32_t>(m.tile);
+  return a;
 }
 
 // Where a result goes that a loop is about to make: into memory, or a tile.
@@ -404,6 +412,7 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   order_axes();
   merge_axes();
   f.shape = shape_;
+  for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   choose_tile();
   for (TileLoops::Place& p : f.places) classify(p);
   classify_boxes();
@@ -411,10 +420,9 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
     if (f.places[sum.place].way != TileLoops::Way::Flat)
       throw std::logic_error("a sum in another order than that of its tiles");
   }
-  for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
-  if (f.numel >= kTile) find_takeovers();
+  if (!f.is_one_tile()) find_takeovers();
   int64_t least = std::max<int64_t>(1, f.period);
   while (f.tile > 64 && f.tile >= 2 * least && f.tiles * f.tile_bytes() > kTilesBytes)
     f.tile = f.tile / 2 / least * least;

@@ -61,6 +61,7 @@ struct TileLoops {
   };
   struct Argument {
     enum : uint8_t { Tile, Number, Memory, Assembled } kind;
+    uint8_t item;    // bytes of an element
     uint32_t index;  // of the tile, the number, the place, the assembly
   };
   struct Number {
