@@ -46,7 +46,7 @@ void fill_strided(char* out, int64_t out_stride, const char* value, int64_t n) {
   char bits[size];
   std::memcpy(bits, value, size);
   if (out_stride == static_cast<int64_t>(size)) {
-    const size_t all = static_cast<size_t>(n) * size, first = std::min<size_t>(all, 256);
+    const size_t all = static_cast<size_t>(n) * size, first = std::min<size_t>(all, 64);
     for (size_t at = 0; at < first; at += size) std::memcpy(out + at, bits, size);
     // What is there already is copied, in the widest registers there are.
     for (size_t have = first; have < all;) {

@@ -51,7 +51,9 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
-constexpr int64_t kWorthABox = 16;  // elements of a loop for each box that it is cut at
+constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
+constexpr int64_t kVector = 16;         // elements of a cache line, or of two
+constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
 
 class Block final : public FusedLoops {
  public:
@@ -254,46 +256,59 @@ class BlockBuilder {
   static bool is_read_in_place(const TileLoops& f, const TileLoops::Assembly& a) {
     return is_plain(f, a) && static_cast<int64_t>(a.boxes.size()) * kWorthABox <= f.numel;
   }
-  // The memory of position `at`, which is in one of the boxes.
-  void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
-    for (const TileLoops::Box& b : a.boxes) {
-      if (at < b.start[0] || at >= b.start[0] + b.size[0]) continue;
-      if (b.place < 0) return number(f.numbers[b.number], count);
-      const Place& p = f.places[b.place];
-      auto item = static_cast<int64_t>(item_size(a.dtype));
-      return point_to(p.reg, p.offset + (at - b.start[0]) * item);
-    }
+  // The box that position `at` is in.
+  static const TileLoops::Box& box_at(const TileLoops::Assembly& a, int64_t at) {
+    return *std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
+      return at >= b.start[0] && at < b.start[0] + b.size[0];
+    });
   }
-  // Positions at which a loop is cut: where boxes begin, and the end.
+  static bool is_in_one_box(const TileLoops::Assembly& a, int64_t from, int64_t end) {
+    const TileLoops::Box& b = box_at(a, from);
+    return end <= b.start[0] + b.size[0];
+  }
+  void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
+    const TileLoops::Box& b = box_at(a, at);
+    if (b.place < 0) return number(f.numbers[b.number], count);
+    const Place& p = f.places[b.place];
+    point_to(p.reg, p.offset + (at - b.start[0]) * static_cast<int64_t>(item_size(a.dtype)));
+  }
+  // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
+  // vectors, and what is between is copied: results that straddle cache lines cost more.
   static std::vector<int64_t> cuts_of(const TileLoops& f, size_t first, size_t last) {
     std::vector<int64_t> cuts{0, f.numel};
+    const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
     for (size_t k = first; k < last; ++k) {
       if (f.arguments[k].kind != Argument::Assembled) continue;
       const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
       if (!is_read_in_place(f, a)) continue;
-      for (const TileLoops::Box& b : a.boxes) cuts.push_back(b.start[0]);
+      for (const TileLoops::Box& b : a.boxes) {
+        cuts.push_back(b.start[0] / whole * whole);
+        cuts.push_back(std::min(f.numel, (b.start[0] + whole - 1) / whole * whole));
+      }
     }
     std::ranges::sort(cuts);
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     return cuts;
   }
 
-  // Boxes of one axis are copied one by one.
-  void add_boxes(const Part& part, const TileLoops::Assembly& a) {
-    const TileLoops& f = *part.tiles;
+  // Copies what boxes of one axis have at the positions [from, end).
+  void add_copies(const TileLoops& f, const TileLoops::Assembly& a, int64_t from, int64_t end) {
     const auto item = static_cast<int64_t>(item_size(a.dtype));
     for (const TileLoops::Box& b : a.boxes) {
+      const int64_t first = std::max(from, b.start[0]);
+      const int64_t count = std::min(end, b.start[0] + b.size[0]) - first;
+      if (count <= 0) continue;
       size_t at = pointers_.size();
-      scratch(f, a.tile, b.start[0] * item);
-      point_into(f, a, b.start[0], b.size[0]);
-      loops_.push_back({copy_loop_of(a.dtype), at, b.size[0]});
+      scratch(f, a.tile, first * item);
+      point_into(f, a, first, count);
+      loops_.push_back({copy_loop_of(a.dtype), at, count});
     }
   }
 
   void add_assembling(const Part& part, uint32_t assembly) {
     const TileLoops::Assembly& a = part.tiles->assemblies[assembly];
     if (is_read_in_place(*part.tiles, a)) return;
-    if (is_plain(*part.tiles, a)) return add_boxes(part, a);
+    if (is_plain(*part.tiles, a)) return add_copies(*part.tiles, a, 0, part.tiles->numel);
     auto made = std::make_unique<Assembling>();
     made->tiles = part.tiles;
     made->assembly = assembly;
@@ -339,6 +354,12 @@ class BlockBuilder {
     std::vector<int64_t> cuts = cuts_of(f, action.at, last);
     for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
       const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
+      for (size_t k = action.at; k < last; ++k) {
+        if (f.arguments[k].kind != Argument::Assembled) continue;
+        const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
+        if (is_read_in_place(f, a) && !is_in_one_box(a, from, from + count))
+          add_copies(f, a, from, from + count);
+      }
       size_t at = pointers_.size();
       for (size_t k = action.at; k < last; ++k) point_to_argument(f, f.arguments[k], from, count);
       loops_.push_back({action.loop, at, count});
@@ -355,8 +376,8 @@ class BlockBuilder {
         return number(f.numbers[a.index], count);
       case Argument::Assembled: {
         const TileLoops::Assembly& of = f.assemblies[a.index];
-        return is_read_in_place(f, of) ? point_into(f, of, from, count)
-                                       : scratch(f, of.tile, offset);
+        bool there = is_read_in_place(f, of) && is_in_one_box(of, from, from + count);
+        return there ? point_into(f, of, from, count) : scratch(f, of.tile, offset);
       }
     }
   }
