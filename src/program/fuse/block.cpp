@@ -301,7 +301,7 @@ class BlockBuilder {
       size_t at = pointers_.size();
       scratch(f, a.tile, first * item);
       point_into(f, a, first, count);
-      loops_.push_back({copy_loop_of(a.dtype), at, count});
+      loops_.push_back({copy_loop(a.dtype), at, count});
     }
   }
 
@@ -366,7 +366,7 @@ class BlockBuilder {
     }
   }
   void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {
-    const int64_t offset = from * a.item;
+    const int64_t offset = from * static_cast<int64_t>(item_size(a.dtype));
     switch (a.kind) {
       case Argument::Tile:
         return scratch(f, a.index, offset);

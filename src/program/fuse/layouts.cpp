@@ -46,18 +46,15 @@ bool by_columns(const reduce::Problem& p) {
   return k.count > 0 && kept != 0 && (reduced == 0 || kept < reduced);
 }
 
-// --- sums of contiguous rows in the order in which columns are summed
-struct FoldedRows : SummedRows {
-  Loop loop;
-  int64_t rows;
-};
-void fold_rows(char* const* p, int64_t) {  // FoldedRows, the sums, the rows
-  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
-  char* const arguments[] = {p[1], p[2], reinterpret_cast<char*>(const_cast<FoldedRows*>(&f))};
-  f.loop(arguments, f.rows);
-}
-
 }  // namespace
+
+void fold_rows(char* const* p, int64_t) {
+  static const Kernel& kernel = kernel_named("sum_rows_as_columns");
+  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
+  SummedRows rows{f.length, f.step, f.divisor};
+  char* const arguments[] = {p[1], p[2], reinterpret_cast<char*>(&rows)};
+  kernel.loop[static_cast<int>(f.narrow ? DType::Float32 : DType::Float64)](arguments, f.rows);
+}
 
 // --- what may move -------------------------------------------------------------------------------
 void Layouts::find_candidates(std::span<const Member> members,
@@ -215,10 +212,7 @@ bool Layouts::new_sum(const Member& m, SmallCall* call) const {
       p.kept.stride[0] % item != 0)
     return false;
   if (call) {
-    static const Kernel& kernel = kernel_named("sum_rows_as_columns");
-    FoldedRows f{{rows, p.kept.stride[0], p.divisor},
-                 kernel.loop[static_cast<int>(p.dtype)],
-                 p.kept.size[0]};
+    FoldedRows f{p.kept.size[0], rows, p.kept.stride[0], p.divisor, p.dtype == DType::Float32};
     call->what = std::make_shared<FoldedRows>(f);
     call->loop = fold_rows;
   }

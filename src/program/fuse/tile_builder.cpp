@@ -11,24 +11,24 @@ constexpr int64_t kShortRow = 256;         // rows shorter than this are gathere
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
 template <size_t Size>
-void copy_loop(char* const* p, int64_t n) {
+void copy_elements(char* const* p, int64_t n) {
   std::memmove(p[0], p[1], static_cast<size_t>(n) * Size);
 }
 
 }  // namespace
 
-Loop copy_loop_of(DType d) {
+Loop copy_loop(DType d) {
   switch (item_size(d)) {
     case 1:
-      return copy_loop<1>;
+      return copy_elements<1>;
     case 2:
-      return copy_loop<2>;
+      return copy_elements<2>;
     case 4:
-      return copy_loop<4>;
+      return copy_elements<4>;
     case 8:
-      return copy_loop<8>;
+      return copy_elements<8>;
     default:
-      return copy_loop<16>;
+      return copy_elements<16>;
   }
 }
 
@@ -138,7 +138,7 @@ int TileBuilder::converted(int value, DType to) {
 }
 
 int TileBuilder::copied(int value) {
-  return loop(copy_loop_of(values_[value].dtype), {&value, 1}, values_[value].dtype);
+  return loop(copy_loop(values_[value].dtype), {&value, 1}, values_[value].dtype);
 }
 
 void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_strides) {
@@ -293,8 +293,7 @@ TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
   const Made& m = values_[value];
-  Argument a{Argument::Tile, static_cast<uint8_t>(item_size(m.dtype)),
-             static_cast<uint32_t>(m.place)};
+  Argument a{Argument::Tile, m.dtype, static_cast<uint32_t>(m.place)};
   if (m.kind == Made::Number || m.kind == Made::Assembled) {
     a.kind = m.kind == Made::Number ? Argument::Number : Argument::Assembled;
     return a;

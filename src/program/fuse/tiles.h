@@ -61,7 +61,7 @@ struct TileLoops {
   };
   struct Argument {
     enum : uint8_t { Tile, Number, Memory, Assembled } kind;
-    uint8_t item;    // bytes of an element
+    DType dtype;
     uint32_t index;  // of the tile, the number, the place, the assembly
   };
   struct Number {
@@ -204,7 +204,7 @@ class TileBuilder {
 void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t start, int64_t n,
           char* tile);
 // The loop that copies elements as they are.
-Loop copy_loop_of(DType d);
+Loop copy_loop(DType d);
 // Puts `n` elements of a value together, from position `start` on; `data` by place. Returns where they
 // are: in the tile, or where they lie in memory.
 char* assemble(const TileLoops& f, const TileLoops::Assembly& a, char* const* data, int64_t start,
