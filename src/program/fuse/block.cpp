@@ -6,6 +6,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "program/fuse/loop_parts.h"
 
 namespace adjoint {
 namespace {
@@ -171,7 +172,7 @@ class BlockBuilder {
   }
   size_t bytes_of(int reg) const {
     const TensorGeometry& g = registers_[reg].geometry();
-    return (static_cast<size_t>(g.numel) * item_size(g.dtype) + 63) / 64 * 64;
+    return (static_cast<size_t>(g.numel ? extent(g) : 0) + 63) / 64 * 64;
   }
   void give_memory(int reg) {
     Known& k = known(reg);

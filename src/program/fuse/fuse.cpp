@@ -14,6 +14,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
+#include "program/fuse/pitches.h"
 
 namespace adjoint {
 namespace {
@@ -39,7 +40,8 @@ class Fusion {
         sources_(p),
         boxed_(p, sources_),
         values_(p.registers.size(), boxed_),
-        layouts_(p, sources_) {
+        layouts_(p, sources_),
+        pitches_(p, sources_, boxed_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -380,11 +382,16 @@ class Fusion {
     }
   }
 
-  // Of the units that can run, always the one that stood first; but those of a block stay together.
+  // Of the units that can run, always the one that stood first; but those of a block stay together,
+  // and constants, which are there already, come before all.
   void order() {
     auto later = [&](int a, int b) { return units_[a].members[0] > units_[b].members[0]; };
-    std::priority_queue<int, std::vector<int>, decltype(later)> small(later), others(later);
-    auto ready = [&](int u) { (units_[u].small ? small : others).push(u); };
+    std::priority_queue<int, std::vector<int>, decltype(later)> constants(later), small(later),
+        others(later);
+    auto ready = [&](int u) {
+      bool there = p_.code[units_[u].members[0]].kind == Kind::Constant;
+      (there ? constants : units_[u].small ? small : others).push(u);
+    };
     size_t units = 0;
     for (size_t u = 0; u < units_.size(); ++u) {
       if (gone_[units_[u].members[0]]) continue;
@@ -392,8 +399,8 @@ class Fusion {
       if (!units_[u].waits) ready(static_cast<int>(u));
     }
     std::vector<int> sequence;
-    while (!small.empty() || !others.empty()) {
-      auto& queue = small.empty() ? others : small;
+    while (!constants.empty() || !small.empty() || !others.empty()) {
+      auto& queue = !constants.empty() ? constants : small.empty() ? others : small;
       int u = queue.top();
       queue.pop();
       sequence.push_back(u);
@@ -467,11 +474,11 @@ class Fusion {
     if (std::exchange(read_by_[reg], instruction_) != instruction_) made.reads.push_back({reg});
   }
 
-  void add_parts(const Unit& u, std::vector<Part>& parts) {
+  void add_parts(const Unit& u, std::vector<Part>& parts, int64_t pitch) {
     int k = u.members[0];
     const Instruction& i = p_.code[k];
     if (how_[k] == How::Group)
-      parts.push_back(group_part(u.members, p_, sources_, needed_, values_));
+      parts.push_back(group_part(u.members, p_, sources_, needed_, values_, pitch));
     else if (calls_[k])
       add_call(parts, i, *calls_[k], sources_);
     else if (i.pieces())
@@ -498,9 +505,18 @@ class Fusion {
       }
     }
     layouts_.choose(members, [&](int reg) { return readers[reg] == 0; });
+    std::vector<Pitches::Group> groups;
     for (int u : units) {
+      groups.emplace_back();
+      for (int k : units_[u].members) groups.back().members.push_back(&p_.code[k]);
+      int k = units_[u].members[0];
+      if (how_[k] == How::Group) groups.back().shape = geometry(p_.code[k].writes[0]).shape;
+    }
+    pitches_.choose(
+        groups, [&](int reg) { return readers[reg] == 0; }, [&](int reg) { return needed_[reg]; });
+    for (size_t n = 0; n < units.size(); ++n) {
       size_t first = parts.size();
-      add_parts(units_[u], parts);
+      add_parts(units_[units[n]], parts, groups[n].pitch);
       for (; first < parts.size(); ++first) {
         parts[first].each_register([&](int reg, bool writes) {
           if (made_in_[reg] == instruction_) return;
@@ -531,6 +547,7 @@ class Fusion {
   std::vector<bool> needed_, gone_;
   Values values_;
   Layouts layouts_;
+  Pitches pitches_;
   // By register: the last of the instructions made here that reads it, that makes it.
   std::vector<int> read_by_, made_in_;
   int instruction_ = 0;

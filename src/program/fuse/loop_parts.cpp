@@ -17,13 +17,6 @@ Loop product_loop(DType d) {  // null for 16-bit floats
   return mul.loop[static_cast<int>(d)];
 }
 
-// Bytes from the first element of a tensor on that are its own.
-int64_t extent(const TensorGeometry& g) {
-  int64_t elements = 1;
-  for (int i = 0; i < g.shape.size(); ++i) elements += (g.shape[i] - 1) * g.strides[i];
-  return elements * static_cast<int64_t>(item_size(g.dtype));
-}
-
 // A value that is read box by box.
 int boxed(TileBuilder& tiles, int reg, const SourceBoxes& boxes, const Sources& sources) {
   alignas(16) static const char zero[16] = {};
@@ -103,6 +96,12 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
 
 }  // namespace
 
+int64_t extent(const TensorGeometry& g) {
+  int64_t elements = 1;
+  for (int i = 0; i < g.shape.size(); ++i) elements += (g.shape[i] - 1) * g.strides[i];
+  return elements * static_cast<int64_t>(item_size(g.dtype));
+}
+
 bool divides_integers(const KernelCall& s) {
   return is_integral(s.common) && s.kernel->has(kDividesIntegers);
 }
@@ -121,8 +120,8 @@ bool is_outer(const Instruction& i, const Sources& sources) {
 }
 
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
-                const std::vector<bool>& needed, Values& values) {
-  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape, members.size());
+                const std::vector<bool>& needed, Values& values, int64_t pitch) {
+  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape, members.size(), pitch);
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];

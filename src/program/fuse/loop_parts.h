@@ -8,6 +8,8 @@
 
 namespace adjoint {
 
+// Bytes from the first element of a tensor to the end of its last.
+int64_t extent(const TensorGeometry& g);
 // Integers that may be divided by zero, which is an error.
 bool divides_integers(const KernelCall& s);
 // The sum of everything that a large group makes, which it can take as it goes.
@@ -30,9 +32,9 @@ class Values {
 };
 
 // Elementwise ops of one shape, and sums of what they make: `members` of the code. Results that are `needed` by others are
-// written. `values` is empty, before and after.
+// written. `values` is empty, before and after. `pitch`: see pitches.h.
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
-                const std::vector<bool>& needed, Values& values);
+                const std::vector<bool>& needed, Values& values, int64_t pitch = 0);
 
 // One instruction that has loops of its own.
 void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sources& sources);

@@ -163,8 +163,8 @@ void move_sized(const TileLoops& f, const Place& p, char* data, int64_t start, i
 
 bool has_short_rows(const TileLoops& f, const Place& p) {
   size_t item = item_size(p.dtype);
-  return f.shape.size() >= 2 && f.shape.back() <= kLongestShortRow && p.dtype == p.wanted &&
-         (item == 4 || item == 8);
+  return !p.row && f.shape.size() >= 2 && f.shape.back() <= kLongestShortRow &&
+         p.dtype == p.wanted && (item == 4 || item == 8);
 }
 
 void move_short_rows(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t n,

@@ -32,7 +32,7 @@ Loop copy_loop(DType d) {
   }
 }
 
-TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
+TileBuilder::TileBuilder(Span shape, size_t calls, int64_t pitch) : shape_(shape), pitch_(pitch) {
   values_.reserve(calls + 4);
   calls_.reserve(calls);
   call_values_.reserve(3 * calls);
@@ -403,8 +403,12 @@ void TileBuilder::sort_pointers() {
 
 std::shared_ptr<TileLoops> TileBuilder::finish() {
   TileLoops& f = *made_;
+  int64_t& row = shape_.empty() ? f.numel : shape_[shape_.size() - 1];
+  const int64_t gap = pitch_ ? pitch_ - row : 0;
+  row += gap;
   f.numel = 1;
   for (int64_t s : shape_) f.numel *= s;
+  f.numel -= gap;
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
@@ -413,7 +417,11 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   f.shape = shape_;
   for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   choose_tile();
-  for (TileLoops::Place& p : f.places) classify(p);
+  for (TileLoops::Place& p : f.places) {
+    classify(p);
+    bool gathered = p.way == TileLoops::Way::Again || p.way == TileLoops::Way::Moved;
+    if (gap && gathered) p.row = pitch_ - gap;
+  }
   classify_boxes();
   for (const TileLoops::Sum& sum : f.sums) {
     if (f.places[sum.place].way != TileLoops::Way::Flat)

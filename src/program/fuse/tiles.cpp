@@ -179,7 +179,9 @@ void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t
   int64_t row = f.shape[nd - 1], stride = p.strides[nd - 1];
   while (true) {
     int64_t count = std::min(n, row - index[nd - 1]);
-    run(stride, count);
+    int64_t there = p.row ? std::clamp<int64_t>(p.row - index[nd - 1], 0, count) : count;
+    run(stride, there);
+    tile += (count - there) * item;
     n -= count;
     if (n == 0) return;
     data -= index[nd - 1] * stride;

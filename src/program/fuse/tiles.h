@@ -32,7 +32,8 @@ struct TileLoops {
     int64_t offset = 0;                                     // in bytes
     Dims strides;                                           // in bytes, by axis of `shape`
     uint32_t tile = 0;                                      // the buffer, if one is used
-    int sum = -1;  // written by blocks that are summed: see `sums`; the register has the sum
+    int64_t row = 0;  // elements of a row that there are, where a gap follows; 0: all
+    int sum = -1;     // written by blocks that are summed: see `sums`; the register has the sum
     uint32_t first = 0, last = 0;  // pointers to it: a range of `pointed`
   };
   // A value that is put together from boxes of others. A tile of it that lies in one of them is read
@@ -80,8 +81,8 @@ struct TileLoops {
     std::shared_ptr<const reduce::Problem> problem;
   };
 
-  Dims shape;  // of the tiles' order: merged axes
-  int64_t numel = 0;
+  Dims shape;            // of the tiles' order: merged axes
+  int64_t numel = 0;     // less than those of the shape where the last row ends before its gap
   int64_t tile = 0;      // elements in one
   int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
@@ -104,8 +105,9 @@ struct TileLoops {
 
 class TileBuilder {
  public:
-  // `calls`: how many loops there may be, or more.
-  explicit TileBuilder(Span shape, size_t calls = 1);
+  // `calls`: how many loops there may be, or more. `pitch`: elements from row to row, where loops run
+  // through the gaps between rows (pitches.h).
+  explicit TileBuilder(Span shape, size_t calls = 1, int64_t pitch = 0);
 
   // Values, by number. Numbers are converted as operands of ops are.
   int number(const Value& v, DType wanted);
@@ -190,6 +192,7 @@ class TileBuilder {
   void sort_pointers();
 
   Dims shape_;
+  int64_t pitch_;
   std::vector<Made> values_;
   std::vector<Call> calls_;
   std::vector<int> call_values_;
