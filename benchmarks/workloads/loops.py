@@ -157,7 +157,7 @@ def water_jax(steps: int) -> Setup:
 
 
 def molecules_step(round_: Callable[..., Any], n: int) -> Callable[[Any, Any], Any]:
-    """A step of Verlet's for particles in a periodic box that attract and repel by Lennard-Jones."""
+    """A step of Verlet's for particles in a periodic box, with forces by Lennard-Jones."""
     box = 1.2 * n ** (1 / 3)
 
     def forces(x: Any) -> Any:

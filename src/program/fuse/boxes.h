@@ -22,6 +22,7 @@ class BoxedValues {
  public:
   BoxedValues(const Program& p, const Sources& sources);
 
+  bool empty() const { return boxes_.empty(); }
   // Null for values that are made.
   const SourceBoxes* of(int reg) const { return at_[reg] < 0 ? nullptr : &boxes_[at_[reg]]; }
   // Whoever reads a register otherwise than box by box has it made.

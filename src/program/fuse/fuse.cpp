@@ -169,7 +169,7 @@ class Fusion {
   // together from.
   std::span<const Read> reads(size_t k) const {
     if (how_[k] == How::Boxed || (how_[k] == How::Small && Sources::fills(p_.code[k]))) return {};
-    if (auto found = through_boxes_.find(k); found != through_boxes_.end()) return found->second;
+    if (!read_at_.empty() && read_at_[k] >= 0) return through_boxes_[read_at_[k]];
     return {p_.code[k].reads.begin(), p_.code[k].reads.size()};
   }
   // Whether a group may take a value from the tile it is in.
@@ -177,6 +177,7 @@ class Fusion {
 
   // Decides which values groups read box by box: those that nobody else reads.
   void read_boxes() {
+    if (boxed_.empty()) return;
     for (int r : p_.outputs) {
       if (r >= 0) boxed_.make(sources_.of(r).reg);
     }
@@ -190,23 +191,30 @@ class Fusion {
           boxed_.make(s.reg);
       }
     }
+    bool found = false;
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
-      if (i.writes.size() == 1 && i.writes[0] >= 0 && boxed_.of(i.writes[0])) how_[k] = How::Boxed;
+      if (i.writes.size() != 1 || i.writes[0] < 0 || !boxed_.of(i.writes[0])) continue;
+      how_[k] = How::Boxed;
+      found = true;
     }
+    if (!found) return;
+    read_at_.assign(p_.code.size(), -1);
     for (size_t k = 0; k < p_.code.size(); ++k) {
       if (how_[k] != How::Group) continue;
-      std::vector<Read> all;
       bool any = false;
+      for (const Read& r : p_.code[k].reads) any |= boxed_.of(sources_.of(r.reg).reg) != nullptr;
+      if (!any) continue;
+      std::vector<Read> all;
       for (const Read& r : p_.code[k].reads) {
         const SourceBoxes* boxes = boxed_.of(sources_.of(r.reg).reg);
-        any |= boxes != nullptr;
         if (!boxes) all.push_back(r);
         for (size_t b = 0; boxes && b < boxes->size(); ++b) {
           if ((*boxes)[b].reg >= 0) all.push_back({(*boxes)[b].reg, 0, kInBox});
         }
       }
-      if (any) through_boxes_.emplace(k, std::move(all));
+      read_at_[k] = static_cast<int>(through_boxes_.size());
+      through_boxes_.push_back(std::move(all));
     }
   }
 
@@ -539,7 +547,9 @@ class Fusion {
   bool effects_ = false;
   std::vector<std::unique_ptr<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
-  std::map<size_t, std::vector<Read>> through_boxes_;  // by instruction: what it reads in the end
+  std::vector<int>
+      read_at_;  // by instruction: into through_boxes_, what it reads in the end; or -1
+  std::vector<std::vector<Read>> through_boxes_;
   std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
   std::vector<size_t> after_first_;
   std::vector<Unit> units_;

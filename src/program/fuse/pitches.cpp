@@ -139,7 +139,23 @@ bool Pitches::keeps(const Group& g, size_t number, const Question& own,
   return true;
 }
 
+// Whether anything is read that has gaps between its rows, or in boxes.
+bool Pitches::has_gaps(const std::vector<Group>& groups) const {
+  for (const Group& g : groups) {
+    if (g.shape.size() < 2) continue;
+    const int64_t row = g.shape[g.shape.size() - 1];
+    for (const Instruction* i : g.members) {
+      for (const Read& r : i->reads) {
+        if (boxed_.of(sources_.of(r.reg).reg)) return true;
+        if (is_worth_it(row, pitch_of(sources_.geometry(r.reg)))) return true;
+      }
+    }
+  }
+  return false;
+}
+
 void Pitches::choose(std::vector<Group>& groups, const Question& own, const Question& needed) {
+  if (!has_gaps(groups)) return;
   find_readers(groups);
   pitch_.assign(groups.size(), 0);
   bool any = false;

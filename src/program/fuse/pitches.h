@@ -28,6 +28,7 @@ class Pitches {
   void choose(std::vector<Group>& groups, const Question& own, const Question& needed);
 
  private:
+  bool has_gaps(const std::vector<Group>& groups) const;
   bool note_view(int reg);
   void find_readers(const std::vector<Group>& groups);
   int64_t wanted_pitch(const Group& g) const;

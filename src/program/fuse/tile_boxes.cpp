@@ -125,10 +125,8 @@ char* assemble(const TileLoops& f, const Assembly& a, char* const* data, int64_t
 
 // --- what is known before a run ------------------------------------------------------------------
 int TileBuilder::assembled(int reg, std::span<const BoxOf> boxes, DType dtype) {
-  for (size_t k = 0; k < values_.size(); ++k) {
-    const Made& m = values_[k];
-    if (m.kind == Made::Assembled && made_->assemblies[m.place].reg == reg)
-      return static_cast<int>(k);
+  for (size_t k = 0; k < made_->assemblies.size(); ++k) {
+    if (made_->assemblies[k].reg == reg) return assembled_[k];
   }
   Assembly a;
   a.reg = reg;
@@ -155,8 +153,9 @@ int TileBuilder::assembled(int reg, std::span<const BoxOf> boxes, DType dtype) {
   Made m{dtype, Made::Assembled};
   m.place = static_cast<int>(made_->assemblies.size());
   made_->assemblies.push_back(std::move(a));
+  assembled_.push_back(static_cast<int>(values_.size()));
   values_.push_back(m);
-  return static_cast<int>(values_.size()) - 1;
+  return assembled_.back();
 }
 
 // Two neighbouring axes are one to a box that has all of the inner one, or one row of it.

@@ -196,7 +196,8 @@ class TileBuilder {
   std::vector<Made> values_;
   std::vector<Call> calls_;
   std::vector<int> call_values_;
-  Lookup known_;  // numbers and memory
+  std::vector<int> assembled_;  // by assembly: the value
+  Lookup known_;                // numbers and memory
   std::vector<int> free_tiles_;
   bool may_fault_ = false;
   std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
