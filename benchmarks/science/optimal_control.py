@@ -66,7 +66,9 @@ def best(current: Any, steps: int, functions: Any) -> Any:
     )
     u = found.x
     holds = [np.ones(2, bool), np.asarray(values[1](u, current)) < 1e-8]
-    rows = np.concatenate([np.asarray(s(u, current))[h] for s, h in zip(slopes, holds, strict=True)])
+    rows = np.concatenate(
+        [np.asarray(s(u, current))[h] for s, h in zip(slopes, holds, strict=True)]
+    )
     multipliers = np.linalg.lstsq(rows.T, np.append(last[:-1], np.exp(u[-1])), rcond=None)[0]
     change = np.concatenate(
         [np.asarray(d(u, current))[h] for d, h in zip(by_current, holds, strict=True)]
