@@ -35,7 +35,8 @@ def test_layouts_do_not_matter(layout: str, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dim"), itertools.product(["irfft", "hfft", "irfft2", "hfft2", "rfft", "fft"], [0, 1])
+    ("name", "dim"),
+    list(itertools.product(["irfft", "hfft", "irfft2", "hfft2", "rfft", "fft"], [0, 1])),
 )
 def test_gradients_of_sums_are_those_of_weighted_sums(name: str, dim: int) -> None:
     # The gradient of a sum is one number, expanded; that of a weighted sum is an array.
