@@ -6,6 +6,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "program/native/native.h"
 
 namespace adjoint {
 namespace {
@@ -38,6 +39,14 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
+// A part, for when there is machine code for it: its loops, and their pointers; the pointers that
+// its function takes, which are memory by place.
+struct PartOfBlock {
+  std::shared_ptr<TileLoops> tiles;  // null for a call
+  size_t first_loop = 0, last_loop = 0, first = 0, last = 0, places = 0;
+  int number = -1;  // of the function in its module
+};
+
 class Block final : public FusedLoops {
  public:
   void run(const Instruction& i, Tensor* registers) const override {
@@ -53,6 +62,37 @@ class Block final : public FusedLoops {
     for (const BoundLoop& s : loops_) s.loop(s.arguments, s.n);
     if (may_fault_) check_division(!take_integer_fault());
   }
+
+  void ask_native(native::Module& m) override {
+    for (PartOfBlock& part : parts_)
+      if (part.tiles) part.number = m.add(*part.tiles, native::Extent::Whole);
+  }
+  // Functions take the place of loops.
+  void take_native(const native::Module& m) override {
+    owner_ = m.owner();
+    std::vector<bool> used(pointers_.size());
+    std::vector<BoundLoop> loops;
+    for (const PartOfBlock& part : parts_) {
+      if (part.number < 0) {
+        loops.insert(loops.end(), loops_.begin() + static_cast<std::ptrdiff_t>(part.first_loop),
+                     loops_.begin() + static_cast<std::ptrdiff_t>(part.last_loop));
+        std::fill(used.begin() + static_cast<std::ptrdiff_t>(part.first),
+                  used.begin() + static_cast<std::ptrdiff_t>(part.last), true);
+        continue;
+      }
+      ++native_.native;
+      auto function = reinterpret_cast<Loop>(m.address(part.number));
+      loops.push_back({function, &pointers_[part.places], part.tiles->numel});
+      std::fill_n(used.begin() + static_cast<std::ptrdiff_t>(part.places),
+                  part.tiles->places.size(), true);
+    }
+    patches_.insert(patches_.end(), native_patches_.begin(), native_patches_.end());
+    std::erase_if(patches_, [&](const Patch& p) { return !used[p.at]; });
+    loops_ = std::move(loops);
+    parts_ = {};
+    native_patches_ = {};
+  }
+  NativeParts native_parts() const override { return native_; }
 
  private:
   friend class BlockBuilder;
@@ -71,6 +111,10 @@ class Block final : public FusedLoops {
   std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
+  std::vector<PartOfBlock> parts_;  // these two where machine code may come
+  std::vector<Patch> native_patches_;
+  NativeParts native_;
+  std::shared_ptr<void> owner_;  // of machine code
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
   std::vector<std::shared_ptr<void>> calls_;
@@ -98,12 +142,15 @@ class BlockBuilder {
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
+      PartOfBlock made{part.tiles, loops_.size(), 0, pointers_.size()};
       if (part.loop) {
         add_call(part);
       } else if (part.tiles->numel > 0) {
         part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
+      if (native::when != native::When::Never) note(made);
+      ++block_->native_.all;
       part.each_register([&](int reg, bool) { release_memory(reg, k); });
     }
     finish();
@@ -208,6 +255,19 @@ class BlockBuilder {
   }
 
   // --- parts
+  void note(PartOfBlock& part) {
+    part.last_loop = loops_.size();
+    part.last = part.places = pointers_.size();
+    std::vector<Block::Patch>& patches = block_->patches_;
+    size_t before = patches.size();
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      point_to(part.tiles->places[k].reg, part.tiles->places[k].offset);
+    auto first = patches.begin() + static_cast<std::ptrdiff_t>(before);
+    block_->native_patches_.insert(block_->native_patches_.end(), first, patches.end());
+    patches.erase(first, patches.end());
+    block_->parts_.push_back(std::move(part));
+  }
+
   void add_call(const Part& part) {
     block_->calls_.push_back(part.what);
     size_t at = pointers_.size();

@@ -10,25 +10,26 @@ constexpr int64_t kShortRow = 256;         // rows shorter than this are gathere
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
 template <size_t Size>
-void copy_loop(char* const* p, int64_t n) {
+void copy_elements(char* const* p, int64_t n) {
   std::memmove(p[0], p[1], static_cast<size_t>(n) * Size);
-}
-Loop copy_loop_of(DType d) {
-  switch (item_size(d)) {
-    case 1:
-      return copy_loop<1>;
-    case 2:
-      return copy_loop<2>;
-    case 4:
-      return copy_loop<4>;
-    case 8:
-      return copy_loop<8>;
-    default:
-      return copy_loop<16>;
-  }
 }
 
 }  // namespace
+
+Loop copy_loop(DType d) {
+  switch (item_size(d)) {
+    case 1:
+      return copy_elements<1>;
+    case 2:
+      return copy_elements<2>;
+    case 4:
+      return copy_elements<4>;
+    case 8:
+      return copy_elements<8>;
+    default:
+      return copy_elements<16>;
+  }
+}
 
 TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
   values_.reserve(calls + 4);
@@ -136,7 +137,7 @@ int TileBuilder::converted(int value, DType to) {
 }
 
 int TileBuilder::copied(int value) {
-  return loop(copy_loop_of(values_[value].dtype), {&value, 1}, values_[value].dtype);
+  return loop(copy_loop(values_[value].dtype), {&value, 1}, values_[value].dtype);
 }
 
 void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_strides) {
@@ -272,14 +273,14 @@ TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
   const Made& m = values_[value];
-  if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
+  if (m.kind == Made::Number) return {Argument::Number, m.dtype, static_cast<uint32_t>(m.place)};
   if (m.place >= 0) {
     const TileLoops::Place& p = made_->places[m.place];
     if (p.way == Way::Flat || p.way == Way::Row)
-      return {Argument::Memory, static_cast<uint32_t>(m.place)};
-    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, p.tile};
+      return {Argument::Memory, m.dtype, static_cast<uint32_t>(m.place)};
+    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, m.dtype, p.tile};
   }
-  return {Argument::Tile, static_cast<uint32_t>(m.tile)};
+  return {Argument::Tile, m.dtype, static_cast<uint32_t>(m.tile)};
 }
 
 // Where a result goes that a loop is about to make: into memory, or a tile.

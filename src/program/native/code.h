@@ -1,0 +1,99 @@
+// Text of LLVM's intermediate language, line by line: one function at a time. No line has a flag
+// that lets the compiler change a result, and nothing is left for optimisation passes: vectors and
+// fused products are written out. Read next: lanes.h, for arithmetic; tile_code.h, for loops.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+namespace adjoint::native {
+
+inline std::string joined() { return {}; }
+template <class... Rest>
+std::string joined(const std::string& first, const Rest&... rest);
+template <std::integral N, class... Rest>
+std::string joined(N first, const Rest&... rest) {
+  return std::to_string(first) + joined(rest...);
+}
+template <class... Rest>
+std::string joined(const std::string& first, const Rest&... rest) {
+  return first + joined(rest...);
+}
+template <class... Rest>
+std::string joined(const char* first, const Rest&... rest) {
+  return first + joined(rest...);
+}
+
+class Code {
+ public:
+  // A line that gives a value: its name.
+  template <class... Parts>
+  std::string value(const Parts&... parts) {
+    std::string name = joined("%t", ++count_);
+    text_ += joined("  ", name, " = ", parts..., "\n");
+    return name;
+  }
+  // A line that gives none.
+  template <class... Parts>
+  void line(const Parts&... parts) {
+    text_ += joined("  ", parts..., "\n");
+  }
+  // A line that stands at the start of the function, whenever it is written.
+  template <class... Parts>
+  std::string first(const Parts&... parts) {
+    std::string name = joined("%f", ++count_);
+    entry_ += joined("  ", name, " = ", parts..., "\n");
+    return name;
+  }
+  template <class... Parts>
+  void first_line(const Parts&... parts) {
+    entry_ += joined("  ", parts..., "\n");
+  }
+
+  std::string new_label(const char* what) { return joined(what, ++count_); }
+  void start(const std::string& label) {
+    text_ += label + ":\n";
+    block_ = label;
+  }
+  void go(const std::string& label) { line("br label %", label); }
+  const std::string& block() const { return block_; }
+
+  // for (k = from; k < to; k += step) body(k); at least once.
+  template <class F>
+  void loop(const std::string& from, const std::string& to, int64_t step, F&& body) {
+    std::string top = new_label("loop"), end = new_label("end"), k = joined("%k", ++count_),
+                next = joined("%n", ++count_), before = block_;
+    go(top);
+    size_t head = text_.size() + top.size() + 2;
+    start(top);
+    body(k);
+    line(next, " = add i64 ", k, ", ", step);
+    line("br i1 ", value("icmp slt i64 ", next, ", ", to), ", label %", top, ", label %", end);
+    // Put in only now: the body may have ended in another block than it began in.
+    text_.insert(head, joined("  ", k, " = phi i64 [ ", from, ", %", before, " ], [ ", next, ", %",
+                              block_, " ]\n"));
+    start(end);
+  }
+  // if (condition) body().
+  template <class F>
+  void when(const std::string& condition, F&& body) {
+    std::string then = new_label("then"), after = new_label("after");
+    line("br i1 ", condition, ", label %", then, ", label %", after);
+    start(then);
+    body();
+    go(after);
+    start(after);
+  }
+
+  // The whole function; `arguments` as they are written.
+  std::string function(const std::string& name, const std::string& arguments) const {
+    return joined("define void @", name, "(", arguments, ") #0 {\nentry:\n", entry_,
+                  "  br label %body\nbody:\n", text_, "  ret void\n}\n");
+  }
+
+ private:
+  std::string entry_, text_, block_ = "body";
+  int count_ = 0;
+};
+
+}  // namespace adjoint::native
