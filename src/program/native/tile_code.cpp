@@ -13,6 +13,8 @@ namespace {
 using Place = TileLoops::Place;
 using Argument = TileLoops::Argument;
 
+constexpr size_t kMostActions = 192;  // longer functions take too long to compile
+
 int vector_bytes() {
   switch (active_isa()) {
     case Isa::V4:
@@ -47,7 +49,7 @@ class TileCode {
  private:
   // --- what can be written
   bool is_supported() {
-    if (f_.may_fault || f_.numel == 0) return false;
+    if (f_.may_fault || f_.numel == 0 || f_.actions.size() > kMostActions) return false;
     for (const Place& p : f_.places) {
       if (!is_known(p.dtype) || !is_known(p.wanted)) return false;
       if (p.written && p.dtype != p.wanted) return false;
