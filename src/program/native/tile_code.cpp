@@ -6,6 +6,7 @@
 
 #include "kernels/convert.h"
 #include "program/native/formulas.h"
+#include "program/native/vectors.h"
 
 namespace adjoint::native {
 namespace {
@@ -14,22 +15,6 @@ using Place = TileLoops::Place;
 using Argument = TileLoops::Argument;
 
 constexpr size_t kMostActions = 192;  // longer functions take too long to compile
-
-int vector_bytes() {
-  switch (active_isa()) {
-    case Isa::V4:
-      return 64;
-    case Isa::V3:
-      return 32;
-    default:
-      return 16;
-  }
-}
-
-bool is_known(DType d) { return d == DType::Float32 || d == DType::Float64 || d == DType::Bool; }
-const char* element_of(DType d) {
-  return d == DType::Float32 ? "float" : d == DType::Float64 ? "double" : "i8";
-}
 
 class TileCode {
  public:
@@ -81,31 +66,11 @@ class TileCode {
     return f_.arguments.size();
   }
 
-  // --- lanes
   void choose_width() {
     size_t item = 4;
     for (const Argument& a : f_.arguments)
       if (a.dtype == DType::Float64) item = 8;
-    int most = vector_bytes() / static_cast<int>(item), least = 16 / static_cast<int>(item);
-    int64_t row = f_.shape.empty() ? 1 : f_.shape.back();
-    width_ = row == 1 ? 1
-                      : std::clamp(static_cast<int>(std::bit_ceil(
-                                       static_cast<uint64_t>(std::min<int64_t>(row, most)))),
-                                   least, most);
-    for (DType d : {DType::Float32, DType::Float64})
-      lanes_.try_emplace(d, code_, d, width_, fuses_products());
-  }
-  TextLanes& lanes(DType d) { return lanes_.at(d == DType::Float64 ? d : DType::Float32); }
-  std::string vector(const char* element) { return lanes(DType::Float32).of(element); }
-  std::string memory_type(DType d) { return vector(element_of(d)); }
-  std::string value_type(DType d) { return d == DType::Bool ? vector("i1") : memory_type(d); }
-  std::string splat(const char* element, const std::string& one) {
-    if (width_ == 1) return one;
-    std::string type = vector(element);
-    std::string first =
-        code_.value("insertelement ", type, " poison, ", element, " ", one, ", i32 0");
-    return code_.value("shufflevector ", type, " ", first, ", ", type, " poison, ", vector("i32"),
-                       " zeroinitializer");
+    vectors_.emplace(code_, width_for(f_.shape.empty() ? 1 : f_.shape.back(), item));
   }
 
   // --- positions
@@ -119,11 +84,6 @@ class TileCode {
     std::string at = code_.first("getelementptr ptr, ptr %data, i64 ", place);
     return code_.first("load ptr, ptr ", at);
   }
-  std::string moved(const std::string& base, const std::string& index, int64_t stride) {
-    if (stride == 0) return base;
-    std::string bytes = stride == 1 ? index : code_.value("mul i64 ", index, ", ", stride);
-    return code_.value("getelementptr i8, ptr ", base, ", i64 ", bytes);
-  }
   void nest(int axis, const std::vector<std::string>& bases) {
     if (axis >= f_.shape.size() - 1) {
       int64_t row = f_.shape.empty() ? 1 : f_.shape.back();
@@ -132,7 +92,7 @@ class TileCode {
     code_.loop("0", joined(f_.shape[axis]), 1, [&](const std::string& k) {
       std::vector<std::string> inner;
       for (size_t p = 0; p < bases.size(); ++p)
-        inner.push_back(moved(bases[p], k, f_.places[p].strides[axis]));
+        inner.push_back(vectors_->moved(bases[p], k, f_.places[p].strides[axis]));
       nest(axis + 1, inner);
     });
   }
@@ -165,7 +125,7 @@ class TileCode {
       std::string index = axis ? code_.value("srem i64 ", rest, ", ", f_.shape[axis]) : rest;
       if (axis) rest = code_.value("sdiv i64 ", rest, ", ", f_.shape[axis]);
       for (size_t p = 0; p < here.size(); ++p)
-        here[p] = moved(here[p], index, f_.places[p].strides[axis]);
+        here[p] = vectors_->moved(here[p], index, f_.places[p].strides[axis]);
     }
     run(here, column, to, 0);
     code_.go(later);
@@ -180,121 +140,54 @@ class TileCode {
   // --- one run along the last axis: elements [from, to); `count` of them, if that is known
   void run(const std::vector<std::string>& bases, const std::string& from, const std::string& to,
            int64_t count) {
+    const int width = vectors_->width();
     bases_ = &bases;
     load_repeated();
     if (count > 0) {
-      int64_t full = count / width_ * width_;
-      if (full == width_)
+      int64_t full = count / width * width;
+      if (full == width)
         body("0", "");
       else if (full > 0)
-        code_.loop("0", joined(full), width_, [&](const std::string& k) { body(k, ""); });
-      if (full < count) body(joined(full), constant_mask(static_cast<int>(count - full)));
+        code_.loop("0", joined(full), width, [&](const std::string& k) { body(k, ""); });
+      if (full < count) body(joined(full), vectors_->first_lanes(static_cast<int>(count - full)));
       return;
     }
     std::string length = code_.value("sub i64 ", to, ", ", from);
-    std::string full = code_.value("and i64 ", length, ", ", -width_);
+    std::string full = code_.value("and i64 ", length, ", ", -width);
     std::string last = code_.value("add i64 ", from, ", ", full);
     code_.when(code_.value("icmp sgt i64 ", full, ", 0"),
-               [&] { code_.loop(from, last, width_, [&](const std::string& k) { body(k, ""); }); });
-    if (width_ == 1) return;
+               [&] { code_.loop(from, last, width, [&](const std::string& k) { body(k, ""); }); });
+    if (width == 1) return;
     code_.when(code_.value("icmp slt i64 ", last, ", ", to), [&] {
       std::string rest = code_.value("sub i64 ", to, ", ", last);
-      std::string type = vector("i64");
-      body(last, code_.value("icmp slt ", type, " ", steps(1), ", ", splat("i64", rest)));
+      body(last, vectors_->mask_below(rest));
     });
-  }
-  // 0, s, 2 s ...
-  std::string steps(int64_t s) {
-    std::string text = "<";
-    for (int k = 0; k < width_; ++k) text += joined(k ? ", " : "", "i64 ", k * s);
-    return text + ">";
-  }
-  std::string constant_mask(int count) {
-    std::string text = "<";
-    for (int k = 0; k < width_; ++k)
-      text += joined(k ? ", " : "", "i1 ", k < count ? "true" : "false");
-    return text + ">";
   }
 
   // --- memory
-  bool is_repeated(const Place& p) const { return f_.shape.empty() || p.strides.back() == 0; }
   int64_t step(const Place& p) const { return f_.shape.empty() ? 0 : p.strides.back(); }
-
   // What is the same along the row is read once, before it.
   void load_repeated() {
     repeated_.assign(f_.places.size(), "");
     for (size_t k = 0; k < f_.places.size(); ++k) {
       const Place& p = f_.places[k];
-      if (p.written || !is_repeated(p)) continue;
-      const char* element = element_of(p.dtype);
-      std::string one = code_.value("load ", element, ", ptr ", (*bases_)[k]);
-      repeated_[k] =
-          as_wanted(p.dtype == DType::Bool ? mask_of(splat(element, one)) : splat(element, one),
-                    p.dtype, p.wanted);
+      if (p.written || step(p) != 0) continue;
+      std::string one = vectors_->load_repeated(p.dtype, (*bases_)[k]);
+      repeated_[k] = vectors_->as_dtype(one, p.dtype, p.wanted);
     }
   }
-  std::string mask_of(const std::string& bytes) {
-    return code_.value("icmp ne ", vector("i8"), " ", bytes, ", ",
-                       lanes(DType::Float32).all("i8 0"));
-  }
-  std::string as_wanted(const std::string& v, DType from, DType to) {
-    if (from == to) return v;
-    std::string a = value_type(from), b = value_type(to);
-    if (from == DType::Bool) return code_.value("uitofp ", a, " ", v, " to ", b);
-    if (to == DType::Bool)
-      return code_.value("fcmp une ", a, " ", v, ", ", lanes(from).number(0).name);
-    return code_.value(to == DType::Float64 ? "fpext " : "fptrunc ", a, " ", v, " to ", b);
-  }
   std::string pointer(size_t place) {
-    return moved((*bases_)[place], index_, step(f_.places[place]));
+    return vectors_->moved((*bases_)[place], index_, step(f_.places[place]));
   }
-  std::string pointers(size_t place) {
-    return code_.value("getelementptr i8, ptr ", pointer(place), ", ", vector("i64"), " ",
-                       steps(step(f_.places[place])));
-  }
-  std::string mask_text() { return mask_.empty() ? lanes(DType::Float32).all("i1 true") : mask_; }
-  std::string suffix(DType d) {
-    const char* one = d == DType::Float32 ? "f32" : d == DType::Float64 ? "f64" : "i8";
-    return joined("v", width_, one);
-  }
-  // Unused lanes hold 1: no function takes its slow way for it.
-  std::string filler(DType d) {
-    return d == DType::Bool ? lanes(DType::Float32).all("i8 0") : lanes(d).number(1).name;
-  }
-
   std::string load(size_t place) {
     const Place& p = f_.places[place];
     if (!repeated_[place].empty()) return repeated_[place];
-    auto item = static_cast<int64_t>(item_size(p.dtype));
-    std::string type = memory_type(p.dtype), found;
-    if (width_ == 1 || (step(p) == item && mask_.empty())) {
-      found = code_.value("load ", type, ", ptr ", pointer(place), ", align ", item);
-    } else if (step(p) == item) {
-      found = code_.value("call ", type, " @llvm.masked.load.", suffix(p.dtype), ".p0(ptr align ",
-                          item, " ", pointer(place), ", ", vector("i1"), " ", mask_, ", ", type,
-                          " ", filler(p.dtype), ")");
-    } else {
-      found = code_.value("call ", type, " @llvm.masked.gather.", suffix(p.dtype), ".v", width_,
-                          "p0(", vector("ptr"), " align ", item, " ", pointers(place), ", ",
-                          vector("i1"), " ", mask_text(), ", ", type, " ", filler(p.dtype), ")");
-    }
-    return as_wanted(p.dtype == DType::Bool ? mask_of(found) : found, p.dtype, p.wanted);
+    std::string found = vectors_->load(p.dtype, pointer(place), step(p), mask_);
+    return vectors_->as_dtype(found, p.dtype, p.wanted);
   }
-  void store(size_t place, std::string v) {
+  void store(size_t place, const std::string& v) {
     const Place& p = f_.places[place];
-    auto item = static_cast<int64_t>(item_size(p.dtype));
-    std::string type = memory_type(p.dtype);
-    if (p.dtype == DType::Bool) v = code_.value("zext ", vector("i1"), " ", v, " to ", type);
-    if (width_ == 1 || (step(p) == item && mask_.empty())) {
-      code_.line("store ", type, " ", v, ", ptr ", pointer(place), ", align ", item);
-    } else if (step(p) == item) {
-      code_.line("call void @llvm.masked.store.", suffix(p.dtype), ".p0(", type, " ", v,
-                 ", ptr align ", item, " ", pointer(place), ", ", vector("i1"), " ", mask_, ")");
-    } else {
-      code_.line("call void @llvm.masked.scatter.", suffix(p.dtype), ".v", width_, "p0(", type, " ",
-                 v, ", ", vector("ptr"), " align ", item, " ", pointers(place), ", ", vector("i1"),
-                 " ", mask_text(), ")");
-    }
+    vectors_->store(p.dtype, v, pointer(place), step(p), mask_);
   }
 
   // --- the values of one vector of elements
@@ -332,8 +225,8 @@ class TileCode {
   }
   std::string number(const TileLoops::Number& n) {
     if (n.dtype == DType::Bool)
-      return lanes(DType::Float32).all(n.bytes[0] ? "i1 true" : "i1 false");
-    return lanes(n.dtype).number(load_double(n.dtype, n.bytes)).name;
+      return vectors_->lanes(DType::Float32).all(n.bytes[0] ? "i1 true" : "i1 false");
+    return vectors_->lanes(n.dtype).number(load_double(n.dtype, n.bytes)).name;
   }
   void keep(const Argument& a, const std::string& v) {
     if (a.kind == Argument::Tile) {
@@ -347,20 +240,20 @@ class TileCode {
     const Loop loop = f_.actions[action].loop;
     const Argument* a = f_.arguments.data() + f_.actions[action].at;
     Known known = formula_of(loop);
-    if (!known.formula) return keep(a[0], as_wanted(operand(a[1]), a[1].dtype, a[0].dtype));
+    if (!known.formula)
+      return keep(a[0], vectors_->as_dtype(operand(a[1]), a[1].dtype, a[0].dtype));
     const Formula& f = *known.formula;
     Value in[4];
     for (int k = 0; k < f.inputs; ++k) in[k] = {operand(a[f.results + k]), a[f.results + k].dtype};
     std::string out[2];
-    f.write(lanes(known.dtype), in, out);
+    f.write(vectors_->lanes(known.dtype), in, out);
     for (int k = 0; k < f.results; ++k) keep(a[k], out[k]);
   }
 
   const TileLoops& f_;
   Extent extent_;
   Code code_;
-  int width_ = 1;
-  std::map<DType, TextLanes> lanes_;
+  std::optional<Vectors> vectors_;
   const std::vector<std::string>* bases_ = nullptr;  // pointers to the run, by place
   std::vector<std::string> repeated_;                // values, by place
   std::string index_, mask_;                         // of the vector in hand
