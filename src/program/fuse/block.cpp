@@ -6,6 +6,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "program/fuse/layouts.h"
 #include "program/native/native.h"
 
 namespace adjoint {
@@ -64,8 +65,12 @@ class Block final : public FusedLoops {
   }
 
   void ask_native(native::Module& m) override {
-    for (PartOfBlock& part : parts_)
-      if (part.tiles) part.number = m.add(*part.tiles, native::Extent::Whole);
+    for (PartOfBlock& part : parts_) {
+      if (part.tiles)
+        part.number = m.add(*part.tiles, native::Extent::Whole);
+      else
+        part.number = number_of_call(loops_[part.first_loop], m);
+    }
   }
   // Functions take the place of loops.
   void take_native(const native::Module& m) override {
@@ -82,6 +87,12 @@ class Block final : public FusedLoops {
       }
       ++native_.native;
       auto function = reinterpret_cast<Loop>(m.address(part.number));
+      if (!part.tiles) {
+        loops.push_back({function, loops_[part.first_loop].arguments, 1});
+        std::fill(used.begin() + static_cast<std::ptrdiff_t>(part.first),
+                  used.begin() + static_cast<std::ptrdiff_t>(part.last), true);
+        continue;
+      }
       loops.push_back({function, &pointers_[part.places], part.tiles->numel});
       std::fill_n(used.begin() + static_cast<std::ptrdiff_t>(part.places),
                   part.tiles->places.size(), true);
@@ -107,6 +118,14 @@ class Block final : public FusedLoops {
     bool written;
     int64_t offset;
   };
+
+  static int number_of_call(const BoundLoop& call, native::Module& m) {
+    if (call.loop == sum_loop)
+      return m.add_sum(*reinterpret_cast<const reduce::Problem*>(call.arguments[0]));
+    if (call.loop == fold_rows)
+      return m.add_sum(*reinterpret_cast<const FoldedRows*>(call.arguments[0]));
+    return -1;
+  }
 
   std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;

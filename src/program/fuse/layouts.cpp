@@ -47,15 +47,9 @@ bool by_columns(const reduce::Problem& p) {
 }
 
 // --- sums of contiguous rows in the order in which columns are summed
-struct FoldedRows {
-  int64_t rows = 0, length = 0, step = 0;  // bytes from row to row
-  double divisor = 0;
-};
-
 template <class T>
-void fold_rows(char* const* p, int64_t) {
+void fold(const FoldedRows& f, char* const* p) {
   typedef T Half __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
   const char* row = p[2];
   char* out = p[1];
   for (int64_t r = 0; r < f.rows; ++r, row += f.step, out += sizeof(T)) {
@@ -78,6 +72,11 @@ void fold_rows(char* const* p, int64_t) {
 }
 
 }  // namespace
+
+void fold_rows(char* const* p, int64_t) {
+  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
+  f.narrow ? fold<float>(f, p) : fold<double>(f, p);
+}
 
 // --- what may move -------------------------------------------------------------------------------
 void Layouts::find_candidates(std::span<const Member> members,
@@ -240,8 +239,9 @@ bool Layouts::new_sum(const Member& m, SmallCall* call) const {
     f->length = rows;
     f->step = p.kept.stride[0];
     f->divisor = p.divisor;
+    f->narrow = p.dtype == DType::Float32;
     call->what = std::move(f);
-    call->loop = p.dtype == DType::Float32 ? fold_rows<float> : fold_rows<double>;
+    call->loop = fold_rows;
   }
   return true;
 }

@@ -74,6 +74,20 @@ class Code {
                               block_, " ]\n"));
     start(end);
   }
+  // The same with a value that goes from run to run: value = body(k, value); the last one.
+  template <class F>
+  std::string carried_loop(const std::string& from, const std::string& to, int64_t step,
+                           const std::string& type, const std::string& first, F&& body) {
+    std::string before = block_, carried = joined("%c", ++count_), last;
+    size_t head = 0;
+    loop(from, to, step, [&](const std::string& k) {
+      head = text_.size();
+      last = body(k, carried);
+      text_.insert(head, joined("  ", carried, " = phi ", type, " [ ", first, ", %", before,
+                                " ], [ ", last, ", %", block_, " ]\n"));
+    });
+    return last;
+  }
   // if (condition) body().
   template <class F>
   void when(const std::string& condition, F&& body) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "program/native/sum_code.h"
 #include "program/native/tile_code.h"
 
 namespace adjoint::native {
@@ -23,6 +24,11 @@ class Module {
   int add(const TileLoops& f, Extent extent) {
     return add(tile_key(f, extent),
                [&](const std::string& name) { return tile_code(f, extent, name); });
+  }
+  // Of a reduce::Problem or FoldedRows.
+  template <class Sum>
+  int add_sum(const Sum& sum) {
+    return add(sum_key(sum), [&](const std::string& name) { return sum_code(sum, name); });
   }
   int add(const std::string& key,
           const std::function<std::optional<std::string>(const std::string&)>& write);
