@@ -6,8 +6,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
-#include "program/fuse/layouts.h"
-#include "program/native/native.h"
+#include "program/native/block_plan.h"
 
 namespace adjoint {
 namespace {
@@ -40,14 +39,6 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
-// A part, for when there is machine code for it: its loops, and their pointers; the pointers that
-// its function takes, which are memory by place.
-struct PartOfBlock {
-  std::shared_ptr<TileLoops> tiles;  // null for a call
-  size_t first_loop = 0, last_loop = 0, first = 0, last = 0, places = 0;
-  int number = -1;  // of the function in its module
-};
-
 class Block final : public FusedLoops {
  public:
   void run(const Instruction& i, Tensor* registers) const override {
@@ -64,74 +55,20 @@ class Block final : public FusedLoops {
     if (may_fault_) check_division(!take_integer_fault());
   }
 
-  void ask_native(native::Module& m) override {
-    for (PartOfBlock& part : parts_) {
-      if (part.tiles)
-        part.number = m.add(*part.tiles, native::Extent::Whole);
-      else
-        part.number = number_of_call(loops_[part.first_loop], m);
-    }
-  }
-  // Functions take the place of loops.
+  void ask_native(native::Module& m) override { plan_.ask(m, pointers_, patches_); }
   void take_native(const native::Module& m) override {
     owner_ = m.owner();
-    std::vector<bool> used(pointers_.size());
-    std::vector<BoundLoop> loops;
-    for (const PartOfBlock& part : parts_) {
-      if (part.number < 0) {
-        loops.insert(loops.end(), loops_.begin() + static_cast<std::ptrdiff_t>(part.first_loop),
-                     loops_.begin() + static_cast<std::ptrdiff_t>(part.last_loop));
-        std::fill(used.begin() + static_cast<std::ptrdiff_t>(part.first),
-                  used.begin() + static_cast<std::ptrdiff_t>(part.last), true);
-        continue;
-      }
-      ++native_.native;
-      auto function = reinterpret_cast<Loop>(m.address(part.number));
-      if (!part.tiles) {
-        loops.push_back({function, loops_[part.first_loop].arguments, 1});
-        std::fill(used.begin() + static_cast<std::ptrdiff_t>(part.first),
-                  used.begin() + static_cast<std::ptrdiff_t>(part.last), true);
-        continue;
-      }
-      loops.push_back({function, &pointers_[part.places], part.tiles->numel});
-      std::fill_n(used.begin() + static_cast<std::ptrdiff_t>(part.places),
-                  part.tiles->places.size(), true);
-    }
-    patches_.insert(patches_.end(), native_patches_.begin(), native_patches_.end());
-    std::erase_if(patches_, [&](const Patch& p) { return !used[p.at]; });
-    loops_ = std::move(loops);
-    parts_ = {};
-    native_patches_ = {};
+    native_.native = plan_.take(m, loops_, pointers_, patches_);
+    plan_ = {};
   }
   NativeParts native_parts() const override { return native_; }
 
  private:
   friend class BlockBuilder;
-  struct BoundLoop {
-    Loop loop;
-    char** arguments;
-    int64_t n;
-  };
-  struct Patch {
-    uint32_t at;  // into pointers_
-    int index;    // of the reads or writes
-    bool written;
-    int64_t offset;
-  };
-
-  static int number_of_call(const BoundLoop& call, native::Module& m) {
-    if (call.loop == sum_loop)
-      return m.add_sum(*reinterpret_cast<const reduce::Problem*>(call.arguments[0]));
-    if (call.loop == fold_rows)
-      return m.add_sum(*reinterpret_cast<const FoldedRows*>(call.arguments[0]));
-    return -1;
-  }
-
   std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
-  std::vector<PartOfBlock> parts_;  // these two where machine code may come
-  std::vector<Patch> native_patches_;
+  native::BlockPlan plan_;
   NativeParts native_;
   std::shared_ptr<void> owner_;  // of machine code
   std::vector<std::unique_ptr<Moving>> movings_;
@@ -161,14 +98,14 @@ class BlockBuilder {
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
-      PartOfBlock made{part.tiles, loops_.size(), 0, pointers_.size()};
+      native::BlockPart made = described(part, k);
       if (part.loop) {
         add_call(part);
       } else if (part.tiles->numel > 0) {
         part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
-      if (native::when != native::When::Never) note(made);
+      if (native::when != native::When::Never) note(std::move(made));
       ++block_->native_.all;
       part.each_register([&](int reg, bool) { release_memory(reg, k); });
     }
@@ -274,17 +211,39 @@ class BlockBuilder {
   }
 
   // --- parts
-  void note(PartOfBlock& part) {
+  // What machine code would do instead (program/native/block_plan.h).
+  native::BlockPart described(const Part& part, size_t number) {
+    native::BlockPart made;
+    made.tiles = part.tiles;
+    made.loop = part.loop;
+    made.what = part.what.get();
+    made.to = part.to;
+    if (!part.from.empty()) {
+      made.from = part.from[0].reg;
+      made.offset = part.from[0].offset;
+    }
+    made.number = number;
+    made.first_loop = loops_.size();
+    made.first = pointers_.size();
+    auto last_use = [&](int reg) {
+      const Known& k = known(reg);
+      made.last_use.push_back(k.outside >= 0 ? parts_.size() : k.last_use);
+    };
+    if (part.loop) last_use(part.to);
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      last_use(part.tiles->places[k].reg);
+    return made;
+  }
+  void note(native::BlockPart part) {
     part.last_loop = loops_.size();
     part.last = part.places = pointers_.size();
-    std::vector<Block::Patch>& patches = block_->patches_;
+    std::vector<Patch>& patches = block_->patches_;
     size_t before = patches.size();
     for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
       point_to(part.tiles->places[k].reg, part.tiles->places[k].offset);
-    auto first = patches.begin() + static_cast<std::ptrdiff_t>(before);
-    block_->native_patches_.insert(block_->native_patches_.end(), first, patches.end());
-    patches.erase(first, patches.end());
-    block_->parts_.push_back(std::move(part));
+    block_->plan_.add(std::move(part),
+                      {patches.begin() + static_cast<std::ptrdiff_t>(before), patches.end()});
+    patches.resize(before);
   }
 
   void add_call(const Part& part) {

@@ -1,12 +1,7 @@
 // Read tile_code.h first.
 #include "program/native/tile_code.h"
 
-#include <bit>
-#include <map>
-
-#include "kernels/convert.h"
-#include "program/native/formulas.h"
-#include "program/native/vectors.h"
+#include "program/native/tile_body.h"
 
 namespace adjoint::native {
 namespace {
@@ -14,14 +9,12 @@ namespace {
 using Place = TileLoops::Place;
 using Argument = TileLoops::Argument;
 
-constexpr size_t kMostActions = 192;  // longer functions take too long to compile
-
 class TileCode {
  public:
   TileCode(const TileLoops& f, Extent extent) : f_(f), extent_(extent) {}
 
   std::optional<std::string> write(const std::string& name) {
-    if (!is_supported()) return {};
+    if (!TileBody::is_known(f_)) return {};
     choose_width();
     if (extent_ == Extent::Whole) {
       whole();
@@ -32,45 +25,8 @@ class TileCode {
   }
 
  private:
-  // --- what can be written
-  bool is_supported() {
-    if (f_.may_fault || f_.numel == 0 || f_.actions.size() > kMostActions) return false;
-    for (const Place& p : f_.places) {
-      if (!is_known(p.dtype) || !is_known(p.wanted)) return false;
-      if (p.written && p.dtype != p.wanted) return false;
-      if (p.sum >= 0 && p.way != TileLoops::Way::Flat) return false;
-    }
-    for (const TileLoops::Number& n : f_.numbers) {
-      if (!is_known(n.dtype)) return false;
-    }
-    for (size_t k = 0; k < f_.actions.size(); ++k) {
-      if (f_.actions[k].loop && !is_known_loop(k)) return false;
-    }
-    return true;
-  }
-  bool is_known_loop(size_t action) {
-    Loop loop = f_.actions[action].loop;
-    size_t at = f_.actions[action].at;
-    for (size_t k = at; k < end_of(action); ++k) {
-      if (!is_known(f_.arguments[k].dtype)) return false;
-    }
-    if (formula_of(loop).formula) return true;
-    DType to = f_.arguments[at].dtype, from = f_.arguments[at + 1].dtype;
-    return loop == copy_loop(to) || loop == conversion(to, from);
-  }
-  // Arguments of a loop end where those of the next one start.
-  size_t end_of(size_t action) const {
-    for (size_t next = action + 1; next < f_.actions.size(); ++next) {
-      if (f_.actions[next].loop) return f_.actions[next].at;
-    }
-    return f_.arguments.size();
-  }
-
   void choose_width() {
-    size_t item = 4;
-    for (const Argument& a : f_.arguments)
-      if (a.dtype == DType::Float64) item = 8;
-    vectors_.emplace(code_, width_for(f_.shape.empty() ? 1 : f_.shape.back(), item));
+    vectors_.emplace(code_, width_for(f_.shape.empty() ? 1 : f_.shape.back(), widest_item(f_)));
   }
 
   // --- positions
@@ -190,64 +146,13 @@ class TileCode {
     vectors_->store(p.dtype, v, pointer(place), step(p), mask_);
   }
 
-  // --- the values of one vector of elements
   void body(const std::string& index, const std::string& mask) {
     index_ = index;
     mask_ = mask;
-    tiles_.assign(f_.tiles, "");
-    places_.assign(f_.places.size(), "");
-    for (size_t k = 0; k < f_.places.size(); ++k) {
-      const Place& p = f_.places[k];
-      if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again)
-        from_tile_[p.tile] = k;
-    }
-    for (size_t k = 0; k < f_.actions.size(); ++k) {
-      const TileLoops::Action& s = f_.actions[k];
-      if (s.loop)
-        compute(k);
-      else if (f_.places[s.at].written)
-        store(s.at, tiles_[f_.places[s.at].tile]);
-      else
-        tiles_[f_.places[s.at].tile] = load(s.at);
-    }
-  }
-  std::string operand(const Argument& a) {
-    switch (a.kind) {
-      case Argument::Number:
-        return number(f_.numbers[a.index]);
-      case Argument::Memory:
-        if (places_[a.index].empty()) places_[a.index] = load(a.index);
-        return places_[a.index];
-      default:
-        if (tiles_[a.index].empty()) tiles_[a.index] = load(from_tile_.at(a.index));
-        return tiles_[a.index];
-    }
-  }
-  std::string number(const TileLoops::Number& n) {
-    if (n.dtype == DType::Bool)
-      return vectors_->lanes(DType::Float32).all(n.bytes[0] ? "i1 true" : "i1 false");
-    return vectors_->lanes(n.dtype).number(load_double(n.dtype, n.bytes)).name;
-  }
-  void keep(const Argument& a, const std::string& v) {
-    if (a.kind == Argument::Tile) {
-      tiles_[a.index] = v;
-    } else {
-      places_[a.index] = v;
-      store(a.index, v);
-    }
-  }
-  void compute(size_t action) {
-    const Loop loop = f_.actions[action].loop;
-    const Argument* a = f_.arguments.data() + f_.actions[action].at;
-    Known known = formula_of(loop);
-    if (!known.formula)
-      return keep(a[0], vectors_->as_dtype(operand(a[1]), a[1].dtype, a[0].dtype));
-    const Formula& f = *known.formula;
-    Value in[4];
-    for (int k = 0; k < f.inputs; ++k) in[k] = {operand(a[f.results + k]), a[f.results + k].dtype};
-    std::string out[2];
-    f.write(vectors_->lanes(known.dtype), in, out);
-    for (int k = 0; k < f.results; ++k) keep(a[k], out[k]);
+    TileBody(
+        f_, *vectors_, [&](size_t place) { return load(place); },
+        [&](size_t place, const std::string& v) { store(place, v); })
+        .write();
   }
 
   const TileLoops& f_;
@@ -257,8 +162,6 @@ class TileCode {
   const std::vector<std::string>* bases_ = nullptr;  // pointers to the run, by place
   std::vector<std::string> repeated_;                // values, by place
   std::string index_, mask_;                         // of the vector in hand
-  std::vector<std::string> tiles_, places_;          // its values
-  std::map<uint32_t, size_t> from_tile_;  // places that tiles were filled from beforehand
 };
 
 }  // namespace
