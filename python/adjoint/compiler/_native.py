@@ -20,7 +20,6 @@ _WHEN = {"never": 0, "auto": 1, "always": 2}
 _PROCESSORS = {"base": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 _prepared = False
-_machines: dict[str, Any] = {}
 
 
 def prepare() -> None:
@@ -63,18 +62,15 @@ def _compile(text: str, names: list[str], instructions: str) -> tuple[Any, list[
     try:
         import llvmlite.binding as llvm
 
-        machine = _machines.get(instructions)
-        if machine is None:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            # The processor's tuning would split the widest vectors.
-            machine = llvm.Target.from_default_triple().create_target_machine(
-                cpu=_PROCESSORS[instructions],
-                features="-prefer-256-bit" if instructions == "v4" else "",
-                opt=2,
-                jit=True,
-            )
-            _machines[instructions] = machine
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        # The engine owns it. The processor's tuning would split the widest vectors.
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=_PROCESSORS[instructions],
+            features="-prefer-256-bit" if instructions == "v4" else "",
+            opt=2,
+            jit=True,
+        )
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
         engine.finalize_object()
         return engine, [engine.get_function_address(name) for name in names]

@@ -57,6 +57,7 @@ class Block final : public FusedLoops {
 
   void ask_native(native::Module& m) override { plan_.ask(m, pointers_, patches_); }
   void take_native(const native::Module& m) override {
+    if (plan_.empty()) return;
     owner_ = m.owner();
     native_.native = plan_.take(m, loops_, pointers_, patches_);
     plan_ = {};

@@ -21,6 +21,7 @@ struct BlockPart {
 
 class BlockPlan {
  public:
+  bool empty() const { return parts_.empty(); }
   // `patches` of the pointers by place.
   void add(BlockPart part, const std::vector<Patch>& patches);
 
