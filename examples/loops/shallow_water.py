@@ -1,7 +1,13 @@
-"""Data assimilation: the first state of a shallow-water model from a few tide gauges.
+"""
+Data from tide gauges
+=====================
+
+Data assimilation: the first state of a shallow-water model from a few tide gauges.
 
 A wave runs over a square sea with a shallow bank. Gauges measure its height in the course of time;
 the state it started from is found by gradient descent through all time steps, by L-BFGS.
+
+.. code-block:: console
 
     python examples/loops/shallow_water.py --cells 64 --steps 300 --turns 40 --frames frames
 """

@@ -108,11 +108,13 @@ if _TYPE_CHECKING:
     from . import mtia as mtia
     from . import multiprocessing as multiprocessing
     from . import nn as nn
+    from . import notebook as notebook
     from . import onnx as onnx
     from . import optim as optim
     from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
+    from . import plot as plot
     from . import profiler as profiler
     from . import quasirandom as quasirandom
     from . import return_types as return_types
@@ -388,12 +390,14 @@ _LAZY_MODULES = frozenset(
         "mtia",
         "multiprocessing",
         "nn",
+        "notebook",
         "onnx",
         "optim",
         "optimize",
         "overrides",
         "package",
         "parallel",
+        "plot",
         "profiler",
         "quasirandom",
         "return_types",

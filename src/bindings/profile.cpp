@@ -45,12 +45,13 @@ Object lists_of(const Value& v) {
 
 Object as_tuple(const ProfiledEvent& e) {
   Object stack = stack_of(e), shapes = lists_of(e.shapes);
-  return checked(Py_BuildValue("(siKKKiKLOO)", e.name.c_str(), static_cast<int>(e.kind),
+  return checked(Py_BuildValue("(siKKKiKLLOO)", e.name.c_str(), static_cast<int>(e.kind),
                                static_cast<unsigned long long>(e.start),
                                static_cast<unsigned long long>(e.end),
                                static_cast<unsigned long long>(e.thread), e.parent,
                                static_cast<unsigned long long>(e.sequence),
-                               static_cast<long long>(e.memory), shapes.get(), stack.get()));
+                               static_cast<long long>(e.memory),
+                               static_cast<long long>(e.live), shapes.get(), stack.get()));
 }
 
 PyObject* stop(PyObject*, PyObject*) {
@@ -85,8 +86,8 @@ PyObject* profiling(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"_profile_start", start, METH_VARARGS, "(shapes, stacks): times calls of this thread."},
     {"_profile_stop", stop, METH_NOARGS,
-     "Ends it: (name, kind, start, end, thread, parent, sequence, memory, shapes, [(file, line, "
-     "function)]) of each event."},
+     "Ends it: (name, kind, start, end, thread, parent, sequence, memory, live, shapes, [(file, "
+     "line, function)]) of each event."},
     {"_profile_begin", begin, METH_O, "Begins a range; its number, -1 if nothing is profiled."},
     {"_profile_end", end, METH_O, "Ends a range."},
     {"_profiling", profiling, METH_NOARGS, "Whether calls of this thread are timed."},

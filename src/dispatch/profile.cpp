@@ -64,7 +64,7 @@ int begin(Profiled kind, std::string name, const SourceLine* line, const Value* 
     e.shapes = Value(std::move(shapes));
   }
   t.open = static_cast<int>(g_profile->events.size());
-  e.memory = allocated();
+  e.live = allocated();
   g_profile->events.push_back(std::move(e));
   g_profile->events.back().start = now();
   return t.open;
@@ -105,7 +105,7 @@ Profile stop_profile() {
   for (ProfiledEvent& e : done->events) {
     if (e.end) continue;  // still under way
     e.end = end;
-    e.memory = allocated() - e.memory;
+    e.memory = allocated() - e.live;
   }
   return std::move(*done);
 }
@@ -121,7 +121,7 @@ void end_profiled(int event) {
   ProfiledEvent* e = event_at(event);
   if (!e || e->end) return;
   e->end = end;
-  e->memory = allocated() - e->memory;
+  e->memory = allocated() - e->live;
   if (t_events.open == event) t_events.open = e->parent;
 }
 

@@ -31,6 +31,7 @@ struct ProfiledEvent {
   int parent = -1;
   uint64_t sequence = 0;         // of the node that a call recorded, or that runs; 0: none
   int64_t memory = 0;            // bytes that were allocated and not given back meanwhile
+  int64_t live = 0;              // bytes in use when it began
   SourceLine line;               // of nodes and instructions: the line of the forward call
   std::vector<CodePlace> stack;  // of the others: where they began, the innermost first
   Value shapes;                  // of the arguments: a list of lists of ints, if asked for

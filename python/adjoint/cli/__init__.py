@@ -45,9 +45,9 @@ def _parser() -> argparse.ArgumentParser:
         """Prints the version; adjoint itself is only imported when it is asked for."""
 
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-            import adjoint
+            from adjoint.cli import version
 
-            print(f"adjoint {adjoint.__version__}")
+            print(version.text())
             parser.exit()
 
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")

@@ -266,6 +266,17 @@ class Compiled(_core._CompiledCall):
         """Show the function."""
         return f"<compiled {self.function!r}>"
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import compiled_html
+
+        return compiled_html(self)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why calls run eagerly, each once; empty if none does."""
+        told = (*self._eager.values(), *self._again.values())
+        return [message for message in dict.fromkeys(told) if message]
+
     def __reduce__(self) -> Any:
         """Copies and pickles hold the function; programs are recorded anew."""
         return Compiled, (self.function, self.fullgraph, self.verify)

@@ -56,6 +56,11 @@ class Explanation:
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(self.text)
+
 
 def explain_grad(loss: Tensor, x: Tensor, names: Mapping[str, Tensor] | None = None) -> Explanation:
     """Say why ``x.grad`` is what it is: the way from ``loss`` to ``x``, or where it breaks off.

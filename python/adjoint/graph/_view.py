@@ -326,6 +326,11 @@ class Graph:
     def __str__(self) -> str:
         return self.tree()
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import graph_html
+
+        return graph_html(self)
+
     def __repr__(self) -> str:
         return f"<{self.title}>"
 
