@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace adjoint::native {
 
@@ -73,6 +74,25 @@ class Code {
     text_.insert(head, joined("  ", k, " = phi i64 [ ", from, ", %", before, " ], [ ", next, ", %",
                               block_, " ]\n"));
     start(end);
+  }
+  // for (k = 0; k < count; ++k) values = body(k, values); with values of these types, and first ones.
+  struct Carried {
+    std::string type, first;
+  };
+  template <class F>
+  void loop_of(const std::string& count, const std::vector<Carried>& carried, F&& body) {
+    std::string before = block_;
+    std::vector<std::string> names, next;
+    for (size_t k = 0; k < carried.size(); ++k) names.push_back(joined("%c", ++count_));
+    loop("0", count, 1, [&](const std::string& k) {
+      size_t head = text_.size();
+      next = body(k, names);
+      std::string phis;
+      for (size_t n = 0; n < carried.size(); ++n)
+        phis += joined("  ", names[n], " = phi ", carried[n].type, " [ ", carried[n].first, ", %",
+                       before, " ], [ ", next[n], ", %", block_, " ]\n");
+      text_.insert(head, phis);
+    });
   }
   // The same with a value that goes from run to run: value = body(k, value); the last one.
   template <class F>

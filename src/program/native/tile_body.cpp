@@ -34,7 +34,7 @@ bool is_known_loop(const TileLoops& f, size_t action) {
 }  // namespace
 
 bool TileBody::is_known(const TileLoops& f) {
-  if (f.may_fault || f.numel == 0 || f.actions.size() > kMostActions) return false;
+  if (f.may_fault || f.numel == 0) return false;
   for (const Place& p : f.places) {
     if (!native::is_known(p.dtype) || !native::is_known(p.wanted)) return false;
     if (p.written && p.dtype != p.wanted) return false;
@@ -47,6 +47,8 @@ bool TileBody::is_known(const TileLoops& f) {
   }
   return true;
 }
+
+bool TileBody::is_short(const TileLoops& f) { return f.actions.size() <= kMostActions; }
 
 size_t widest_item(const TileLoops& f) {
   for (const Argument& a : f.arguments)

@@ -15,8 +15,9 @@ class TileBody {
   using Load = std::function<std::string(size_t place)>;
   using Store = std::function<void(size_t place, const std::string& value)>;
 
-  // Whether there is code for all that the loops do.
+  // Whether there is code for all that the loops do; and whether that would be short enough.
   static bool is_known(const TileLoops& f);
+  static bool is_short(const TileLoops& f);
 
   TileBody(const TileLoops& f, Vectors& vectors, Load load, Store store);
   void write();

@@ -1,6 +1,7 @@
 // Read tile_code.h first.
 #include "program/native/tile_code.h"
 
+#include "program/native/rolled_code.h"
 #include "program/native/tile_body.h"
 
 namespace adjoint::native {
@@ -13,8 +14,7 @@ class TileCode {
  public:
   TileCode(const TileLoops& f, Extent extent) : f_(f), extent_(extent) {}
 
-  std::optional<std::string> write(const std::string& name) {
-    if (!TileBody::is_known(f_)) return {};
+  std::string write(const std::string& name) {
     choose_width();
     if (extent_ == Extent::Whole) {
       whole();
@@ -167,7 +167,9 @@ class TileCode {
 }  // namespace
 
 std::optional<std::string> tile_code(const TileLoops& f, Extent extent, const std::string& name) {
-  return TileCode(f, extent).write(name);
+  if (!TileBody::is_known(f)) return {};
+  if (TileBody::is_short(f)) return TileCode(f, extent).write(name);
+  return extent == Extent::Whole ? rolled_code(f, name) : std::nullopt;
 }
 
 std::string tile_key(const TileLoops& f, Extent extent) {
