@@ -59,6 +59,8 @@ struct Workspace {
   }
 };
 
+thread_local Workspace t_workspace;
+
 // The sums of blocks, while a loop runs.
 struct Sums {
   std::vector<char> memory;
@@ -83,10 +85,9 @@ struct Sums {
 void run_native(const TileLoops& f, native::RangeFunction function, char* const* data,
                 int64_t begin, int64_t end, char* const* sums) {
   if (f.sums.empty()) return function(data, begin, end);
-  static thread_local std::vector<char> memory;
-  static thread_local std::vector<char*> places;
+  std::vector<char>& memory = t_workspace.memory;
+  std::vector<char*> places(data, data + f.places.size());
   if (memory.size() < block_bytes(f) + 64) memory.resize(block_bytes(f) + 64);
-  places.assign(data, data + f.places.size());
   auto block_of = [&](size_t k) {
     return aligned(memory.data()) + k * static_cast<size_t>(reduce::kBlock) * f.item;
   };
@@ -240,9 +241,8 @@ void fill_numbers(const TileLoops& f, char* memory) {
 
 void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
                char* const* sums) {
-  static thread_local Workspace workspace;
-  char* tiles = workspace.prepare(f, numbers);
-  char** arguments = workspace.arguments.data();
+  char* tiles = t_workspace.prepare(f, numbers);
+  char** arguments = t_workspace.arguments.data();
   for (size_t k = 0; k < f.places.size(); ++k) {
     const Place& p = f.places[k];
     char* tile = tiles + p.tile * f.tile_bytes();

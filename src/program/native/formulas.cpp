@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "kernels/kernel_pair.h"
+#include "dispatch/elementwise_forward.h"
 #include "program/native/functions.h"
 
 namespace adjoint::native {
@@ -68,51 +68,53 @@ std::deque<Formula>& formulas() {
 }
 
 template <class F>
-void def(const char* kernel, F, int results = 1) {
+void def(const Kernel& kernel, F, int results = 1) {
   using B = NumberLanes<float>;
   constexpr int n = takes<F, B, 1> ? 1 : takes<F, B, 2> ? 2 : takes<F, B, 3> ? 3 : 4;
   using Made = decltype(applied<F>(
       std::declval<B&>(), [](size_t) { return 0.0f; }, std::make_index_sequence<n>()));
-  formulas().push_back({kernel, results, n, std::is_same_v<Made, bool>, false, false,
+  formulas().push_back({&kernel, results, n, std::is_same_v<Made, bool>, false, false,
                         write_plain<F, n>, compute_plain<F, n>});
 }
 
 // Of masks.
 template <class F>
-void def_masks(const char* kernel, F) {
+void def_masks(const Kernel& kernel, F) {
   auto write = [](TextLanes& lanes, const Value* in, std::string* out) {
     *out = F{}(lanes, TextLanes::M{in[0].name}, TextLanes::M{in[1].name}).name;
   };
-  formulas().push_back({kernel, 1, 2, true, true, false, write, nullptr});
+  formulas().push_back({&kernel, 1, 2, true, true, false, write, nullptr});
 }
 
 // --- arithmetic ----------------------------------------------------------------------------------
 void define_arithmetic() {
-  def("positive", [](auto&, auto x) { return x; });
-  def("neg", [](auto& l, auto x) { return l.neg(x); });
-  def("abs", [](auto& l, auto x) { return l.abs(x); });
-  def("square", [](auto& l, auto x) { return l.mul(x, x); });
-  def("reciprocal", [](auto& l, auto x) { return l.div(l.number(1), x); });
-  def("sqrt", [](auto& l, auto x) { return l.sqrt(x); });
-  def("rsqrt", [](auto& l, auto x) { return l.div(l.number(1), l.sqrt(x)); });
-  def("floor", [](auto& l, auto x) { return l.floor(x); });
-  def("ceil", [](auto& l, auto x) { return l.ceil(x); });
-  def("trunc", [](auto& l, auto x) { return l.trunc(x); });
-  def("round", [](auto& l, auto x) { return l.round(x); });
-  def("frac", [](auto& l, auto x) { return l.sub(x, l.trunc(x)); });
-  def("cube", [](auto& l, auto x) { return l.mul(l.mul(x, x), x); });
-  def("add", [](auto& l, auto a, auto b) { return l.add(a, b); });
-  def("sub", [](auto& l, auto a, auto b) { return l.sub(a, b); });
-  def("mul", [](auto& l, auto a, auto b) { return l.mul(a, b); });
-  def("div", [](auto& l, auto a, auto b) { return l.div(a, b); });
-  def("add_scaled", [](auto& l, auto a, auto b, auto alpha) { return l.mul_add(alpha, b, a); });
-  def("rsub_scaled", [](auto& l, auto a, auto b, auto alpha) { return l.sub_mul(b, alpha, a); });
-  def("addcmul",
+  def(kernel_named("positive"), [](auto&, auto x) { return x; });
+  def(kernel_named("neg"), [](auto& l, auto x) { return l.neg(x); });
+  def(kernel_named("abs"), [](auto& l, auto x) { return l.abs(x); });
+  def(kernel_named("square"), [](auto& l, auto x) { return l.mul(x, x); });
+  def(kernel_named("reciprocal"), [](auto& l, auto x) { return l.div(l.number(1), x); });
+  def(kernel_named("sqrt"), [](auto& l, auto x) { return l.sqrt(x); });
+  def(kernel_named("rsqrt"), [](auto& l, auto x) { return l.div(l.number(1), l.sqrt(x)); });
+  def(kernel_named("floor"), [](auto& l, auto x) { return l.floor(x); });
+  def(kernel_named("ceil"), [](auto& l, auto x) { return l.ceil(x); });
+  def(kernel_named("trunc"), [](auto& l, auto x) { return l.trunc(x); });
+  def(kernel_named("round"), [](auto& l, auto x) { return l.round(x); });
+  def(kernel_named("frac"), [](auto& l, auto x) { return l.sub(x, l.trunc(x)); });
+  def(kernel_named("cube"), [](auto& l, auto x) { return l.mul(l.mul(x, x), x); });
+  def(kernel_named("add"), [](auto& l, auto a, auto b) { return l.add(a, b); });
+  def(kernel_named("sub"), [](auto& l, auto a, auto b) { return l.sub(a, b); });
+  def(kernel_named("mul"), [](auto& l, auto a, auto b) { return l.mul(a, b); });
+  def(kernel_named("div"), [](auto& l, auto a, auto b) { return l.div(a, b); });
+  def(kernel_named("add_scaled"),
+      [](auto& l, auto a, auto b, auto alpha) { return l.mul_add(alpha, b, a); });
+  def(kernel_named("rsub_scaled"),
+      [](auto& l, auto a, auto b, auto alpha) { return l.sub_mul(b, alpha, a); });
+  def(kernel_named("addcmul"),
       [](auto& l, auto a, auto b, auto c, auto value) { return l.mul_add(l.mul(value, b), c, a); });
-  def("addcdiv", [](auto& l, auto a, auto b, auto c, auto value) {
+  def(kernel_named("addcdiv"), [](auto& l, auto a, auto b, auto c, auto value) {
     return l.add(a, l.div(l.mul(value, b), c));
   });
-  def("lerp", [](auto& l, auto a, auto b, auto w) {
+  def(kernel_named("lerp"), [](auto& l, auto a, auto b, auto w) {
     auto span = l.sub(b, a);
     auto near_a = l.both(l.lt(w, l.number(0.5)), l.gt(w, l.number(-0.5)));
     return l.choose(near_a, l.mul_add(w, span, a), l.sub_mul(b, span, l.sub(l.number(1), w)));
@@ -121,9 +123,11 @@ void define_arithmetic() {
 
 // --- gradients -----------------------------------------------------------------------------------
 void define_gradients() {
-  def("mul_scaled", [](auto& l, auto g, auto x, auto k) { return l.mul(g, l.mul(x, k)); });
-  def("neg_mul_div", [](auto& l, auto g, auto x, auto y) { return l.mul(l.neg(g), l.div(x, y)); });
-  def("divisor_grad", [](auto& l, auto g, auto x, auto y) {
+  def(kernel_named("mul_scaled"),
+      [](auto& l, auto g, auto x, auto k) { return l.mul(g, l.mul(x, k)); });
+  def(kernel_named("neg_mul_div"),
+      [](auto& l, auto g, auto x, auto y) { return l.mul(l.neg(g), l.div(x, y)); });
+  def(kernel_named("divisor_grad"), [](auto& l, auto g, auto x, auto y) {
     double tiny = 4.0 * (l.narrow ? double(std::numeric_limits<float>::min())
                                   : std::numeric_limits<double>::min());
     auto small = l.both(l.lt(y, l.number(tiny)), l.gt(y, l.number(-tiny)));
@@ -131,26 +135,28 @@ void define_gradients() {
     auto r = l.div(l.number(1), l.mul(y, scale));
     return l.mul(l.neg(g), l.mul(l.mul(l.mul(l.mul(x, scale), r), r), scale));
   });
-  def("rsqrt_grad", [](auto& l, auto g, auto y) {
+  def(kernel_named("rsqrt_grad"), [](auto& l, auto g, auto y) {
     return l.mul(l.mul(l.number(-0.5), g), l.mul(l.mul(y, y), y));
   });
-  def("sqrt_grad", [](auto& l, auto g, auto y) { return l.div(g, l.mul(l.number(2), y)); });
-  def("tanh_grad", [](auto& l, auto g, auto y) { return l.mul(g, l.sub_mul(l.number(1), y, y)); });
-  def("sigmoid_grad",
+  def(kernel_named("sqrt_grad"),
+      [](auto& l, auto g, auto y) { return l.div(g, l.mul(l.number(2), y)); });
+  def(kernel_named("tanh_grad"),
+      [](auto& l, auto g, auto y) { return l.mul(g, l.sub_mul(l.number(1), y, y)); });
+  def(kernel_named("sigmoid_grad"),
       [](auto& l, auto g, auto y) { return l.mul(l.mul(g, l.sub(l.number(1), y)), y); });
-  def("relu_grad",
+  def(kernel_named("relu_grad"),
       [](auto& l, auto g, auto y) { return l.choose(l.le(y, l.number(0)), l.number(0), g); });
-  def("leaky_relu_grad", [](auto& l, auto g, auto y, auto k) {
+  def(kernel_named("leaky_relu_grad"), [](auto& l, auto g, auto y, auto k) {
     return l.choose(l.gt(y, l.number(0)), g, l.mul(g, k));
   });
-  def("clamp_grad", [](auto& l, auto g, auto x, auto low, auto high) {
+  def(kernel_named("clamp_grad"), [](auto& l, auto g, auto x, auto low, auto high) {
     return l.choose(l.both(l.ge(x, low), l.le(x, high)), g, l.number(0));
   });
-  def("max_grad", [](auto& l, auto g, auto x, auto y) {
+  def(kernel_named("max_grad"), [](auto& l, auto g, auto x, auto y) {
     auto part = l.choose(l.lt(x, y), l.number(0), g);
     return l.choose(l.eq(x, y), l.mul(g, l.number(0.5)), part);
   });
-  def("abs_grad", [](auto& l, auto g, auto x) {
+  def(kernel_named("abs_grad"), [](auto& l, auto g, auto x) {
     auto zero = l.number(0);
     auto kink = l.mul(g, l.choose(l.eq(x, x), zero, x));
     return l.choose(l.gt(x, zero), g, l.choose(l.lt(x, zero), l.neg(g), kink));
@@ -166,45 +172,47 @@ constexpr auto smaller = [](auto& l, auto x, auto high) {
 };
 
 void define_selections() {
-  def("clamp_min", larger);
-  def("clamp_max", smaller);
-  def("clamp",
+  def(kernel_named("clamp_min"), larger);
+  def(kernel_named("clamp_max"), smaller);
+  def(kernel_named("clamp"),
       [](auto& l, auto x, auto low, auto high) { return smaller(l, larger(l, x, low), high); });
-  def("maximum",
+  def(kernel_named("maximum"),
       [](auto& l, auto x, auto y) { return l.choose(l.gt(x, y), x, l.choose(l.ne(x, x), x, y)); });
-  def("minimum",
+  def(kernel_named("minimum"),
       [](auto& l, auto x, auto y) { return l.choose(l.lt(x, y), x, l.choose(l.ne(x, x), x, y)); });
-  def("relu", [](auto& l, auto x) { return l.choose(l.lt(x, l.number(0)), l.number(0), x); });
-  def("leaky_relu",
+  def(kernel_named("relu"),
+      [](auto& l, auto x) { return l.choose(l.lt(x, l.number(0)), l.number(0), x); });
+  def(kernel_named("leaky_relu"),
       [](auto& l, auto x, auto k) { return l.choose(l.gt(x, l.number(0)), x, l.mul(x, k)); });
-  def("sign", [](auto& l, auto x) {
+  def(kernel_named("sign"), [](auto& l, auto x) {
     auto zero = l.number(0);
     return l.choose(l.gt(x, zero), l.number(1), l.choose(l.lt(x, zero), l.number(-1), zero));
   });
-  def("lt", [](auto& l, auto a, auto b) { return l.lt(a, b); });
-  def("le", [](auto& l, auto a, auto b) { return l.le(a, b); });
-  def("gt", [](auto& l, auto a, auto b) { return l.gt(a, b); });
-  def("ge", [](auto& l, auto a, auto b) { return l.ge(a, b); });
-  def("eq", [](auto& l, auto a, auto b) { return l.eq(a, b); });
-  def("ne", [](auto& l, auto a, auto b) { return l.ne(a, b); });
-  def("isnan", [](auto& l, auto x) { return l.ne(x, x); });
-  def_masks("logical_and", [](auto& l, auto a, auto b) { return l.both(a, b); });
-  def_masks("logical_or", [](auto& l, auto a, auto b) { return l.either(a, b); });
-  def_masks("logical_xor", [](auto& l, auto a, auto b) { return l.differ(a, b); });
+  def(kernel_named("lt"), [](auto& l, auto a, auto b) { return l.lt(a, b); });
+  def(kernel_named("le"), [](auto& l, auto a, auto b) { return l.le(a, b); });
+  def(kernel_named("gt"), [](auto& l, auto a, auto b) { return l.gt(a, b); });
+  def(kernel_named("ge"), [](auto& l, auto a, auto b) { return l.ge(a, b); });
+  def(kernel_named("eq"), [](auto& l, auto a, auto b) { return l.eq(a, b); });
+  def(kernel_named("ne"), [](auto& l, auto a, auto b) { return l.ne(a, b); });
+  def(kernel_named("isnan"), [](auto& l, auto x) { return l.ne(x, x); });
+  def_masks(kernel_named("logical_and"), [](auto& l, auto a, auto b) { return l.both(a, b); });
+  def_masks(kernel_named("logical_or"), [](auto& l, auto a, auto b) { return l.either(a, b); });
+  def_masks(kernel_named("logical_xor"), [](auto& l, auto a, auto b) { return l.differ(a, b); });
   auto where = [](TextLanes& lanes, const Value* in, std::string* out) {
     *out = lanes.choose({in[0].name}, {in[1].name}, {in[2].name}).name;
   };
-  formulas().push_back({"where", 1, 3, false, true, true, where, nullptr});
+  formulas().push_back({&kernel_named("where"), 1, 3, false, true, true, where, nullptr});
 }
 
 // --- functions -----------------------------------------------------------------------------------
 void define_functions() {
-  def("exp", [](auto& l, auto x) { return exp(l, x); });
-  def("sin", [](auto& l, auto x) { return sin(l, x); });
-  def("cos", [](auto& l, auto x) { return cos(l, x); });
-  def("mul_cos", [](auto& l, auto g, auto x) { return l.mul(g, cos(l, x)); });
-  def("mul_neg_sin", [](auto& l, auto g, auto x) { return l.mul(l.neg(g), sin(l, x)); });
-  def("sin and cos", [](auto& l, auto x) { return sin_and_cos(l, x); }, 2);
+  def(kernel_named("exp"), [](auto& l, auto x) { return exp(l, x); });
+  def(kernel_named("sin"), [](auto& l, auto x) { return sin(l, x); });
+  def(kernel_named("cos"), [](auto& l, auto x) { return cos(l, x); });
+  def(kernel_named("mul_cos"), [](auto& l, auto g, auto x) { return l.mul(g, cos(l, x)); });
+  def(kernel_named("mul_neg_sin"),
+      [](auto& l, auto g, auto x) { return l.mul(l.neg(g), sin(l, x)); });
+  def(kernel_named("sin"), [](auto& l, auto x) { return sin_and_cos(l, x); }, 2);
 }
 
 // --- whether they are right ----------------------------------------------------------------------
@@ -300,17 +308,11 @@ std::unordered_map<Loop, Entry> table_of_loops() {
   define_selections();
   define_functions();
   std::unordered_map<Loop, Entry> table;
-  int count;
-  const KernelPair* pairs = kernel_pairs(&count);
   for (const Formula& f : formulas()) {
     for (DType d : {DType::Float32, DType::Float64, DType::Bool}) {
       const bool logical = f.takes_masks && !f.chooses;
       if (logical != (d == DType::Bool)) continue;
-      const Kernel* kernel = f.results == 1 ? find_kernel(f.kernel) : nullptr;
-      Loop loop = kernel ? kernel->loop[static_cast<int>(d)] : nullptr;
-      for (int k = 0; f.results == 2 && k < count; ++k) {
-        if (std::string(pairs[k].first->name) == "sin") loop = pairs[k].loop[static_cast<int>(d)];
-      }
+      Loop loop = f.results == 2 ? loop_of_sin_and_cos(d) : f.kernel->loop[static_cast<int>(d)];
       if (loop) table.emplace(loop, Entry{{&f, d}});
     }
   }

@@ -17,7 +17,7 @@ struct Value {
 };
 
 struct Formula {
-  const char* kernel;
+  const Kernel* kernel;
   int results, inputs;
   bool makes_mask, takes_masks;  // all operands are masks; of `where`, the first
   bool chooses;                  // `where`

@@ -4,14 +4,15 @@
 #pragma once
 #include <array>
 
+#include "dispatch/elementwise_forward.h"
 #include "kernels/kernel_pair.h"
 #include "program/native/lanes.h"
 
 namespace adjoint::native {
 
-inline Loop loop_of_function(const char* name, bool narrow) {
-  const Kernel* k = find_kernel(name);
-  return k ? k->loop[static_cast<int>(narrow ? DType::Float32 : DType::Float64)] : nullptr;
+// The library's own loop for a dtype of lanes.
+inline Loop loop_of(const Kernel& k, bool narrow) {
+  return k.loop[static_cast<int>(narrow ? DType::Float32 : DType::Float64)];
 }
 
 // c[from] + c[from + 1] x + ... + c[to - 1], by Estrin's rule; `powers` are x, x^2, x^4, x^8.
@@ -60,8 +61,8 @@ typename B::V exp(B& l, typename B::V x) {
   V scaled =
       l.from_bits(l.plus(l.bits(l.add(l.number(1), q)), l.shifted(l.bits(t), l.narrow ? 23 : 52)));
   V results[1] = {scaled};
-  l.by_loop_where(l.beyond(l.abs(x), l.narrow ? 87.0 : 708.0), loop_of_function("exp", l.narrow), x,
-                  results);
+  l.by_loop_where(l.beyond(l.abs(x), l.narrow ? 87.0 : 708.0),
+                  loop_of(kernel_named("exp"), l.narrow), x, results);
   return results[0];
 }
 
@@ -149,21 +150,20 @@ typename B::M beyond_reduction(B& l, typename B::V x) {
 template <class B>
 typename B::V sin(B& l, typename B::V x) {
   typename B::V results[1] = {both_near(l, x, true, false)[0]};
-  l.by_loop_where(beyond_reduction(l, x), loop_of_function("sin", l.narrow), x, results);
+  l.by_loop_where(beyond_reduction(l, x), loop_of(kernel_named("sin"), l.narrow), x, results);
   return results[0];
 }
 template <class B>
 typename B::V cos(B& l, typename B::V x) {
   typename B::V results[1] = {both_near(l, x, false, true)[1]};
-  l.by_loop_where(beyond_reduction(l, x), loop_of_function("cos", l.narrow), x, results);
+  l.by_loop_where(beyond_reduction(l, x), loop_of(kernel_named("cos"), l.narrow), x, results);
   return results[0];
 }
-inline Loop loop_of_sin_and_cos(bool narrow) {
+inline Loop loop_of_sin_and_cos(DType d) {
   int count;
   const KernelPair* pairs = kernel_pairs(&count);
   for (int k = 0; k < count; ++k) {
-    if (std::string(pairs[k].first->name) == "sin")
-      return pairs[k].loop[static_cast<int>(narrow ? DType::Float32 : DType::Float64)];
+    if (pairs[k].first == &kernel_named("sin")) return pairs[k].loop[static_cast<int>(d)];
   }
   return nullptr;
 }
@@ -171,7 +171,8 @@ template <class B>
 std::array<typename B::V, 2> sin_and_cos(B& l, typename B::V x) {
   auto near = both_near(l, x, true, true);
   typename B::V results[2] = {near[0], near[1]};
-  l.by_loop_where(beyond_reduction(l, x), loop_of_sin_and_cos(l.narrow), x, results);
+  l.by_loop_where(beyond_reduction(l, x),
+                  loop_of_sin_and_cos(l.narrow ? DType::Float32 : DType::Float64), x, results);
   return {results[0], results[1]};
 }
 

@@ -217,7 +217,7 @@ std::optional<std::string> sum_code(const FoldedRows& f, const std::string& name
 }
 
 std::string sum_key(const Problem& p) {
-  std::string key = "sum";
+  std::string key = "sums ";
   auto add = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof x); };
   const uint8_t small[] = {static_cast<uint8_t>(p.kind), static_cast<uint8_t>(p.dtype),
                            static_cast<uint8_t>(p.accumulator), static_cast<uint8_t>(p.out_dtype),
@@ -236,7 +236,7 @@ std::string sum_key(const Problem& p) {
 
 std::string sum_key(const FoldedRows& f) {
   return joined("fold ", f.narrow ? 4 : 8, " ", f.rows, " ", f.length, " ", f.step,
-                f.divisor != 0 ? " mean" : "");
+                f.divisor != 0 ? " divided" : "");
 }
 
 }  // namespace adjoint::native
