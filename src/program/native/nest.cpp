@@ -142,7 +142,8 @@ bool Nest::add(const NestPart& part) {
   bool joins = false;
   if (part.sum) {
     joins = add_sum(part);
-  } else if (part.tiles && TileBody::is_short(*part.tiles) && TileBody::is_known(*part.tiles)) {
+  } else if (part.tiles && part.tiles->assemblies.empty() && TileBody::is_short(*part.tiles) &&
+             TileBody::is_known(*part.tiles)) {
     Member m{part};
     int64_t lanes;
     if (form_of(*part.tiles, &m, &lanes)) {

@@ -405,7 +405,7 @@ class RolledCode {
 }  // namespace
 
 std::optional<std::string> rolled_code(const TileLoops& f, const std::string& name) {
-  const bool one_vector = f.shape.size() <= 1 && f.sums.empty() &&
+  const bool one_vector = f.shape.size() <= 1 && f.sums.empty() && f.assemblies.empty() &&
                           f.numel * static_cast<int64_t>(widest_item(f)) <= vector_bytes();
   if (!one_vector || f.actions.size() > kMostValues) return {};
   OpList list(f);

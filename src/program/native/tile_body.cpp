@@ -35,12 +35,18 @@ bool is_known_loop(const TileLoops& f, size_t action) {
 
 bool TileBody::is_known(const TileLoops& f) {
   if (f.may_fault || f.numel == 0) return false;
+  int64_t all = 1;
+  for (int64_t n : f.shape) all *= n;
+  if (f.numel != all) return false;
   for (const Place& p : f.places) {
     if (!native::is_known(p.dtype) || !native::is_known(p.wanted)) return false;
-    if (p.written && p.dtype != p.wanted) return false;
+    if ((p.written && p.dtype != p.wanted) || p.row) return false;
   }
   for (const TileLoops::Number& n : f.numbers) {
     if (!native::is_known(n.dtype)) return false;
+  }
+  for (const TileLoops::Assembly& a : f.assemblies) {
+    if (!native::is_known(a.dtype)) return false;
   }
   for (size_t k = 0; k < f.actions.size(); ++k) {
     if (f.actions[k].loop && !is_known_loop(f, k)) return false;
@@ -62,7 +68,8 @@ TileBody::TileBody(const TileLoops& f, Vectors& vectors, Load load, Store store)
       load_(std::move(load)),
       store_(std::move(store)),
       tiles_(f.tiles),
-      places_(f.places.size()) {
+      places_(f.places.size()),
+      assembled_(f.assemblies.size()) {
   for (size_t k = 0; k < f_.places.size(); ++k) {
     const Place& p = f_.places[k];
     if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again) from_tile_[p.tile] = k;
@@ -75,6 +82,7 @@ void TileBody::write() {
       compute(s);
       continue;
     }
+    if (s.assembles) continue;
     std::string& tile = tiles_[f_.places[s.at].tile];
     if (f_.places[s.at].written)
       store_(s.at, tile);
@@ -90,6 +98,9 @@ std::string TileBody::operand(const Argument& a) {
     case Argument::Memory:
       if (places_[a.index].empty()) places_[a.index] = load_(a.index);
       return places_[a.index];
+    case Argument::Assembled:
+      if (assembled_[a.index].empty()) assembled_[a.index] = assemble_(a.index);
+      return assembled_[a.index];
     default:
       if (tiles_[a.index].empty()) tiles_[a.index] = load_(from_tile_.at(a.index));
       return tiles_[a.index];

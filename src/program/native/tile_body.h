@@ -20,6 +20,8 @@ class TileBody {
   static bool is_short(const TileLoops& f);
 
   TileBody(const TileLoops& f, Vectors& vectors, Load load, Store store);
+  // The elements in hand of a value that is put together, by assembly.
+  void assemble_by(Load load) { assemble_ = std::move(load); }
   void write();
 
  private:
@@ -31,10 +33,10 @@ class TileBody {
 
   const TileLoops& f_;
   Vectors& vectors_;
-  Load load_;
+  Load load_, assemble_;
   Store store_;
-  std::vector<std::string> tiles_, places_;  // values
-  std::map<uint32_t, size_t> from_tile_;     // places that tiles are filled from beforehand
+  std::vector<std::string> tiles_, places_, assembled_;  // values
+  std::map<uint32_t, size_t> from_tile_;  // places that tiles are filled from beforehand
 };
 
 // Bytes of the widest element in lanes.

@@ -1,6 +1,7 @@
 // Read tile_code.h first.
 #include "program/native/tile_code.h"
 
+#include "program/native/assembled_row.h"
 #include "program/native/rolled_code.h"
 #include "program/native/tile_body.h"
 
@@ -46,6 +47,8 @@ class TileCode {
       return run(bases, "0", joined(row), row);
     }
     code_.loop("0", joined(f_.shape[axis]), 1, [&](const std::string& k) {
+      outer_.resize(static_cast<size_t>(axis));
+      outer_.push_back(k);
       std::vector<std::string> inner;
       for (size_t p = 0; p < bases.size(); ++p)
         inner.push_back(vectors_->moved(bases[p], k, f_.places[p].strides[axis]));
@@ -99,6 +102,7 @@ class TileCode {
     const int width = vectors_->width();
     bases_ = &bases;
     load_repeated();
+    if (!f_.assemblies.empty()) return assembled_run(count);
     if (count > 0) {
       int64_t full = count / width * width;
       if (full == width)
@@ -149,16 +153,40 @@ class TileCode {
   void body(const std::string& index, const std::string& mask) {
     index_ = index;
     mask_ = mask;
-    TileBody(
+    TileBody all(
         f_, *vectors_, [&](size_t place) { return load(place); },
-        [&](size_t place, const std::string& v) { store(place, v); })
-        .write();
+        [&](size_t place, const std::string& v) { store(place, v); });
+    if (assembled_)
+      all.assemble_by([&](size_t k) { return assembled_->load(k, index_, at_, mask_); });
+    all.write();
+  }
+  // Vectors that lie in one box of each value that is put together are a loop; others, where boxes
+  // meet, stand by themselves.
+  void assembled_run(int64_t count) {
+    assembled_.emplace(f_, *vectors_, code_, *bases_, outer_);
+    const int64_t width = vectors_->width();
+    for (int64_t at = 0; at < count;) {
+      int64_t end = at;
+      while (end + width <= count && assembled_->is_same(at, end)) end += width;
+      at_ = at;
+      if (end > at + width) {
+        code_.loop(joined(at), joined(end), width, [&](const std::string& k) { body(k, ""); });
+        at = end;
+        continue;
+      }
+      bool cut = at + width > count;
+      body(joined(at), cut ? vectors_->first_lanes(static_cast<int>(count - at)) : "");
+      at += width;
+    }
   }
 
   const TileLoops& f_;
   Extent extent_;
   Code code_;
   std::optional<Vectors> vectors_;
+  std::vector<std::string> outer_;  // the index of the row, by axis
+  std::optional<AssembledRow> assembled_;
+  int64_t at_ = 0;  // where in the row the vector in hand is, or the first of those like it
   const std::vector<std::string>* bases_ = nullptr;  // pointers to the run, by place
   std::vector<std::string> repeated_;                // values, by place
   std::string index_, mask_;                         // of the vector in hand
@@ -167,7 +195,9 @@ class TileCode {
 }  // namespace
 
 std::optional<std::string> tile_code(const TileLoops& f, Extent extent, const std::string& name) {
-  if (!TileBody::is_known(f)) return {};
+  if (!TileBody::is_known(f) || (extent == Extent::Range && !f.assemblies.empty()) ||
+      !AssembledRow::is_known(f))
+    return {};
   if (TileBody::is_short(f)) return TileCode(f, extent).write(name);
   return extent == Extent::Whole ? rolled_code(f, name) : std::nullopt;
 }
@@ -197,6 +227,15 @@ std::string tile_key(const TileLoops& f, Extent extent) {
   for (const TileLoops::Number& n : f.numbers) {
     add(n.dtype);
     add(n.bytes);
+  }
+  for (const TileLoops::Assembly& a : f.assemblies) {
+    add(a.dtype);
+    for (const TileLoops::Box& b : a.boxes) {
+      add(b.place);
+      add(b.number);
+      for (int64_t s : b.start) add(s);
+      for (int64_t s : b.size) add(s);
+    }
   }
   return key;
 }

@@ -41,10 +41,10 @@ std::string Vectors::steps(int64_t s) const {
   for (int k = 0; k < width_; ++k) text += joined(k ? ", " : "", "i64 ", k * s);
   return text + ">";
 }
-std::string Vectors::first_lanes(int count) const {
+std::string Vectors::lanes_between(int begin, int end) const {
   std::string text = "<";
   for (int k = 0; k < width_; ++k)
-    text += joined(k ? ", " : "", "i1 ", k < count ? "true" : "false");
+    text += joined(k ? ", " : "", "i1 ", k >= begin && k < end ? "true" : "false");
   return text + ">";
 }
 std::string Vectors::mask_below(const std::string& count) {

@@ -33,7 +33,8 @@ class Vectors {
   std::string value_type(DType d) const { return d == DType::Bool ? of("i1") : memory_type(d); }
   std::string splat(const char* element, const std::string& one);
   std::string steps(int64_t s) const;  // 0, s, 2 s ...
-  std::string first_lanes(int count) const;
+  std::string first_lanes(int count) const { return lanes_between(0, count); }
+  std::string lanes_between(int begin, int end) const;
   // The mask of the first `count` lanes, which is a value.
   std::string mask_below(const std::string& count);
   std::string as_dtype(const std::string& value, DType from, DType to);
