@@ -10,6 +10,17 @@ namespace adjoint::native {
 using Box = TileLoops::Box;
 using Assembly = TileLoops::Assembly;
 
+namespace {
+
+// Bytes from element to element of the row, in all boxes that have more than one.
+int64_t step_of(const TileLoops& f, const Assembly& a) {
+  for (const Box& b : a.boxes)
+    if (b.place >= 0 && b.size.back() > 1) return f.places[b.place].strides.back();
+  return static_cast<int64_t>(item_size(a.dtype));
+}
+
+}  // namespace
+
 AssembledRow::AssembledRow(const TileLoops& f, Vectors& vectors, Code& code,
                            const std::vector<std::string>& bases,
                            const std::vector<std::string>& outer)
@@ -32,7 +43,7 @@ std::vector<AssembledRow::Segment> AssembledRow::segments_of(const Assembly& a) 
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<Segment> segments;
   for (size_t k = 0; k + 1 < cuts.size(); ++k) {
-    Segment s{cuts[k], cuts[k + 1], {}, "", {}, {}};
+    Segment s{cuts[k], cuts[k + 1], step_of(f_, a), {}, "", {}, {}};
     for (const Box& b : a.boxes) {
       if (b.start[last] <= s.begin && s.end <= b.start[last] + b.size[last]) s.boxes.push_back(&b);
     }
@@ -45,14 +56,11 @@ bool AssembledRow::is_known(const TileLoops& f) {
   if (f.shape.empty()) return f.assemblies.empty();
   const int last = f.shape.size() - 1;
   for (const Assembly& a : f.assemblies) {
-    int64_t step = -1;  // one for all boxes
+    const int64_t step = step_of(f, a);
     for (const Box& b : a.boxes) {
-      if (b.place < 0 || b.size[last] == 1) continue;
-      int64_t here = f.places[b.place].strides[last];
-      if (step >= 0 && here != step) return false;
-      step = here;
+      bool other = b.place >= 0 && b.size[last] > 1 && f.places[b.place].strides[last] != step;
+      if (other || step == 0) return false;
     }
-    if (step == 0) return false;
   }
   return true;
 }
@@ -79,9 +87,9 @@ void AssembledRow::prepare(Segment& s) {
       continue;
     }
     const Dims& strides = f_.places[b->place].strides;
-    int64_t before = 0;
+    // The steps of a box of one element are its own: only where that is counts.
+    int64_t before = s.begin * (s.step - strides.back());
     for (int i = 0; i < f_.shape.size(); ++i) before += b->start[i] * strides[i];
-    if (s.end - s.begin > 1 || s.step == 0) s.step = strides.back();
     s.pointers.push_back(code_.value("getelementptr i8, ptr ",
                                      bases_[static_cast<size_t>(b->place)], ", i64 ", -before));
   }

@@ -24,12 +24,11 @@ class AssembledRow {
  private:
   // A part of the row, and the boxes that it is in, by row.
   struct Segment {
-    int64_t begin, end;
+    int64_t begin, end, step;
     std::vector<const TileLoops::Box*> boxes;
     std::string pointer;                  // where there are no numbers
     std::vector<std::string> pointers;    // by box
     std::vector<std::string> conditions;  // by box: empty if it is always that one
-    int64_t step = 0;
   };
   std::vector<Segment> segments_of(const TileLoops::Assembly& a) const;
   std::string condition(const TileLoops::Box& b);
