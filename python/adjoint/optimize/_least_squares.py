@@ -115,10 +115,12 @@ def least_squares(
         sparse = jacobian(residuals) if jac == "sparse" else None
 
         def slope(v: Tensor) -> Tensor:
-            return here(v) @ matrix(v)
+            product: Tensor = here(v) @ matrix(v)
+            return product
 
         def gauss_newton(v: Tensor) -> Tensor:
-            return matrix(v).mT @ matrix(v)
+            product: Tensor = matrix(v).mT @ matrix(v)
+            return product
 
         def derivative(v: Any) -> Any:
             if sparse is not None and not arrays.shape:
@@ -155,7 +157,7 @@ def least_squares(
             x=answered,
             cost=here(inner).square().sum() / 2 if is_plain else cost(inner).detach(),
             fun=here(inner).detach(),
-            jac=sparse(inner) if how else matrix(inner).detach(),
+            jac=sparse(inner) if how and sparse else matrix(inner).detach(),
             grad=slope(inner) if is_plain else grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),

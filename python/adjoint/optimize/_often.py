@@ -25,7 +25,7 @@ from ._unknowns import Unknowns
 
 __all__ = ["Lately", "NewtonSteps", "Often", "newton_steps"]
 
-_CALLS = 5  # within one run of a solver, before a function is recorded
+_CALLS = 3  # within one run of a solver, before a function is recorded
 _RUNS = 3  # of a solver on one function, before its steps are
 _KEPT = 32  # functions whose steps are
 
@@ -91,7 +91,8 @@ def newton_steps(fun: Callable[..., Any], unknowns: Unknowns, x0: Any) -> Newton
     """The recorded steps for a function that was solved before, and is there to be solved again."""
     if not isinstance(x0, Tensor) or x0.is_complex() or _core._is_unusual_mode():
         return None
-    owner, name = fun, None
+    owner: Any = fun
+    name: Any = None
     if isinstance(fun, types.MethodType):  # which is made anew for each call
         owner, name = fun.__self__, fun.__func__
     kind = (name, tuple(x0.shape), x0.dtype)
