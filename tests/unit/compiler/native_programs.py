@@ -57,7 +57,7 @@ def leaves(seed: int, shape: tuple[int, ...], dtype: ad.dtype) -> Leaves:
 def function(seed: int) -> Callable[[Leaves], list[Any]]:
     """Some ops, a sum or two, gradients."""
     draw = random.Random(seed)
-    kinds = ["unary", "binary", "binary", "where", "scaled", "sum", "number"]
+    kinds = ["unary", "binary", "binary", "where", "scaled", "sum", "number", "roll", "cat", "pad"]
     lines = [
         (
             draw.choice(kinds),
@@ -87,6 +87,12 @@ def function(seed: int) -> Callable[[Leaves], list[Any]]:
                 made = ad.add(a, b, alpha=round(z, 2))
             elif kind == "sum" and a.ndim:
                 made = a.sum(int(z * a.ndim), keepdim=True)
+            elif kind == "roll" and a.ndim:
+                made = ad.roll(a, 1 if y < 0.5 else -2, int(z * a.ndim))
+            elif kind == "cat" and a.ndim and a.shape[-1] > 2:
+                made = ad.cat([a[..., 1:], a[..., :1]], -1)
+            elif kind == "pad" and a.ndim and a.shape[0] > 2:
+                made = ad.cat([ad.zeros_like(a[:1]), a[1:] - a[:-1]])
             else:
                 made = a * round(z, 3) + 0.1
             values.append(made)
