@@ -173,6 +173,10 @@ class Walk(Visits):
         _core._walk_pause(before)
         return bool(self.refusals)
 
+    def makes(self, code: CodeType) -> None:
+        """Take functions of this code as made by the call: what is in them it had already."""
+        self._nested.add(code)
+
     def knows(self, thing: Any) -> bool:
         """Whether an object was there before the call, as far as the call could reach it."""
         return self._reached.get(id(thing), ABSENT) is thing or any(
@@ -333,7 +337,7 @@ class Walk(Visits):
             if chain.name in assigned(module):
                 space = self._space_of(table, module)
                 space.watched.setdefault(chain.name, space.before.get(chain.name, ABSENT))
-        if module.startswith(("adjoint.nn.modules", "adjoint.optim")):
+        if f"{module}.".startswith(("adjoint.nn.modules.", "adjoint.optim.")):
             for chain in found.chains:
                 held = table.get(chain.name)
                 if type(held) in (dict, OrderedDict, list):

@@ -10,6 +10,7 @@
   sparse, or by products
 - ``_solver.py`` - runs a solver of equations: ``_newton.py``, ``_quasi_newton.py``, SciPy's, the
   user's
+- ``_often.py``, ``_opened.py`` - functions as recordings, which are kept from run to run
 - ``_unknowns.py`` - structures as vectors; `adjoint._samples` - solvers under `vmap`
 """
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere, is_batched, somewhere
-from adjoint.func import grad, jacrev
+from adjoint.func import grad, jacfwd
 
 from ._choice import linear_for
 from ._constraints import Constraints
@@ -23,6 +23,8 @@ from ._implicit import answer
 from ._iteration import norm
 from ._large import Large
 from ._linear import Dense, Linear
+from ._often import NEVER, Often
+from ._opened import Parts
 from ._result import ConvergenceError
 
 __all__ = ["Conditions", "Known"]
@@ -53,8 +55,10 @@ class Known(NamedTuple):
     curvature: Function
 
 
-class Conditions:
+class Conditions(Parts):
     """Of a minimum of an objective between bounds, under constraints."""
+
+    _parts = ("_objective", "_bounds", "_constraints", "_size", "_known")
 
     def __init__(
         self,
@@ -63,8 +67,10 @@ class Conditions:
         constraints: Constraints,
         size: int,
         how: Any = None,
+        gradient: Function | None = None,
     ) -> None:
         self._how = how
+        self._gradient = grad(objective) if gradient is None else gradient
         self._objective, self._bounds, self._size = objective, bounds, size
         self._constraints = constraints
         self._known: Known | None = None
@@ -87,7 +93,9 @@ class Conditions:
                 z = _polished(residual, z, linear)
             elif self._size <= _LARGE:
                 if known is None:
-                    z = _polished(residual, z, linear)
+                    if isinstance(linear, Dense):
+                        linear = Dense(_matrix(residual))
+                    z = _polished(Often(residual, calls=NEVER), z, linear)
                 else:  # each step costs as much as one of the solver's, and gains a digit or two
                     linear = self._nearly(held, known.curvature)
                     z = _polished(residual, z, linear, 2)
@@ -143,12 +151,12 @@ class Conditions:
             low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
         known = self._known
-        gradient = grad(self._objective)(x) if known is None else known.slope(x)
+        gradient = self._gradient(x) if known is None else known.slope(x)
         none = c.low != c.low
         active_low = active_high = none
         multipliers = ad.zeros_like(c.low)
         if c.size:
-            value, slope = c(x), jacrev(c)(x)
+            value, slope = c.here(x), c.slopes(x)
             close = _NEAR * (1 + value.abs())
             equal = c.low == c.high
             active_low, active_high = (
@@ -167,6 +175,12 @@ class Conditions:
             pull = gradient - (multipliers @ slope if c.size else 0.0)
             low, high = low & (pull > 0), high & (pull < 0)
         return Held(low, high, active_low, active_high), multipliers
+
+
+def _matrix(residual: Function) -> Function:
+    """The derivative of a residual: by recordings where its value is all that is asked for."""
+    recorded, plain = Often(residual, jacfwd, NEVER), jacfwd(residual)
+    return lambda z: (plain if ad.is_grad_enabled() else recorded)(z)
 
 
 class Found:

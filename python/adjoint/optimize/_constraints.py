@@ -13,6 +13,7 @@ from adjoint._samples import Arrays
 from adjoint.func import grad, jacfwd, jacrev, jvp
 
 from ._often import Lately, Often
+from ._opened import Parts
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
 
@@ -21,13 +22,15 @@ __all__ = ["Constraints", "bounds_of", "constraints_of"]
 Function = Callable[[Tensor], Tensor]
 
 
-class Constraints:
+class Constraints(Parts):
     """``low <= fun(v) <= high``, elementwise; equalities where these are equal."""
+
+    _parts = ("_funs", "_unknowns", "low", "high", "size")
 
     def __init__(
         self, funs: list[Function], lows: list[Any], highs: list[Any], start: Tensor
     ) -> None:
-        self._funs, self._unknowns = funs, int(start.numel())
+        self._funs, self._unknowns = tuple(funs), int(start.numel())
         with ad.no_grad():
             values = [f(start) for f in funs]
         self.values = values
@@ -41,6 +44,9 @@ class Constraints:
         self.low = ad.cat([empty, *spread[: len(funs)]])
         self.high = ad.cat([empty, *spread[len(funs) :]])
         self.size = sum(sizes)
+        by_rows = self.size < self._unknowns
+        self.slopes = Lately(Often(self.__call__, jacrev if by_rows else jacfwd))
+        self.here = Lately(Often(self.__call__))
 
     def __call__(self, v: Tensor) -> Tensor:
         return ad.cat([f(v) for f in self._funs]) if self._funs else v[:0]
@@ -51,9 +57,7 @@ class Constraints:
         ``newton``: for a method that takes second derivatives as well.
         """
         low, high = self.low.numpy(), self.high.numpy()
-        by_rows = self.size < self._unknowns
-        slopes = Lately(Often((jacrev if by_rows else jacfwd)(self)))
-        here = Lately(Often(self.__call__))
+        here, slopes = self.here, self.slopes
         if newton:
             return [
                 scipy_optimize().NonlinearConstraint(

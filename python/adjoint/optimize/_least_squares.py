@@ -110,7 +110,7 @@ def least_squares(
                 f"{arrays.shape} samples of vmap\n  fix: use method='trf'"
             )
         by_rows = at_start.numel() < unknowns.size
-        matrix = Lately(Often((jacrev if by_rows else jacfwd)(residuals)))
+        matrix = Lately(Often(residuals, jacrev if by_rows else jacfwd))
         here = Lately(Often(residuals))
         sparse = jacobian(residuals) if jac == "sparse" else None
 

@@ -133,9 +133,9 @@ def minimize(
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
-    found = Conditions(objective, limits, under, unknowns.size, how).at(result.x)
+    found = Conditions(objective, limits, under, unknowns.size, how, run.gradient).at(result.x)
     with ad.no_grad():
-        before = grad(objective)(unknowns.start)
+        before = run.gradient(unknowns.start)
     if not found.is_finite() or not found.is_met(before):
         raise _lost(method, result)
     result.active = found.active()
@@ -156,6 +156,7 @@ class _Run:
     ) -> None:
         self._objective, self._bounds, self._constraints = objective, bounds, constraints
         self._unknowns, self._callback = unknowns, callback
+        self.gradient = Often(objective, grad)
         with ad.no_grad():
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
@@ -163,8 +164,8 @@ class _Run:
     def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
         """The result, with ``x`` a vector."""
         kind = method.lower()
-        objective, gradient = Often(self._objective), Often(grad(self._objective))
-        along = Often(lambda v, p: jvp(grad(self._objective), (v,), (p,))[1])
+        objective, gradient = Often(self._objective), self.gradient
+        along = Often(self._objective, _curvature)
         arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
 
         def value(v: Any) -> float:
@@ -214,6 +215,16 @@ class _Run:
         if kind in ("bfgs", "cg") and found.status == 2:
             result.success = True
         return result
+
+
+def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The products of the Hessian with vectors."""
+
+    def along(v: Tensor, p: Tensor) -> Tensor:
+        product: Tensor = jvp(grad(objective), (v,), (p,))[1]
+        return product
+
+    return along
 
 
 def _lost(method: str, result: OptimizeResult) -> ConvergenceError:

@@ -3,16 +3,21 @@
 A program gives what the function gives, to the last bit, or there is none (`adjoint.compile`). What
 a recording takes is worth it for what is called some times more: a function is called as it is
 at first, and then recorded. Nothing is said where that is refused, as nobody asked for it.
+
+A second run on a function of the same code finds the recordings of the first (`_opened`).
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
@@ -21,27 +26,104 @@ from adjoint.func import jacfwd
 
 from ._linear import Dense, Linear
 from ._newton import whole_step
+from ._opened import Opened, opened
 from ._unknowns import Unknowns
 
-__all__ = ["Lately", "NewtonSteps", "Often", "newton_steps"]
+__all__ = ["NEVER", "Lately", "NewtonSteps", "Often", "newton_steps"]
 
+NEVER = float("inf")  # calls, for what one run calls too seldom
 _CALLS = 3  # within one run of a solver, before a function is recorded
 _RUNS = 3  # of a solver on one function, before its steps are
 _KEPT = 32  # functions whose steps are
 
 
 class Often:
-    """A function of tensors that one run of a solver calls."""
+    """A function of tensors that one run of a solver calls.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function: Callable[..., Any] = function
-        self._left = _CALLS
+    Parameters
+    ----------
+    function
+        What is called.
+    transform
+        What is called in its place: such as `grad` of it.
+    calls
+        So many times it is called as it is, unless there are recordings of earlier runs.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        transform: Callable[[Any], Any] | None = None,
+        calls: float | None = None,
+    ) -> None:
+        self._function: Callable[..., Any] = function if transform is None else transform(function)
+        self._left = _CALLS if calls is None else calls
+        self._looked_up = False
+        self._parts: Opened | None = None
+        self._kept: Compiled | None = None
+        self._origin = function, transform
 
     def __call__(self, *tensors: Tensor) -> Any:
+        if not self._looked_up:
+            self._looked_up = True
+            self._parts, self._kept = _kept(*self._origin)
+        if self._kept is not None and self._parts is not None and self._parts.holds():
+            result = self._kept(*tensors, *self._parts.given)
+            if self._kept.programs:
+                return result
+            self._kept = None  # it was refused, and may have assigned to what it reads
+            if self._parts.holds():
+                return result
         self._left -= 1
         if not self._left:
             self._function = Compiled(self._function, quiet=True)
         return self._function(*tensors)
+
+
+_lock = threading.Lock()
+_seen: OrderedDict[int, None] = OrderedDict()  # functions of one run so far, which keep nothing
+_programs: OrderedDict[Any, Compiled] = OrderedDict()
+
+
+def _kept(function: Any, transform: Any) -> tuple[Opened | None, Compiled | None]:
+    """The recordings of a function that was called in an earlier run, or one of the same code."""
+    if _core._is_unusual_mode():
+        return None, None
+    parts = opened(function)
+    if parts is None:
+        return None, None
+    key = (transform, ad.get_default_dtype(), parts.key)
+    with _lock:
+        if key in _programs:
+            _programs.move_to_end(key)
+        elif hash(key) in _seen:
+            _programs[key] = _program(parts, transform)
+            if len(_programs) > _KEPT:
+                _programs.popitem(last=False)
+        else:
+            _seen[hash(key)] = None
+            if len(_seen) > 8 * _KEPT:
+                _seen.popitem(last=False)
+        return parts, _programs.get(key)
+
+
+_numbers = itertools.count()
+_builders: dict[int, Any] = {}  # not in a closure: a recording would guard the namespaces in it
+
+
+def _program(parts: Opened, transform: Any) -> Compiled:
+    """Of the arguments of a function, and then what it reads."""
+    number, count = next(_numbers), len(parts.given)
+    _builders[number] = parts.plan()
+
+    def run(*given: Any) -> Any:
+        at = len(given) - count
+        function = _builders[number](given[at:])
+        return (function if transform is None else transform(function))(*given[:at])
+
+    program = Compiled(run, quiet=True)
+    weakref.finalize(program, _builders.pop, number, None)
+    return program
 
 
 class Lately:

@@ -37,6 +37,9 @@ class Unknowns:
             )
         self._complex = flat.is_complex()
         self.start = self.real(flat.detach())
+        # Of which there may be several that do the same; a structure is one of its own.
+        plain = type(start) is Tensor
+        self.kind = (name, tuple(start.shape), start.dtype) if plain else None
 
     @property
     def size(self) -> int:
