@@ -107,8 +107,17 @@ class Arrays:
 
     def blocks(self, t: Tensor) -> Any:
         """The matrices of all samples along the diagonal of one."""
-        blocks = self.whole(t).reshape(self.samples, *t.shape)
+        return self.diagonal(self.rows(t))
+
+    def rows(self, t: Tensor) -> Any:
+        """The matrices of all samples, one after the other."""
+        return self.whole(t).reshape(self.samples, *t.shape)
+
+    def diagonal(self, blocks: Any) -> Any:
+        """Matrices along the diagonal of one."""
         _, m, n = blocks.shape
+        if self.samples == 1:
+            return blocks[0].copy()
         full = np.zeros((self.samples, m, self.samples, n))
         full[range(self.samples), :, range(self.samples)] = blocks
         return full.reshape(self.samples * m, self.samples * n)

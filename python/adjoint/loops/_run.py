@@ -5,7 +5,6 @@ Which steps run, and when, is decided by `_kept`. Read _step.py first.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -78,7 +77,8 @@ class LoopRun:
 
     def on(self, reached: list[Tensor]) -> LoopRun:
         """The same loop, with these tensors in place of those that the recorded step reached."""
-        other = copy.copy(self)
+        other = object.__new__(LoopRun)  # which copy.copy takes five times as long for
+        other.__dict__.update(self.__dict__)
         other._reached = reached
         return other
 

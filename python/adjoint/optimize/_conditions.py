@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere, is_batched, somewhere
-from adjoint.func import grad, jacfwd
+from adjoint.func import grad, jacfwd, vjp
 
 from ._choice import linear_for
 from ._constraints import Constraints
@@ -112,25 +112,22 @@ class Conditions(Parts):
         parts = [self._objective(x), *bounds, self._constraints(x)]
         return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
 
-    def _lagrangian(self, v: Tensor, multipliers: Tensor) -> Tensor:
-        value = self._objective(v)
-        if self._constraints.size:
-            value = value - multipliers @ self._constraints(v)
-        return value
-
-    def _slope(self, v: Tensor, multipliers: Tensor) -> Tensor:
-        """The gradient of the Lagrangian."""
+    def _slope(self, v: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the Lagrangian, and the values of the constraints."""
         if self._known is not None:
-            return self._known.slope(v)
-        found: Tensor = grad(self._lagrangian)(v, multipliers)
-        return found
+            return self._known.slope(v), multipliers
+        slope: Tensor = grad(self._objective)(v)
+        if not self._constraints.size:
+            return slope, multipliers
+        value, pull = vjp(self._constraints, v)
+        return slope - pull(multipliers)[0], value
 
     def _residual(self, held: Held) -> Function:
         c = self._constraints
 
         def residual(z: Tensor) -> Tensor:
             v, multipliers = z[: self._size], z[self._size :]
-            top = self._slope(v, multipliers)
+            top, value = self._slope(v, multipliers)
             if self._bounds is not None:
                 for mask, bound in ((held.low, self._bounds[0]), (held.high, self._bounds[1])):
                     top = ad.where(mask, v - ad.where(mask, bound, 0.0), top)
@@ -138,7 +135,7 @@ class Conditions(Parts):
                 return top
             target = ad.where(held.active_low, c.low, ad.where(held.active_high, c.high, 0.0))
             active = held.active_low | held.active_high
-            return ad.cat([top, ad.where(active, c(v) - target, multipliers)])
+            return ad.cat([top, ad.where(active, value - target, multipliers)])
 
         return residual
 

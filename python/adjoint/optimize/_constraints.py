@@ -12,7 +12,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays
 from adjoint.func import grad, jacfwd, jacrev, jvp
 
-from ._often import Lately, Often
+from ._often import Lately, LatelyArray, Often
 from ._opened import Parts
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
@@ -69,8 +69,11 @@ class Constraints(Parts):
                 )
             ]
         equal = low == high
+        # SciPy asks for equalities and inequalities at the same places, one after the other.
+        values = LatelyArray(lambda v: arrays.whole(here(arrays.each(v))))
+        blocks = LatelyArray(lambda v: arrays.rows(slopes(arrays.each(v))))
         return [
-            _as_dict(arrays, here, slopes, kind, bound[rows], sign, rows)
+            _as_dict(arrays, values, blocks, kind, bound[rows], sign, rows)
             for kind, bound, sign, rows in (
                 ("eq", low, 1, np.flatnonzero(equal)),
                 ("ineq", low, 1, np.flatnonzero(~equal & np.isfinite(low))),
@@ -88,17 +91,12 @@ class Constraints(Parts):
 
 
 def _as_dict(
-    arrays: Arrays, here: Lately, slopes: Lately, kind: str, bound: Any, sign: int, rows: Any
+    arrays: Arrays, values: Any, slopes: Any, kind: str, bound: Any, sign: int, rows: Any
 ) -> dict[str, Any]:
-    chosen = ad.from_numpy(rows)
-
-    def slope(v: Any) -> Any:
-        return sign * arrays.blocks(slopes(arrays.each(v)).index_select(0, chosen))
-
     return {
         "type": kind,
-        "fun": lambda v: (sign * (arrays.whole(here(arrays.each(v)))[..., rows] - bound)).ravel(),
-        "jac": slope,
+        "fun": lambda v: (sign * (values(v)[..., rows] - bound)).ravel(),
+        "jac": lambda v: sign * arrays.diagonal(slopes(v)[..., rows, :]),
     }
 
 

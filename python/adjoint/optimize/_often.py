@@ -29,7 +29,7 @@ from ._newton import whole_step
 from ._opened import Opened, opened
 from ._unknowns import Unknowns
 
-__all__ = ["NEVER", "Lately", "NewtonSteps", "Often", "newton_steps"]
+__all__ = ["NEVER", "Lately", "LatelyArray", "NewtonSteps", "Often", "newton_steps"]
 
 NEVER = float("inf")  # calls, for what one run calls too seldom
 _CALLS = 3  # within one run of a solver, before a function is recorded
@@ -142,6 +142,21 @@ class Lately:
             if len(self._known) > 4:
                 self._known.popitem(last=False)
         return self._known[place]
+
+
+class LatelyArray:
+    """A function of an array of NumPy's that is asked about the last place again."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._place, self._value = b"", None
+
+    def __call__(self, v: Any) -> Any:
+        place = v.tobytes()
+        if place != self._place:
+            self._value = self._function(v)
+            self._place = place
+        return self._value
 
 
 class NewtonSteps:
