@@ -262,7 +262,7 @@ PyObject* generators(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
     for (const Instruction& i : program_of(o).code) {
-      for (int k = 0; i.draws() && k < i.op->argument_count; ++k) {
+      for (int k = 0; i.op && i.draws() && k < i.op->argument_count; ++k) {
         if (i.args[k].kind() == Value::Object)
           checked(PyList_Append(list.get(), i.args[k].python()));
       }
@@ -427,7 +427,17 @@ PyObject* pass_names(PyObject*, PyObject*) {
   });
 }
 
+PyObject* set_roll_from(PyObject*, PyObject* count) {
+  return guard([&]() -> PyObject* {
+    size_t given = PyLong_AsSize_t(count);
+    if (PyErr_Occurred()) return nullptr;
+    return PyLong_FromSize_t(std::exchange(roll_from, std::max<size_t>(given, 8)));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_roll_from", set_roll_from, METH_O,
+     "_roll_from(count): from how many instructions on loops are looked for; what was set before."},
     {"_keep_stages", keep_stages, METH_O,
      "Whether programs made from now on list what each pass left; what was set before."},
     {"_passes", pass_names, METH_NOARGS, "The passes of programs, in order."},

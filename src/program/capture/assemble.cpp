@@ -141,14 +141,70 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   p.default_dtype = default_dtype_;
   p.passes = first && passed_;
   for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
+  add_stacks(p);
   std::vector<int> kept;
   for (const Tensor& t : there) kept.push_back(register_of(t.get()));
-  run_passes(p, {first ? nullptr : &forward_code(), kept, [&](Program& made) {
-                   find_inputs(made, first);
-                   describe_inputs(made);
-                 }});
+  auto take_inputs = [&](Program& made) {
+    find_inputs(made, first);
+    describe_inputs(made);
+  };
+  run_passes(p, {first ? nullptr : &forward_code(), kept, take_inputs, loops(first)});
   return p;
 }
+
+// --- loops ---------------------------------------------------------------------------------------
+Loops Capture::loops(bool first) {
+  Loops found;
+  found.form = [this](const TensorObject* t) { return descriptions_->geometry(t); };
+  found.add = [this](const TensorGeometry* form) {
+    registers_.push_back({form, 0, static_cast<int>(roots_.size())});
+    roots_.push_back({});
+    headers_.push_back(Tensor());
+    places_.emplace_back(nullptr, nullptr);
+    return static_cast<int>(registers_.size()) - 1;
+  };
+  if (first) return found;
+  found.before = &forward_code();
+  // Others know it by a header, whose memory nobody looks at.
+  found.stack = [this](int from, int step, int64_t count) {
+    for (const Stacked& s : stacks_) {
+      if (s.first == from && s.step == step && s.count == count)
+        return std::pair(s.reg, registers_[s.reg].form);
+    }
+    const TensorGeometry& g = registers_[from].geometry();
+    Dims shape, strides;
+    shape.push_back(count);
+    strides.push_back(g.numel);
+    for (int k = 0; k < g.shape.size(); ++k) {
+      shape.push_back(g.shape[k]);
+      strides.push_back(g.strides[k]);
+    }
+    Tensor header = empty_strided(shape, strides, g.dtype);
+    roots_.push_back({header->data});
+    int reg = new_register(header.get(), static_cast<int>(roots_.size()) - 1, true);
+    stacks_.push_back({from, step, count, reg});
+    return std::pair(reg, registers_[reg].form);
+  };
+  return found;
+}
+
+// Stacks that later parts read are made last.
+void Capture::add_stacks(Program& p) const {
+  for (const Stacked& s : stacks_) {
+    if (std::ranges::find(p.outputs, s.reg) == p.outputs.end()) continue;
+    Instruction i;
+    i.kind = Kind::Rows;
+    const TensorGeometry& g = registers_[s.first].geometry();
+    int64_t row = g.numel * static_cast<int64_t>(item_size(g.dtype));
+    for (int64_t k = 0; k < s.count; ++k) {
+      i.reads.push_back({s.first + static_cast<int>(k) * s.step});
+      i.with_more().places.push_back(k * row);
+    }
+    i.writes.push_back(s.reg);
+    p.code.push_back(std::move(i));
+  }
+}
+
 
 void Capture::find_inputs(Program& p, bool first) {
   std::vector<bool> defined(registers_.size());

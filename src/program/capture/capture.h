@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "dispatch/program_recorder.h"
+#include "program/passes/roll.h"
 #include "program/program.h"
 
 namespace adjoint {
@@ -100,6 +101,8 @@ class Capture final : public Recorder {
   void take_code(Program& p, size_t from, size_t to, bool copied);
   const std::vector<Instruction>& forward_code();
   void find_inputs(Program& p, bool first);
+  void add_stacks(Program& p) const;
+  Loops loops(bool first);
   void describe_inputs(Program& p) const;
   void note_inputs();
   const Value* take_reads(Few<Read, 3>& reads, const Op& op, const Value* args);
@@ -127,6 +130,13 @@ class Capture final : public Recorder {
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
   std::vector<int> alive_;  // registers with a header
+  // Registers for stacks of values that later parts read (program/passes/roll.h).
+  struct Stacked {
+    int first, step;
+    int64_t count;
+    int reg;
+  };
+  std::vector<Stacked> stacks_;
   size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
   size_t kept_bytes_ = 0;   // that it left
   std::vector<Memory> roots_;

@@ -1,7 +1,7 @@
 // Read listing.h first.
 #include "program/passes/listing.h"
 
-#include "program/program.h"
+#include "program/repeat.h"
 
 namespace adjoint {
 namespace {
@@ -25,6 +25,10 @@ std::string name_of(const Instruction& i) {
       return "set grad";
     case Kind::Fused:
       return "fused";
+    case Kind::Repeat:
+      return text("loop of ", i.repeat()->count);
+    case Kind::Rows:
+      return "rows";
   }
   return "";
 }

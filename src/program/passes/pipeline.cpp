@@ -13,9 +13,10 @@ constexpr Pass kPasses[] = {
     {"views", [](Program& p, const Origin&) { make_aliases(p); }},
     {"merge", [](Program& p, const Origin&) { merge_common(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
+    {"loops", [](Program& p, const Origin& from) { roll(p, from.loops); }},
     {"recompute",
      [](Program& p, const Origin& from) {
-       if (from.before) recompute(p, *from.before, from.there);
+       if (from.before && !is_rolled(p)) recompute(p, *from.before, from.there);
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
     {"fold", [](Program& p, const Origin&) { fold(p); }},
