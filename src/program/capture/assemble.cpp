@@ -122,7 +122,18 @@ const std::vector<Instruction>& Capture::forward_code() {
   forward.roots = roots_;
   forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
   make_aliases(forward);
+  equal_ = merge_common(forward);
   return forward_.emplace(std::move(forward.code));
+}
+
+// Of values of the forward part that are equal, one is read.
+void Capture::read_equal(Program& p) {
+  forward_code();
+  for (Instruction& i : p.code) {
+    for (Read& r : i.reads) {
+      if (r.reg < static_cast<int>(equal_.size())) r.reg = equal_[r.reg];
+    }
+  }
 }
 
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
@@ -137,7 +148,10 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
   p.given = static_cast<int>(given.size());
   bool first = from == 0;
-  if (first) p.identity = identity_;
+  if (first)
+    p.identity = identity_;
+  else
+    read_equal(p);
   p.default_dtype = default_dtype_;
   p.passes = first && passed_;
   for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
@@ -214,6 +228,7 @@ void Capture::find_inputs(Program& p, bool first) {
     defined[reg] = true;
     if (first && !p.roots[p.registers[reg].root].external)
       refuse("one backward pass reads what another one has computed");
+    if (!headers_[reg]) throw std::logic_error(text("nobody makes register ", reg));
     p.inputs.push_back(reg);
     p.held.push_back(headers_[reg]);
   };

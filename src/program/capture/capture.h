@@ -100,6 +100,7 @@ class Capture final : public Recorder {
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to, bool copied);
   const std::vector<Instruction>& forward_code();
+  void read_equal(Program& p);
   void find_inputs(Program& p, bool first);
   void add_stacks(Program& p) const;
   Loops loops(bool first);
@@ -145,6 +146,7 @@ class Capture final : public Recorder {
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
   std::optional<std::vector<Instruction>> forward_;
+  std::vector<int> equal_;  // by register: the first that has its value
   Tensors reached_;
   Tensors arguments_;
   // Inputs as they were when the function had run: a program may be made later.

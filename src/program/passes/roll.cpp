@@ -297,36 +297,36 @@ class Loop {
     return true;
   }
 
-  void take_rows(Instruction& i, const std::vector<int64_t>& places, const std::vector<bool>& covered,
-                 std::vector<Repeat::Written>& written) {
-    Repeat::Stack stack;
+  void take_rows(Instruction& i, const std::vector<int64_t>& places,
+                 const std::vector<bool>& covered, std::vector<Repeat::Written>& written) {
     Few<Read, 3> reads;
     std::vector<int64_t> left;
+    Repeat::Stack stack;
+    Chain chain;
     for (size_t n = 0; n < places.size(); ++n) {
       if (covered[n]) continue;
-      if (places[n] < 0) {
-        stack.read = static_cast<int>(bases_.size());  // among them, for now
-        bases_.push_back(i.reads[n].reg);
-        continue;
-      }
+      if (places[n] < 0) chain = chain_of(i.reads[n].reg);
+      if (places[n] < 0 && !chain.later) continue;
       reads.push_back({i.reads[n].reg});
       left.push_back(places[n]);
-      take(i.reads[n].reg);
+      if (places[n] >= 0) take(i.reads[n].reg);
+    }
+    if (chain.base >= 0) {
+      stack.read = static_cast<int>(bases_.size());  // among them, for now
+      bases_.push_back(chain.base);
     }
     int made = i.writes[0];
-    if (!left.empty()) {
-      made = add_register(p_.registers[made].form);
-      reads.push_front({made});
-      left.insert(left.begin(), -1);
-      Instruction rows;
-      rows.kind = Kind::Rows;
-      rows.line = i.line;
-      rows.reads = std::move(reads);
-      rows.writes = i.writes;
-      rows.with_more().places = std::move(left);
-      i = std::move(rows);
-    } else {
+    if (left.empty()) {
       ended_.insert(&i);
+    } else {
+      made = add_register(p_.registers[made].form);
+      if (chain.later) {
+        hand_on(chain, made);
+      } else {
+        reads.push_front({made});
+        left.insert(left.begin(), -1);
+      }
+      set_rows(i, std::move(reads), std::move(left));
     }
     stack.write = static_cast<int>(made_.writes.size());
     made_.writes.push_back(made);
@@ -335,6 +335,47 @@ class Loop {
       loop_->written.push_back(w);
     }
     loop_->stacks.push_back(stack);
+  }
+
+  static void set_rows(Instruction& i, Few<Read, 3> reads, std::vector<int64_t> places) {
+    Instruction rows;
+    rows.kind = Kind::Rows;
+    rows.line = i.line;
+    rows.reads = std::move(reads);
+    rows.writes = i.writes;
+    rows.with_more().places = std::move(places);
+    i = std::move(rows);
+  }
+
+  // A stack goes from loop to loop, in the order of the code: what this one takes, and the next
+  // loop, if there is one, which takes it from this.
+  struct Chain {
+    int base = -1;
+    Instruction* later = nullptr;
+    size_t at = 0;  // of the stacks of that loop
+  };
+  Chain chain_of(int base) {
+    Chain found{base};
+    while (found.base >= 0 && periods_.maker(found.base) >= static_cast<int>(end_)) {
+      found.later = &p_.code[static_cast<size_t>(periods_.maker(found.base))];
+      const auto& stacks = found.later->repeat()->stacks;
+      for (found.at = 0; found.later->writes[stacks[found.at].write] != found.base;) ++found.at;
+      int read = stacks[found.at].read;
+      found.base = read < 0 ? -1 : found.later->reads[read].reg;
+    }
+    return found;
+  }
+  static void hand_on(const Chain& chain, int made) {
+    Instruction& later = *chain.later;
+    auto loop = std::make_shared<Repeat>(*later.repeat());
+    Repeat::Stack& stack = loop->stacks[chain.at];
+    if (stack.read < 0) {
+      stack.read = static_cast<int>(later.reads.size());
+      later.reads.push_back({made});
+    } else {
+      later.reads[stack.read].reg = made;
+    }
+    later.more->repeat = std::move(loop);
   }
 
   // A register on memory of its own.

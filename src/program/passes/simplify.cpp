@@ -155,7 +155,7 @@ class Kept {
 
 }  // namespace
 
-void merge_common(Program& p) {
+std::vector<int> merge_common(Program& p) {
   std::vector<int> same(p.registers.size());
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
   // Two results may be merged only while nobody can tell them apart, by changing one.
@@ -196,6 +196,7 @@ void merge_common(Program& p) {
     kept.add(i);
   }
   kept.finish();
+  return same;
 }
 
 // --- dead code -----------------------------------------------------------------------------------
