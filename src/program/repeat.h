@@ -13,8 +13,8 @@
 //       `taken` of this run: writes[write] = outputs[output]
 //       `written`: outputs[output] is copied to offset + run * step bytes of writes[write]
 //
-// Ops and their order are those of the loop that was recorded, so all bits are. Nothing in a body changes memory that it
-// has not made itself. `stacks` are the tensors that rows are written to: new ones, or reads that nobody else has.
+// Ops and their order are those of the loop that was recorded, so all bits are. What a body changes in place is memory that
+// it has made in the same run, or that of a read which is the same in each (changed_reads). `stacks` are the tensors that rows are written to: new ones, or reads that nobody else has.
 //
 // An instruction of Kind::Rows makes a tensor of operands that are dense: operand n goes to places[n]. A first place of -1
 // stands for the stack of a loop, whose memory is taken: the others are the rows that the loop did not write.
@@ -51,5 +51,8 @@ struct Repeat {
   };
   std::vector<Stack> stacks;
 };
+
+// Which reads of such an instruction have memory that it changes.
+std::vector<size_t> changed_reads(const Instruction& i);
 
 }  // namespace adjoint

@@ -4,6 +4,7 @@
 #include "dispatch/checkpoint_cache.h"
 #include "program/capture/capture.h"
 #include "program/passes/pipeline.h"
+#include "program/repeat.h"
 #include "program/replay/replay.h"
 
 namespace adjoint {
@@ -275,14 +276,23 @@ PyObject* reads_gradients(PyObject* o, PyObject*) {
   return PyBool_FromLong(!program_of(o).grads.empty());
 }
 
+// Whether an instruction writes memory of others.
+bool changes_outside(const Program& p, const Instruction& i) {
+  auto outside = [&](size_t n) { return p.roots[p.registers[i.reads[n].reg].root].external; };
+  if (i.kind == Kind::Repeat) return std::ranges::any_of(changed_reads(i), outside);
+  size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
+  for (size_t n = 0; n < written; ++n) {
+    if (outside(n)) return true;
+  }
+  return false;
+}
+
 // Whether running it once more would be noticed: the gradients of leaves, memory of others.
 PyObject* changes(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
   for (const Instruction& i : p.code) {
-    bool any = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
-    size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
-    for (size_t k = 0; k < written; ++k) any |= p.roots[p.registers[i.reads[k].reg].root].external;
-    if (any) Py_RETURN_TRUE;
+    if (i.kind == Kind::Accumulate || i.kind == Kind::SetGrad || changes_outside(p, i))
+      Py_RETURN_TRUE;
   }
   Py_RETURN_FALSE;
 }
@@ -296,8 +306,8 @@ PyObject* calls_python(PyObject* o, PyObject*) {
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
   for (const Instruction& i : p.code) {
-    bool outside = i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
-    if (i.has_effect() || outside) Py_RETURN_FALSE;
+    bool effect = i.kind == Kind::Repeat ? i.draws() : i.has_effect();
+    if (effect || changes_outside(p, i)) Py_RETURN_FALSE;
   }
   Py_RETURN_TRUE;
 }

@@ -7,6 +7,7 @@
 #include "program/passes/pipeline.h"
 
 namespace adjoint {
+
 void Capture::refuse_carried(TensorObject* t) {
   bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
   if (t->grad_fn && t->grad_fn->extra) {
@@ -220,6 +221,16 @@ void Capture::add_stacks(Program& p) const {
 }
 
 
+// A header for a value that was let go of, and that programs which run will have: its memory is
+// nobody's.
+void Capture::stand_in(int reg) {
+  const TensorGeometry& g = registers_[reg].geometry();
+  Tensor header = empty_strided(g.shape, g.strides, g.dtype);
+  header.turn_sign(g.pending);
+  registers_at_.add(hash_of(header.get()), reg);
+  headers_[reg] = std::move(header);
+}
+
 void Capture::find_inputs(Program& p, bool first) {
   std::vector<bool> defined(registers_.size());
   for (int reg : p.inputs) defined[reg] = true;
@@ -228,7 +239,7 @@ void Capture::find_inputs(Program& p, bool first) {
     defined[reg] = true;
     if (first && !p.roots[p.registers[reg].root].external)
       refuse("one backward pass reads what another one has computed");
-    if (!headers_[reg]) throw std::logic_error(text("nobody makes register ", reg));
+    if (!headers_[reg]) stand_in(reg);
     p.inputs.push_back(reg);
     p.held.push_back(headers_[reg]);
   };
@@ -252,7 +263,7 @@ void Capture::find_inputs(Program& p, bool first) {
 void Capture::describe_inputs(Program& p) const {
   bool changes = false;
   for (const Instruction& i : p.code)
-    changes |=
+    changes |= 
         i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {

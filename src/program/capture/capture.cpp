@@ -78,8 +78,6 @@ Versions versions_of(const Op& op, const Value* args) {
   return v;
 }
 
-size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
-
 // A history, or a tangent.
 bool carries_derivative(const TensorObject* t) {
   return (grad_enabled() && needs_grad(t)) || (t->flags & kTransformed);

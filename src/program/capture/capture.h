@@ -22,6 +22,8 @@ namespace adjoint {
 // The mark (tensor/storage.h) of memory that is made from now on: one of 255, used again in turn.
 uint16_t next_generation();
 
+inline size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
+
 class Capture final : public Recorder {
  public:
   explicit Capture(const Tensors& arguments);
@@ -101,6 +103,7 @@ class Capture final : public Recorder {
   void take_code(Program& p, size_t from, size_t to, bool copied);
   const std::vector<Instruction>& forward_code();
   void read_equal(Program& p);
+  void stand_in(int reg);
   void find_inputs(Program& p, bool first);
   void add_stacks(Program& p) const;
   Loops loops(bool first);

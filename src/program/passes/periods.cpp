@@ -37,20 +37,14 @@ Periods::Periods(const std::vector<Instruction>& code, const Program& p,
   }
 }
 
-// Whatever changes memory, or runs Python, is left as it stands.
+// Whatever runs Python, or changes memory otherwise than in place, is left as it stands.
 bool Periods::may_repeat(const Instruction& i) const {
-  if (i.kind != Kind::Apply && i.kind != Kind::Alias && i.kind != Kind::Constant) return false;
   if (i.changes || i.has_table()) return false;
-  auto changed = [&](int reg) { return p_.roots[p_.registers[reg].root].changed; };
-  for (const Read& r : i.reads) {
-    if (changed(r.reg)) return false;
-  }
+  if (i.kind == Kind::Alias || i.kind == Kind::Constant || i.kind == Kind::Change) return true;
+  if (i.kind != Kind::Apply) return false;
   for (int w : i.writes) {
-    if (w < 0) continue;
-    if (changed(w)) return false;
-    if (i.kind == Kind::Alias) continue;
-    for (const Read& r : i.reads) {  // memory of its own
-      if (p_.registers[r.reg].root == p_.registers[w].root) return false;
+    for (const Read& r : i.reads) {  // results have memory of their own
+      if (w >= 0 && p_.registers[r.reg].root == p_.registers[w].root) return false;
     }
   }
   return true;

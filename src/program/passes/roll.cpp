@@ -30,7 +30,7 @@ int64_t bytes_of(const TensorGeometry& g) {
 
 bool is_stackable(const Program& p, int reg) {
   const Memory& memory = p.roots[p.registers[reg].root];
-  return !memory.external && !memory.changed && is_plain_row(p.registers[reg].geometry());
+  return !memory.external && is_plain_row(p.registers[reg].geometry());
 }
 
 // Where the operands of an instruction go, if all it does is to put them one after another.
@@ -71,8 +71,9 @@ class Loop {
 
   // Puts the loop in place of its instructions; false if it cannot be one.
   bool make() {
-    if (!choose_runs() || !find_inputs() || !fit_stacks()) return false;
+    if (!choose_runs() || !find_inputs() || !fit_stacks() || !fit_changes()) return false;
     if (from_.before) fit_before();
+    note_changes();
     find_outputs();
     make_body();
     replace();
@@ -241,6 +242,41 @@ class Loop {
     return fits;
   }
 
+  // --- what is changed in place
+  int root(int reg) const { return p_.registers[reg].root; }
+
+  // Memory that a run changes is its own, or the same in all runs: then it is known who else sees it.
+  bool fit_changes() {
+    std::unordered_set<int> changed;
+    for (size_t k = rep(); k < end_; ++k) {
+      if (p_.code[k].kind == Kind::Change) changed.insert(root(p_.code[k].reads[0].reg));
+    }
+    for (int reg : order_) {
+      const Input& in = inputs_[reg];
+      if (in.kind == Relation::Stacked && changed.count(root(reg))) return false;
+      if (in.kind != Relation::Moved || root(in.reg) == root(reg)) continue;
+      if (changed.count(root(reg)) || changed.count(root(in.reg))) return false;
+    }
+    for (int reg : order_) made_.changes |= changed.count(root(reg)) > 0;
+    return true;
+  }
+
+  // By memory: the last instruction that changes it.
+  void note_changes() {
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (i.kind == Kind::Change) changed_at_[root(i.reads[0].reg)] = k;
+      for (size_t n = 0; i.changes && n < i.reads.size(); ++n) changed_at_[root(i.reads[n].reg)] = k;
+    }
+  }
+  // Whether a value of some run is at its end what it will be.
+  bool is_settled(int reg) const {
+    auto found = changed_at_.find(root(reg));
+    if (found == changed_at_.end()) return true;
+    auto run = static_cast<size_t>(run_of(static_cast<size_t>(periods_.maker(reg))));
+    return found->second < start_ + (run + 1) * length_;
+  }
+
   // --- what comes out
   int output(int reg) {
     auto [found, added] = output_at_.try_emplace(reg, static_cast<int>(outputs_.size()));
@@ -274,7 +310,7 @@ class Loop {
     std::map<int, std::vector<std::pair<int64_t, size_t>>> rows;  // by register of the last run: run, read
     for (size_t n = 0; n < places.size(); ++n) {
       int reg = i.reads[n].reg;
-      if (places[n] >= 0 && in_loop(reg) && is_plain_row(p_.registers[reg].geometry()))
+      if (places[n] >= 0 && in_loop(reg) && is_plain_row(p_.registers[reg].geometry()) && is_settled(reg))
         rows[in_last(reg)].emplace_back(run_of(static_cast<size_t>(periods_.maker(reg))), n);
     }
     std::vector<bool> covered(places.size());
@@ -410,6 +446,7 @@ class Loop {
     }
     body.registers = p_.registers;
     body.roots = p_.roots;
+    for (int reg : order_) body.roots[root(reg)].external = true;
     prune();
     if (window_.last > window_.first) {
       const std::vector<Instruction>& before = *from_.before;
@@ -482,7 +519,7 @@ class Loop {
     for (int tries = 0; tries < 2 && count_ > static_cast<int64_t>(kLeast); ++tries) {
       --count_;
       end_ -= length_;
-      if (find_inputs() && fit_stacks() && find_window(periods, loop)) return;
+      if (find_inputs() && fit_stacks() && fit_changes() && find_window(periods, loop)) return;
     }
     end_ = end;
     count_ = static_cast<int64_t>((end_ - start_) / length_);
@@ -594,7 +631,6 @@ class Loop {
     auto carries = static_cast<int>(loop_->carries);
     for (Repeat::Taken& t : loop_->taken) t.output += carries;
     for (Repeat::Written& w : loop_->written) w.output += carries;
-    for (int reg : body.inputs) body.roots[body.registers[reg].root].external = true;
     for (const Instruction& i : body.code) {
       made_.may_fail |= i.may_fail;
       made_.drawing |= i.draws();
@@ -660,6 +696,7 @@ class Loop {
   std::vector<int> outputs_;  // after the carries
   std::unordered_set<int> taken_;
   std::vector<int> bases_;
+  std::unordered_map<int, size_t> changed_at_;
   std::unordered_set<const Instruction*> ended_;
   Instruction made_;
   std::shared_ptr<Repeat> loop_ = std::make_shared<Repeat>();

@@ -317,6 +317,21 @@ class Replay {
 
 }  // namespace
 
+std::vector<size_t> changed_reads(const Instruction& i) {
+  const Program& body = i.repeat()->body;
+  std::vector<bool> changed(body.roots.size());
+  for (const Instruction& one : body.code) {
+    if (one.kind == Kind::Change) changed[body.registers[one.reads[0].reg].root] = true;
+    if (one.kind != Kind::Repeat) continue;
+    for (size_t n : changed_reads(one)) changed[body.registers[one.reads[n].reg].root] = true;
+  }
+  std::vector<size_t> found;
+  for (size_t n = 0; n < body.inputs.size(); ++n) {
+    if (changed[body.registers[body.inputs[n]].root]) found.push_back(n);
+  }
+  return found;
+}
+
 // Hooks that a backward pass would call, or a gradient that it would keep.
 static bool has_hooks(const TensorObject* t) {
   if (t->flags & kRetainsGrad) return true;
