@@ -93,7 +93,7 @@ Capture::History Capture::history(const Tensors& results) const {
 }
 
 // The instructions of a part, which has them for itself; the forward part comes last, unless they
-// are copied.
+// are copied. Those of the last part are no longer there.
 void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   if (code_.size() < to) throw std::logic_error("instructions are in a program already");
   if (copied) {
@@ -112,6 +112,7 @@ void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   auto first = code_.begin() + static_cast<std::ptrdiff_t>(from);
   auto last = code_.begin() + static_cast<std::ptrdiff_t>(to);
   p.code.assign(std::make_move_iterator(first), std::make_move_iterator(last));
+  if (to == code_.size()) code_.erase(first, last);
 }
 
 // What the forward part does, for those that come after it.

@@ -444,9 +444,7 @@ class Loop {
       i.more = std::make_shared<Particulars>();
       i.more->table = table->second;
     }
-    body.registers = p_.registers;
-    body.roots = p_.roots;
-    for (int reg : order_) body.roots[root(reg)].external = true;
+    lend_registers();
     prune();
     if (window_.last > window_.first) {
       const std::vector<Instruction>& before = *from_.before;
@@ -455,9 +453,50 @@ class Loop {
       recompute(body, code, {});
       prune();
     }
+    return_registers();
     make_stacks();
     connect();
+    adopt_registers();
     finish_body();
+  }
+
+  // The body has the registers of the whole, which are many, until it has its own.
+  void lend_registers() {
+    for (int reg : order_) {
+      if (!std::exchange(p_.roots[root(reg)].external, true)) lent_.push_back(root(reg));
+    }
+    std::swap(loop_->body.registers, p_.registers);
+    std::swap(loop_->body.roots, p_.roots);
+  }
+  void return_registers() {
+    std::swap(loop_->body.registers, p_.registers);
+    std::swap(loop_->body.roots, p_.roots);
+    for (int r : lent_) p_.roots[r].external = false;
+  }
+
+  // Gives the body registers of its own.
+  void adopt_registers() {
+    Program& body = loop_->body;
+    std::unordered_map<int, int> to, roots;
+    auto number = [&](int& reg) {
+      if (reg < 0) return;
+      auto [found, added] = to.try_emplace(reg, static_cast<int>(body.registers.size()));
+      if (added) {
+        Register r = p_.registers[reg];
+        auto [at, first] = roots.try_emplace(r.root, static_cast<int>(body.roots.size()));
+        if (first) body.roots.push_back(p_.roots[r.root]);
+        r.root = at->second;
+        body.registers.push_back(r);
+      }
+      reg = found->second;
+    };
+    for (int& r : body.inputs) number(r);
+    for (int r : body.inputs) body.roots[body.registers[r].root].external = true;
+    for (Instruction& i : body.code) {
+      for (Read& r : i.reads) number(r.reg);
+      for (int& w : i.writes) number(w);
+    }
+    for (int& r : body.outputs) number(r);
   }
 
   // Single numbers are part of the body rather than memory that it reads.
@@ -640,17 +679,6 @@ class Loop {
 
   void finish_body() {
     Program& body = loop_->body;
-    renumber(body);
-    std::vector<int> to(body.roots.size(), -1);
-    std::vector<Memory> roots;
-    for (Register& r : body.registers) {
-      if (to[r.root] < 0) {
-        to[r.root] = static_cast<int>(roots.size());
-        roots.push_back(body.roots[r.root]);
-      }
-      r.root = to[r.root];
-    }
-    body.roots = std::move(roots);
     roll(body, {});
     fold(body);
     mark_seen_constants(body);
@@ -696,6 +724,7 @@ class Loop {
   std::vector<int> outputs_;  // after the carries
   std::unordered_set<int> taken_;
   std::vector<int> bases_;
+  std::vector<int> lent_;  // memory that is outside for the body alone
   std::unordered_map<int, size_t> changed_at_;
   std::unordered_set<const Instruction*> ended_;
   Instruction made_;
