@@ -112,7 +112,8 @@ class Capture final : public Recorder {
   const Value* take_reads(Few<Read, 3>& reads, const Op& op, const Value* args);
   void take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
-  void let_go();
+  void let_go(size_t from);
+  void let_go_sometimes();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
   // The tensor, or its memory, was made during the recording.
@@ -141,8 +142,10 @@ class Capture final : public Recorder {
     int reg;
   };
   std::vector<Stacked> stacks_;
-  size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
-  size_t kept_bytes_ = 0;   // that it left
+  size_t young_ = 0;        // from which on let_go() has not looked at them
+  size_t fresh_bytes_ = 0;  // of those
+  size_t old_bytes_ = 0;    // of the others, when it looked
+  size_t kept_bytes_ = 0;   // of all, when it looked at all
   std::vector<Memory> roots_;
   Lookup registers_at_{128}, storages_at_{128};
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
