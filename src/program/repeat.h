@@ -11,7 +11,7 @@
 //       outputs = body(inputs)
 //       values[n] = outputs[n]                     for the first `carries` outputs
 //       `taken` of this run: writes[write] = outputs[output]
-//       `written`: outputs[output] is copied to offset + run * step bytes of writes[write]
+//       `written`, if first <= run < last: outputs[output] is copied to offset + run * step bytes of writes[write]
 //
 // Ops and their order are those of the loop that was recorded, so all bits are. What a body changes in place is memory that
 // it has made in the same run, or that of a read which is the same in each (changed_reads). `stacks` are the tensors that rows are written to: new ones, or reads that nobody else has.
@@ -41,6 +41,7 @@ struct Repeat {
 
   struct Written {
     int output, write;
+    int64_t first, last;
     int64_t offset, step;
   };
   std::vector<Written> written;

@@ -59,25 +59,46 @@ size_t Periods::token(const Instruction& i) const {
   return h | 1;
 }
 
-// Distances between equal instructions, those that may explain most of the code first.
-std::vector<size_t> Periods::lengths() const {
-  std::unordered_map<size_t, size_t> before;
-  std::unordered_map<size_t, size_t> counts;
+// By instruction: a hash of the `width` that end with it; 0 where one of them repeats nothing.
+std::vector<size_t> Periods::windows(size_t width) const {
+  constexpr size_t kBase = 0x9e3779b97f4a7c15ull;
+  size_t power = 1;
+  for (size_t k = 0; k < width; ++k) power *= kBase;
+  std::vector<size_t> found(tokens_.size());
+  size_t hash = 0, good = 0;
   for (size_t k = 0; k < tokens_.size(); ++k) {
-    if (!tokens_[k]) continue;
-    auto [found, added] = before.try_emplace(tokens_[k], k);
-    if (!added) ++counts[k - std::exchange(found->second, k)];
+    hash = hash * kBase + tokens_[k] - (k >= width ? tokens_[k - width] * power : 0);
+    good = tokens_[k] ? good + 1 : 0;
+    if (good >= width) found[k] = hash | 1;
   }
-  std::vector<std::pair<size_t, size_t>> ranked;  // what is explained, length
-  for (auto [length, count] : counts)
-    ranked.emplace_back(std::min(length * count, tokens_.size()), length);
-  std::ranges::sort(ranked, [](auto a, auto b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
-  });
-  constexpr size_t kTried = 8;
+  return found;
+}
+
+// Distances between equal stretches of code, those that may explain most of it first. The same ops
+// stand in many places of a period, so short stretches do not tell.
+std::vector<size_t> Periods::lengths() const {
   std::vector<size_t> found;
-  for (auto [covered, length] : ranked) {
-    if (found.size() < kTried) found.push_back(length);
+  for (size_t width : {1, 8, 64}) {
+    if (width > tokens_.size()) break;
+    std::unordered_map<size_t, size_t> before, counts;
+    std::vector<size_t> hashes = windows(width);
+    before.reserve(1024);
+    for (size_t k = 0; k < hashes.size(); ++k) {
+      if (!hashes[k]) continue;
+      auto [at, added] = before.try_emplace(hashes[k], k);
+      if (!added) ++counts[k - std::exchange(at->second, k)];
+    }
+    std::vector<std::pair<size_t, size_t>> ranked;  // what is explained, length
+    for (auto [length, count] : counts)
+      ranked.emplace_back(std::min(length * count, tokens_.size()), length);
+    std::ranges::sort(ranked, [](auto a, auto b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
+    constexpr size_t kTried = 4;
+    for (size_t k = 0; k < std::min(kTried, ranked.size()); ++k) {
+      if (std::ranges::find(found, ranked[k].second) == found.end())
+        found.push_back(ranked[k].second);
+    }
   }
   return found;
 }

@@ -48,6 +48,7 @@ class Periods {
 
  private:
   size_t token(const Instruction& i) const;
+  std::vector<size_t> windows(size_t width) const;
   std::vector<size_t> lengths() const;
   bool relate(size_t k, size_t length, std::vector<Relation>& found) const;
   bool relate(int before, int now, size_t length, Relation& found) const;

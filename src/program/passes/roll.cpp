@@ -317,16 +317,17 @@ class Loop {
     std::vector<Repeat::Written> written;
     for (auto& [reg, of_one] : rows) {
       std::ranges::sort(of_one);
-      if (static_cast<int64_t>(of_one.size()) != count_) continue;
-      int64_t offset = places[of_one[0].second], step = places[of_one[1].second] - offset;
+      if (of_one.size() < 2) continue;
+      int64_t from = of_one[0].first, offset = places[of_one[0].second];
+      int64_t step = places[of_one[1].second] - offset, run = from;
       bool even = true;
-      for (int64_t run = 0; run < count_; ++run) {
-        auto [at, n] = of_one[static_cast<size_t>(run)];
-        even = even && at == run && places[n] == offset + run * step;
+      for (auto& [at, n] : of_one) {
+        even = even && at == run && places[n] == offset + (run - from) * step;
+        ++run;
       }
       if (!even) continue;
-      for (auto& [run, n] : of_one) covered[n] = true;
-      written.push_back({output(reg), 0, offset, step});
+      for (auto& [at, n] : of_one) covered[n] = true;
+      written.push_back({output(reg), 0, from, run, offset - from * step, step});
     }
     if (written.empty()) return false;
     take_rows(i, places, covered, written);

@@ -49,7 +49,6 @@ class Replay {
   void begin(int64_t run) { run_ = run; }
 
   void run() {
-    constexpr int kSignals = 64;  // instructions between two looks
     int count = 0;
     for (const Instruction& i : p_.code) {
       t_program_line = &i.line;
@@ -63,6 +62,8 @@ class Replay {
   }
 
  private:
+  static constexpr int kSignals = 64;  // instructions, or runs of a loop, between two looks
+
   void timed_step(const Instruction& i) {
     const char* other = i.kind == Kind::Fused  ? "fused loop"
                         : i.kind == Kind::Host ? "host call"
@@ -300,11 +301,12 @@ class Replay {
       }
       for (const Repeat::Written& w : loop.written) {
         int reg = i.writes[w.write];
-        if (reg >= 0)
+        if (reg >= 0 && run >= w.first && run < w.last)
           copy_to(inner.get(body.outputs[w.output]), registers_[reg]->data + w.offset + run * w.step);
       }
       for (size_t n = 0; n < loop.carries; ++n) carry[n] = inner.get(body.outputs[n]);
       for (int reg : body.outputs) inner.set(reg, Tensor());
+      if (run % kSignals == kSignals - 1 && engine_hooks.interrupted()) throw PythonError{};
     }
     t_program_line = &i.line;
   }
