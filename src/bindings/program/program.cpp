@@ -371,6 +371,10 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 }
 
 PyObject* is_unusual(PyObject*, PyObject*) { return PyBool_FromLong(is_unusual_mode()); }
+PyObject* is_unusual_beside_hooks(PyObject*, PyObject*) {
+  ModeGuard without(kSavedHooks, false);
+  return PyBool_FromLong(is_unusual_mode());
+}
 PyObject* call_mode_(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(call_mode()); }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(captured()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
@@ -455,6 +459,8 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
+    {"_is_unusual_beside_saved_hooks", is_unusual_beside_hooks, METH_NOARGS,
+     "The same, if there were no hooks of saved values."},
     {"_call_mode", call_mode_, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,

@@ -115,9 +115,16 @@ Period Periods::longest(size_t least) const {
       }
       size_t from = k;
       while (k < tokens_.size() && tokens_[k] && tokens_[k] == tokens_[k - length]) ++k;
-      if ((k - from) / length + 1 < least || k - from + length <= size(best)) continue;
-      Period found = verified(from, k, length);
-      if (found.count() >= least && size(found) > size(best)) best = std::move(found);
+      // Operands may take turns: then a period is several of these.
+      constexpr size_t kTurns = 4;
+      for (size_t turns = 1; turns <= kTurns; ++turns) {
+        size_t whole = turns * length, start = from - length + whole;
+        if (start >= k || (k - start) / whole + 1 < least || k - from + length <= size(best)) break;
+        Period found = verified(start, k, whole);
+        bool most = 2 * size(found) > k - from;
+        if (found.count() >= least && size(found) > size(best)) best = std::move(found);
+        if (most) break;
+      }
     }
   }
   return best;
