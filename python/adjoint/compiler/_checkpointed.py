@@ -23,9 +23,7 @@ _EAGER, _APART = "eager", "apart"
 
 def is_innermost(calls: CheckpointedCalls) -> bool:
     """Whether a checkpoint is all that is unusual here, and no other hooks are inside it."""
-    return (
-        not _core._is_unusual_beside_saved_hooks() and _core._innermost_pack_hook() is calls.pack
-    )
+    return not _core._is_unusual_beside_saved_hooks() and _core._innermost_pack_hook() is calls.pack
 
 
 def call_checkpointed(

@@ -130,9 +130,7 @@ class Compiled(_core._CompiledCall):
         return None
 
     @staticmethod
-    def _sort(
-        args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, list[Tensor], list[Any]]:
+    def _sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tensor], list[Any]]:
         """The kind of a call, its tensors, and the containers among its arguments."""
         mode = _core._call_mode()
         types = set(map(type, args))

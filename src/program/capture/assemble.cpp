@@ -179,6 +179,7 @@ Loops Capture::loops(bool first) {
     places_.emplace_back(nullptr, nullptr);
     return static_cast<int>(registers_.size()) - 1;
   };
+  found.wanted = first && !stacks_.empty();
   if (first) return found;
   found.before = &forward_code();
   // Others know it by a header, whose memory nobody looks at.
@@ -220,7 +221,6 @@ void Capture::add_stacks(Program& p) const {
     p.code.push_back(std::move(i));
   }
 }
-
 
 // A header for a value that was let go of, and that programs which run will have: its memory is
 // nobody's.
@@ -264,7 +264,7 @@ void Capture::find_inputs(Program& p, bool first) {
 void Capture::describe_inputs(Program& p) const {
   bool changes = false;
   for (const Instruction& i : p.code)
-    changes |= 
+    changes |=
         i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {

@@ -150,8 +150,7 @@ bool Periods::relate(int before, int now, size_t length, Relation& found) const 
     const Instruction &x = code_[a], &y = code_[b];
     if (x.kind != Kind::Alias || y.kind != Kind::Alias || x.reads[0].reg != y.reads[0].reg)
       return false;
-    found = {Relation::Row, x.reads[0].reg,
-             p_.registers[now].offset - p_.registers[before].offset};
+    found = {Relation::Row, x.reads[0].reg, p_.registers[now].offset - p_.registers[before].offset};
     return true;
   }
   if (a >= 0 || b >= 0 || !stackable_(before) || !stackable_(now)) return false;
@@ -205,7 +204,8 @@ Period Periods::verified(size_t from, size_t to, size_t length) const {
     best.first = start - length;
     best.last = end;
     best.relations.assign(length, {});
-    for (size_t k = end; k-- > start && end - k <= length;) best.relations[(k - (end - length)) % length] = ring[k % length];
+    for (size_t k = end; k-- > start && end - k <= length;)
+      best.relations[(k - (end - length)) % length] = ring[k % length];
   };
   for (size_t k = from; k < to; ++k) {
     if (!relate(k, length, now)) {

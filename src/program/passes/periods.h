@@ -60,8 +60,8 @@ class Periods {
   const Program& p_;  // its registers
   std::function<bool(int)> stackable_;
   bool loose_;
-  std::vector<int> maker_, slot_;   // by register: the instruction, and which of its writes
-  std::vector<size_t> tokens_;      // by instruction; 0: it repeats nothing
+  std::vector<int> maker_, slot_;  // by register: the instruction, and which of its writes
+  std::vector<size_t> tokens_;     // by instruction; 0: it repeats nothing
 };
 
 }  // namespace adjoint

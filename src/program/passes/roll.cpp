@@ -36,16 +36,23 @@ bool is_stackable(const Program& p, int reg) {
 // Where the operands of an instruction go, if all it does is to put them one after another.
 std::vector<int64_t> places_of(const Program& p, const Instruction& i) {
   if (i.kind == Kind::Rows) return i.more->places;
-  if (i.kind != Kind::Apply || i.op->name != "stack" || i.writes.size() != 1 || i.writes[0] < 0 ||
-      i.reads.size() < kLeast || i.args[1].kind() != Value::Int || i.args[1].integer() != 0)
+  if (i.kind != Kind::Apply || !i.op->facts.part || i.op->facts.zero_elsewhere ||
+      i.writes.size() != 1 || i.writes[0] < 0 || i.reads.size() < kLeast)
     return {};
   const TensorGeometry& out = p.registers[i.writes[0]].geometry();
-  if (!out.contiguous || out.pending) return {};
+  const TensorGeometry& row = p.registers[i.reads[0].reg].geometry();
+  if (!out.contiguous || out.pending || !row.contiguous || row.pending || row.dtype != out.dtype)
+    return {};
+  GradMode off(false);
+  // Headers whose memory nobody looks at.
+  Tensor whole = empty(out.shape, out.dtype), operand = empty(row.shape, row.dtype);
   std::vector<int64_t> places;
+  int64_t at = 0;
   for (const Read& r : i.reads) {
-    const TensorGeometry& g = p.registers[r.reg].geometry();
-    if (!g.contiguous || g.pending || g.dtype != out.dtype) return {};
-    places.push_back(static_cast<int64_t>(places.size()) * bytes_of(g));
+    if (p.registers[r.reg].form != &row) return {};
+    Tensor part = i.op->facts.part({whole, i.args, operand, r.item, at});
+    if (!part.contiguous() || !(part.shape() == operand.shape())) return {};
+    places.push_back(part->data - whole->data);
   }
   return places;
 }
@@ -53,10 +60,11 @@ std::vector<int64_t> places_of(const Program& p, const Instruction& i) {
 // An input of a body, by the register that the last run reads.
 struct Input {
   Relation::Kind kind = Relation::Fixed;
-  int reg = -1;         // Moved: what the first run reads; Row: the base; Stacked: what the first run reads
-  int next = -1;        // Moved: what the next run reads
-  int64_t offset = 0;   // Row: in the first run
-  int64_t step = 0;     // Row, Stacked: from run to run
+  int reg =
+      -1;  // Moved: what the first run reads; Row: the base; Stacked: what the first run reads
+  int next = -1;       // Moved: what the next run reads
+  int64_t offset = 0;  // Row: in the first run
+  int64_t step = 0;    // Row, Stacked: from run to run
 };
 
 class Loop {
@@ -148,7 +156,8 @@ class Loop {
     auto [found, added] = inputs_.try_emplace(reg, in);
     if (added) order_.push_back(reg);
     const Input& was = found->second;
-    return was.kind == in.kind && was.reg == in.reg && was.offset == in.offset && was.step == in.step;
+    return was.kind == in.kind && was.reg == in.reg && was.offset == in.offset &&
+           was.step == in.step;
   }
 
   bool add_carry(int reg, int begins) {
@@ -173,9 +182,11 @@ class Loop {
       const Instruction &i = p_.code[k], &begins = first(k);
       const std::vector<Relation>& related = relations(k);
       if (i.kind == Kind::Alias && related[1].step) {
-        int64_t offset = p_.registers[begins.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
+        int64_t offset =
+            p_.registers[begins.writes[0]].offset - p_.registers[i.reads[0].reg].offset;
         gone_[k - rep()] = true;
-        if (!add_input(i.writes[0], {Relation::Row, i.reads[0].reg, -1, offset, related[1].step * each_}))
+        if (!add_input(i.writes[0],
+                       {Relation::Row, i.reads[0].reg, -1, offset, related[1].step * each_}))
           return false;
         continue;
       }
@@ -194,9 +205,9 @@ class Loop {
       case Relation::Moved:
         return periods_.maker(reg) >= static_cast<int>(rep()) || add_carry(reg, begins);
       case Relation::Row:
-        return add_input(reg, {Relation::Row, r.reg, -1,
-                               p_.registers[begins].offset - p_.registers[r.reg].offset,
-                               r.step * each_});
+        return add_input(
+            reg, {Relation::Row, r.reg, -1,
+                  p_.registers[begins].offset - p_.registers[r.reg].offset, r.step * each_});
       case Relation::Stacked:
         return add_input(reg, {Relation::Stacked, begins, -1, 0, r.step * each_});
     }
@@ -205,7 +216,8 @@ class Loop {
 
   bool varies(size_t k) const {
     bool any = false;
-    for (size_t at = k; at >= start_ + length_ && !any; at -= length_) any = periods_.varies(at, length_);
+    for (size_t at = k; at >= start_ + length_ && !any; at -= length_)
+      any = periods_.varies(at, length_);
     return any;
   }
 
@@ -227,7 +239,8 @@ class Loop {
     for (int64_t s : one.shape()) shape.push_back(s);
     Tensor all = empty(shape, one.dtype());
     for (int64_t run = 0; run < count_; ++run) {
-      const Tensor& t = p_.code[start_ + static_cast<size_t>(run) * length_ + (k - rep())].more->constant;
+      const Tensor& t =
+          p_.code[start_ + static_cast<size_t>(run) * length_ + (k - rep())].more->constant;
       if (!t.contiguous() || t.pending()) return false;
       if (size) std::memcpy(all->data + run * size, t->data, static_cast<size_t>(size));
     }
@@ -266,7 +279,8 @@ class Loop {
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
       if (i.kind == Kind::Change) changed_at_[root(i.reads[0].reg)] = k;
-      for (size_t n = 0; i.changes && n < i.reads.size(); ++n) changed_at_[root(i.reads[n].reg)] = k;
+      for (size_t n = 0; i.changes && n < i.reads.size(); ++n)
+        changed_at_[root(i.reads[n].reg)] = k;
     }
   }
   // Whether a value of some run is at its end what it will be.
@@ -307,10 +321,12 @@ class Loop {
   bool stack_of(Instruction& i) {
     std::vector<int64_t> places = places_of(p_, i);
     if (places.empty()) return false;
-    std::map<int, std::vector<std::pair<int64_t, size_t>>> rows;  // by register of the last run: run, read
+    std::map<int, std::vector<std::pair<int64_t, size_t>>>
+        rows;  // by register of the last run: run, read
     for (size_t n = 0; n < places.size(); ++n) {
       int reg = i.reads[n].reg;
-      if (places[n] >= 0 && in_loop(reg) && is_plain_row(p_.registers[reg].geometry()) && is_settled(reg))
+      if (places[n] >= 0 && in_loop(reg) && is_plain_row(p_.registers[reg].geometry()) &&
+          is_settled(reg))
         rows[in_last(reg)].emplace_back(run_of(static_cast<size_t>(periods_.maker(reg))), n);
     }
     std::vector<bool> covered(places.size());
@@ -714,8 +730,8 @@ class Loop {
   size_t start_ = 0, end_ = 0;
   int64_t count_ = 0;
   std::unordered_map<int, Input> inputs_;
-  std::vector<int> order_;   // of the inputs
-  std::vector<bool> gone_;   // instructions of the last run that are inputs of it
+  std::vector<int> order_;  // of the inputs
+  std::vector<bool> gone_;  // instructions of the last run that are inputs of it
   std::map<size_t, std::shared_ptr<std::vector<const Value*>>> tables_;
   std::vector<Instruction> constants_;
   struct Window {
@@ -775,11 +791,12 @@ bool is_rolled(const Program& p) {
 }
 
 bool roll(Program& p, const Loops& from) {
-  if (p.code.size() < roll_from) return false;
+  if (p.code.size() < roll_from && !from.wanted) return false;
   if (from.before && from.stack) make_views_again(p, *from.before);
   size_t target = roll_from / 20;
   bool any = false;
-  while (p.code.size() >= roll_from / 4 && roll_once(p, from, target)) any = true;
+  while ((p.code.size() >= roll_from / 4 || (from.wanted && !any)) && roll_once(p, from, target))
+    any = true;
   return any;
 }
 

@@ -14,6 +14,7 @@ namespace adjoint {
 
 // What loops ask of the recording that the code comes from. Bodies of loops have none.
 struct Loops {
+  bool wanted = false;  // a later part reads stacks: loops are looked for in short code, too
   // What the code before this has made, as aliases and ops; may be null.
   const std::vector<Instruction>* before = nullptr;
   std::function<const TensorGeometry*(const TensorObject*)> form;

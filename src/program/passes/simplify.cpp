@@ -78,8 +78,7 @@ void make_aliases(Program& p) {
 namespace {
 
 bool is_mergeable(const Program& p, const Instruction& i) {
-  if ((i.kind != Kind::Apply && i.kind != Kind::Alias) || i.draws() || i.has_table())
-    return false;
+  if ((i.kind != Kind::Apply && i.kind != Kind::Alias) || i.draws() || i.has_table()) return false;
   auto changed = [&](int reg) { return reg >= 0 && p.roots[p.registers[reg].root].changed; };
   bool any = false;
   for (int w : i.writes) any |= changed(w);

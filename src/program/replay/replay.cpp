@@ -65,10 +65,10 @@ class Replay {
   static constexpr int kSignals = 64;  // instructions, or runs of a loop, between two looks
 
   void timed_step(const Instruction& i) {
-    const char* other = i.kind == Kind::Fused  ? "fused loop"
-                        : i.kind == Kind::Host ? "host call"
+    const char* other = i.kind == Kind::Fused    ? "fused loop"
+                        : i.kind == Kind::Host   ? "host call"
                         : i.kind == Kind::Repeat ? "loop"
-                                               : "move";
+                                                 : "move";
     std::string name = i.op ? text("aten::", i.op->name, i.kind == Kind::Change ? "_" : "") : other;
     ProfiledScope timed(Profiled::Instruction, text("compiled ", name), i.line);
     step(i);
@@ -260,7 +260,8 @@ class Replay {
     const std::vector<int64_t>& places = i.more->places;
     bool based = places[0] < 0;
     Tensor stack = stack_for(i, 0, based ? 0 : -1);
-    for (size_t k = based; k < places.size(); ++k) copy_to(get(i.reads[k].reg), stack->data + places[k]);
+    for (size_t k = based; k < places.size(); ++k)
+      copy_to(get(i.reads[k].reg), stack->data + places[k]);
     registers_[i.writes[0]] = std::move(stack);
   }
 
@@ -302,7 +303,8 @@ class Replay {
       for (const Repeat::Written& w : loop.written) {
         int reg = i.writes[w.write];
         if (reg >= 0 && run >= w.first && run < w.last)
-          copy_to(inner.get(body.outputs[w.output]), registers_[reg]->data + w.offset + run * w.step);
+          copy_to(inner.get(body.outputs[w.output]),
+                  registers_[reg]->data + w.offset + run * w.step);
       }
       for (size_t n = 0; n < loop.carries; ++n) carry[n] = inner.get(body.outputs[n]);
       for (int reg : body.outputs) inner.set(reg, Tensor());

@@ -1,4 +1,4 @@
-"""Compiled functions inside checkpoints: replayed in both runs, and saving no more than they must."""
+"""Compiled functions inside checkpoints: replayed in both runs, keeping no more than they must."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def noisy(x: ad.Tensor, k: ad.Tensor) -> ad.Tensor:
 
 
 def gradients(first: Callable[..., Any], second: Callable[..., Any], how: bool | None) -> list[Any]:
-    """Results and gradients of two functions, one after the other; how: use_reentrant, if at all."""
+    """Results and gradients of two functions in turn; how: use_reentrant, if at all."""
     x = ad.linspace(-1, 1, 6, requires_grad=True)
     k = ad.tensor(0.7, requires_grad=True)
     ad.manual_seed(4)

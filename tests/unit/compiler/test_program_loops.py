@@ -43,7 +43,9 @@ def outcome(function: Callable[..., Any], seed: int, wants: list[bool]) -> list[
     return [bits(y) for y in (*results, *(t.grad for t in tensors), ad.rand(2))]
 
 
-def check(function: Callable[..., Any], seed: int = 0, wants: list[bool] | None = None) -> list[str]:
+def check(
+    function: Callable[..., Any], seed: int = 0, wants: list[bool] | None = None
+) -> list[str]:
     """Compare recorded call and replays with the function; the names of all instructions."""
     wants = wants or [True] * 5
     expected = outcome(function, seed, wants)
@@ -210,6 +212,6 @@ def test_an_error_inside_a_loop_leads_to_its_line() -> None:
     for _ in range(2):
         fast(x, ad.tensor([0, 1, 2]))
     assert loops([row[0] for row in fast.programs[0].program.code()]) == 1
-    with pytest.raises(IndexError, match="out of range|out of bounds") as found:
+    with pytest.raises(IndexError, match=r"out of (range|bounds)") as found:
         fast(x, ad.tensor([0, 1, 7]))
     assert "index_select" in str(found.traceback[-1].statement)
