@@ -10,18 +10,48 @@ import adjoint
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "docs"))
+
+import gallery_pictures  # noqa: E402
+from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
 project = "adjoint"
 author = "the adjoint developers"
 copyright = "the adjoint developers, Apache-2.0"
 version = release = adjoint.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
 exclude_patterns = ["_build"]
+
+adjoint.install_as_torch()  # examples that say `import torch` run here, too
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples")],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": gallery_pictures.RUN,
+    "ignore_pattern": r"__init__\.py",
+    "reset_argv": gallery_pictures.Arguments(),
+    "image_scrapers": (gallery_pictures.Scraper(),),
+    "reset_modules": (),
+    "subsection_order": ExplicitOrder(
+        [str(Path("..", "examples", name)) for name in ("first_steps", "composites")] + ["*"]
+    ),
+    "abort_on_example_error": True,
+    "default_thumb_file": str(ROOT / "docs" / "images" / "thumbnail.png"),
+    "show_memory": False,
+    "min_reported_time": 10,
+    "remove_config_comments": True,
+}
 suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"

@@ -1,4 +1,9 @@
-"""A chain of masses and springs, its gradient, and the same compiled: how long each takes."""
+"""
+A loop, compiled
+================
+
+A chain of masses and springs, its gradient, and the same compiled: how long each takes.
+"""
 
 import time
 

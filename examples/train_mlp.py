@@ -1,4 +1,9 @@
-"""A small network learns sin(x) on [-3, 3]."""
+"""
+A network learns a sine
+=======================
+
+A small network learns sin(x) on [-3, 3].
+"""
 
 import torch
 from torch import nn, optim

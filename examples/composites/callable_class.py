@@ -1,4 +1,9 @@
-"""An object that is called like a function, and differentiated like a tensor."""
+"""
+An object as a function and as a variable
+=========================================
+
+An object that is called like a function, and differentiated like a tensor.
+"""
 
 import adjoint as ad
 

@@ -1,4 +1,9 @@
-"""The parameters of a network as a dict of dicts, trained by plain gradient steps."""
+"""
+A dict of dicts
+===============
+
+The parameters of a network as a dict of dicts, trained by plain gradient steps.
+"""
 
 import adjoint as ad
 

@@ -1,4 +1,9 @@
-"""A function with its own derivative, from a composite to a composite."""
+"""
+A custom function of composites
+===============================
+
+A function with its own derivative, from a composite to a composite.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,9 @@
-"""A named tuple of two tensors is differentiated as one thing; the gradient is such a tuple."""
+"""
+A named tuple of two tensors
+============================
+
+A named tuple of two tensors is differentiated as one thing; the gradient is such a tuple.
+"""
 
 from typing import NamedTuple
 

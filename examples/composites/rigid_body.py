@@ -1,4 +1,8 @@
-"""A spinning, falling top: the gradient of its final energy with respect to how it was launched.
+"""
+A rigid body
+============
+
+A spinning, falling top: the gradient of its final energy with respect to how it was launched.
 
 The state is a dataclass with arithmetic, so that a Runge–Kutta step reads as in a textbook. The
 gradient with respect to the initial state is a state.

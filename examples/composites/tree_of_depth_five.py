@@ -1,4 +1,9 @@
-"""Dicts, lists and dataclasses within each other, five levels down; so is the gradient."""
+"""
+A tree five levels deep
+=======================
+
+Dicts, lists and dataclasses within each other, five levels down; so is the gradient.
+"""
 
 from dataclasses import dataclass, field
 

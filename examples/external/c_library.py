@@ -1,4 +1,9 @@
-"""A routine of a C library in the graph: compiled here, called through ctypes."""
+"""
+A routine of a C library
+========================
+
+A routine of a C library in the graph: compiled here, called through ctypes.
+"""
 
 import shutil
 import subprocess

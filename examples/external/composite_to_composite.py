@@ -1,4 +1,9 @@
-"""From a composite to a composite: one orbit of a planet, computed by SciPy."""
+"""
+An orbit computed by SciPy
+==========================
+
+From a composite to a composite: one orbit of a planet, computed by SciPy.
+"""
 
 from dataclasses import dataclass
 from typing import Any

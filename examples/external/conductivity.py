@@ -1,9 +1,13 @@
-"""An inverse problem: the conductivity of a plate from temperatures, through a SciPy sparse solver.
+"""
+The conductivity of a plate
+===========================
+
+An inverse problem: the conductivity of a plate from temperatures, through a SciPy sparse solver.
 
 The heat equation -div(k grad u) = f is solved by SciPy, which autograd cannot see. Its derivative
 is written by hand: one more solve with the same matrix (the adjoint equation) gives the gradient by
-all cells at once. `python conductivity.py [picture.png]` plots in the terminal, and into a file if
-one is named (which needs matplotlib).
+all cells at once. ``python conductivity.py [picture.png]`` plots in the terminal, and into a file
+if one is named (which needs matplotlib).
 """
 
 import sys

@@ -1,4 +1,9 @@
-"""A program that reads a file and writes a file, in the graph, with two runs at a time."""
+"""
+A program that reads and writes files
+=====================================
+
+A program that reads a file and writes a file, in the graph, with two runs at a time.
+"""
 
 import sys
 import tempfile

@@ -1,4 +1,9 @@
-"""A Fortran subroutine in the graph: arrays by columns, everything by address."""
+"""
+A Fortran subroutine
+====================
+
+A Fortran subroutine in the graph: arrays by columns, everything by address.
+"""
 
 import shutil
 import subprocess

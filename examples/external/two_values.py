@@ -1,4 +1,9 @@
-"""A function with two results, whose Jacobian is given."""
+"""
+Two results and a Jacobian
+==========================
+
+A function with two results, whose Jacobian is given.
+"""
 
 import numpy as np
 

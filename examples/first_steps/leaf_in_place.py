@@ -1,4 +1,9 @@
-"""A leaf that requires grad refuses to be changed in place, and is unchanged afterwards."""
+"""
+A leaf refuses to be changed
+============================
+
+A leaf that requires grad refuses to be changed in place, and is unchanged afterwards.
+"""
 
 import torch
 

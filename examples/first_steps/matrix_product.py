@@ -1,4 +1,9 @@
-"""Both gradients of a matrix product: g @ b.T and a.T @ g."""
+"""
+A matrix product
+================
+
+Both gradients of a matrix product: g @ b.T and a.T @ g.
+"""
 
 import torch
 

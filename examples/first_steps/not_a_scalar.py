@@ -1,4 +1,9 @@
-"""backward() starts from a scalar, or from a gradient that is given."""
+"""
+A result that is not a scalar
+=============================
+
+backward() starts from a scalar, or from a gradient that is given.
+"""
 
 import torch
 

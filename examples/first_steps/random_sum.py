@@ -1,4 +1,9 @@
-"""Random numbers are those of PyTorch's generator; the gradient of a sum is all ones."""
+"""
+Random numbers and a sum
+========================
+
+Random numbers are those of PyTorch's generator; the gradient of a sum is all ones.
+"""
 
 import torch
 

@@ -1,4 +1,9 @@
-"""The derivative of 2 x² + 1 at x = 2 is 8."""
+"""
+A scalar
+========
+
+The derivative of 2 x² + 1 at x = 2 is 8.
+"""
 
 import torch
 

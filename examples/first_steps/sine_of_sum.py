@@ -1,4 +1,9 @@
-"""The chain rule: the gradient of sin(sum(x²)) is 2 x cos(sum(x²))."""
+"""
+The sine of a sum
+=================
+
+The chain rule: the gradient of sin(sum(x²)) is 2 x cos(sum(x²)).
+"""
 
 import torch
 

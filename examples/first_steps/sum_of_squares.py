@@ -1,4 +1,9 @@
-"""The gradient of the sum of squares is 2 x."""
+"""
+A sum of squares
+================
+
+The gradient of the sum of squares is 2 x.
+"""
 
 import torch
 

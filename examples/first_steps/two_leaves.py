@@ -1,4 +1,9 @@
-"""Two leaves in one sum: each gets its own gradient."""
+"""
+Two leaves
+==========
+
+Two leaves in one sum: each gets its own gradient.
+"""
 
 import torch
 

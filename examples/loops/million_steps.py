@@ -1,7 +1,13 @@
-"""The gradient of a long loop in little memory: a heat equation, step after step.
+"""
+A million steps
+===============
+
+The gradient of a long loop in little memory: a heat equation, step after step.
 
 Each run is a process of its own, so that its peak of memory is its own. The last one keeps its
 states on disk, is killed half-way, and started again: what it had left behind is removed.
+
+.. code-block:: console
 
     python examples/loops/million_steps.py --steps 1000000     # about two minutes
 """

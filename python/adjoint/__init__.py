@@ -108,11 +108,13 @@ if _TYPE_CHECKING:
     from . import mtia as mtia
     from . import multiprocessing as multiprocessing
     from . import nn as nn
+    from . import notebook as notebook
     from . import onnx as onnx
     from . import optim as optim
     from . import optimize as optimize
     from . import overrides as overrides
     from . import package as package
+    from . import plot as plot
     from . import profiler as profiler
     from . import quasirandom as quasirandom
     from . import return_types as return_types
@@ -308,6 +310,7 @@ if _TYPE_CHECKING:
     from .graph import explain_grad as explain_grad
     from .graph import graph as graph
     from .graph import graph_report as graph_report
+    from .graph import step as step
     from .jit import fork as fork
     from .jit import wait as wait
     from .linalg._lobpcg import lobpcg as lobpcg
@@ -330,6 +333,7 @@ if _TYPE_CHECKING:
     from .nn.functional import prelu as prelu
     from .nn.functional import rrelu_ as rrelu_
     from .nn.functional import selu_ as selu_
+    from .profiler._by_line import profile as profile
     from .serialization import load as load
     from .serialization import save as save
     from .utils.dlpack import to_dlpack as to_dlpack
@@ -388,12 +392,14 @@ _LAZY_MODULES = frozenset(
         "mtia",
         "multiprocessing",
         "nn",
+        "notebook",
         "onnx",
         "optim",
         "optimize",
         "overrides",
         "package",
         "parallel",
+        "plot",
         "profiler",
         "quasirandom",
         "return_types",
@@ -438,6 +444,7 @@ _LAZY_NAMES = {
     "compile": "compiler",
     "einsum": "_tensor.contraction",
     "explain_grad": "graph",
+    "profile": "profiler._by_line",
     "from_file": "_tensor.mapped_files",
     "gradient": "_tensor.gradient",
     "graph_report": "graph",
@@ -454,6 +461,7 @@ _LAZY_NAMES = {
     "save": "serialization",
     "checkpoint_loop": "loops",
     "scan": "loops",
+    "step": "graph",
     "set_anomaly_enabled": "autograd.anomaly_mode",
     "set_default_tensor_type": "_tensor.legacy",
     "svd_lowrank": "linalg._lowrank",

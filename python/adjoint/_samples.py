@@ -23,6 +23,7 @@ __all__ = [
     "failing",
     "is_batched",
     "largest",
+    "largest_of",
     "largest_value",
     "somewhere",
 ]
@@ -139,3 +140,9 @@ def largest(t: Tensor) -> str:
 def largest_value(t: Tensor) -> float:
     """The largest among all samples; NaN if there is one."""
     return float(_whole(t.detach()).max())
+
+
+def largest_of(t: Tensor) -> Tensor:
+    """The same as a tensor without axes, which is that of all samples."""
+    whole = _whole(t)
+    return whole.max() if whole.ndim else whole

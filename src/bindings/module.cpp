@@ -45,6 +45,7 @@ void fill(PyObject* module) {
   add_graph_facts(module);
   add_graph_search(module);
   add_observed_pass(module);
+  add_stepped_pass(module);
   add_function_node(module);
   add_anomaly(module);
   add_profile(module);

@@ -45,12 +45,12 @@ Object lists_of(const Value& v) {
 
 Object as_tuple(const ProfiledEvent& e) {
   Object stack = stack_of(e), shapes = lists_of(e.shapes);
-  return checked(Py_BuildValue("(siKKKiKLOO)", e.name.c_str(), static_cast<int>(e.kind),
-                               static_cast<unsigned long long>(e.start),
-                               static_cast<unsigned long long>(e.end),
-                               static_cast<unsigned long long>(e.thread), e.parent,
-                               static_cast<unsigned long long>(e.sequence),
-                               static_cast<long long>(e.memory), shapes.get(), stack.get()));
+  return checked(Py_BuildValue(
+      "(siKKKiKLLOO)", e.name.c_str(), static_cast<int>(e.kind),
+      static_cast<unsigned long long>(e.start), static_cast<unsigned long long>(e.end),
+      static_cast<unsigned long long>(e.thread), e.parent,
+      static_cast<unsigned long long>(e.sequence), static_cast<long long>(e.memory),
+      static_cast<long long>(e.live), shapes.get(), stack.get()));
 }
 
 PyObject* stop(PyObject*, PyObject*) {
@@ -59,6 +59,31 @@ PyObject* stop(PyObject*, PyObject*) {
     Object list = checked(PyList_New(0));
     for (const ProfiledEvent& e : done.events)
       checked(PyList_Append(list.get(), as_tuple(e).get()));
+    return list.release();
+  });
+}
+
+PyObject* start_tally_(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    refuse_recording("a profiler is started; fix: start it outside the compiled function");
+    start_tally();
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* stop_tally_(PyObject*, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Object list = checked(PyList_New(0));
+    for (auto& [key, tally] : stop_tally()) {
+      Object where =
+          key.line ? place(key.line.file(), key.line.line(), "") : Object::borrow(Py_None);
+      Object row = checked(Py_BuildValue("(siOOKKL)", key.name, static_cast<int>(key.kind),
+                                         key.backward ? Py_True : Py_False, where.get(),
+                                         static_cast<unsigned long long>(tally.count),
+                                         static_cast<unsigned long long>(tally.nanoseconds),
+                                         static_cast<long long>(tally.memory)));
+      checked(PyList_Append(list.get(), row.get()));
+    }
     return list.release();
   });
 }
@@ -85,8 +110,12 @@ PyObject* profiling(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"_profile_start", start, METH_VARARGS, "(shapes, stacks): times calls of this thread."},
     {"_profile_stop", stop, METH_NOARGS,
-     "Ends it: (name, kind, start, end, thread, parent, sequence, memory, shapes, [(file, line, "
-     "function)]) of each event."},
+     "Ends it: (name, kind, start, end, thread, parent, sequence, memory, live, shapes, [(file, "
+     "line, function)]) of each event."},
+    {"_tally_start", start_tally_, METH_NOARGS, "Adds up what calls of this thread take."},
+    {"_tally_stop", stop_tally_, METH_NOARGS,
+     "Ends it: (name, kind, backward, (file, line, "
+     "), count, nanoseconds, memory) each."},
     {"_profile_begin", begin, METH_O, "Begins a range; its number, -1 if nothing is profiled."},
     {"_profile_end", end, METH_O, "Ends a range."},
     {"_profiling", profiling, METH_NOARGS, "Whether calls of this thread are timed."},

@@ -125,6 +125,7 @@ void add_autocast(PyObject* module);
 void add_graph_facts(PyObject* module);
 void add_graph_search(PyObject* module);
 void add_observed_pass(PyObject* module);
+void add_stepped_pass(PyObject* module);
 void add_anomaly(PyObject* module);
 void add_creation(PyObject* module);
 void add_settings(PyObject* module);

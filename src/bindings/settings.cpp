@@ -1,5 +1,6 @@
 // Switches and figures: default dtype, threads, memory, the op table.
 #include "bindings/python.h"
+#include "kernels/products/blas.h"
 #include "parallel/pool.h"
 #include "tensor/allocator.h"
 #include "tensor/keeper.h"
@@ -144,6 +145,24 @@ PyObject* extend_tensor(PyObject*, PyObject* methods) {
 }
 PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(isa_name(active_isa())); }
 
+// Who compiled this and how, and the words in which OpenBLAS describes itself.
+PyObject* build_info(PyObject*, PyObject*) {
+#if defined(ADJOINT_PLAIN_MALLOC)
+  const char* kind = "sanitized";
+#elif defined(NDEBUG)
+  const char* kind = "release";
+#else
+  const char* kind = "debug";
+#endif
+#if defined(__clang__)
+  const char* compiler = "clang " __clang_version__;
+#else
+  const char* compiler = "GCC " __VERSION__;
+#endif
+  return Py_BuildValue("{s:s,s:s,s:s}", "compiler", compiler, "kind", kind, "blas",
+                       scipy_openblas_get_config());
+}
+
 // What finding and letting go of the caller's line costs, per call: for the benchmarks.
 PyObject* source_line_seconds(PyObject*, PyObject* count) {
   long n = PyLong_AsLong(count);
@@ -173,6 +192,7 @@ PyMethodDef functions[] = {
     {"memory_stats", memory_stats, METH_NOARGS, "Bytes in use, reserved, cached and at the peak."},
     {"release_memory", memory_release, METH_NOARGS, "Gives cached memory back to the system."},
     {"instruction_set", isa, METH_NOARGS, "The instruction set the kernels were chosen for."},
+    {"_build_info", build_info, METH_NOARGS, "A dict: compiler, kind of build, BLAS."},
     {"_extend_tensor", extend_tensor, METH_O, "Adds attributes to the Tensor type."},
     {"_set_package_folder", set_package_folder, METH_O,
      "Lines of files below this folder are not the user's."},

@@ -55,6 +55,34 @@ std::vector<Node*> Run::execution_order() const {
   return all;
 }
 
+std::vector<Node*> Run::waiting() const {
+  std::vector<Node*> nodes = ready_.all();
+  nodes.insert(nodes.end(), complete_.begin(), complete_.end());
+  if (upcoming_) nodes.push_back(upcoming_);
+  std::sort(nodes.begin(), nodes.end(), older);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  std::erase_if(nodes, [&](Node* n) { return restricted_ && n != upcoming_ && plan_.is_done(n); });
+  return nodes;
+}
+
+Tensor Run::sum_at(const Edge& e) {
+  if (e.node->run == this) return e.node->pending_of(static_cast<uint32_t>(e.slot));
+  auto found = elsewhere_.find(e.node);
+  return found == elsewhere_.end() ? Tensor() : found->second[e.slot];
+}
+
+int Run::traverse(visitproc visit, void* arg) {
+  for (Node* n : ready_.all()) Py_VISIT(n);
+  for (Node* n : complete_) Py_VISIT(n);
+  Py_VISIT(upcoming_);
+  for (PyObject* c : callbacks_) Py_VISIT(c);
+  for (Tensor& t : captured_) Py_VISIT(t.get());
+  for (auto& [node, table] : elsewhere_) {
+    for (Tensor& t : table) Py_VISIT(t.get());
+  }
+  return 0;
+}
+
 int64_t current_run_id() { return Run::current() ? Run::current()->id() : -1; }
 
 Node* current_node() { return Run::current() ? Run::current()->busy() : nullptr; }

@@ -20,6 +20,8 @@
 namespace adjoint {
 
 EngineHooks engine_hooks;
+void PassObserver::arrived(Node*, const Tensor*) {}
+void PassObserver::ended(Node*, const Tensor*) {}
 void (*compiled_backward)(Node* n, Tensor* grads, Tensor* results) = nullptr;
 
 namespace {
@@ -54,6 +56,17 @@ class NodeReference {
   Node* n_;
 };
 
+// What a thread looks for is what it was, after a step of a pass that looked for something else.
+class AnomalyKept {
+ public:
+  AnomalyKept() : before_(t_anomaly) {}
+  ~AnomalyKept() { t_anomaly = before_; }
+  AnomalyKept(const AnomalyKept&) = delete;
+
+ private:
+  Anomaly before_;
+};
+
 // Nothing that needs more than: backward, deliver, release.
 bool is_plain(const Node* n) { return !n->extra && n->edge_count <= 2 && n->backward; }
 
@@ -65,6 +78,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       restricted_(!options.inputs.empty()),
       keep_graph_(options.keep_graph),
       modes_(t_modes & (kAnomaly | kStrongZeros | kCaptured | kProfiled)),
+      ordinary_(!restricted_ && !modes_ && !options.observer),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -78,15 +92,19 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
 Run::~Run() {
   if (next_) next_->previous_ = previous_;
   (previous_ ? previous_->next_ : g_runs) = next_;
-  while (Node* n = ready_.pop()) {  // only after an error: forget what was gathered
-    if (n->run == this) {
-      n->run = nullptr;
-      for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
-    }
-    Py_DECREF(n);
-  }
+  if (upcoming_) forget(upcoming_);
+  while (Node* n = ready_.pop()) forget(n);  // only after an error, or if the pass is abandoned
   for (Node* n : complete_) Py_DECREF(n);
   for (PyObject* c : callbacks_) Py_DECREF(c);
+}
+
+// Drops what was gathered for a node, and the reference to it.
+void Run::forget(Node* n) {
+  if (n->run == this) {
+    n->run = nullptr;
+    for (uint32_t k = 0; k < n->output_count; ++k) n->pending_of(k) = Tensor();
+  }
+  Py_DECREF(n);
 }
 
 Run* Run::current() { return t_current; }
@@ -262,7 +280,7 @@ void Run::run_plain(Node* node) {
 }
 
 void Run::run_node(Node* node) {
-  if (!restricted_ && !modes_ && is_plain(node)) return run_plain(node);
+  if (ordinary_ && is_plain(node)) return run_plain(node);
   std::optional<ProfiledScope> timed;
   if (mode_on(kProfiled)) [[unlikely]]  // not modes_: a hook may have ended the profile
     timed.emplace(Profiled::Engine, node);
@@ -296,7 +314,12 @@ void Run::run_general(Node* node) {
   take(node, grads);
   if ((modes_ & kCaptured) && !note_recorded(node, grads)) [[unlikely]]
     return;
-  if (restricted_ && !take_out(node, grads)) return;
+  if (options_.observer) [[unlikely]]
+    options_.observer->arrived(node, grads);
+  if (restricted_ && !take_out(node, grads)) {
+    if (options_.observer) options_.observer->ended(node, grads);
+    return;
+  }
   run_tensor_hooks(node, grads);
   run_pre_hooks(node, grads);
   run_fully(node, grads, results);
@@ -309,7 +332,9 @@ void Run::run_fully(Node* node, Tensor* grads, Tensor* results) {
   if (!node->backward) {
     if (node->variable) accumulate_grad(node->variable, grads[0]);
     timed.reset();
-    return run_post_hooks(node, results, grads);
+    run_post_hooks(node, results, grads);
+    if (options_.observer) options_.observer->ended(node, grads);
+    return;
   }
   bool any = is_function_node(node);
   for (int k = 0; k < node->output_count; ++k) any |= static_cast<bool>(grads[k]);
@@ -378,20 +403,54 @@ void Run::run_callbacks() {
   for (size_t i = 0; i < callbacks_.size(); ++i) engine_hooks.callback(callbacks_[i]);
 }
 
-void Run::go() {
+// On a fresh thread, and in a later step, too, what was switched on where the pass was asked for.
+template <class F>
+void Run::inside(uint32_t modes, F&& body) {
   Entered entered(this);
-  {
-    GradMode mode(options_.create_graph);
-    ModeGuard quiet(kNoCuts, !options_.create_graph);
-    // On a fresh thread, too, what was switched on where the pass was asked for.
-    t_modes |= modes_;
-    if (modes_ & kAnomaly) t_anomaly = anomaly_;
-    captured_.resize(options_.inputs.size());
-    if (restricted_) plan_.make(roots_, options_);
-    for (const Root& r : roots_) deliver(r.edge, r.grad, nullptr);
+  GradMode mode(options_.create_graph);
+  ModeGuard quiet(kNoCuts, !options_.create_graph);
+  AnomalyKept kept;
+  t_modes |= modes;
+  if (modes & kAnomaly) t_anomaly = anomaly_;
+  body();
+}
+
+void Run::deliver_roots() {
+  captured_.resize(options_.inputs.size());
+  if (restricted_) plan_.make(roots_, options_);
+  for (const Root& r : roots_) deliver(r.edge, r.grad, nullptr);
+}
+
+void Run::go() {
+  inside(modes_, [&] {
+    deliver_roots();
     run_nodes();
     if (!callbacks_.empty()) run_callbacks();
-  }
+  });
+  if (!keep_graph_) note_freed(roots_, line_);
+}
+
+// Note [Stepping]. Between two nodes nothing of a pass is on the C stack: what it has gathered is in
+// the nodes and in the Run. So a pass that is stepped through (bindings/autograd/stepped_pass.cpp)
+// enters and leaves the Run for each node, on the thread of whoever asks for it, instead of waiting
+// in a thread of its own; Ctrl-C and exceptions are as in any call, and a pass that nobody goes on
+// with is freed like any object. Other passes over the same nodes may run in between, as in hooks.
+// A profile that was on at the start may have ended by now: kProfiled is not carried along.
+void Run::start() {
+  inside(modes_ & ~kProfiled, [&] { deliver_roots(); });
+  upcoming_ = next_node();
+}
+
+void Run::step() {
+  inside(modes_ & ~kProfiled, [&] {
+    run_node(upcoming_);
+    if (engine_hooks.interrupted()) throw PythonError{};
+  });
+  Py_DECREF(std::exchange(upcoming_, next_node()));
+}
+
+void Run::finish() {
+  inside(modes_ & ~kProfiled, [&] { run_callbacks(); });
   if (!keep_graph_) note_freed(roots_, line_);
 }
 

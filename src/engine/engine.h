@@ -16,7 +16,12 @@ struct Root {
 class PassObserver {
  public:
   virtual ~PassObserver() = default;
+  // The turn of a node has come, with these sums of gradients: before its hooks run.
+  virtual void arrived(Node* node, const Tensor* grads);
+  // A node has run, hooks included: the gradients it got, and those it passes on, one per edge.
   virtual void ran(Node* node, const Tensor* grads, const Tensor* results) = 0;
+  // Gradients have come to an end here: added to a leaf, or taken out for `inputs`.
+  virtual void ended(Node* node, const Tensor* grads);
 };
 
 struct BackwardOptions {
@@ -29,8 +34,7 @@ struct BackwardOptions {
   // The pass takes the gradients of `inputs` as they arrive and goes no further: neither from one
   // input to another, nor to their hooks.
   bool end_at_inputs = false;
-  // Told of every node that has run, with the gradients that arrived and those it passes on, one
-  // per edge. Needs `inputs`.
+  // Told of every node that runs.
   PassObserver* observer = nullptr;
 };
 

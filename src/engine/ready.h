@@ -27,6 +27,15 @@ class Ready {
     if (more_) return pop_newest();
     return std::exchange(next_, nullptr);
   }
+  // All of them, in no order.
+  std::vector<Node*> all() const {
+    std::vector<Node*> nodes(stack_);
+    if (next_) nodes.push_back(next_);
+    for (const Queue& q : queues_)
+      nodes.insert(nodes.end(), q.nodes.begin() + static_cast<ptrdiff_t>(q.head), q.nodes.end());
+    nodes.insert(nodes.end(), heap_.begin(), heap_.end());
+    return nodes;
+  }
 
  private:
   // Newest first, from head on.

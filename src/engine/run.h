@@ -26,6 +26,18 @@ class Run {
   void go();
   std::vector<Tensor>& captured() { return captured_; }
 
+  // The same pass, one node at a time (Note [Stepping]): start, step while there is an upcoming
+  // node, finish. To drop the Run before that is to abandon the pass.
+  void start();
+  Node* upcoming() const { return upcoming_; }  // borrowed; null when all have run
+  void step();
+  void finish();
+  // What the pass holds, for Python's garbage collector; and the nodes that wait, newest last.
+  int traverse(visitproc visit, void* arg);
+  std::vector<Node*> waiting() const;
+  // The sum so far of the gradients that arrived for an output; undefined where none has.
+  Tensor sum_at(const Edge& e);
+
   static Run* current();  // of this thread; null outside a pass
   bool keeps_graph() const { return keep_graph_; }
   static int depth();                   // how many passes of this thread are inside one another
@@ -42,7 +54,11 @@ class Run {
   std::vector<Node*> execution_order() const;
 
  private:
+  template <class F>
+  void inside(uint32_t modes, F&& body);
   Node* next_node();
+  void deliver_roots();
+  void forget(Node* node);
   void run_nodes();
   void run_node(Node* node);
   void run_plain(Node* node);
@@ -72,9 +88,11 @@ class Run {
   const bool restricted_;  // to the paths that lead to options_.inputs
   const bool keep_graph_;
   const uint32_t modes_;  // kAnomaly, kStrongZeros, kCaptured: as when the pass was asked for
+  const bool ordinary_;   // nothing of all that, and nobody watches
   const Anomaly anomaly_;
   std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
   Node* busy_ = nullptr;        // whose backward is running
+  Node* upcoming_ = nullptr;    // where the pass is stepped through: owned
   Ready ready_;                 // a node is in it exactly while it holds gradients
   std::unordered_map<Node*, Tensors> elsewhere_;  // gradients of nodes that another run holds
   Plan plan_;

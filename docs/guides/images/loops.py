@@ -138,8 +138,8 @@ def lengths() -> None:
 
 
 def assimilation() -> None:
-    """Four frames of examples/loops/shallow_water.py."""
-    path = HERE.parents[2] / "examples/loops/shallow_water.py"
+    """Four frames of examples/science/shallow_water.py."""
+    path = HERE.parents[2] / "examples/science/shallow_water.py"
     spec = importlib.util.spec_from_file_location("shallow_water", path)
     assert spec is not None and spec.loader is not None
     example = importlib.util.module_from_spec(spec)
@@ -150,10 +150,10 @@ def assimilation() -> None:
     sea = example.Sea(cells, (rows.flatten(), columns.flatten()))
     start = 0.15 * example.bump(cells, 0.3, 0.6, 0.12) - 0.1 * example.bump(cells, 0.7, 0.7, 0.15)
     with ad.no_grad():
-        data, truth = sea.run(start, steps)
+        data, truth = sea.run(start, steps, sea.gauges), sea.run(start, steps)
     found = example.assimilate(sea, data, cells, 40)
     with ad.no_grad():
-        _, again = sea.run(found, steps)
+        again = sea.run(found, steps)
     figure, axes = pyplot.subplots(2, 4, figsize=(8, 4.2), layout="constrained")
     for column, at in enumerate((0, 40, 100, 199)):
         for row, (name, heights) in enumerate((("truth", truth), ("assimilated", again))):

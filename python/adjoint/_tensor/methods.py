@@ -182,6 +182,9 @@ def _unsafe(name: str) -> Callable[..., Any]:
 METHODS: dict[str, Any] = {
     "__array_namespace__": __array_namespace__,
     "__rdiv__": __rdiv__,
+    "_repr_html_": _later(
+        "tensor_html", "notebook", "What a notebook shows: a brief and a heat map."
+    ),
     "histogram": _later("histogram", "_tensor.histograms", "See `adjoint.histogram`."),
     "narrow_copy": _later(
         "narrow_copy", "_tensor.view_copies", "`narrow` as a copy instead of a view."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._results import DotProduct, Element, InputResult, Part, Sweep, Taylor
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 __all__ = ["CheckError", "CheckReport"]
@@ -116,9 +117,9 @@ class CheckReport:
         from rich.console import Console
 
         stream = io.StringIO()
-        Console(file=stream, width=100, color_system=None, legacy_windows=False).print(
-            self.__rich__(), soft_wrap=True
-        )
+        Console(
+            file=stream, width=100, color_system=None, legacy_windows=False, force_jupyter=False
+        ).print(self.__rich__(), soft_wrap=True)
         return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
     __repr__ = __str__
@@ -128,7 +129,18 @@ class CheckReport:
 
         return render(self)
 
-    def plot(self, width: int = 64) -> str:
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import rich_html
+
+        return rich_html(self.__rich__())
+
+    def plot(self) -> Figure:
+        """The Taylor test and the sweep over steps as a figure of matplotlib's."""
+        from adjoint import plot
+
+        return plot.check(self)
+
+    def text_plot(self, width: int = 64) -> str:
         """The Taylor test and the sweep over steps as text."""
         from ._terminal import plots
 

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    from adjoint.cli import check, demo, run, scan, stubs
+    from adjoint.cli import check, demo, graph, profile, run, scan, stubs
 
     parser = argparse.ArgumentParser(
         prog="adjoint", description="Gradients through any computation."
@@ -45,13 +45,13 @@ def _parser() -> argparse.ArgumentParser:
         """Prints the version; adjoint itself is only imported when it is asked for."""
 
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-            import adjoint
+            from adjoint.cli import version
 
-            print(f"adjoint {adjoint.__version__}")
+            print(version.text())
             parser.exit()
 
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="command", required=True)
-    for command in (check, demo, run, scan, stubs):
+    for command in (check, demo, graph, profile, run, scan, stubs):
         command.add_to(subparsers)
     return parser

@@ -118,7 +118,7 @@ def _check(function: Callable[..., Any], inputs: tuple[Any, ...], a: argparse.Na
     console.print(report.__rich__(), soft_wrap=True)
     if not a.no_plot and report.first.taylor is not None:
         width = max(20, min(console.width - 10, 72))
-        console.print("\n" + report.plot(width), highlight=False, markup=False)
+        console.print("\n" + report.text_plot(width), highlight=False, markup=False)
     if a.plot:
         try:
             plot.save_check(a.plot, report)

@@ -57,10 +57,11 @@ def main(arguments: Sequence[str]) -> int | None:
     if first.startswith("-"):
         print(f"adjoint run: unknown option {first}\nusage: {_USAGE}", file=sys.stderr)
         return 2
-    return _run_path(first, rest)
+    return run_path(first, rest)
 
 
-def _run_path(path: str, arguments: list[str]) -> int:
+def run_path(path: str, arguments: list[str]) -> int:
+    """Run a file or a folder with arguments of its own; the exit status."""
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         return _run_folder(path, arguments)
     whole = os.path.abspath(path)

@@ -79,11 +79,16 @@ class Compiled(_core._CompiledCall):
     """
 
     def __init__(
-        self, function: Callable[..., Any], fullgraph: bool = False, verify: bool | None = None
+        self,
+        function: Callable[..., Any],
+        fullgraph: bool = False,
+        verify: bool | None = None,
+        quiet: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
+        self._quiet = quiet  # where a user did not ask for programs
         self.verify = _is_verified_by_default() if verify is None else verify
         self._kinds: dict[Any, list[Recorded]] = {}
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
@@ -271,7 +276,7 @@ class Compiled(_core._CompiledCall):
         (self._again if again else self._eager)[kind] = message
         if self.fullgraph:
             raise CompileError(message)
-        if not told:
+        if not told and not self._quiet:
             warnings.warn(message, CompileWarning, stacklevel=level_of_user())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -282,9 +287,20 @@ class Compiled(_core._CompiledCall):
         """Show the function."""
         return f"<compiled {self.function!r}>"
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import compiled_html
+
+        return compiled_html(self)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why calls run eagerly, each once; empty if none does."""
+        told = (*self._eager.values(), *self._again.values())
+        return [message for message in dict.fromkeys(told) if message]
+
     def __reduce__(self) -> Any:
         """Copies and pickles hold the function; programs are recorded anew."""
-        return Compiled, (self.function, self.fullgraph, self.verify)
+        return Compiled, (self.function, self.fullgraph, self.verify, self._quiet)
 
     @property
     def programs(self) -> list[Recorded]:

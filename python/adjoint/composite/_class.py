@@ -65,6 +65,12 @@ def composite(cls: Any = None, /, *, arithmetic: bool = False) -> Any:
     return _decorate(cls, arithmetic)
 
 
+def _repr_html_(self: Any) -> str:
+    from adjoint.notebook import structure_html
+
+    return structure_html(self)
+
+
 def _decorate(cls: C, arithmetic: bool) -> C:
     if not isinstance(cls, type):
         raise TypeError(f"composite() decorates classes, got {_tree.kind_of(cls)}")
@@ -72,6 +78,8 @@ def _decorate(cls: C, arithmetic: bool) -> C:
     _tree.forget(cls)
     if _repr_is_generated(cls):
         cls.__repr__ = describe  # type: ignore[assignment]
+    if not hasattr(cls, "_repr_html_"):
+        cls._repr_html_ = _repr_html_
     if arithmetic:
         for name in _OPERATORS:
             # A tuple has a + of its own, which joins; what the class itself defines stays.

@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from adjoint._progress import Bar, is_seen
 from adjoint.numeric._errors import EvaluationError
 
 from ._apart import call_apart
 from ._cache import Cached
-from ._progress import Bar, wanted_now
 from ._workers import Workers, call, check_workers
 
 __all__ = ["Evaluation", "Evaluator", "Job"]
@@ -101,6 +101,9 @@ class Evaluator:
         except Exception as error:
             self._explain(error, "")
 
+    def _bar(self, total: int) -> Bar:
+        return Bar(f"derivative of {self.name}", total, stays=True)
+
     def many(
         self,
         jobs: Iterable[Job],
@@ -123,14 +126,14 @@ class Evaluator:
             results = self.workers.stream(
                 self.function, jobs, mode, self.retries, self.name, meanwhile
             )
-        bar = Bar(self.name, total) if self.progress else None
+        bar = self._bar(total) if self.progress else None
         start, unasked = time.perf_counter(), self.progress is None
         try:
             with contextlib.closing(results):
                 for done, result in enumerate(results, 1):
                     if unasked and time.perf_counter() - start > _SILENT:
                         unasked = False
-                        bar = Bar(self.name, total) if wanted_now() else None
+                        bar = self._bar(total) if is_seen() else None
                     if bar is not None:
                         bar.show(done)
                     yield _number(result)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -130,6 +130,12 @@ class External:
     def close(self) -> None:
         """End the processes or threads of ``workers=``; the next derivative starts them again."""
         self.workers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # --- what it is -----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 """The graph, shown: ``adjoint.graph(y)`` prints what was recorded, ``explain_grad`` says why a
-gradient is what it is, ``graph_report`` what is alive.
+gradient is what it is, ``graph_report`` what is alive, ``step`` runs backward node by node.
 
 The module can be called: ``adjoint.graph(y)`` is ``adjoint.graph.graph(y)``. The native graph
 itself is in ``src/graph``; PyTorch's functions on it are in ``adjoint.autograd.graph``.
@@ -7,7 +7,6 @@ itself is in ``src/graph``; PyTorch's functions on it are in ``adjoint.autograd.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType, ModuleType
@@ -19,11 +18,14 @@ from adjoint._core import Node, Tensor
 from ._breaks import Break as Break
 from ._explain import Explanation as Explanation
 from ._explain import explain_grad as explain_grad
+from ._modules import modules as modules
+from ._names import tensor_names as tensor_names
 from ._report import GraphReport as GraphReport
 from ._report import graph_report as graph_report
 from ._view import Graph as Graph
 from ._view import GraphNode as GraphNode
 from ._view import build as _build
+from .stepping._call import step as step
 
 __all__ = [
     "Break",
@@ -34,6 +36,8 @@ __all__ = [
     "explain_grad",
     "graph",
     "graph_report",
+    "modules",
+    "step",
 ]
 
 
@@ -105,62 +109,6 @@ def _title(item: Tensor | Node, names: Mapping[int, str]) -> str:
     if isinstance(item, Tensor):
         return names.get(id(item), f"a tensor {list(item.shape)}")
     return item.name()
-
-
-def tensor_names(frame: FrameType, names: Mapping[str, Tensor] | None = None) -> dict[int, str]:
-    """Names of tensors by their id: those given, else variables of a function and its module.
-
-    A parameter that no variable holds is called after the model: ``net.0.weight``.
-    """
-    found: dict[int, str] = {}
-    if names is not None:
-        for name, value in names.items():
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"names: expected a Tensor for {name!r}, got {type(value).__name__}; it is a "
-                    "dict from names to tensors"
-                )
-            found.setdefault(id(value), name)
-        return found
-    variables = list(frame.f_globals.items())
-    if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function's, not a module's
-        variables = [*_local_variables(frame), *variables]
-    elif frame.f_globals is not frame.f_locals:
-        variables = [*frame.f_locals.items(), *variables]
-    values = [item for item in variables if _is_name(item[0])]
-    for name, value in values:
-        if isinstance(value, Tensor):
-            found.setdefault(id(value), name)
-    nn = sys.modules.get("adjoint.nn")  # no model without it
-    for name, value in values if nn else ():
-        if isinstance(value, nn.Module):  # type: ignore[union-attr]
-            for path, parameter in value.named_parameters():
-                found.setdefault(id(parameter), f"{name}.{path}")
-    return found
-
-
-def _local_variables(frame: FrameType) -> list[tuple[str, Any]]:
-    """The variables of a function, without keeping them.
-
-    Before Python 3.13 a frame holds the dict it gave out as ``f_locals`` to its end, and with it
-    graphs whose variables are gone since. What is in there from the function's own variables is
-    taken out again, unless somebody else, such as a caller of ``locals()``, has the dict too.
-    """
-    local: Any = frame.f_locals
-    found = list(local.items())
-    if type(local) is dict and sys.getrefcount(local) <= _FRAME_ONLY:
-        code = frame.f_code
-        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
-            local.pop(name, None)
-    return found
-
-
-_FRAME_ONLY = 3  # references to the dict of a frame: the frame, a variable, an argument
-
-
-def _is_name(name: str) -> bool:
-    """Whether somebody chose it; test runners and notebooks keep values under others."""
-    return name.isidentifier() and not name.startswith("_")
 
 
 class _Callable(ModuleType):

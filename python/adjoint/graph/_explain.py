@@ -16,6 +16,7 @@ from adjoint._tensor.interop import READ_AS_ARRAYS
 
 from . import _lines
 from ._breaks import Break, cuts_of, leads_to, on_purpose, search
+from ._names import tensor_names
 from ._observed_pass import Probe, at, helped_by_strong_zeros, probe, why_zero
 from ._view import Graph, GraphNode, build, no_collection
 
@@ -56,6 +57,11 @@ class Explanation:
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(self.text)
+
 
 def explain_grad(loss: Tensor, x: Tensor, names: Mapping[str, Tensor] | None = None) -> Explanation:
     """Say why ``x.grad`` is what it is: the way from ``loss`` to ``x``, or where it breaks off.
@@ -92,8 +98,6 @@ def explain_grad(loss: Tensor, x: Tensor, names: Mapping[str, Tensor] | None = N
     for what, t in (("loss", loss), ("x", x)):
         if not isinstance(t, Tensor):
             raise TypeError(f"explain_grad(): {what} must be a Tensor, got {type(t).__name__}")
-    from . import tensor_names
-
     labels = tensor_names(sys._getframe(1), names)
     with no_collection():
         return _Case(loss, x, labels).explain()

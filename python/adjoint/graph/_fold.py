@@ -23,6 +23,7 @@ class Block:
     count: int
     items: list[Item]
     rest: list[GraphNode]  # leaves that only the last repetition has: where the loop began
+    rows: list[Item]  # all repetitions one after another, the first as it was before it was folded
 
 
 Item = Row | Block
@@ -108,7 +109,7 @@ class Folder:
             body, ids, _ = self._fold(
                 items[i : i + period], exact[i : i + period], alike[i : i + period]
             )
-            new_items.append(Block(count, body, rest))
+            new_items.append(Block(count, body, rest, items[i:end]))
             new_exact.append(self.number(("block", count, *ids, *(id(n) for n in rest))))
             new_alike.append(self.number(("block", count, *alike[i : i + period])))
             i = end

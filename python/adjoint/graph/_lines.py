@@ -36,3 +36,13 @@ def size(count: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1000:.1f} TB"
+
+
+def neighbours(source: Source | None, around: int = 3) -> list[tuple[int, str]]:
+    """The line of the program and those around it, with their numbers; what can't be read, not."""
+    if source is None:
+        return []
+    file, line = source
+    lines = linecache.getlines(file)
+    first = max(1, line - around)
+    return [(n, lines[n - 1].rstrip()) for n in range(first, min(line + around, len(lines)) + 1)]

@@ -64,6 +64,11 @@ class GraphReport:
     def __str__(self) -> str:
         return self.table(self._limit)
 
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import text_html
+
+        return text_html(str(self))
+
     def table(self, limit: int | None = 20) -> str:
         """The report as text, with at most ``limit`` lines; None for all."""
         title = f"graphs alive: {self.nodes:,} nodes keep {_lines.size(self.bytes)}"

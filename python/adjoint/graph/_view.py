@@ -7,6 +7,7 @@ keep), and does not change when more is computed. Read next: `_layout` and `_tre
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +56,8 @@ class GraphNode:
         Gradients end here, in a tensor's ``.grad``.
     label : str
         The name of the tensor in the program, where it is known.
+    module : str
+        The path of the module that made it, where `graph.modules` was on; else empty.
     """
 
     __slots__ = (
@@ -93,6 +96,14 @@ class GraphNode:
     def parents(self) -> list[GraphNode]:
         """The nodes that use this one, as long as a graph with them lives."""
         return [n for n in [user() for user in self._users] if n is not None]
+
+    @property
+    def module(self) -> str:
+        """The path of the module that made it, where that was recorded."""
+        from ._modules import Calls
+
+        call = None if self.is_leaf else Calls().innermost(self.node)
+        return "" if call is None else call.path
 
     @property
     def variable(self) -> Tensor | None:
@@ -323,8 +334,44 @@ class Graph:
 
         return dot(self, name)
 
+    def save(self, path: str | os.PathLike[str], backward: bool = False) -> str:
+        """Write the graph as a page for a browser: one file that needs nothing else.
+
+        Parameters
+        ----------
+        path
+            The file, ``"graph.html"``.
+        backward
+            Run a backward pass, too, that keeps the graph and touches no ``.grad`` (hooks run, as
+            in any pass): the page then has times, norms of gradients and the steps of the pass.
+
+        Returns
+        -------
+        str
+            The path.
+        """
+        from ._page import save
+
+        return save(self, path, self._observed() if backward else None)
+
+    def show(self, backward: bool = False) -> str:
+        """Open the page in a browser; see `save`. Returns the path of the file."""
+        from ._page import show
+
+        return show(self, self._observed() if backward else None)
+
+    def _observed(self) -> list[Any]:
+        from .stepping._stepper import observed
+
+        return observed(self)
+
     def __str__(self) -> str:
         return self.tree()
+
+    def _repr_html_(self) -> str:
+        from adjoint.notebook import graph_html
+
+        return graph_html(self)
 
     def __repr__(self) -> str:
         return f"<{self.title}>"

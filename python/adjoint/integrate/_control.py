@@ -2,121 +2,277 @@
 
 What is differentiated afterwards are these steps, of these lengths: the discrete adjoint. The
 lengths have no derivative; the result depends on them by no more than its tolerance.
+
+An attempt at a step, with the decision about it, is made of operations: many of them run as one
+`adjoint.scan`, without Python between them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+import time
 from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import everywhere, largest_value
+from adjoint._samples import everywhere, is_batched, somewhere
+from adjoint.loops._progress import bar_for
 
-from ._methods import Method, Slope
-from ._radau import NoStages
+from ._methods import Method
+from ._system import System
+from ._tolerance import Tolerance
 
-__all__ = ["Plan", "Tolerance", "plan_steps"]
+__all__ = ["Control", "Plan", "Rows", "State", "plan_steps"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 
 
-class Tolerance(NamedTuple):
-    """SciPy's: the error allowed is ``atol + rtol * |y|``, in the root mean square."""
+class State(NamedTuple):
+    """Where the choice of steps is.
 
-    rtol: float
-    atol: Any
+    Attributes
+    ----------
+    h
+        The length of the next attempt, without its direction.
+    again
+        Whether the last attempt was rejected, and
+    size
+        the error of that, where one is the tolerance.
+    """
 
-    def size(self, error: Tensor, y: Tensor, new: Tensor) -> float:
-        """Of an error, relative to what is allowed; the largest of all samples."""
-        scale = self.atol + self.rtol * ad.maximum(y.abs(), new.abs())
-        return largest_value(((error / scale) ** 2).mean().sqrt())
+    t: Tensor
+    y: Tensor
+    memory: tuple[Tensor, ...]
+    h: Tensor
+    again: Tensor
+    size: Tensor
 
 
-class Plan(NamedTuple):
+class Control(NamedTuple):
+    """What decides about steps."""
+
+    method: Method
+    system: System
+    tolerance: Tolerance
+    t1: Tensor
+    longest: float
+
+    def start(self, t: Tensor, y: Tensor, first: float | None) -> State:
+        """Before the first step."""
+        h = self._first(t, y) if first is None else ad.full_like(t, first)
+        memory = self.method.start(self.system, t, y, h * (self.t1 - t).sign())
+        return State(t, y, memory, h, ad.zeros((), dtype=ad.bool), ad.zeros_like(h))
+
+    def ended(self, s: State) -> Tensor:
+        """Whether there is nothing to do: it has arrived, or the step is too short."""
+        return (s.t == self.t1) | self.stuck(s)
+
+    def stuck(self, s: State) -> Tensor:
+        """Whether the step is too short to change the time."""
+        far = ad.maximum(s.t.abs(), self.t1.abs())
+        return ~(s.h >= 10 * float(ad.finfo(far.dtype).eps) * far) & (s.t != self.t1)
+
+    def attempt(self, s: State) -> tuple[State, Any, Tensor]:
+        """Try a step: the state after it, the step, and whether it is taken."""
+        h = s.h.clamp(max=self.longest)
+        left = self.t1 - s.t
+        # The rest in one step, or in two of equal length rather than in a short one.
+        share = h / left.abs()
+        length = ad.where(share >= 1, left, ad.where(share > 1 / 1.1, left / 2, left * share))
+        end = ad.where(share >= 1, self.t1, s.t + length)
+        length = end - s.t
+        step = self.method.step(self.system, s.t, s.y, length, s.memory)
+        size = self.tolerance.norm(step.error, s.y, step.y)
+        taken = size <= 1  # not where it is NaN
+        power = self.method.exponent(s.memory, h.dtype)
+        factor = _SAFETY * size.clamp(min=1e-20) ** power
+        grow = factor.clamp(max=_GROW) if step.grow is None else step.grow
+        grow = ad.where(s.again, grow.clamp(max=1.0), grow)
+        shrink = ad.where(ad.isfinite(size), factor.clamp(min=_SHRINK), _SHRINK)
+        after = State(
+            ad.where(taken, end, s.t),
+            ad.where(taken, step.y, s.y),
+            tuple(
+                ad.where(taken, a, b)
+                for a, b in zip(step.memory, self.method.rejected(s.memory), strict=True)
+            ),
+            length.abs() * ad.where(taken, grow, shrink),
+            ~taken,
+            size,
+        )
+        return after, step, taken
+
+    def _first(self, t: Tensor, y: Tensor) -> Tensor:
+        """Hairer, Norsett and Wanner, Solving ODEs I, II.4."""
+        tolerance, span = self.tolerance, (self.t1 - t).abs()
+        zero = ad.zeros_like(y)
+        f = self.system.rate(t, y)
+        d0, d1 = tolerance.norm(y, y, zero), tolerance.norm(f, y, zero)
+        small = (d0 < 1e-5) | (d1 < 1e-5)
+        h0 = ad.minimum(ad.where(small, 1e-6, 0.01 * d0 / d1).to(t.dtype), span)
+        signed = h0 * (self.t1 - t).sign()
+        there = self.system.rate(t + signed, y + signed * f)
+        d2 = tolerance.norm(there - f, y, zero) / h0
+        most = ad.maximum(d1, d2)
+        h1 = ad.where(
+            most <= 1e-15,
+            (h0 * 1e-3).clamp(min=1e-6),
+            (0.01 / most) ** (1 / (self.method.order + 1)),
+        )
+        h = ad.minimum(ad.minimum(100 * h0, h1.to(t.dtype)), span)
+        return ad.where(ad.isfinite(h), h, ad.minimum(span, 1e-6 + 0 * span))
+
+
+class Rows(NamedTuple):
+    """Steps that were taken, in the order of time.
+
+    Attributes
+    ----------
+    t, y
+        Their ends.
+    found, between
+        See `Step`.
+    watched
+        The values of events at their ends.
+    """
+
+    t: Tensor
+    found: tuple[Tensor, ...]
+    y: tuple[Tensor, ...]
+    between: tuple[Tensor, ...]
+    watched: tuple[Tensor, ...]
+
+
+@dataclasses.dataclass
+class Plan:
     """Steps from ``times[k]`` to ``times[k + 1]``, and why there are no more."""
 
     times: list[float]
-    rejected: int
-    status: int
-    message: str
+    rows: Rows | None = None
+    rejected: int = 0
+    status: int = 0
+    message: str = "the end of the interval was reached"
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.times) - 1
+
+    def failed(self, message: str) -> Plan:
+        """The same, with the reason why it ends too early."""
+        self.status, self.message = -1, message
+        return self
 
 
 def plan_steps(
-    method: Method,
-    slope: Slope,
-    t0: float,
-    t1: float,
+    control: Control,
+    t: Tensor,
     y: Tensor,
-    tolerance: Tolerance,
     first: float | None,
-    longest: float,
     most: int,
-    watch: Callable[..., bool] | None,
+    keep: bool,
+    watch: Any,
 ) -> Plan:
-    """Find the steps. ``watch(t, h, y, step)`` is told of each, and may end the pass."""
-    direction = 1.0 if t1 >= t0 else -1.0
+    """Find the steps.
 
-    def number(v: float) -> Tensor:
-        return ad.tensor(v, dtype=y.dtype)
+    Parameters
+    ----------
+    keep
+        Whether states are kept with the times.
+    watch
+        Events, which see the steps and may end them (`Events.look`); or None.
+    """
+    begin, end = float(t), float(control.t1)
+    plan = Plan([begin])
+    if begin == end:
+        return plan
+    f = control.system.slope(t, y)
+    if not everywhere(ad.isfinite(f)):
+        return plan.failed(f"the slope is not finite at t = {begin:g}: it is {_shown(f)}")
+    state = control.start(t, y, first)
 
-    memory = method.start(slope, number(t0), y)
-    if not everywhere(ad.isfinite(memory)):
-        return Plan([t0], 0, -1, f"the slope is not finite at t = {t0:g}")
-    h = first if first is not None else _first(method, slope, t0, t1, y, memory, tolerance)
-    times, rejected, t = [t0], 0, t0
-    after_rejection = False
-    while t != t1:
-        if len(times) > most:
-            return Plan(times, rejected, -1, f"{most} steps were not enough (max_steps)")
-        h = min(h, longest)
-        if h < 10 * math.ulp(max(abs(t), abs(t1))):
-            return Plan(times, rejected, -1, f"the step became too short at t = {t:.9g}")
-        end = t + direction * h
-        # The rest in one step, or in two of equal length rather than in a short one.
-        if direction * (end - t1) >= 0:
-            end = t1
-        elif direction * (t1 - end) < 0.1 * h:
-            end = t + (t1 - t) / 2
-        length = end - t
-        try:
-            step = method.step(slope, number(t), y, number(length), memory)
-            size = tolerance.size(step.error, y, step.y)
-        except NoStages:
-            size = math.inf
-        if not size <= 1:  # NaN as well
-            rejected += 1
-            after_rejection = True
-            factor = _SAFETY * size ** (-1 / method.order) if math.isfinite(size) else _SHRINK
-            h = abs(length) * max(_SHRINK, factor)
-            continue
-        grow = _GROW if size == 0 else min(_GROW, _SAFETY * size ** (-1 / method.order))
-        h = abs(length) * (min(1.0, grow) if after_rejection else grow)
-        after_rejection = False
-        times.append(end)
-        if watch is not None and watch(t, length, y, step):
-            return Plan(times, rejected, 1, "a terminal event occurred")
-        t, y, memory = end, step.y, step.memory
-    return Plan(times, rejected, 0, "the end of the interval was reached")
+    def one(state: State, _: None) -> tuple[State, tuple[Tensor, Tensor, Rows]]:
+        ended = control.ended(state)
+        after, step, taken = control.attempt(state)
+        after = State(*_unless(ended, after, state))
+        rows = Rows(
+            after.t,
+            step.found,
+            (after.y,) if keep else (),
+            step.between if keep else (),
+            (watch.values(after.t, after.y),) if watch else (),
+        )
+        return after, (~ended, taken & ~ended, rows)
+
+    length, parts = 32, []
+    with bar_for("solve_ivp", 1000) as bar:
+        while not bool(control.ended(state)):
+            if plan.steps >= most:
+                return plan.failed(f"{most} steps were not enough (max_steps)")
+            now, before = time.monotonic(), plan.times[-1]
+            state, (tried, taken, rows) = ad.scan(one, state, length=length)
+            index = ad.nonzero(taken)[:, 0]
+            plan.times += rows.t[index].tolist()
+            plan.rejected += int(tried.sum()) - len(index)
+            parts.append(Rows(*_chosen(index, rows)))
+            if bar is not None:
+                bar.ran(int(1000 * (plan.times[-1] - before) / (end - begin)), now, True)
+            if watch and watch.look(parts[-1]):
+                break
+            left = abs(end - plan.times[-1]) / max(float(state.h), 1e-300)
+            length = int(min(max(1.1 * left + 4, 16), 1024))
+    if parts:
+        plan.rows = Rows(*_joined(parts))
+    if watch and watch.ended:
+        plan.times = plan.times[: watch.steps + 1]
+        plan.rows = None if plan.rows is None else Rows(*_chosen(slice(watch.steps), plan.rows))
+        plan.status, plan.message = 1, "a terminal event occurred"
+    elif bool(control.stuck(state)):
+        return plan.failed(_why_stuck(control, state))
+    return plan
 
 
-def _first(
-    method: Method, slope: Slope, t0: float, t1: float, y: Tensor, f: Tensor, tolerance: Tolerance
-) -> float:
-    """Hairer, Norsett and Wanner, Solving ODEs I, II.4."""
-    span = abs(t1 - t0)
-    if span == 0 or y.numel() == 0:
-        return span
-    zero = ad.zeros_like(y)
-    d0, d1 = tolerance.size(y, y, zero), tolerance.size(f, y, zero)
-    h0 = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
-    h0 = min(h0, span)
-    signed = math.copysign(h0, t1 - t0)
-    there = slope(ad.tensor(t0 + signed, dtype=y.dtype), y + signed * f)
-    d2 = tolerance.size(there - f, y, zero) / h0
-    largest = max(d1, d2)
-    if not math.isfinite(largest):
-        return min(1e-6, span)
-    h1 = max(1e-6, h0 * 1e-3) if largest <= 1e-15 else (0.01 / largest) ** (1 / (method.order + 1))
-    return min(100 * h0, h1, span)
+def _unless(ended: Tensor, new: Any, old: Any) -> list[Any]:
+    return [
+        tuple(_unless(ended, a, b)) if isinstance(a, tuple) else ad.where(ended, b, a)
+        for a, b in zip(new, old, strict=True)
+    ]
+
+
+def _chosen(index: Any, rows: Any) -> list[Any]:
+    return [tuple(_chosen(index, r)) if isinstance(r, tuple) else r[index] for r in rows]
+
+
+def _joined(parts: list[Any]) -> list[Any]:
+    return [
+        tuple(_joined([*column])) if isinstance(column[0], tuple) else ad.cat(column)
+        for column in zip(*parts, strict=True)
+    ]
+
+
+def _shown(f: Tensor) -> str:
+    return "NaN or infinite for a sample" if is_batched(f) else str(f.tolist()[:6])
+
+
+def _why_stuck(control: Control, state: State) -> str:
+    """In words: a slope that is not finite, a singular matrix, or a solution that has no end."""
+    t = f"t = {float(state.t):.9g}"
+    method, system = control.method, control.system
+    short = f"the step became too short at {t}"
+    signed = state.h * (control.t1 - state.t).sign()
+    near = system.slope(state.t + signed, state.y + signed * system.slope(state.t, state.y))
+    if method.implicit:
+        whole = system.mass_matrix(state.y) - signed * system.matrix(state.t, state.y)
+        if somewhere(ad.linalg.lu_factor_ex(whole)[2] != 0):
+            return (
+                f"{short}, where the matrix M - h J is singular for every h; a system with a "
+                "singular mass matrix must have index 1"
+            )
+    if not everywhere(ad.isfinite(near)):
+        return f"{short}, where the slope is not finite: it is {_shown(near)}"
+    if not math.isfinite(float(state.size)) and method.implicit:
+        return f"{short}, where Newton's method does not find the stages"
+    if not math.isfinite(float(state.size)):
+        return f"{short}, beyond which the slope is not finite"
+    return short

@@ -13,7 +13,8 @@ from adjoint._samples import is_batched
 from adjoint.optimize._implicit import answer
 from adjoint.optimize._unknowns import Unknowns
 
-from ._methods import Method, Step
+from ._control import Rows
+from ._methods import Method
 
 __all__ = ["Events"]
 
@@ -22,50 +23,89 @@ class Events:
     """The events of a call: what is watched for, and what was seen."""
 
     def __init__(
-        self, given: Any, unknowns: Unknowns, args: tuple[Any, ...], method: Method
+        self, given: Any, unknowns: Unknowns, args: tuple[Any, ...], method: Method, y: Tensor
     ) -> None:
         events = [] if given is None else [given] if callable(given) else list(given)
+        for e in events:
+            if not callable(e):
+                raise TypeError(f"solve_ivp(): an event is a function, not {type(e).__name__}")
         self._functions = [_flat(e, unknowns, args) for e in events]
+        self._names = [getattr(e, "__name__", repr(e)) for e in events]
         self._directions = [float(getattr(e, "direction", 0)) for e in events]
         self._most = [int(getattr(e, "terminal", 0) or 0) for e in events]
-        self._given, self._method, self._unknowns = given, method, unknowns
+        self._method, self._unknowns = method, unknowns
         self._seen: list[list[tuple[int, float]]] = [[] for _ in events]
-        self._step = 0
+        self._before: list[float] = []
+        self._t, self._y = 0.0, y
+        self.steps = 0
         self.ended, self._ended_by = False, -1
+
+    @classmethod
+    def none(cls, method: Method, y: Tensor) -> Events:
+        """No events."""
+        return cls(None, Unknowns(y, "solve_ivp"), (), method, y)
 
     def __bool__(self) -> bool:
         return bool(self._functions)
 
-    def watch(self, t: float, h: float, y: Tensor, step: Step) -> bool:
-        """Look for zeros within a step; whether one of them ends the solution."""
-        here: list[tuple[float, int]] = []
+    def start(self, t: Tensor, y: Tensor) -> None:
+        """Look at the beginning."""
+        if self._functions:
+            self._t, self._y = float(t), y
+            self._before = self._numbers(self.values(t, y))
+
+    def values(self, t: Tensor, y: Tensor) -> Tensor:
+        """Of all events."""
+        return ad.stack([f(t, y) for f in self._functions])
+
+    def _numbers(self, values: Tensor) -> Any:
+        if is_batched(values):
+            raise NotImplementedError(
+                "solve_ivp(): the samples of vmap have events at different times, so that they "
+                "need steps of their own\n  fix: solve them one by one in a loop"
+            )
+        return values.tolist()
+
+    def look(self, rows: Rows) -> bool:
+        """Look for zeros within steps; whether one of them ends the solution."""
+        ends, values = rows.t.tolist(), self._numbers(rows.watched[0])
+        for k, (end, after) in enumerate(zip(ends, values, strict=True)):
+            between = tuple(b[k] for b in rows.between)
+            self._look_at(end, after, between)
+            self.steps += 1
+            if self.ended:
+                return True
+            self._t, self._y, self._before = end, rows.y[0][k], after
+        return False
+
+    def _look_at(self, end: float, after: list[float], between: tuple[Tensor, ...]) -> None:
+        t, y, h = self._t, self._y, end - self._t
         length = ad.tensor(h, dtype=y.dtype)
 
         def at(theta: float, which: int) -> float:
-            state = self._method.value(y, length, step.between, ad.tensor(theta, dtype=y.dtype))
-            value = self._functions[which](ad.tensor(t + theta * h, dtype=y.dtype), state)
-            if is_batched(value):
-                raise NotImplementedError(
-                    "solve_ivp(): the samples of vmap have events at different times, so that "
-                    "they need "
-                    "steps of their own\n  fix: solve them one by one in a loop"
-                )
-            return float(value)
+            state = self._method.value(y, length, between, ad.tensor(theta, dtype=y.dtype))
+            return float(self._functions[which](ad.tensor(t + theta * h, dtype=y.dtype), state))
 
+        here: list[tuple[float, int]] = []
         for k, direction in enumerate(self._directions):
-            before, after = at(0.0, k), at(1.0, k)
-            up, down = before <= 0 < after, before >= 0 > after
-            if before == 0 and (self._step > 0 or after == 0):
+            a, b = self._before[k], after[k]
+            if not math.isfinite(b):
+                raise ValueError(
+                    f"solve_ivp(): the event {self._names[k]} is {b} at t = {end:g}\n"
+                    "  fix: an event is finite along the solution"
+                )
+            up, down = a <= 0 < b, a >= 0 > b
+            if a == 0 and (self.steps > 0 or b == 0):
                 continue  # it was found at the end of the step before, or it stays zero
             if (up and direction >= 0) or (down and direction <= 0):
-                here.append((_bisected(functools.partial(at, which=k), before), k))
+                here.append((_bisected(functools.partial(at, which=k), a, b), k))
+            elif b == 0 and a != 0 and direction * (b - a) >= 0:
+                here.append((1.0, k))
         for theta, k in sorted(here):
-            self._seen[k].append((self._step, t + theta * h))
+            self._seen[k].append((self.steps, t + theta * h))
             if self._most[k] and len(self._seen[k]) >= self._most[k]:
                 self.ended, self._ended_by = True, k
                 break
-        self._step += 1
-        return self.ended
 
     def found(self, path: Any) -> tuple[Any, Any]:
         """Times and states of the events, with their derivatives; None without events."""
@@ -85,6 +125,14 @@ class Events:
             return function(t[0], path.at_step(k, t[0])).reshape(1)
 
         return answer(residual, ad.tensor([at], dtype=path.times.dtype))[0]
+
+    def missed(self, t0: float, t1: float) -> list[str]:
+        """That an event did not happen again, in words, for each."""
+        return [
+            f"the event {name} was not met between t = {t0:g} and {t1:g}, where its value is "
+            f"{value:.6g}"
+            for name, value in zip(self._names, self._before, strict=True)
+        ]
 
     def last(self, times: list[Tensor]) -> Tensor:
         """The time of the event that ended the solution."""
@@ -106,12 +154,12 @@ def _flat(
     return flat
 
 
-def _bisected(f: Callable[[float], float], before: float) -> float:
+def _bisected(f: Callable[[float], float], before: float, after: float) -> float:
     """Where a function that changes its sign in [0, 1] is zero, to rounding.
 
     By the secant where that stays inside and helps, else by halves (Dekker's method).
     """
-    low, high, f_low, f_high = 0.0, 1.0, before, f(1.0)
+    low, high, f_low, f_high = 0.0, 1.0, before, after
     for _ in range(200):
         if f_high == 0 or high - low <= 4 * math.ulp(1.0):
             break

@@ -2,51 +2,96 @@
 
 A step goes from ``(t, y)`` over ``h`` and gives the new state, an estimate of its error and what
 the values in between are made from. It is made of ordinary operations on vectors, so that it has
-derivatives; ``t`` and ``h`` are tensors of no axes.
+derivatives and can be recorded once; ``t`` and ``h`` are tensors of no axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
 
-__all__ = ["Explicit", "Method", "Slope", "Step", "explicit_method"]
+from ._system import System
 
-Slope = Callable[[Tensor, Tensor], Tensor]
+__all__ = ["Explicit", "Method", "Step", "combined", "explicit_method"]
 
 
 class Step(NamedTuple):
     """A step that was made.
 
-    ``memory`` is what the next step takes over; ``between`` the rows that `Method.weights` combine.
+    ``memory`` is what the next step takes over; ``between`` what `Method.value` reads; ``found``
+    what was solved for, from which the step can be made again without a search; ``grow`` the factor
+    of the next step's length, where that is not the error's. An error that is infinite says that
+    the step could not be made.
     """
 
     y: Tensor
     error: Tensor
-    memory: Tensor
-    between: Tensor
+    memory: tuple[Tensor, ...]
+    between: tuple[Tensor, ...] = ()
+    found: tuple[Tensor, ...] = ()
+    grow: Tensor | None = None
 
 
 class Method:
-    """A method of one step."""
+    """A method of one step.
 
-    order: int  # of the error estimate plus one: how the error falls with h
-    cost: int  # evaluations of the slope in a step
-    scans = True  # whether its steps are operations only, and can be recorded once
+    Attributes
+    ----------
+    name
+        As users write it.
+    order
+        How the estimated error falls with the length of a step.
+    slopes, matrices
+        How many slopes and derivative matrices an attempted step takes.
+    implicit
+        Whether it solves equations, and takes a mass matrix.
+    has_orders
+        Whether its order changes from step to step: the last of `Step.found`.
+    between
+        Whether `Step.between` is asked for.
+    """
 
-    def start(self, slope: Slope, t: Tensor, y: Tensor) -> Tensor:
-        """What the first step takes over."""
+    name = ""
+    order: int
+    slopes: int
+    matrices = 0
+    implicit = False
+    has_orders = False
+    between = True
+
+    def start(self, system: System, t: Tensor, y: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+        """What the first step takes over, which is about ``h`` long."""
+        return (system.slope(t, y),)
+
+    def rejected(self, memory: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """What the next attempt takes over after one that was rejected."""
+        return memory
+
+    def with_order(self, memory: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
+        """The same with the order of the next step, where it has one."""
+        return memory
+
+    def exponent(self, memory: tuple[Tensor, ...], dtype: ad.dtype) -> Any:
+        """The power of an error by which the next step is longer."""
+        return -1 / self.order
+
+    def step(
+        self,
+        system: System,
+        t: Tensor,
+        y: Tensor,
+        h: Tensor,
+        memory: tuple[Tensor, ...],
+        found: tuple[Tensor, ...] | None = None,
+    ) -> Step:
+        """One step; with what was ``found`` for it before, it is exact and differentiable."""
         raise NotImplementedError
 
-    def step(self, slope: Slope, t: Tensor, y: Tensor, h: Tensor, memory: Tensor) -> Step:
-        """One step."""
-        raise NotImplementedError
-
-    def value(self, y: Tensor, h: Tensor, between: Tensor, theta: Tensor) -> Tensor:
-        """The state at ``t + theta * h``."""
+    def value(self, y: Tensor, h: Tensor, between: tuple[Tensor, ...], theta: Tensor) -> Tensor:
+        """The state at ``t + theta * h``; there may be leading axes of steps."""
         raise NotImplementedError
 
 
@@ -63,34 +108,41 @@ class Explicit(Method):
         p: Sequence[Sequence[float]],
     ) -> None:
         self.order, self._c, self._a, self._b, self._e, self._p = order, c, a, b, e, p
-        self.cost = len(c)
+        self.slopes = len(c)
 
-    def start(self, slope: Slope, t: Tensor, y: Tensor) -> Tensor:
-        return slope(t, y)
-
-    def step(self, slope: Slope, t: Tensor, y: Tensor, h: Tensor, memory: Tensor) -> Step:
-        k = [memory]
+    def step(
+        self,
+        system: System,
+        t: Tensor,
+        y: Tensor,
+        h: Tensor,
+        memory: tuple[Tensor, ...],
+        found: tuple[Tensor, ...] | None = None,
+    ) -> Step:
+        k = [memory[0]]
         for c, row in zip(self._c[1:], self._a[1:], strict=True):
-            k.append(slope(t + c * h, y + h * _combined(row, k)))
-        new = y + h * _combined(self._b, k)
-        k.append(slope(t + h, new))  # of the error, and the first one of the next step
-        return Step(new, h * _combined(self._e, k), k[-1], ad.stack(k))
+            k.append(system.slope(t + c * h, y + h * combined(row, k)))
+        new = y + h * combined(self._b, k)
+        k.append(system.slope(t + h, new))  # of the error, and the first one of the next step
+        between = (ad.stack(k),) if self.between else ()
+        return Step(new, h * combined(self._e, k), (k[-1],), between)
 
-    def value(self, y: Tensor, h: Tensor, between: Tensor, theta: Tensor) -> Tensor:
+    def value(self, y: Tensor, h: Tensor, between: tuple[Tensor, ...], theta: Tensor) -> Tensor:
         # Rows of p are polynomials in theta without a constant, one for each slope.
         p = ad.tensor(self._p, dtype=y.dtype)
         powers = theta[..., None] ** ad.arange(1, p.shape[1] + 1, dtype=y.dtype)
         weights = powers @ p.mT
-        return y + h[..., None] * (weights[..., None, :] @ between).squeeze(-2)
+        return y + h[..., None] * (weights[..., None, :] @ between[0]).squeeze(-2)
 
 
-def _combined(weights: Sequence[float], k: Sequence[Tensor]) -> Tensor:
+def combined(weights: Sequence[float], k: Sequence[Tensor]) -> Tensor:
+    """The sum of vectors with weights, of which some are zero."""
     total: Any = None
-    for w, x in zip(weights, k, strict=True):
+    for w, x in zip(weights, k, strict=False):
         if w != 0:
-            total = w * x if total is None else total + w * x
-    assert isinstance(total, Tensor)
-    return total
+            term = x if w == 1 else w * x
+            total = term if total is None else total + term
+    return ad.zeros_like(k[0]) if total is None else total
 
 
 def explicit_method(name: str) -> Explicit | None:

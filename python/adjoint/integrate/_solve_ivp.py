@@ -8,24 +8,28 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
+from adjoint import _tree
 from adjoint._core import Tensor
-from adjoint.optimize import ConvergenceError, OptimizeResult
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
-from ._control import Plan, Tolerance, plan_steps
+from ._bdf import BDF
+from ._control import Plan
+from ._dop853 import DOP853
 from ._events import Events
-from ._methods import Method, Slope, explicit_method
+from ._methods import Method, explicit_method
+from ._gradients import Choice, choose, inputs_of
+from ._gradients import check as check_gradient
+from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
-from ._rosenbrock import Rodas3
-from ._trajectory import Trajectory, follow
+from ._rosenbrock import Rodas3, Rodas5P
+from ._recorded import can_be_recorded, solved_in_recording
+from ._system import Slope, System, sparse_columns
+from ._tolerance import Tolerance
+from ._ways import ByAdjoint, ByTangents, Path
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
 
-METHODS = ("RK45", "RK23", "Radau", "Rodas3")
-
-
-class OdeResult(OptimizeResult):
-    """The solution of an initial value problem, with SciPy's names."""
+METHODS = ("RK45", "RK23", "DOP853", "Radau", "BDF", "Rodas5P", "Rodas3")
 
 
 def solve_ivp(
@@ -43,8 +47,13 @@ def solve_ivp(
     atol: Any = 1e-6,
     first_step: float | None = None,
     max_step: float = np.inf,
-    max_steps: int = 100_000,
+    jac: Any = None,
+    jac_sparsity: Any = None,
+    mass: Any = None,
+    max_steps: int | None = None,
+    gradient: str | None = None,
     memory: Any = "all",
+    snapshots: int | None = None,
 ) -> OdeResult:
     """Solve ``dy/dt = fun(t, y, *args)`` from ``y0``; the solution is differentiable.
 
@@ -62,7 +71,8 @@ def solve_ivp(
     y0
         The state at the beginning: a tensor, a number, or a structure of tensors.
     method
-        ``"RK45"``, ``"RK23"``; for stiff problems ``"Radau"`` (order 5) and ``"Rodas3"``.
+        ``"RK45"``, ``"RK23"``, ``"DOP853"`` (order 8); for stiff problems ``"Radau"`` (order 5),
+        ``"BDF"`` (order 1 to 5), ``"Rodas5P"`` (order 5, without iterations) and ``"Rodas3"``.
     t_eval
         The times of the result; without them, the ends of the steps.
     dense_output
@@ -72,21 +82,35 @@ def solve_ivp(
         as SciPy's: ``terminal`` (a bool, or after how many) and ``direction``. Their times are
         differentiable.
     vectorized
-        Ignored: derivatives are exact.
+        Whether ``fun`` takes states as columns of a matrix; it is called with one.
     args
         Further arguments of ``fun`` and of events: a tuple, or one.
     rtol, atol, first_step, max_step
         SciPy's.
     max_steps
-        Where to give up.
-    memory
-        That of `adjoint.scan`.
+        Where to give up: 100,000, and 4,096 inside a recording.
+    jac
+        The derivative of the slope by a state that is a vector, as a function ``jac(t, y, *args)``
+        or a matrix, for implicit methods. It is compared with the exact derivative at the
+        beginning, which is used without it.
+    jac_sparsity
+        Which entries of that matrix may be nonzero: those that share no row are computed together.
+    mass
+        A matrix ``M``, for ``M y' = fun(t, y)`` by an implicit method. It may be singular: rows of
+        zeros are equations without derivatives, which ``y0`` must satisfy (index 1).
+    gradient
+        ``"discrete"``: the derivative of the steps that were taken. ``"continuous"``: the adjoint
+        equation, solved back in time. ``"forward"``: tangents along with the steps. None: what
+        suits, which `OdeResult.explain` tells.
+    memory, snapshots
+        Those of `adjoint.scan`.
 
     Returns
     -------
     OdeResult
         ``t``, ``y`` (time is the last axis), ``sol``, ``t_events``, ``y_events``, ``nfev``,
-        ``nsteps``, ``rejected``, ``status``, ``message``, ``success``.
+        ``njev``, ``nlu``, ``nsteps``, ``rejected``, ``status``, ``message``, ``success``,
+        ``gradient``; ``explain()`` and ``event()``.
 
     Raises
     ------
@@ -106,29 +130,39 @@ def solve_ivp(
     """
     arguments = as_arguments(args)
     unknowns = Unknowns(y0, "solve_ivp")
-    flat = _vector(y0, unknowns)
-    slope = _slope(fun, unknowns, arguments)
-    chosen = _method(method)
-    begin, end = (ad.as_tensor(t, dtype=flat.dtype).reshape(()) for t in t_span)
-    seen = Events(events, unknowns, arguments, chosen)
-    allowed = Tolerance(float(rtol), _atol(atol, unknowns))
-    with ad.no_grad():
-        plan = plan_steps(
-            chosen,
-            slope,
-            float(begin),
-            float(end),
-            flat.detach(),
-            allowed,
-            first_step,
-            float(max_step),
-            int(max_steps),
-            seen.watch if seen else None,
-        )
-    if plan.status < 0:
-        raise _stopped(method, plan)
-    path = follow(chosen, slope, plan, begin, end, flat, memory)
-    return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen)
+    flat = unknowns.vector(y0, "y0")
+    allowed = _tolerance(rtol, atol, unknowns)
+    chosen = _method(method, allowed)
+    chosen.name = method
+    begin, end = _ends(t_span, flat.dtype)
+    check_gradient(gradient)
+
+    def system_of(args: tuple[Any, ...]) -> System:
+        return _system(fun, unknowns, args, vectorized, chosen, mass, jac, jac_sparsity)
+
+    system = system_of(arguments)
+    options = {"memory": memory, "snapshots": snapshots}
+    problem = Problem(chosen, system, allowed, first_step, float(max_step), max_steps)
+    chosen.between = bool(dense_output or events is not None or _is_between(t_eval, t_span))
+    if can_be_recorded(problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")):
+        return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
+    check_start(system, begin, flat)
+    seen = Events(events, unknowns, arguments, chosen, flat.detach())
+    plan = planned(problem, begin, end, flat, seen)
+    leaves, spec = _tree.flatten(arguments)
+    given = [flat, begin, end, *(x for x in leaves if isinstance(x, Tensor))]
+    inputs = inputs_of(problem, begin, flat, given)
+    way = choose(gradient, problem, plan, inputs, flat, bool(seen), options)
+    path: Path
+    if way.name == "discrete":
+        path = followed(problem, plan, begin, end, flat, way.options)
+    else:
+        chosen.between = True
+        if way.name == "continuous":
+            path = ByAdjoint(problem, plan, (flat, begin, end), inputs)
+        else:
+            path = ByTangents(problem, plan, (flat, begin, end), leaves, spec, system_of)
+    return _result(path, plan, unknowns, seen, t_eval, dense_output, chosen, way)
 
 
 def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options: Any) -> Any:
@@ -148,57 +182,126 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, args: Any = (), **options:
     return ad.map(lambda y: y.movedim(-1, 0), found.y)
 
 
-def _vector(y0: Any, unknowns: Unknowns) -> Tensor:
-    """The state as a vector, with its history."""
-    return unknowns.vector(y0, "y0")
+def _slope(
+    fun: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...], vectorized: bool
+) -> Slope:
+    if vectorized:  # as SciPy calls such a function: with a column, which must be a tensor
 
+        def column(t: Tensor, v: Tensor) -> Tensor:
+            return unknowns.vector(fun(t, unknowns.tree(v)[:, None], *args)[:, 0], "the slope")
 
-def _slope(fun: Callable[..., Any], unknowns: Unknowns, args: tuple[Any, ...]) -> Slope:
+        return column
+
     def slope(t: Tensor, v: Tensor) -> Tensor:
         return unknowns.vector(fun(t, unknowns.tree(v), *args), "the slope")
 
     return slope
 
 
-def _method(name: str) -> Method:
-    explicit = explicit_method(name)
-    if explicit is not None:
-        return explicit
-    if name == "Radau":
-        return Radau()
-    if name == "Rodas3":
-        return Rodas3()
-    raise ValueError(f"solve_ivp(): there is no method {name!r}; there are {', '.join(METHODS)}")
+def _method(name: Any, tolerance: Tolerance) -> Method:
+    made = explicit_method(name)
+    if made is not None:
+        return made
+    if name == "LSODA":
+        raise ValueError(
+            "solve_ivp(): there is no LSODA, which changes between Adams' methods and BDF\n"
+            "  fix: method='BDF' where the problem is stiff, 'RK45' or 'DOP853' where it is not"
+        )
+    others: dict[Any, Callable[[], Method]] = {
+        "DOP853": DOP853,
+        "Radau": lambda: Radau(tolerance),
+        "BDF": lambda: BDF(tolerance),
+        "Rodas3": Rodas3,
+        "Rodas5P": Rodas5P,
+    }
+    if name not in others:
+        raise ValueError(
+            f"solve_ivp(): there is no method {name!r}; there are {', '.join(METHODS)}"
+        )
+    return others[name]()
 
 
-def _atol(atol: Any, unknowns: Unknowns) -> Any:
+def _tolerance(rtol: Any, atol: Any, unknowns: Unknowns) -> Tolerance:
+    if not float(rtol) > 0:
+        raise ValueError(f"solve_ivp(): rtol is {rtol}; it must be positive")
     if isinstance(atol, (int, float)):
-        return float(atol)
-    return unknowns.vector(atol, "atol").detach()
+        allowed: Any = float(atol)
+        smallest = allowed
+    else:
+        allowed = unknowns.vector(atol, "atol").detach()
+        smallest = float(allowed.min())
+    if not smallest >= 0:
+        raise ValueError(f"solve_ivp(): atol is {smallest}; it must not be negative")
+    # What rounding allows, as SciPy.
+    least = 100 * float(ad.finfo(unknowns.start.dtype).eps)
+    return Tolerance(max(float(rtol), least), allowed)
 
 
-def _stopped(method: str, plan: Plan) -> ConvergenceError:
-    t = plan.times[-1]
-    result = OdeResult(
-        t=plan.times, success=False, status=-1, message=plan.message, rejected=plan.rejected
-    )
-    stiff = " a stiff method (method='Radau')," if method.startswith("RK") else ""
-    return ConvergenceError(
-        f"solve_ivp() by {method} stopped at t = {t:.9g} after {len(plan.times) - 1} steps and "
-        f"{plan.rejected} that were rejected: {plan.message}.\n"
-        f"  fix: try{stiff} larger tolerances, or look at the slope there",
-        result,
-    )
+def _ends(t_span: Any, dtype: ad.dtype) -> tuple[Tensor, Tensor]:
+    if len(t_span) != 2:
+        raise ValueError(f"solve_ivp(): t_span has {len(t_span)} times, not a beginning and an end")
+    begin, end = (ad.as_tensor(t, dtype=dtype).reshape(()) for t in t_span)
+    return begin, end
+
+
+def _is_between(t_eval: Any, t_span: Any) -> bool:
+    """Whether some of the times may lie between the ends of steps."""
+    if t_eval is None:
+        return False
+    numbers = (int, float)
+    if not all(isinstance(t, numbers) for t in t_span) or not isinstance(t_eval, (list, tuple)):
+        return True
+    return not all(isinstance(t, numbers) and t in t_span for t in t_eval)
+
+
+def _system(
+    fun: Callable[..., Any],
+    unknowns: Unknowns,
+    args: tuple[Any, ...],
+    vectorized: bool,
+    method: Method,
+    mass: Any,
+    jac: Any,
+    jac_sparsity: Any,
+) -> System:
+    slope = _slope(fun, unknowns, args, vectorized)
+    n, dtype = unknowns.size, unknowns.start.dtype
+    if mass is not None:
+        if not method.implicit:
+            raise ValueError(
+                "solve_ivp(): explicit methods take no mass matrix\n"
+                "  fix: method='Radau', 'BDF' or 'Rodas5P', or solve with it in fun"
+            )
+        mass = ad.as_tensor(mass, dtype=dtype)
+        if mass.shape != (n, n):
+            raise ValueError(
+                f"solve_ivp(): mass has the shape {list(mass.shape)} where y0 has {n} elements"
+            )
+    matrix: Slope | None = None
+    if callable(jac):
+
+        def matrix(t: Tensor, v: Tensor) -> Tensor:
+            return ad.as_tensor(jac(t, unknowns.tree(v), *args), dtype=dtype)
+
+    elif jac is not None:
+        constant = ad.as_tensor(jac, dtype=dtype)
+
+        def matrix(t: Tensor, v: Tensor) -> Tensor:
+            return constant
+
+    groups, pattern = (None, None) if jac_sparsity is None else sparse_columns(jac_sparsity)
+    return System(slope, mass, matrix, groups, pattern)
 
 
 def _result(
-    path: Trajectory,
+    path: Path,
     plan: Plan,
     unknowns: Unknowns,
     seen: Events,
     t_eval: Any,
     dense: bool,
     method: Method,
+    way: Choice,
 ) -> OdeResult:
     t_events, y_events = seen.found(path)
     if t_eval is None:
@@ -211,9 +314,9 @@ def _result(
         times = ad.as_tensor(t_eval, dtype=path.times.dtype).reshape(-1)
         if seen.ended:
             times = times[: int(seen.before_end(times, path))]
-        states = path.at(times)
+        states = path.at(times) if method.between else _at_ends(path, times)
     leaves = _trees(states, unknowns)
-    steps = len(plan.times) - 1
+    tried = plan.steps + plan.rejected
     return OdeResult(
         t=times,
         y=leaves,
@@ -222,13 +325,52 @@ def _result(
         else None,
         t_events=t_events,
         y_events=y_events,
-        nfev=method.cost * (steps + plan.rejected) + 2,
-        nsteps=steps,
+        nfev=method.slopes * tried + 3,
+        njev=method.matrices * tried,
+        nlu=method.matrices * tried,
+        nsteps=plan.steps,
         rejected=plan.rejected,
         status=plan.status,
         message=plan.message,
         success=True,
+        method=method.name,
+        gradient=way.name,
+        gradient_reason=way.reason,
+        events_missed=seen.missed(plan.times[0], plan.times[-1]),
     )
+
+
+def _recorded(
+    problem: Problem,
+    begin: Tensor,
+    end: Tensor,
+    y: Tensor,
+    t_eval: Any,
+    unknowns: Unknowns,
+    options: dict[str, Any],
+) -> OdeResult:
+    times = ad.as_tensor(t_eval, dtype=y.dtype).reshape(-1)
+    states, count = solved_in_recording(problem, begin, end, y, times, options)
+    return OdeResult(
+        t=times,
+        y=_trees(states, unknowns),
+        sol=None,
+        t_events=None,
+        y_events=None,
+        nsteps=count,
+        status=0,
+        message="the end of the interval was reached",
+        success=True,
+        method=problem.method.name,
+        gradient="discrete",
+        gradient_reason="inside a recording the steps are what there is",
+    )
+
+
+def _at_ends(path: Path, times: Tensor) -> Tensor:
+    """The states at times that are those of the beginning or of the end."""
+    first = (times == path.times[0].detach()).tolist()
+    return ad.stack([path.states[0 if on else -1] for on in first])
 
 
 def _trees(states: Tensor, unknowns: Unknowns) -> Any:

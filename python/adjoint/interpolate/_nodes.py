@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched, somewhere
 
@@ -30,16 +31,26 @@ def nodes_of(name: str, given: Any, least: int = 2) -> Tensor:
         raise ValueError(
             f"{name}: expected at least {least} nodes in a vector, got {list(x.shape)}"
         )
-    steps = x.detach().diff()
-    if somewhere(~(steps > 0)):
-        if is_batched(x):
-            raise ValueError(f"{name}: the nodes must increase, and in some sample they do not")
-        k = int((~(steps > 0)).nonzero()[0, 0])
-        raise ValueError(
-            f"{name}: the nodes must increase, but x[{k + 1}] = {float(x[k + 1]):g} follows "
-            f"x[{k}] = {float(x[k]):g}\n  fix: sort them, with the values: order = x.argsort()"
-        )
+    if _core._is_recording() and not is_batched(x):
+        # A program asks again in each of its runs: there the nodes may be others.
+        _core._host_call(lambda given: _increasing(name, given[0]), [x.detach()])
+    else:
+        _increasing(name, x.detach())
     return x
+
+
+def _increasing(name: str, x: Tensor) -> list[Tensor]:
+    """Refuse nodes that do not increase; returns nothing, as a host call does."""
+    falls = ~(x.diff() > 0)
+    if not somewhere(falls):
+        return []
+    if is_batched(x):
+        raise ValueError(f"{name}: the nodes must increase, and in some sample they do not")
+    k = int(falls.nonzero()[0, 0])
+    raise ValueError(
+        f"{name}: the nodes must increase, but x[{k + 1}] = {float(x[k + 1]):g} follows "
+        f"x[{k}] = {float(x[k]):g}\n  fix: sort them, with the values: order = x.argsort()"
+    )
 
 
 def found(x: Tensor, at: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Linear algebra under the names of ``torch.linalg``.
 
 Most are ops (src/ops/linalg); leading axes are batch axes, and derivatives of every order
-are there. Read next: src/ops/linalg/gaps.h, what happens at repeated eigenvalues.
+are there. Read next: src/ops/linalg/gaps.h, what happens at repeated eigenvalues. Banded systems
+(_banded.py) have SciPy's names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from adjoint import _core
 from adjoint._core import _LinAlgError as LinAlgError
 from adjoint._missing import missing as _missing
 from adjoint._missing import watch as _watch
+
+from ._banded import solve_banded as solve_banded
+from ._banded import solveh_banded as solveh_banded
 
 cholesky = _core.linalg_cholesky
 cholesky_ex = _core.linalg_cholesky_ex
@@ -88,8 +92,10 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_banded",
     "solve_ex",
     "solve_triangular",
+    "solveh_banded",
     "svd",
     "svdvals",
     "tensorinv",

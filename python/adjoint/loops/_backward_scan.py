@@ -140,7 +140,10 @@ class _Pass:
         step, graph, carries = self._step, _core.is_grad_enabled(), self._loop.carries
         assert self._loop.one is not None
         with enable_grad():
-            known = [*(_variable(t) for t in rows), *self._reached]
+            # Inputs that need no gradient stay what they are: a stand-in would be a leaf of the
+            # gradient's own graph.
+            inputs = [t.view_as(t) if t.requires_grad else t for t in rows[carries:]]
+            known = [*(_variable(t) for t in rows[:carries]), *inputs, *self._reached]
             result = self._loop.one(known[:carries], known[carries : len(rows)])
             made = {k: t for k, t in zip(step.sources, result, strict=True) if k >= 0}
             asked, arrived = [], []
@@ -150,14 +153,23 @@ class _Pass:
                 parts = [sums[total]] if total >= 0 else []
                 parts += [carry[k] for k in of_carry]
                 parts += [ys[k] if k >= 0 else before[~k] for k in of_ys]
-                asked.append(made[source] if source >= 0 else known[~source])
-                arrived.append(_sum(parts))
+                target = made[source] if source >= 0 else known[~source]
+                if target.requires_grad:
+                    asked.append(target)
+                    arrived.append(_sum(parts))
             # The state was computed from what is reached, too: this pass ends at the state.
-            by = tuple(known[k] for k in step.by)
+            by = [k for k in step.by if known[k].requires_grad]
             found = _core._run_backward(
-                tuple(asked), tuple(arrived), graph, graph, by, True, False, True
+                tuple(asked),
+                tuple(arrived),
+                graph,
+                graph,
+                tuple(known[k] for k in by),
+                True,
+                False,
+                True,
             )
-        all_grads = _spread(len(known), step.by, found)
+        all_grads = _spread(len(known), by, found)
         return all_grads[:carries], all_grads[len(rows) :], all_grads[carries : len(rows)]
 
     def _all_x_grads(self) -> Maybe:

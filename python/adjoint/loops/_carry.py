@@ -22,7 +22,19 @@ def tensor_of(leaf: Any) -> Tensor:
 
 def in_order(t: Tensor) -> Tensor:
     """The tensor in memory as steps are recorded with it: without gaps, without pending signs."""
-    return t.resolve_conj().resolve_neg().contiguous()
+    t = t.resolve_conj().resolve_neg().contiguous()
+    # An axis of one element may have any stride; that of a program's input is the usual one.
+    if 1 in t.shape and t.stride() != _usual_strides(t.shape):
+        return t.clone(memory_format=ad.contiguous_format)
+    return t
+
+
+def _usual_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 def as_argument(t: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Progress bars of long loops, on a terminal.
+"""Progress bars of long loops.
 
 A loop that may show one runs in pieces of about a tenth of a second; the bar appears when the loop
 has taken two seconds. Where nobody would see it the loop runs as a whole.
@@ -7,11 +7,11 @@ has taken two seconds. Where nobody would see it the loop runs as a whole.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+
+from adjoint._progress import Bar, is_seen
 
 __all__ = ["LoopBar", "bar_for"]
 
@@ -42,7 +42,7 @@ class LoopBar:
         self._piece = 1
         self._done = 0
         self._start = time.monotonic()
-        self._bar: Any = None
+        self._bar: Bar | None = None
 
     def piece(self) -> int:
         """How many steps should run before the next look at the clock."""
@@ -55,40 +55,14 @@ class LoopBar:
         self._piece = min(max(int(steps * _PIECE / taken), 1), 2 * self._piece)
         self._done += steps if counted else 0
         if self._bar is None and now - self._start >= _PATIENCE:
-            self._show()
+            self._bar = Bar(self._text, self._total)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
-
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(self._text, total=self._total)
+            self._bar.show(self._done)
 
     def stop(self) -> None:
         """Take it away."""
         if self._bar is not None:
             self._bar.stop()
-
-
-def is_seen() -> bool:
-    """Whether standard error is a terminal."""
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextlib.contextmanager

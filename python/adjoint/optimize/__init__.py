@@ -2,14 +2,20 @@
 
 - ``_root.py``, ``_minimize.py``, ``_least_squares.py`` - `root`, `fixed_point`, `minimize`,
   `least_squares`
+- ``_scalar.py``, ``_fits.py`` - `root_scalar`, `minimize_scalar`, `curve_fit`, `lsq_linear`, `nnls`
 - ``_own_solver.py`` - `implicit`: the same for a solver of one's own
 - ``_implicit.py`` - the derivative of an answer: start reading here
 - ``_conditions.py``, ``_constraints.py`` - what holds at a minimum
+- ``_linear.py``, ``_large.py``, ``_choice.py`` - solving with the derivative of a residual: whole,
+  sparse, or by products
 - ``_solver.py`` - runs a solver of equations: ``_newton.py``, ``_quasi_newton.py``, SciPy's, the
   user's
 - ``_unknowns.py`` - structures as vectors; `adjoint._samples` - solvers under `vmap`
 """
 
+from ._fits import curve_fit as curve_fit
+from ._fits import lsq_linear as lsq_linear
+from ._fits import nnls as nnls
 from ._least_squares import least_squares as least_squares
 from ._minimize import minimize as minimize
 from ._own_solver import implicit as implicit
@@ -19,15 +25,22 @@ from ._result import ConvergenceError as ConvergenceError
 from ._result import OptimizeResult as OptimizeResult
 from ._root import fixed_point as fixed_point
 from ._root import root as root
+from ._scalar import minimize_scalar as minimize_scalar
+from ._scalar import root_scalar as root_scalar
 
 __all__ = [
     "ConvergenceError",
     "OptimizeResult",
+    "curve_fit",
     "fixed_point",
     "implicit",
     "least_squares",
     "linprog",
+    "lsq_linear",
     "milp",
     "minimize",
+    "minimize_scalar",
+    "nnls",
     "root",
+    "root_scalar",
 ]

@@ -8,19 +8,24 @@ answer; they are the residual whose implicit derivative the answer has.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere, is_batched, somewhere
-from adjoint.func import grad, jacfwd, jacrev
+from adjoint.func import grad, jacrev
 
+from ._choice import linear_for
 from ._constraints import Constraints
 from ._implicit import answer
 from ._iteration import norm
+from ._large import Large
+from ._linear import Dense, Linear
+from ._result import ConvergenceError
 
-__all__ = ["Conditions"]
+__all__ = ["Conditions", "Known"]
 
 _POLISHING = 4  # steps of Newton's method after the solver
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
@@ -40,6 +45,13 @@ class Held(NamedTuple):
     active_high: Tensor
 
 
+class Known(NamedTuple):
+    """Of an objective: its gradient, and nearly its second derivative, for less than these cost."""
+
+    slope: Function
+    curvature: Function
+
+
 class Conditions:
     """Of a minimum of an objective between bounds, under constraints."""
 
@@ -49,20 +61,47 @@ class Conditions:
         bounds: tuple[Tensor, Tensor] | None,
         constraints: Constraints,
         size: int,
+        how: Any = None,
     ) -> None:
+        self._how = how
         self._objective, self._bounds, self._size = objective, bounds, size
         self._constraints = constraints
+        self._known: Known | None = None
 
-    def at(self, x: Tensor) -> Found:
-        """The conditions at about where a solver stopped, and a point that meets them better."""
+    def at(self, x: Tensor, known: Known | None = None) -> Found:
+        """The conditions at about where a solver stopped, and a point that meets them better.
+
+        What is ``known`` of the objective does as long as nothing is differentiated.
+        """
+        if known is not None and (self._constraints.size or self._is_differentiated(x.detach())):
+            known = None
+        self._known = known
         with ad.no_grad():
             x = x.detach()
             held, multipliers = self._held(x)
             residual = self._residual(held)
             z = ad.cat([x, multipliers])
-            if self._size <= _LARGE:
-                z = _polished(residual, z)
-        return Found(residual, z, held, self._size)
+            linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
+            if isinstance(linear, Large):
+                z = _polished(residual, z, linear)
+            elif self._size <= _LARGE:
+                if known is None:
+                    z = _polished(residual, z, linear)
+                else:  # each step costs as much as one of the solver's, and gains a digit or two
+                    linear = self._nearly(held, known.curvature)
+                    z = _polished(residual, z, linear, 2)
+        return Found(residual, z, held, self._size, linear, known is None)
+
+    def _nearly(self, held: Held, curvature: Function) -> Linear:
+        """Nearly the derivative of the residual, by that of the objective."""
+        at_bound = (held.low | held.high)[:, None]
+        return Dense(lambda z: ad.where(at_bound, ad.eye(self._size, dtype=z.dtype), curvature(z)))
+
+    def _is_differentiated(self, x: Tensor) -> bool:
+        """Whether something that the problem reads has a gradient or a tangent."""
+        bounds = () if self._bounds is None else self._bounds
+        parts = [self._objective(x), *bounds, self._constraints(x)]
+        return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
 
     def _lagrangian(self, v: Tensor, multipliers: Tensor) -> Tensor:
         value = self._objective(v)
@@ -70,13 +109,19 @@ class Conditions:
             value = value - multipliers @ self._constraints(v)
         return value
 
+    def _slope(self, v: Tensor, multipliers: Tensor) -> Tensor:
+        """The gradient of the Lagrangian."""
+        if self._known is not None:
+            return self._known.slope(v)
+        found: Tensor = grad(self._lagrangian)(v, multipliers)
+        return found
+
     def _residual(self, held: Held) -> Function:
-        slope = grad(self._lagrangian)
         c = self._constraints
 
         def residual(z: Tensor) -> Tensor:
             v, multipliers = z[: self._size], z[self._size :]
-            top: Tensor = slope(v, multipliers)
+            top = self._slope(v, multipliers)
             if self._bounds is not None:
                 for mask, bound in ((held.low, self._bounds[0]), (held.high, self._bounds[1])):
                     top = ad.where(mask, v - ad.where(mask, bound, 0.0), top)
@@ -96,7 +141,8 @@ class Conditions:
         if self._bounds is not None:
             low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
-        gradient = grad(self._objective)(x)
+        known = self._known
+        gradient = grad(self._objective)(x) if known is None else known.slope(x)
         none = c.low != c.low
         active_low = active_high = none
         multipliers = ad.zeros_like(c.low)
@@ -125,8 +171,17 @@ class Conditions:
 class Found:
     """A point and the conditions that are to hold there."""
 
-    def __init__(self, residual: Function, z: Tensor, held: Held, size: int) -> None:
+    def __init__(
+        self,
+        residual: Function,
+        z: Tensor,
+        held: Held,
+        size: int,
+        linear: Linear,
+        is_differentiated: bool = True,
+    ) -> None:
         self._residual, self._z, self._held, self._size = residual, z, held, size
+        self._linear, self._is_differentiated = linear, is_differentiated
 
     def is_finite(self) -> bool:
         """Whether it is a point at all."""
@@ -141,9 +196,11 @@ class Found:
         with ad.no_grad():
             r = self._residual(self._z)
             met = norm(r) <= _MET * 1e-2 * (1 + norm(before))
-            if not everywhere(met) and self._size <= _LARGE:
-                step, info = ad.linalg.solve_ex(jacfwd(self._residual)(self._z), r)
-                met = met | ((info == 0) & (norm(step) <= _MET * (1 + norm(self._z))))
+            small = self._size <= _LARGE or isinstance(self._linear, Large)
+            if not everywhere(met) and small:
+                with contextlib.suppress(ConvergenceError):
+                    step, solved = self._linear.newton_step(self._residual, self._z, r)
+                    met = met | (solved & (norm(step) <= _MET * (1 + norm(self._z))))
             return everywhere(met)
 
     def active(self) -> Tensor:
@@ -153,17 +210,22 @@ class Found:
 
     def answer(self) -> Tensor:
         """The point, with its derivatives."""
-        return answer(self._residual, self._z)[: self._size]
+        if not self._is_differentiated:
+            return self._z[: self._size].detach()
+        return answer(self._residual, self._z, self._linear)[: self._size]
 
 
-def _polished(residual: Function, z: Tensor) -> Tensor:
+def _polished(residual: Function, z: Tensor, linear: Linear, most: int = _POLISHING) -> Tensor:
     """A few steps of Newton's method, as long as each is a gain."""
     size = norm(residual(z))
-    for _ in range(_POLISHING):
-        step, info = ad.linalg.solve_ex(jacfwd(residual)(z), residual(z))
+    for _ in range(most):
+        try:
+            step, solved = linear.newton_step(residual, z, residual(z))
+        except ConvergenceError:  # of the products: then it stays as exact as the solver left it
+            break
         trial = z - step
         after = norm(residual(trial))
-        good = (info == 0) & (after < size)
+        good = solved & (after < size)
         if not somewhere(good):
             break
         z, size = ad.where(good, trial, z), ad.where(good, after, size)

@@ -12,6 +12,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays
 from adjoint.func import grad, jacrev, jvp
 
+from ._often import Often
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
 
@@ -50,19 +51,20 @@ class Constraints:
         ``newton``: for a method that takes second derivatives as well.
         """
         low, high = self.low.numpy(), self.high.numpy()
+        here, slopes = Often(self.__call__), Often(jacrev(self))
         if newton:
             return [
                 scipy_optimize().NonlinearConstraint(
-                    lambda v: arrays.flat(self(arrays.each(v))),
+                    lambda v: arrays.flat(here(arrays.each(v))),
                     np.tile(low, arrays.samples),
                     np.tile(high, arrays.samples),
-                    jac=lambda v: arrays.blocks(jacrev(self)(arrays.each(v))),
+                    jac=lambda v: arrays.blocks(slopes(arrays.each(v))),
                     hess=lambda v, w: self._curvature(arrays, v, w),
                 )
             ]
         equal = low == high
         return [
-            self._dict(arrays, kind, bound[rows], sign, rows)
+            _as_dict(arrays, here, slopes, kind, bound[rows], sign, rows)
             for kind, bound, sign, rows in (
                 ("eq", low, 1, np.flatnonzero(equal)),
                 ("ineq", low, 1, np.flatnonzero(~equal & np.isfinite(low))),
@@ -71,26 +73,27 @@ class Constraints:
             if rows.size
         ]
 
-    def _dict(self, arrays: Arrays, kind: str, bound: Any, sign: int, rows: Any) -> dict[str, Any]:
-        chosen = ad.from_numpy(rows)
-
-        def slope(v: Any) -> Any:
-            return sign * arrays.blocks(jacrev(self)(arrays.each(v)).index_select(0, chosen))
-
-        return {
-            "type": kind,
-            "fun": lambda v: (
-                sign * (arrays.whole(self(arrays.each(v)))[..., rows] - bound)
-            ).ravel(),
-            "jac": slope,
-        }
-
     def _curvature(self, arrays: Arrays, v: Any, weights: Any) -> Any:
         """The Hessian of a weighted sum of constraints."""
         w, at = arrays.each(weights), arrays.each(v)
         slope = grad(lambda x: w @ self(x))
         rows = [arrays.flat(jvp(slope, (at,), (arrays.each(e),))[1]) for e in np.eye(v.size)]
         return np.stack(rows)
+
+
+def _as_dict(
+    arrays: Arrays, here: Often, slopes: Often, kind: str, bound: Any, sign: int, rows: Any
+) -> dict[str, Any]:
+    chosen = ad.from_numpy(rows)
+
+    def slope(v: Any) -> Any:
+        return sign * arrays.blocks(slopes(arrays.each(v)).index_select(0, chosen))
+
+    return {
+        "type": kind,
+        "fun": lambda v: (sign * (arrays.whole(here(arrays.each(v)))[..., rows] - bound)).ravel(),
+        "jac": slope,
+    }
 
 
 def constraints_of(given: Any, unknowns: Unknowns) -> Constraints:

@@ -83,17 +83,7 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
         return x
     if is_batched(r) or moves or recording.refused() is not None:
         steps = 1 if duals == 1 and not r.requires_grad else 2
-        return _by_steps(residual, x, r, linear, steps)
+        return linear.by_steps(residual, x, r, steps)
     read = [t for t in recording.reached() if t is not x]
     answered: Tensor = _Answer.apply(x, residual, linear, *read)
     return answered
-
-
-def _by_steps(residual: Residual, x: Tensor, r: Tensor, linear: Linear, steps: int) -> Tensor:
-    """See Note [Answers in ordinary operations]."""
-    with ad.no_grad():
-        matrix = linear.matrix(residual, x).detach()
-    x = x - linear.solve_matrix(matrix, r)
-    for _ in range(steps - 1):
-        x = x - linear.solve_matrix(linear.matrix(residual, x), residual(x))
-    return x

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._progress import Bar, is_seen
 from adjoint._samples import everywhere, is_batched
 
 __all__ = ["Iteration", "Stop", "norm"]
@@ -50,7 +50,7 @@ class Iteration:
         self.tolerance = self._eps**0.75 if tolerance is None else float(tolerance)
         self.evaluations = self.jacobians = self.steps = 0
         self._begin = time.monotonic()
-        self._line: Any = None
+        self._bar: Bar | None = None
 
     def call(self, residual: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The residual at ``x``."""
@@ -76,18 +76,15 @@ class Iteration:
         return size <= 4 * self._eps * (1 + norm(x))
 
     def _show(self, r: Tensor) -> None:
-        if time.monotonic() - self._begin < _SILENT_FOR or not sys.stderr.isatty():
+        if time.monotonic() - self._begin < _SILENT_FOR or not is_seen():
             return
-        if self._line is None:
-            from rich.console import Console
-
-            self._line = Console(stderr=True).status("")
-            self._line.start()
+        if self._bar is None:
+            self._bar = Bar(self._name, None)
         size = "" if is_batched(r) else f", residual {float(norm(r)):.2g}"
-        self._line.update(f"{self._name}: step {self.steps}{size}")
+        self._bar.show(self.steps, f"{self._name}{size}")
 
     def end(self) -> None:
         """Take the line away."""
-        if self._line is not None:
-            self._line.stop()
-            self._line = None
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -10,8 +10,9 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
-from ._conditions import Conditions
+from ._conditions import Conditions, Known
 from ._constraints import bounds_of, constraints_of
+from ._often import Lately, Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
@@ -58,7 +59,7 @@ def least_squares(
         Where to begin: a tensor, a number, or a structure of tensors.
     jac
         ``"exact"``, or ``"sparse"``: by colours of the pattern that is found in the graph of
-        ``fun``.
+        ``fun``; the result has a sparse ``jac`` then, and so has the derivative of the answer.
     bounds
         SciPy's pair ``(low, high)``, each for all or a sequence; or one pair for each number. They
         may be tensors: the answer is differentiable by them as well.
@@ -109,19 +110,28 @@ def least_squares(
                 f"{arrays.shape} samples of vmap\n  fix: use method='trf'"
             )
         by_rows = at_start.numel() < unknowns.size
-        matrix = (jacrev if by_rows else jacfwd)(residuals)
+        matrix = Lately(Often((jacrev if by_rows else jacfwd)(residuals)))
+        here = Lately(Often(residuals))
         sparse = jacobian(residuals) if jac == "sparse" else None
+
+        def slope(v: Tensor) -> Tensor:
+            return here(v) @ matrix(v)
+
+        def gauss_newton(v: Tensor) -> Tensor:
+            return matrix(v).mT @ matrix(v)
 
         def derivative(v: Any) -> Any:
             if sparse is not None and not arrays.shape:
                 return sparse(each(v))
             return arrays.blocks(matrix(each(v)))
 
+        is_plain = loss == "linear" and jac != "sparse"
+        before = slope(start) if is_plain else grad(cost)(start)
         given: dict[str, Any] = {}
         if limits is not None:
             given["bounds"] = tuple(flat(b) for b in limits)
         found = scipy_optimize().least_squares(
-            lambda v: flat(residuals(each(v))),
+            lambda v: flat(here(each(v))),
             flat(start),
             jac=derivative,
             method=method,
@@ -134,18 +144,19 @@ def least_squares(
             max_nfev=max_nfev,
             **given,
         )
-        before = grad(cost)(start)
-    point = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size).at(each(found.x))
+    how = "sparse" if jac == "sparse" and not arrays.shape else None
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size, how)
+    point = conditions.at(each(found.x), Known(slope, gauss_newton) if is_plain else None)
     x = point.answer()
     answered = unknowns.tree(x)
     with ad.no_grad():
         inner = x.detach()
         result = OptimizeResult(
             x=answered,
-            cost=cost(inner).detach(),
-            fun=residuals(inner).detach(),
-            jac=matrix(inner).detach(),
-            grad=grad(cost)(inner).detach(),
+            cost=here(inner).square().sum() / 2 if is_plain else cost(inner).detach(),
+            fun=here(inner).detach(),
+            jac=sparse(inner) if how else matrix(inner).detach(),
+            grad=slope(inner) if is_plain else grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),
             njev=int(found.njev or 0),

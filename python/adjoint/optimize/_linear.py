@@ -37,6 +37,28 @@ class Linear:
         """``A⁻ᵀ b``."""
         raise NotImplementedError
 
+    def newton_step(self, residual: Residual, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """``A⁻¹ r`` without history, and whether there is one; for each sample of a `vmap`."""
+        raise NotImplementedError
+
+    def factored(
+        self, residual: Residual, x: Tensor
+    ) -> tuple[Callable[[Tensor], Tensor], Tensor] | None:
+        """A solver with ``A`` at ``x`` for several right sides, and whether there is one.
+
+        None where every solve costs as much as the first.
+        """
+        return None
+
+    def by_steps(self, residual: Residual, x: Tensor, r: Tensor, steps: int) -> Tensor:
+        """See Note [Answers in ordinary operations] in _implicit.py."""
+        with ad.no_grad():
+            matrix = self.matrix(residual, x).detach()
+        x = x - self.solve_matrix(matrix, r)
+        for _ in range(steps - 1):
+            x = x - self.solve_matrix(self.matrix(residual, x), residual(x))
+        return x
+
 
 class Dense(Linear):
     """The whole matrix, factored once for a point."""
@@ -51,6 +73,19 @@ class Dense(Linear):
 
     def solve_matrix(self, matrix: Tensor, b: Tensor) -> Tensor:
         return _solved(matrix, b)
+
+    def newton_step(self, residual: Residual, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        step, info = ad.linalg.solve_ex(self.matrix(residual, x), r)
+        return step, info == 0
+
+    def factored(self, residual: Residual, x: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+        lu, pivots, info = ad.linalg.lu_factor_ex(self.matrix(residual, x))
+
+        def solve(b: Tensor) -> Tensor:
+            solved: Tensor = lu_solve(lu, pivots, b[..., None])
+            return solved[..., 0]
+
+        return solve, info == 0
 
     def solve(self, residual: Residual, x: Tensor, b: Tensor) -> Tensor:
         if not ad.is_grad_enabled() and not ad._core._has_tangent(x):

@@ -14,6 +14,7 @@ from adjoint.func import grad, jvp
 
 from ._conditions import Conditions
 from ._constraints import Constraints, bounds_of, constraints_of
+from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
@@ -71,8 +72,12 @@ def minimize(
         Further arguments: a tuple, or one.
     method, tol, callback, options
         SciPy's. ``callback(x)`` gets the structure of ``x0``.
-    jac, hess, hessp
+    jac, hessp
         Not needed, and refused: derivatives are exact already.
+    hess
+        How the derivative of the answer solves with the Hessian: ``"exact"`` (the whole matrix),
+        ``"sparse"`` (by colours) or ``"products"`` (by MINRES); chosen where it is not given:
+        beyond 2000 unknowns it is one of the last two.
     bounds
         ``(low, high)`` for all, or one pair for each number in order, None for no bound; or SciPy's
         `Bounds`. The numbers may be tensors: the answer is differentiable by them as well.
@@ -103,7 +108,8 @@ def minimize(
     >>> a.grad
     tensor(1.3333, dtype=torch.float64)
     """
-    for name, value in (("jac", jac), ("hess", hess), ("hessp", hessp)):
+    how = hess if isinstance(hess, str) else None
+    for name, value in (("jac", jac), ("hess", None if how else hess), ("hessp", hessp)):
         if value not in (None, False):
             raise TypeError(
                 f"minimize(): {name}= is not needed: derivatives of fun are exact.\n"
@@ -127,7 +133,7 @@ def minimize(
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
-    found = Conditions(objective, limits, under, unknowns.size).at(result.x)
+    found = Conditions(objective, limits, under, unknowns.size, how).at(result.x)
     with ad.no_grad():
         before = grad(objective)(unknowns.start)
     if not found.is_finite() or not found.is_met(before):
@@ -157,17 +163,18 @@ class _Run:
     def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
         """The result, with ``x`` a vector."""
         kind = method.lower()
-        gradient = grad(self._objective)
+        objective, gradient = Often(self._objective), Often(grad(self._objective))
+        along = Often(lambda v, p: jvp(grad(self._objective), (v,), (p,))[1])
         arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
 
         def value(v: Any) -> float:
-            return float(flat(self._objective(each(v))).sum())
+            return float(flat(objective(each(v))).sum())
 
         def slope(v: Any) -> Any:
             return flat(gradient(each(v)))
 
         def product(v: Any, p: Any) -> Any:
-            return flat(jvp(gradient, (each(v),), (each(p),))[1])
+            return flat(along(each(v), each(p)))
 
         def matrix(v: Any) -> Any:
             return np.stack([product(v, row) for row in np.eye(v.size)])

@@ -8,8 +8,9 @@ from typing import Any
 
 import adjoint as ad
 
+from ._choice import linear_for
 from ._implicit import answer
-from ._solver import Solver, forward_matrix
+from ._solver import Solver
 from ._unknowns import Unknowns
 
 __all__ = ["implicit"]
@@ -55,9 +56,10 @@ def implicit(residual: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
                 found = solver(*ad.map(_plain, args), **kwargs)
             unknowns = Unknowns(found, name)
             equation = unknowns.function(lambda x: residual(x, *args, **kwargs), ())
-            check = Solver(name, equation, forward_matrix(equation), None, None, None)
+            linear = linear_for(name, equation, unknowns.start)
+            check = Solver(name, equation, linear, None, None, None)
             result = check.by_callable(lambda: unknowns.start)
-            return unknowns.tree(answer(equation, result.x))
+            return unknowns.tree(answer(equation, result.x, linear))
 
         return solve
 

@@ -8,10 +8,12 @@ from typing import Any
 import adjoint as ad
 from adjoint._core import Tensor
 
+from ._choice import linear_for
 from ._implicit import answer
-from ._linear import Dense
+from ._linear import Dense, Linear
+from ._often import newton_steps
 from ._result import OptimizeResult
-from ._solver import Solver, forward_matrix
+from ._solver import Solver
 from ._unknowns import Unknowns, as_arguments
 
 __all__ = ["fixed_point", "root"]
@@ -47,8 +49,11 @@ def root(
         ``method(fun, x0, args)`` that returns the answer, whose derivative is then that of the
         equation.
     jac
-        The derivative of ``fun`` by ``x``, ``jac(x, *args)``, as a matrix. It is found by forward
-        mode where it is not given.
+        The derivative of ``fun`` by ``x``: a function ``jac(x, *args)`` that gives the matrix;
+        ``"exact"``: the whole matrix, by forward mode; ``"sparse"``: by colours of the pattern in
+        the graph of ``fun``, solved with by sparse factors; ``"products"``: solved with by GMRES,
+        which needs products alone. Chosen where it is not given: beyond 2000 unknowns it is one of
+        the last two.
     tol
         The length of the last step, relative to 1 + ‖x‖.
     callback
@@ -80,13 +85,18 @@ def root(
     args = as_arguments(args)
     unknowns = Unknowns(x0, "root")
     residual = unknowns.function(fun, args)
-    given = _given(unknowns, jac, args)
-    solver = Solver("root", residual, given or forward_matrix(residual), tol, callback, options)
+    linear = _linear(unknowns, residual, jac, args)
+    recorded = None
+    if method == "newton" and jac is None and isinstance(linear, Dense):
+        steps = newton_steps(fun, unknowns, x0)
+        if steps is not None:
+            linear, recorded = steps.on(args)
+    solver = Solver("root", residual, linear, tol, callback, options, recorded)
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
     else:
         result = solver.by_name(unknowns.start, method)
-    result.x = unknowns.tree(answer(residual, result.x, Dense(given)))
+    result.x = unknowns.tree(answer(residual, result.x, linear))
     return result
 
 
@@ -117,10 +127,11 @@ def fixed_point(
     def residual(v: Tensor) -> Tensor:
         return function(v) - v
 
+    linear = linear_for("fixed_point", residual, unknowns.start)
     solver = Solver(
         "fixed_point",
         residual,
-        forward_matrix(residual),
+        linear,
         xtol,
         None,
         {"maxiter": maxiter, **(options or {})},
@@ -129,15 +140,11 @@ def fixed_point(
         result = solver.by_callable(lambda: unknowns.vector(method(func, x0, args), "the answer"))
     else:
         result = solver.by_name(unknowns.start, method)
-    return unknowns.tree(answer(residual, result.x))
+    return unknowns.tree(answer(residual, result.x, linear))
 
 
-def _given(
-    unknowns: Unknowns, jac: Any, args: tuple[Any, ...]
-) -> Callable[[Tensor], Tensor] | None:
-    if jac is None or jac is False:
-        return None
+def _linear(unknowns: Unknowns, residual: Any, jac: Any, args: tuple[Any, ...]) -> Linear:
     if not callable(jac):
-        raise TypeError(f"root(): jac must be a function or None, got {jac!r}")
+        return linear_for("root", residual, unknowns.start, jac)
     n = unknowns.size
-    return lambda v: ad.as_tensor(jac(unknowns.tree(v), *args), dtype=v.dtype).reshape(n, n)
+    return Dense(lambda v: ad.as_tensor(jac(unknowns.tree(v), *args), dtype=v.dtype).reshape(n, n))

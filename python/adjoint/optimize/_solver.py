@@ -8,15 +8,15 @@ from typing import Any
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
-from adjoint.func import jacfwd
 
 from ._iteration import Iteration, Stop, norm
+from ._linear import Linear
 from ._newton import newton
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 
-__all__ = ["Solver", "forward_matrix"]
+__all__ = ["Solver"]
 
 Function = Callable[[Tensor], Tensor]
 
@@ -35,11 +35,6 @@ SCIPYS = (
 _JACOBIAN_OF = ("hybr", "lm")
 
 
-def forward_matrix(residual: Function) -> Function:
-    """The derivative of a residual by its unknowns, by forward mode."""
-    return jacfwd(residual)
-
-
 class Solver:
     """An equation, and how exactly it is to be solved."""
 
@@ -47,15 +42,17 @@ class Solver:
         self,
         name: str,
         residual: Function,
-        matrix: Function,
+        linear: Linear,
         tolerance: float | None,
         callback: Any,
         options: dict[str, Any] | None,
+        recorded: Any = None,
     ) -> None:
         self._name = name
-        self._residual, self._matrix = residual, matrix
+        self._residual, self._linear = residual, linear
         self._tolerance, self._callback = tolerance, callback
         self._options = dict(options or {})
+        self._recorded = recorded
 
     def by_name(self, start: Tensor, method: str) -> OptimizeResult:
         """Solve from ``start``; ``x`` of the result is a vector without history."""
@@ -79,15 +76,18 @@ class Solver:
     def _check(self, x: Tensor, r: Tensor, who: str) -> None:
         """Refuse an x that is not an answer: its derivative would be that of something else."""
         with ad.no_grad():
-            step, info = ad.linalg.solve_ex(self._matrix(x), r)
+            step, solved = self._linear.newton_step(self._residual, x, r)
             loose = ad.finfo(x.dtype).eps ** 0.25
-            fine = (info == 0) & (norm(step) <= loose * (1 + norm(x)))
+            fine = solved & (norm(step) <= loose * (1 + norm(x)))
         if not everywhere(fine):
             raise ConvergenceError(
                 f"{self._name}(): {who} something that does not solve the equation: "
                 f"{_where(x, r)}, and Newton's step from there is {_size(norm(step))} long",
                 _result(x, r, "not an answer", 0, 1, 0, False),
             )
+
+    def _matrix(self, x: Tensor) -> Tensor:
+        return self._linear.matrix(self._residual, x)
 
     def _by_ours(self, start: Tensor, method: str) -> OptimizeResult:
         options = dict(self._options)
@@ -103,7 +103,7 @@ class Solver:
         with ad.no_grad():
             try:
                 if method == "newton":
-                    x = newton(self._residual, start, self._matrix, run)
+                    x = newton(self._residual, start, self._linear, run, self._recorded)
                 elif method == "broyden":
                     x = broyden(self._residual, start, self._matrix, run)
                 else:

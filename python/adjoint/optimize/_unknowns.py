@@ -110,11 +110,9 @@ def _float(thing: Any) -> Tensor:
     array = np.asarray(thing)
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
-    return (
-        ad.from_numpy(np.array(array))
-        if array.ndim
-        else ad.tensor(array.item(), dtype=_dtype(array))
-    )
+    if isinstance(thing, (np.ndarray, np.generic)) and array.ndim:
+        return ad.from_numpy(np.array(array))
+    return ad.tensor(array.tolist(), dtype=_dtype(array))  # of a recording: a constant
 
 
 def _dtype(array: Any) -> Any:

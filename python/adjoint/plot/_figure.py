@@ -5,6 +5,7 @@ pyplot is not used: it keeps figures and a backend for the whole program, which 
 
 from __future__ import annotations
 
+import io
 import os
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,13 @@ def blank(width: int, height: int) -> Figure:
             raise  # it is there, but something that it needs is not
         raise NoMatplotlib from None
     return Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, layout="constrained")
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as a notebook wants it."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    return stream.getvalue()
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ from ._figure import blank, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from adjoint.check import CheckReport
     from adjoint.check._results import Sweep, Taylor
@@ -42,6 +43,11 @@ def save_recovery(
 
 
 def save_check(path: str | os.PathLike[str], report: CheckReport) -> None:
+    """Write the picture of a check."""
+    write(check(report), path)
+
+
+def check(report: CheckReport) -> Figure:
     """A check: Taylor remainders on the left, the V of the steps beside them, a row per order."""
     parts = [p for p in report.parts if p.taylor is not None and p.sweep is not None]
     figure = blank(1200, 40 + 470 * max(1, len(parts)))
@@ -56,7 +62,7 @@ def save_check(path: str | os.PathLike[str], report: CheckReport) -> None:
             _sweep(right, part.sweep, _ORDERS[part.order])
     for axes in grid.flat:
         axes.set_visible(axes.has_data())
-    write(figure, path)
+    return figure
 
 
 def _taylor(axes: Axes, taylor: Taylor, order: str) -> None:

@@ -70,6 +70,7 @@ class FunctionEvent(FormattedTimes):
         self.scope = _SCOPES.get(kind, 0)
         self.kind = kind
         self.cpu_memory_usage = cpu_memory_usage
+        self.live_bytes = 0  # in use when it began
         self.device_memory_usage = self.self_device_memory_usage = 0
         self.sequence_nr = sequence_nr
         self.is_async = self.is_remote = self.is_legacy = False
@@ -237,7 +238,7 @@ def from_native(raw: list[Any], *, stacks: bool, shapes: bool, memory: bool) -> 
     base = raw[0][2] if raw else 0
     events: list[FunctionEvent] = []
     recorded: dict[int, list[str]] = {}  # by node: where the call was that recorded it
-    for name, kind, start, end, thread, parent, seq, grown, sizes, stack in raw:
+    for name, kind, start, end, thread, parent, seq, grown, live, sizes, stack in raw:
         event = FunctionEvent(
             len(events),
             name,
@@ -250,6 +251,7 @@ def from_native(raw: list[Any], *, stacks: bool, shapes: bool, memory: bool) -> 
             seq or -1,
             Kind(kind),
         )
+        event.live_bytes = live
         if parent >= 0:
             event.cpu_parent = events[parent]
             events[parent].cpu_children.append(event)

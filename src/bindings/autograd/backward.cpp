@@ -1,6 +1,6 @@
 // backward and grad: from Python's arguments to the engine's. What people call is in
 // python/adjoint/autograd/_backward.py; here arguments are tuples already.
-#include "bindings/autograd/autograd.h"
+#include "bindings/autograd/backward_arguments.h"
 #include "bindings/program/program.h"
 #include "dispatch/program_recorder.h"
 #include "engine/match_edge.h"
@@ -102,6 +102,29 @@ void refuse_unused(const std::vector<Tensor>& results) {
   }
 }
 
+}  // namespace
+
+void take_outputs(PyObject* outputs, PyObject* grads, Edges& from, std::vector<Root>& roots) {
+  Py_ssize_t n = PyTuple_GET_SIZE(outputs);
+  if (PyTuple_GET_SIZE(grads) != n)
+    runtime_error("got ", n, " tensors and ", PyTuple_GET_SIZE(grads), " gradients");
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    from.items.push_back(output_edge(PyTuple_GET_ITEM(outputs, i), i));
+    roots.push_back(
+        {from.items.back(), grad_for(from.items.back(), PyTuple_GET_ITEM(grads, i), i)});
+  }
+}
+
+void take_inputs(PyObject* inputs, bool accumulate, Edges& to) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(inputs, i);
+    to.items.push_back(input_edge(o, i));
+    if (accumulate && is_tensor(o)) keep_gradient(as_tensor(o));  // non-leaves get a .grad too
+  }
+}
+
+namespace {
+
 // run_backward(outputs, grads, keep_graph, create_graph, inputs, allow_unused, accumulate,
 // end_at_inputs=False)
 // outputs and inputs are tuples of tensors or of (node, slot); grads a tuple of tensors or None.
@@ -115,24 +138,13 @@ PyObject* run(PyObject*, PyObject* args) {
   return guard([&]() -> PyObject* {
     Edges from, to;
     std::vector<Root> roots;
-    Py_ssize_t n = PyTuple_GET_SIZE(outputs);
-    if (PyTuple_GET_SIZE(grads) != n)
-      runtime_error("got ", n, " tensors and ", PyTuple_GET_SIZE(grads), " gradients");
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      from.items.push_back(output_edge(PyTuple_GET_ITEM(outputs, i), i));
-      roots.push_back(
-          {from.items.back(), grad_for(from.items.back(), PyTuple_GET_ITEM(grads, i), i)});
-    }
+    take_outputs(outputs, grads, from, roots);
     BackwardOptions options;
     options.keep_graph = keep;
     options.create_graph = create;
     options.accumulate = accumulate;
     options.end_at_inputs = end;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
-      PyObject* o = PyTuple_GET_ITEM(inputs, i);
-      to.items.push_back(input_edge(o, i));
-      if (accumulate && is_tensor(o)) keep_gradient(as_tensor(o));  // non-leaves get a .grad too
-    }
+    take_inputs(inputs, accumulate, to);
     options.inputs = to.items;
     std::vector<Tensor> results = run_backward(roots, options);
     if (accumulate) Py_RETURN_NONE;

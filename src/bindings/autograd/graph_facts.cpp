@@ -325,6 +325,10 @@ PyObject* hidden_reads(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* last_sequence_(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(last_sequence);
+}
+
 PyMethodDef functions[] = {
     {"_hidden_reads", hidden_reads, METH_VARARGS, "What functions read in secret of a tensor."},
     {"_share_cut", share_cut, METH_VARARGS, "Gives a tensor the memory of another's lost history."},
@@ -335,6 +339,7 @@ PyMethodDef functions[] = {
     {"_graph_facts", graph_facts, METH_O, "All nodes behind some, newest first, with their facts."},
     {"_node_op", node_op, METH_O, "The full name of the op that made a node, or None."},
     {"_node_facts", node_facts, METH_O, "What a node is, keeps and where it was made."},
+    {"_last_sequence", last_sequence_, METH_NOARGS, "The number of the newest node of all."},
     {nullptr}};
 
 }  // namespace

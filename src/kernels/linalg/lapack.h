@@ -53,6 +53,8 @@ using C128 = std::complex<double>;
                          size_t);                                                                 \
   void scipy_##s##sytrs_(const char*, const int*, const int*, const T*, const int*, const int*,   \
                          T*, const int*, int*, size_t);                                           \
+  void scipy_##s##gbtrf_(const int*, const int*, const int*, const int*, T*, const int*, int*,    \
+                         int*);                                                                   \
   void scipy_##s##gels_(const char*, const int*, const int*, const int*, T*, const int*, T*,      \
                         const int*, T*, const int*, int*, size_t);                                \
   }                                                                                               \
@@ -85,6 +87,11 @@ using C128 = std::complex<double>;
   inline int getri(int n, T* a, int lda, const int* pivots, T* work, int lwork) {                 \
     int info = 0;                                                                                 \
     scipy_##s##getri_(&n, a, &lda, pivots, work, &lwork, &info);                                  \
+    return info;                                                                                  \
+  }                                                                                               \
+  inline int gbtrf(int m, int n, int lower, int upper, T* ab, int ldab, int* pivots) {            \
+    int info = 0;                                                                                 \
+    scipy_##s##gbtrf_(&m, &n, &lower, &upper, ab, &ldab, pivots, &info);                          \
     return info;                                                                                  \
   }                                                                                               \
   inline int geqrf(int m, int n, T* a, int lda, T* tau, T* work, int lwork) {                     \

@@ -100,4 +100,23 @@ void ldl_factor(DType dtype, int64_t count, int64_t n, bool hermitian, void* a, 
 void ldl_solve(DType dtype, int64_t count, int64_t n, int64_t columns, bool hermitian,
                const void* ld, const int* pivots, void* b);
 
+// --- band.cpp ------------------------------------------------------------------------------------
+// Matrices of order n with `lower` and `upper` diagonals beside the main one, in SciPy's form, from
+// wherever they lie; right sides and results row by row (n x columns). Steps of 0 share a matrix.
+// x = op(a)^-1 b for one diagonal on each side; info is not 0 where a is singular.
+void tridiagonal_solve(DType dtype, int64_t count, int64_t n, int64_t columns, bool adjoint,
+                       ConstPlace ab, ConstPlace b, void* x, int* info);
+// Factors have 2 lower + upper + 1 elements for each of n columns, pivots are n.
+void band_factor(DType dtype, int64_t count, int64_t n, int64_t lower, int64_t upper, ConstPlace ab,
+                 void* factors, int* pivots, int* info);
+void band_solve(DType dtype, int64_t count, int64_t n, int64_t columns, int64_t lower,
+                int64_t upper, bool adjoint, const void* factors, int64_t factor_step,
+                const int* pivots, int64_t pivot_step, ConstPlace b, void* x);
+// y = op(a) x
+void band_product(DType dtype, int64_t count, int64_t n, int64_t columns, int64_t lower,
+                  int64_t upper, bool adjoint, ConstPlace ab, ConstPlace x, void* y);
+// The band of p q^H, zero where the form has elements outside the matrix.
+void band_outer(DType dtype, int64_t count, int64_t n, int64_t columns, int64_t lower,
+                int64_t upper, ConstPlace p, ConstPlace q, void* ab);
+
 }  // namespace adjoint::linalg

@@ -395,7 +395,7 @@ static const Op& as_strided_ =
           check_within_sample(t, size, stride, c[3].is_none() ? t.offset() : c.integer(3));
           size.insert(0, batch::size(c, axes));
           stride.insert(0, t.stride(0));
-          return op<"as_strided">(t, size, stride, c[3].is_none() ? Value(t.offset()) : c[3]);
+          return op<"as_strided">(t, size, stride, c[3]);
         })
         .storage_offset(3);
 

@@ -473,11 +473,11 @@ def test_plots_in_the_terminal_and_as_a_picture(tmp_path):
     file = tmp_path / "check.png"
     report = ad.check(RIGHT["smooth"], point(), plot=file)
     assert decode_png(file.read_bytes()) == (1200, 980)
-    text = report.plot(40)
+    text = report.text_plot(40)
     assert "Taylor test of the first derivative" in text and "┊ the best step" in text
     assert max(map(len, text.splitlines())) < 100
     undecided = ad.check(lambda x: x * ad.rand(4, **F64), point(), plot=file)
-    assert decode_png(file.read_bytes()) == (1200, 510) and undecided.plot() == ""
+    assert decode_png(file.read_bytes()) == (1200, 510) and undecided.text_plot() == ""
 
 
 def test_without_matplotlib_a_check_warns_and_goes_on(tmp_path, monkeypatch):

@@ -27,10 +27,15 @@ def adjoint(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
     )
 
 
-def test_version_is_the_packages() -> None:
+def test_version_is_the_packages_and_names_what_it_was_built_with() -> None:
     import adjoint as ad
 
-    assert adjoint("--version").stdout == f"adjoint {ad.__version__}\n"
+    first, *parts = adjoint("--version").stdout.splitlines()
+    assert first == f"adjoint {ad.__version__}"
+    said = {line[:17].strip(): line[17:].strip() for line in parts}
+    assert list(said) == ["build", "python", "instruction set", "BLAS", "threads"]
+    assert said["BLAS"].startswith("OpenBLAS") and said["threads"].isdigit()
+    assert ad._core.instruction_set() == said["instruction set"]
 
 
 def test_demo_shows_plot_table_and_speed_and_writes_the_picture(tmp_path: Path) -> None:

@@ -397,3 +397,12 @@ def test_a_sample_that_fails_is_named() -> None:
     with pytest.raises(ad.external.EvaluationError, match=r"sample 2 of the batch.*too large"):
         vmap(e)(rows)
     e.close()
+
+
+def test_a_with_block_ends_the_workers() -> None:
+    x = ad.tensor([2.0], dtype=ad.float64, requires_grad=True)
+    with ad.external(cube, workers=1) as f:
+        (slope,) = ad.autograd.grad(f(x).sum(), x)
+        assert multiprocessing.active_children()
+    assert abs(slope.item() - 12) < 1e-6
+    assert not multiprocessing.active_children()

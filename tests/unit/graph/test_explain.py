@@ -329,8 +329,11 @@ def test_tensors_have_the_names_of_locals_then_globals_then_parameters() -> None
     loss = net(x).sum() + held_by_the_module.sum()
     assert "of loss with respect to net.weight is" in str(ad.explain_grad(loss, net.weight))
     assert "with respect to held_by_the_module" in str(ad.explain_grad(loss, held_by_the_module))
-    hidden = [leaf(1.0)]
-    text = str(ad.explain_grad((hidden[0] * x).sum(), hidden[0]))
+    state = {"position": leaf(1.0)}
+    found = ad.explain_grad((state["position"] * x).sum(), state["position"])
+    assert "with respect to state['position'] is" in str(found)
+    hidden = [[leaf(1.0)]]
+    text = str(ad.explain_grad((hidden[0][0] * x).sum(), hidden[0][0]))
     assert "with respect to the tensor is" in text
     assert "tensor.grad is None for now" in text
     assert "respect to x" not in text

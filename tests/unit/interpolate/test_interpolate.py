@@ -126,3 +126,18 @@ def test_refusals() -> None:
         interp1d([0.0, 1.0], [1.0, 2.0], "quintic")
     with pytest.raises(ValueError, match="places have 3 coordinates, the grid 2 axes"):
         RegularGridInterpolator(([0.0, 1.0], [0.0, 1.0]), ad.zeros(2, 2))(ad.zeros(1, 3))
+
+
+def test_compiled_splines_look_at_their_nodes_in_each_run() -> None:
+    run = ad.compile(lambda x, y, at: CubicSpline(x, y)(at).sum(), fullgraph=True)
+    x = ad.linspace(0, 1, 5, **DOUBLE)
+    y = (x**2).requires_grad_()
+    at = ad.tensor([0.3, 0.7], **DOUBLE)
+    for _ in range(3):
+        value = run(x, y, at)
+        eager = CubicSpline(x, y)(at).sum()
+        assert ad.equal(value, eager)
+        assert ad.equal(ad.autograd.grad(value, y)[0], ad.autograd.grad(eager, y)[0])
+    with pytest.raises(ValueError, match=r"must increase, but x\[1\] = 0.75 follows x\[0\] = 1"):
+        run(x.flip(0), y, at)
+    assert ad.equal(run(x, y, at), eager) and len(run.programs) == 1

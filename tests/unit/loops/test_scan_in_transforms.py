@@ -163,3 +163,21 @@ def test_random_numbers_in_a_batch() -> None:
             ad.manual_seed(2)
             found.append(ad.vmap(lambda y, g=loop: f(y, g), randomness=randomness)(x))
         assert same(*found)
+
+
+def test_parts_of_a_tensor_with_tangents_keep_a_step_recorded() -> None:
+    # Warnings are errors: a step that runs as Python would say so.
+    def force(x: Any, p: Any) -> Any:
+        return p[0] * x**2 + p[1] * x
+
+    def run(p: Any) -> Any:
+        def step(x: Any, _: None) -> Any:
+            return x - 0.1 * ad.func.grad(lambda v: force(v, p).sum())(x), None
+
+        return ad.scan(step, ad.ones(3), length=5)[0]
+
+    p = ad.tensor([1.0, 2.0])
+    slope = ad.func.jacfwd(run)(p)
+    moved = [run(p + h * e) for h in (1e-2, -1e-2) for e in ad.eye(2)]
+    wanted = ad.stack([moved[0] - moved[2], moved[1] - moved[3]], 1) / 2e-2
+    assert ad.allclose(slope, wanted, atol=1e-3)

@@ -188,3 +188,18 @@ def test_a_solver_of_ones_own() -> None:
 
     with pytest.raises(ConvergenceError, match=r"wrong.*does not solve the equation"):
         wrong(a)
+
+
+def test_equations_of_very_different_sizes_are_solved() -> None:
+    generator = ad.Generator().manual_seed(0)
+    for _ in range(40):
+        weights, b, sizes = (ad.randn(n, generator=generator, **DOUBLE) for n in ((4, 4), 4, 4))
+        scale = 10 ** (4 * sizes)
+
+        def residual(x: ad.Tensor) -> ad.Tensor:
+            return x**3 + 2 * x + 0.3 * ad.tanh(weights @ x) - 3 * b  # noqa: B023
+
+        found = root(lambda x: scale * residual(x), ad.zeros(4, **DOUBLE))  # noqa: B023
+        assert residual(found.x).abs().max() < 1e-9
+        # Factors that serve twice: a dozen steps of Newton's method would be many.
+        assert found.nit <= 12

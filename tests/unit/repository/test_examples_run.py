@@ -17,7 +17,12 @@ import pytest
 from tests.children import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3] / "examples"
-EVERY = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+# Those of science/ are run, and their gradients verified, by tests/science.
+EVERY = sorted(
+    name
+    for name in (str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+    if not name.startswith("science")
+)
 OWN = [name for name in EVERY if "import adjoint" in (ROOT / name).read_text(encoding="utf-8")]
 EXAMPLES = [name for name in EVERY if name not in OWN]
 
@@ -55,7 +60,6 @@ ENDS = {
     "external/fortran_routine.py": "gradient is right: True",
     "external/two_values.py": "gradient is right: True",
     "loops/million_steps.py": "the same gradient: True",
-    "loops/shallow_water.py": "wave recovered: True",
 }
 # What some need beyond Python: a program, or a package.
 PROGRAMS = {"external/c_library.py": "cc", "external/fortran_routine.py": "gfortran"}

@@ -5,6 +5,9 @@
 
 Gradients go to the values and to the dense side; the gradient of a sparse tensor is sparse. The
 guide is docs/guides/sparse.md.
+
+``_matrix.py`` has matrices that are patterns with a tensor of values, for `adjoint.sparse.linalg`:
+systems, eigenvalues and least squares with SciPy's names.
 """
 
 from __future__ import annotations
@@ -16,10 +19,23 @@ from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._missing import watch as _watch
 
+from . import linalg as linalg
+from ._matrix import SparseMatrix as SparseMatrix
+from ._matrix import coo_array as coo_array
+from ._matrix import diags_array as diags_array
+from ._matrix import eye_array as eye_array
+from ._matrix import matrix as matrix
+
 __all__ = [
+    "SparseMatrix",
     "addmm",
     "check_sparse_tensor_invariants",
+    "coo_array",
+    "diags_array",
+    "eye_array",
+    "linalg",
     "log_softmax",
+    "matrix",
     "mm",
     "sampled_addmm",
     "softmax",

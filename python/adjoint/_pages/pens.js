@@ -1,0 +1,103 @@
+// Two pens that draw the same things: on a canvas, and as SVG.
+
+class CanvasPen {
+  constructor(context) { this.context = context; }
+  box(x, y, w, h, { fill, stroke, radius = 6, width = 1, dash = [] }) {
+    const c = this.context;
+    c.beginPath();
+    c.roundRect(x, y, w, h, radius);
+    if (fill) { c.fillStyle = fill; c.fill(); }
+    if (stroke) { c.strokeStyle = stroke; c.lineWidth = width; c.setLineDash(dash); c.stroke(); }
+  }
+  /** Many boxes of one colour, without borders. */
+  boxes(list, fill) {
+    const c = this.context;
+    c.fillStyle = fill;
+    for (const item of list) c.fillRect(item.ax, item.ay, item.w, item.h);
+  }
+  /** Many curves in one stroke: a curve by itself is what is slow. */
+  curves(list, { stroke, width = 1, dash = [], straight = false }) {
+    const c = this.context;
+    c.beginPath();
+    for (const p of list) {
+      c.moveTo(p[0], p[1]);
+      if (straight) c.lineTo(p[6], p[7]);
+      else c.bezierCurveTo(p[2], p[3], p[4], p[5], p[6], p[7]);
+    }
+    c.strokeStyle = stroke;
+    c.lineWidth = width;
+    c.setLineDash(dash);
+    c.stroke();
+  }
+  heads(list, { fill }) {
+    const c = this.context;
+    c.beginPath();
+    for (const [, , , , d, e, x, y] of list) {
+      const down = Math.abs(y - e) >= Math.abs(x - d);
+      c.moveTo(x, y);
+      if (down) { c.lineTo(x - 3.5, y - 7); c.lineTo(x + 3.5, y - 7); } else { c.lineTo(x + 7, y - 3.5); c.lineTo(x + 7, y + 3.5); }
+      c.closePath();
+    }
+    c.fillStyle = fill;
+    c.fill();
+  }
+  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity }) {
+    const c = this.context;
+    c.font = `${weight} ${size}px ${mono ? FONTS.mono : FONTS.sans}`;
+    c.fillStyle = fill;
+    c.textAlign = align;
+    c.textBaseline = "middle";
+    c.fillText(shortened(c, text, most), x, y);
+  }
+}
+
+const FONTS = {
+  sans: 'system-ui, -apple-system, "Segoe UI", Roboto, Inter, "Noto Sans", "DejaVu Sans", sans-serif',
+  mono: 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace',
+};
+
+function shortened(context, text, most) {
+  if (most === Infinity || context.measureText(text).width <= most) return text;
+  let low = 0, high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`${text.slice(0, middle)}…`).width <= most) low = middle;
+    else high = middle - 1;
+  }
+  return `${text.slice(0, low)}…`;
+}
+
+class SvgPen {
+  constructor() {
+    this.parts = [];
+    this.context = document.createElement("canvas").getContext("2d"); // to measure text
+  }
+  box(x, y, w, h, { fill, stroke, radius = 6, width = 1, dash = [] }) {
+    this.parts.push(`<rect x="${r(x)}" y="${r(y)}" width="${r(w)}" height="${r(h)}" rx="${radius}" fill="${fill ?? "none"}"` +
+      (stroke ? ` stroke="${stroke}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}` : "") + "/>");
+  }
+  curves(list, { stroke, width = 1, dash = [] }) {
+    if (!list.length) return;
+    const path = list.map(([x0, y0, a, b, d, e, x1, y1]) => `M${r(x0)} ${r(y0)}C${r(a)} ${r(b)} ${r(d)} ${r(e)} ${r(x1)} ${r(y1)}`).join("");
+    this.parts.push(`<path d="${path}" fill="none" stroke="${stroke}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/>`);
+  }
+  heads(list, { fill }) {
+    if (!list.length) return;
+    const path = list.map(([, , , , d, e, x, y]) => Math.abs(y - e) >= Math.abs(x - d)
+      ? `M${r(x)} ${r(y)}l-3.5-7h7z` : `M${r(x)} ${r(y)}l7-3.5v7z`).join("");
+    this.parts.push(`<path d="${path}" fill="${fill}"/>`);
+  }
+  text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity }) {
+    const family = mono ? FONTS.mono : FONTS.sans;
+    this.context.font = `${weight} ${size}px ${family}`;
+    const anchor = { left: "start", center: "middle", right: "end" }[align];
+    this.parts.push(`<text x="${r(x)}" y="${r(y)}" font-family="${escapeXml(family)}" font-size="${size}" font-weight="${weight}" fill="${fill}" text-anchor="${anchor}" dominant-baseline="central">${escapeXml(shortened(this.context, text, most))}</text>`);
+  }
+  document(width, height, background) {
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${r(width)} ${r(height)}" width="${r(width)}" height="${r(height)}">` +
+      `<rect width="100%" height="100%" fill="${background}"/>${this.parts.join("")}</svg>`;
+  }
+}
+
+const r = (x) => Math.round(x * 10) / 10;
+const escapeXml = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);

@@ -1,0 +1,251 @@
+"""A graph as nested boxes: loops, calls of modules, the parts of composites.
+
+Loops are those that `_fold` finds; modules are known where `graph.modules` was on. Operations on a
+composite are done part by part: their nodes were made one after another by the same op on the same
+line, and none is computed from another.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ._fold import Block, Folder, Item
+from ._layout import Spine, lay_out
+from ._lines import place
+from ._modules import Call, Calls, chain
+from ._view import Graph, GraphNode, no_collection
+
+
+@dataclass(slots=True)
+class Box:
+    """A box with what is in it.
+
+    A loop shows its newest step; ``others`` are the nodes of each of the other steps, in the same
+    order as ``body``.
+    """
+
+    kind: str  # "loop", "module", "parts" or "composite"
+    title: str
+    items: list[GraphNode | Box] = field(default_factory=list)
+    count: int = 1
+    body: list[GraphNode] = field(default_factory=list)
+    others: list[list[GraphNode]] = field(default_factory=list)
+
+
+Content = list[GraphNode | Box]
+
+
+def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
+    """The nodes of a graph in their boxes; leaves stand in none, but for those of composites.
+
+    A module that is a single node has no box: its name is in the dict, by the node's number.
+    """
+    tags: dict[int, str] = {}
+    with no_collection():
+        spines = lay_out(graph)
+        folded = Folder().fold_all(spines)
+        content = _unrolled(spines[: len(graph.roots)], folded)
+    _Modules(Calls()).sort(content)
+    parts, waiting = _Parts(graph), [content]
+    while waiting:
+        items = waiting.pop()
+        items[:] = [_without_wrapping(item, tags) for item in items]
+        waiting.extend(item.items for item in items if isinstance(item, Box))
+        parts.sort(items)
+    return [*content, *_leaves(graph)], tags
+
+
+def _without_wrapping(item: GraphNode | Box, tags: dict[int, str]) -> GraphNode | Box:
+    only = item.items[0] if isinstance(item, Box) and len(item.items) == 1 else None
+    if not isinstance(item, Box) or item.kind != "module" or not isinstance(only, GraphNode):
+        return item
+    tags[only.index] = item.title.partition("  ")[0]
+    return only
+
+
+def _leaves(graph: Graph) -> Content:
+    """The leaves; those of one composite in a box of its name."""
+    roots = Counter(_root(n) for n in graph.leaves)
+    content: Content = []
+    made: dict[str, Box] = {}
+    for n in graph.leaves:
+        root = _root(n)
+        if not root or roots[root] < 2:
+            content.append(n)
+            continue
+        if root not in made:
+            made[root] = Box("composite", root)
+            content.append(made[root])
+        made[root].items.append(n)
+    return content
+
+
+def is_parameter(node: GraphNode) -> bool:
+    """Whether it is a leaf that belongs to a model."""
+    nn = sys.modules.get("adjoint.nn")
+    return nn is not None and isinstance(node.variable, nn.Parameter)
+
+
+def _root(leaf: GraphNode) -> str:
+    """``state`` of ``state.position`` and ``state[0]``; empty for a name of one part."""
+    if is_parameter(leaf):  # of a model, which has boxes of its own
+        return ""
+    root = re.split(r"[.\[]", leaf.label, maxsplit=1)[0]
+    return root if root != leaf.label else ""
+
+
+def _unrolled(tops: Iterable[Spine], folded: dict[int, list[Item]]) -> Content:
+    """Rows and blocks, with what hangs beside them, without recursion."""
+    content: Content = []
+    waiting: list[tuple[Content, list[Item]]] = [
+        (content, [item for s in tops for item in folded[id(s)]])
+    ]
+    while waiting:
+        into, items = waiting.pop()
+        stack = list(reversed(items))
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Block):
+                box = _loop(item)
+                into.append(box)
+                waiting.append((box.items, item.items))
+                continue
+            if not item.node.is_leaf:
+                into.append(item.node)
+            for spine in reversed(item.branches):
+                stack.extend(reversed(folded[id(spine)]))
+    return content
+
+
+def _loop(block: Block) -> Box:
+    period = len(block.rows) // block.count
+    steps = [_nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)]
+    alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
+    return Box("loop", _lines(steps[0]), [], block.count, steps[0], alike)
+
+
+def _lines(nodes: Sequence[GraphNode]) -> str:
+    """``loop  train.py:41–44``: the lines of the file that most nodes are from."""
+    sources = [n.source for n in nodes if n.source is not None]
+    if not sources:
+        return "loop"
+    file = Counter(name for name, _ in sources).most_common(1)[0][0]
+    lines = [line for name, line in sources if name == file]
+    last = f"–{max(lines)}" if max(lines) > min(lines) else ""
+    return f"loop  {place((file, min(lines)))}{last}"
+
+
+def _nodes(items: Sequence[Item]) -> list[GraphNode]:
+    """All nodes of some rows, those of every repetition of blocks and of branches included."""
+    found: list[GraphNode] = []
+    stack = list(reversed(items))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Block):
+            stack.extend(reversed(item.rows))
+            continue
+        if not item.node.is_leaf:
+            found.append(item.node)
+        for spine in reversed(item.branches):
+            stack.extend(reversed(spine.rows))
+    return found
+
+
+class _Modules:
+    """Puts nodes into the boxes of the calls that made them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def sort(self, content: Content) -> None:
+        waiting = [(content, 0)] if self._calls else []
+        while waiting:
+            items, depth = waiting.pop()
+            loops = [item for item in items if isinstance(item, Box)]
+            waiting.extend((loop.items, len(self._chain(loop))) for loop in loops)
+            self._sort(items, depth)
+
+    def _sort(self, items: Content, depth: int) -> None:
+        """Sort what stands in ``depth`` calls already."""
+        top: Content = []
+        made: dict[int, Box] = {}
+        for item in items:
+            into = top
+            for call in self._chain(item)[depth:]:
+                box = made.get(id(call))
+                if box is None:
+                    box = made[id(call)] = Box("module", _title(call))
+                    into.append(box)
+                into = box.items
+            into.append(item)
+        items[:] = top
+
+    def _chain(self, item: GraphNode | Box) -> list[Call]:
+        if isinstance(item, GraphNode):
+            return chain(self._calls.innermost(item.node))
+        inner = [self._chain(i) for i in item.items]
+        return inner[0][: _common(inner)] if inner else []
+
+
+def _title(call: Call) -> str:
+    name = call.path.rpartition(".")[2]
+    return name if name == call.kind else f"{name}  {call.kind}"
+
+
+def _common(chains: list[list[Call]]) -> int:
+    """How many calls all chains begin with."""
+    for depth, calls in enumerate(zip(*chains, strict=False)):
+        if any(call is not calls[0] for call in calls):
+            return depth
+    return min(map(len, chains), default=0)
+
+
+class _Parts:
+    """Puts the nodes of one operation on a composite into a box."""
+
+    def __init__(self, graph: Graph) -> None:
+        ops = [n for n in graph.nodes if not n.is_leaf]
+        self._place = {n.index: at for at, n in enumerate(ops)}  # leaves are made in between
+
+    def sort(self, items: Content) -> None:
+        alike: dict[tuple[str, int], list[GraphNode]] = {}
+        for item in items:
+            if isinstance(item, GraphNode) and item.source is not None:
+                # One object for each instruction: two products on one line are not alike.
+                alike.setdefault((item.name, id(item.source)), []).append(item)
+        runs = [run for nodes in alike.values() for run in self._runs(nodes)]
+        if any(len(run) == len(items) for run in runs):
+            return  # a box around all that is there says nothing
+        box_of: dict[int, Box] = {}
+        for run in runs:
+            box = Box("parts", f"{run[0].op} of {len(run)} parts")
+            box_of.update((n.index, box) for n in run)
+        result: Content = []
+        for item in items:
+            found = box_of.get(item.index) if isinstance(item, GraphNode) else None
+            if found is None:
+                result.append(item)
+                continue
+            if not found.items:
+                result.append(found)
+            found.items.append(item)
+        items[:] = result
+
+    def _runs(self, nodes: list[GraphNode]) -> Iterable[list[GraphNode]]:
+        """Two or more that were made right after one another, and not from one another."""
+        run: list[GraphNode] = []
+        for node in sorted(nodes, key=lambda n: n.index):
+            if run and (
+                self._place[run[-1].index] - self._place[node.index] != 1
+                or any(n in node.inputs for n in run)
+            ):
+                if len(run) > 1:
+                    yield run
+                run = []
+            run.append(node)
+        if len(run) > 1:
+            yield run

@@ -1,0 +1,52 @@
+"""What prints well by itself, as HTML: text, rich tables, programs, graphs."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from adjoint.graph import Graph
+
+_PRE = '<pre style="line-height:1.25;overflow-x:auto;background:none">{}</pre>'
+
+
+def text_html(text: str) -> str:
+    """Text, in its columns."""
+    return _PRE.format(escape(text))
+
+
+def rich_html(renderable: RenderableType, width: int = 110) -> str:
+    """What rich draws in a terminal, with its colours."""
+    import io
+
+    from rich.console import Console
+
+    console = Console(
+        record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False
+    )
+    console.print(renderable)
+    return console.export_html(inline_styles=True, code_format=_PRE.format("{code}"))
+
+
+def compiled_html(compiled: Any) -> str:
+    """The programs of a compiled function, a listing for each, which opens."""
+    programs = compiled.programs
+    name = getattr(compiled.function, "__qualname__", type(compiled.function).__qualname__)
+    count = f"{len(programs)} program" + ("" if len(programs) == 1 else "s")
+    parts = [f"<div><code>{escape(name)}</code>, compiled: {count}</div>"]
+    parts += [text_html(message) for message in compiled.reasons]
+    for number, program in enumerate(programs, 1):
+        lines = str(program).split("\n")
+        title = "; ".join(line for line in lines if not line.startswith(" "))
+        listing = text_html(str(program))
+        parts.append(f"<details><summary>{number}: {escape(title)}</summary>{listing}</details>")
+    return "".join(parts)
+
+
+def graph_html(graph: Graph) -> str:
+    """The tree of a graph, below its title."""
+    title, _, tree = str(graph).partition("\n")
+    return f"<details open><summary>{escape(title)}</summary>{text_html(tree)}</details>"

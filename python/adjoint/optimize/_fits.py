@@ -1,0 +1,181 @@
+"""``curve_fit``, ``nnls``, ``lsq_linear``: common fits, by `least_squares` and `minimize`'s conditions."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+from adjoint._samples import is_batched
+from adjoint.func import jacfwd
+
+from ._conditions import Conditions
+from ._constraints import bounds_of, constraints_of
+from ._least_squares import least_squares
+from ._result import ConvergenceError, OptimizeResult
+from ._scipy import scipy_optimize
+from ._unknowns import Unknowns
+
+__all__ = ["curve_fit", "lsq_linear", "nnls"]
+
+
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    bounds: Any = None,
+    method: str | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """Fit ``f(xdata, *parameters)`` to ``ydata``; parameters and covariance are differentiable.
+
+    Parameters
+    ----------
+    f
+        The model. The number of its parameters is that of ``p0``, or of its arguments.
+    xdata, ydata
+        Tensors, or what `as_tensor` takes. Gradients go to both, and to what ``f`` reads.
+    p0
+        Where to begin; ones if it is not given.
+    sigma
+        Errors of ``ydata``, one for each; or their covariance matrix.
+    absolute_sigma
+        Whether ``sigma`` is in the units of ``ydata``, or only relative.
+    bounds, method, kwargs
+        Those of `least_squares`.
+
+    Returns
+    -------
+    popt, pcov
+        The parameters, and their covariance matrix.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.linspace(0, 1, 9, dtype=ad.float64)
+    >>> popt, pcov = ad.optimize.curve_fit(lambda x, a, b: a * ad.exp(-b * x), x, 3 * ad.exp(-2 * x))
+    >>> popt
+    tensor([3., 2.], dtype=torch.float64)
+    """
+    ydata = ad.as_tensor(ydata)
+    ydata = ydata if ydata.is_floating_point() else ydata.to(ad.float64)
+    xdata = ad.as_tensor(xdata) if not isinstance(xdata, tuple) else xdata
+    if p0 is None:
+        count = len(inspect.signature(f).parameters) - 1
+        if count < 1:
+            raise ValueError("curve_fit(): give p0, f does not tell how many parameters it has")
+        p0 = ad.ones(count, dtype=ydata.dtype)
+    start = ad.as_tensor(p0).to(ydata.dtype).detach()
+    scale = None if sigma is None else ad.as_tensor(sigma).to(ydata.dtype)
+    factor = ad.linalg.cholesky(scale) if scale is not None and scale.ndim == 2 else None
+
+    def residuals(p: Tensor) -> Tensor:
+        off = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
+        if factor is not None:
+            whitened: Tensor = ad.linalg.solve_triangular(factor, off.unsqueeze(1), upper=False)
+            return whitened.squeeze(1)
+        return off if scale is None else off / scale.reshape(-1)
+
+    found = least_squares(residuals, start, bounds=bounds, method=method or "trf", **kwargs)
+    p = found.x
+    slope = jacfwd(residuals)(p)
+    n, k = slope.shape
+    try:
+        covariance: Tensor = ad.linalg.inv(slope.mT @ slope)
+    except ad.linalg.LinAlgError:
+        covariance = ad.full((k, k), math.inf, dtype=p.dtype)
+    if not absolute_sigma:
+        rest = (residuals(p) ** 2).sum() / (n - k) if n > k else ad.tensor(math.inf, dtype=p.dtype)
+        covariance = covariance * rest
+    return p, covariance
+
+
+def nnls(A: Any, b: Any, *, maxiter: int | None = None, atol: Any = None) -> tuple[Tensor, Tensor]:
+    """Minimise ``‖A x - b‖`` over ``x >= 0``; differentiable by ``A`` and ``b``.
+
+    Returns
+    -------
+    x, rnorm
+        The solution, and the length of the residual.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> A = ad.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=ad.float64)
+    >>> ad.optimize.nnls(A, ad.tensor([1.0, 0.5], dtype=ad.float64))[0]
+    tensor([0.7500, 0.0000], dtype=torch.float64)
+    """
+    found = lsq_linear(A, b, (0.0, math.inf))
+    return found.x, ad.linalg.vector_norm(found.fun)
+
+
+def lsq_linear(
+    A: Any, b: Any, bounds: Any = (-math.inf, math.inf), tol: float = 1e-12
+) -> OptimizeResult:
+    """Minimise ``‖A x - b‖²`` between bounds; differentiable by ``A``, ``b`` and the bounds.
+
+    Parameters
+    ----------
+    A, b
+        Tensors; `sparse.linalg.lsqr` takes sparse matrices, without bounds.
+    bounds
+        ``(low, high)``, numbers or tensors.
+
+    Returns
+    -------
+    OptimizeResult
+        ``x``, ``fun`` (the residuals), ``cost``, ``active``, ``nit``, ``success``, ``message``.
+    """
+    A, b = ad.as_tensor(A), ad.as_tensor(b)
+    dtype = ad.promote_types(A.dtype, b.dtype)
+    A, b = A.to(dtype), b.to(dtype)
+    if A.ndim != 2 or b.shape != A.shape[:1]:
+        raise ValueError(
+            f"expected a matrix and a vector with as many rows, got {list(A.shape)} and "
+            f"{list(b.shape)}"
+        )
+    n = A.shape[1]
+    unknowns = Unknowns(ad.zeros(n, dtype=dtype), "lsq_linear")
+    low, high = bounds
+    pairs = [(_at(low, k), _at(high, k)) for k in range(n)]
+    limits = bounds_of(pairs, unknowns)
+    if is_batched(A, b):
+        raise NotImplementedError(
+            "lsq_linear(): one problem at a time, not the samples of vmap\n"
+            "  fix: use least_squares with bounds, which takes them"
+        )
+    with ad.no_grad():
+        ends = (-math.inf, math.inf) if limits is None else tuple(t.numpy() for t in limits)
+        found = scipy_optimize().lsq_linear(A.numpy(), b.numpy(), ends, method="bvls", tol=tol)
+    if not found.success:
+        raise ConvergenceError(
+            f"lsq_linear() found no minimum: {found.message}",
+            OptimizeResult(x=found.x, success=False, message=str(found.message)),
+        )
+
+    def cost(x: Tensor) -> Tensor:
+        return 0.5 * ((A @ x - b) ** 2).sum()
+
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), n)
+    point = conditions.at(ad.from_numpy(found.x).to(dtype))
+    x = point.answer()
+    return OptimizeResult(
+        x=x,
+        fun=A @ x - b,
+        cost=cost(x).detach(),
+        active=point.active(),
+        nit=int(found.nit),
+        success=True,
+        message=str(found.message),
+    )
+
+
+def _at(bound: Any, k: int) -> Any:
+    bound = ad.as_tensor(bound)
+    return bound if bound.ndim == 0 else bound[k]

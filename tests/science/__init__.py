@@ -1,0 +1,1 @@
+"""The worked problems of examples/science: their answers, pictures and gradients."""
