@@ -121,6 +121,13 @@ inline uint8_t view_kind(const TensorObject* t) {
   return !t->base ? 0 : needs_grad(t->base) ? 2 : 1;
 }
 
+// The code of a program before its ops were fused: what can be written to a file.
+struct Unfused {
+  std::vector<Register> registers;
+  std::vector<Instruction> code;
+  std::vector<int> inputs, outputs;
+};
+
 struct Program {
   std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
@@ -144,6 +151,7 @@ struct Program {
   // Where memory of inputs is changed: the first input on the same memory, by input: see program/capture/sharing.h.
   std::vector<int> shares;
   Identity identity;  // of the arguments
+  std::shared_ptr<const Unfused> unfused;
   std::vector<Stage>
       stages;  // what each pass has left; empty unless somebody asked (program/passes/pipeline.h)
 };

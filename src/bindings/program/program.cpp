@@ -513,7 +513,14 @@ const Program& program_in(PyObject* o) {
   return program_of(o);
 }
 
+Capture& capture_in(PyObject* o) {
+  if (!PyObject_TypeCheck(o, &recording_type))
+    type_error("a recording is expected, not ", Py_TYPE(o)->tp_name);
+  return capture_of(o);
+}
+
 void add_programs(PyObject* module) {
+  add_exchange(module);
   host_call = call_host;
   add_program_node();
   recording_type.tp_new = new_recording;

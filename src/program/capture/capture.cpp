@@ -255,6 +255,20 @@ void Capture::add_alias(int from, TensorObject* made) {
   code_.push_back(std::move(i));
 }
 
+void Capture::append(Instruction i, const Tensors& reads, const Tensors& results) {
+  for (const Tensor& t : reads) i.reads.push_back({read(t.get())});
+  if (!running_) return;
+  for (const Tensor& t : results) i.writes.push_back(define(t.get()));
+  code_.push_back(std::move(i));
+}
+
+Tensors Capture::last_results() const {
+  Tensors found;
+  if (code_.empty()) return found;
+  for (int w : code_.back().writes) found.push_back(w < 0 ? Tensor() : headers_[w]);
+  return found;
+}
+
 void Capture::alias(TensorObject* from, TensorObject* made) {
   if (register_of(made) >= 0 || batch_of(from)) return;
   int reg = read(from);

@@ -43,6 +43,11 @@ class Capture final : public Recorder {
   void constant(TensorObject* t) override;
   // Whether random numbers may be drawn: not while the generator is in a state of its own.
   bool allow_draws(bool on) { return std::exchange(draws_allowed_, on); }
+  // An instruction that others have made and answer for; `results` are what it writes. Its reads are
+  // added here.
+  void append(Instruction i, const Tensors& reads, const Tensors& results);
+  // What the last instruction has written; undefined where nobody wants it.
+  Tensors last_results() const;
   // How many instructions there are.
   size_t size() const { return code_.size(); }
 

@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
     {"fold", [](Program& p, const Origin&) { fold(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
+    {"keep", [](Program& p, const Origin&) { keep_unfused(p); }},
     {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"number", [](Program& p, const Origin&) { renumber(p); }},

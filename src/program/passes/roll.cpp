@@ -550,6 +550,12 @@ class Loop {
           read[in.next] = more = true;
         }
       }
+      // What is computed again is no input any more.
+      for (const Instruction& i : body.code) {
+        for (int w : i.writes) {
+          if (w >= 0) read[w] = false;
+        }
+      }
       std::erase_if(order_, [&](int reg) { return !read[reg]; });
     }
   }
@@ -699,6 +705,7 @@ class Loop {
     roll(body, {});
     fold(body);
     mark_seen_constants(body);
+    keep_unfused(body);
     fuse(body);
     remove_dead(body);
     renumber(body);

@@ -237,6 +237,21 @@ void mark_seen_constants(Program& p) {
     i.fresh = i.kind == Kind::Constant && seen[p.registers[i.writes[0]].root];
 }
 
+void keep_unfused(Program& p) {
+  Program copy;
+  copy.registers = p.registers;
+  copy.code = p.code;
+  copy.inputs = p.inputs;
+  copy.outputs = p.outputs;
+  renumber(copy);
+  auto kept = std::make_shared<Unfused>();
+  kept->registers = std::move(copy.registers);
+  kept->code = std::move(copy.code);
+  kept->inputs = std::move(copy.inputs);
+  kept->outputs = std::move(copy.outputs);
+  p.unfused = std::move(kept);
+}
+
 void renumber(Program& p) {
   std::vector<int> to(p.registers.size(), -1);
   std::vector<Register> kept;

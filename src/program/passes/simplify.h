@@ -19,6 +19,8 @@ std::vector<int> merge_common(Program& p);
 void remove_dead(Program& p);
 // Says of constants whose memory others get to see that each run needs a copy.
 void mark_seen_constants(Program& p);
+// Keeps the code as it is before it is fused.
+void keep_unfused(Program& p);
 // Registers are numbered anew, without those that nobody uses any more.
 void renumber(Program& p);
 // Notes with each instruction which registers nobody reads after it.
