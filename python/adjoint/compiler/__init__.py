@@ -29,6 +29,7 @@ from ._controls import (
 from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
+from ._saved import load
 from ._verify import VerifyError
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "load",
     "nested_compile_region",
     "pure",
     "reset",

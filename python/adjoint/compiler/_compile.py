@@ -224,6 +224,7 @@ class Compiled(_core._CompiledCall):
             if isinstance(first, FirstCall):
                 made = first.made
                 made.guard_by(walk.guards(), tensors, containers)
+                made.codes = walk.ran()
                 there.append(made)
                 if not made.is_ready():
                     return first.wait(result)
@@ -301,6 +302,23 @@ class Compiled(_core._CompiledCall):
     def __reduce__(self) -> Any:
         """Copies and pickles hold the function; programs are recorded anew."""
         return Compiled, (self.function, self.fullgraph, self.verify, self._quiet)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the programs to a file, for other processes: see `adjoint.compiler.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; with the ending ``.safetensors`` it is one of these.
+
+        Raises
+        ------
+        ValueError
+            There are no programs, or one of them holds what is not data.
+        """
+        from ._saved import save
+
+        save(self, path)
 
     @property
     def programs(self) -> list[Recorded]:

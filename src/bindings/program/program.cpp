@@ -343,7 +343,15 @@ PyObject* stages(PyObject* o, PyObject*) {
   });
 }
 
+// counts(): how many inputs and outputs it has.
+PyObject* counts(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  return Py_BuildValue("(nn)", static_cast<Py_ssize_t>(p.inputs.size()),
+                       static_cast<Py_ssize_t>(p.outputs.size()));
+}
+
 PyMethodDef program_methods[] = {
+    {"counts", counts, METH_NOARGS, "How many inputs and outputs it has."},
     {"held", held, METH_NOARGS, "The inputs that the function reached by itself."},
     {"forget_held", forget_held, METH_NOARGS, "Lets go of them: they are then given to run()."},
     {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
