@@ -55,5 +55,7 @@ struct Repeat {
 
 // Which reads of such an instruction have memory that it changes.
 std::vector<size_t> changed_reads(const Instruction& i);
+// Whether any instruction writes memory that exists outside its program.
+bool changes_outside(const Program& p, const Instruction& i);
 
 }  // namespace adjoint

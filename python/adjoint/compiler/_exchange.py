@@ -1,8 +1,8 @@
 """Programs as data for files, and back.
 
-A program is built from data by calling its ops, by name and through the checks of the functions that
-people call, on stand-ins of the right form, while a recording takes them down. So nothing that a
-file says is believed: what does not fit raises. The body of a loop is built once, whatever its
+A program is built from data by calling its ops, by name and through the checks of the functions
+that people call, on stand-ins of the right form, while a recording takes them down: what does not
+fit raises. The body of a loop is built once, whatever its
 length. Read next: src/bindings/program/exchange.cpp; _saved.py, which writes the files.
 """
 
@@ -109,14 +109,15 @@ def _stand_in(form: Any) -> Tensor:
     elements = 1
     for size in _numbers(shape):
         elements *= size
-    reach = 1 + sum(
-        (size - 1) * step for size, step in zip(shape, _numbers(strides), strict=True)
-    )
+    reach = 1 + sum((size - 1) * step for size, step in zip(shape, _numbers(strides), strict=True))
     if not (0 <= elements < _MOST and 0 <= reach < _MOST and min(strides, default=0) >= 0):
         raise ValueError(f"a tensor of {shape} with the strides {strides}")
+    number = 0.5 if dtype.is_floating_point or dtype.is_complex else 0
+    if any(step == 0 and size > 1 for size, step in zip(shape, strides, strict=True)):
+        repeated: Tensor = _core.full([max(reach, 0)], number, dtype=dtype)
+        return repeated.as_strided(shape, strides)
     made: Tensor = _core.empty_strided(shape, strides, dtype=dtype)
-    made.fill_(0.5 if dtype.is_floating_point or dtype.is_complex else 0)
-    return made
+    return made.fill_(number)
 
 
 def _changes(code: Any) -> bool:
@@ -182,7 +183,9 @@ class _Builder:
             made = [self._constant(one["constant"])]
         elif kind == "rows":
             made = [self._made(writes[0])]
-            self._check_taken([r for (r, _, _), at in zip(places, one["places"], strict=True) if at == -1])
+            self._check_taken(
+                [r for (r, _, _), at in zip(places, one["places"], strict=True) if at == -1]
+            )
             _core._recording_rows(recording, reads, one["places"], made[0])
         elif kind == "loop":
             made = [self._made(w) for w in writes]
@@ -200,12 +203,16 @@ class _Builder:
                 and value.dtype is dtype
             )
             if not same:
-                raise ValueError(f"an instruction ({one.get('op', kind)}) gives a result of another form")
+                raise ValueError(
+                    f"an instruction ({one.get('op', kind)}) gives a result of another form"
+                )
             self.values[w] = value
 
     def _made(self, register: int) -> Tensor:
         """A stand-in that no op has made."""
-        found: Tensor = _core._unrecorded(lambda: _stand_in(self.forms[_index(register, len(self.forms))][0]))
+        found: Tensor = _core._unrecorded(
+            lambda: _stand_in(self.forms[_index(register, len(self.forms))][0])
+        )
         return found
 
     def _call(self, recording: Any, one: Any, places: Any, reads: list[Tensor]) -> list[Any]:
@@ -246,9 +253,16 @@ class _Builder:
             raise ValueError("a stack that is taken has other readers")
 
     def _loop(
-        self, recording: Any, data: Any, registers: list[int], reads: list[Tensor], made: list[Tensor]
+        self,
+        recording: Any,
+        data: Any,
+        registers: list[int],
+        reads: list[Tensor],
+        made: list[Tensor],
     ) -> None:
-        builder = _Builder(data["body"], self.depth + 1)
-        body = _core._unrecorded(lambda: builder.program(False))
-        self._check_taken([registers[_index(at, len(registers))] for at in data["stacks"][1::2] if at != -1])
+        depth = self.depth + 1
+        body = _core._unrecorded(lambda: _Builder(data["body"], depth).program(False))
+        self._check_taken(
+            [registers[_index(at, len(registers))] for at in data["stacks"][1::2] if at != -1]
+        )
         _core._recording_loop(recording, body, data, reads, made)

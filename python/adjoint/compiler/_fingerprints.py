@@ -105,7 +105,11 @@ def _codes_in(table: Any, file: str, depth: int) -> Iterator[types.CodeType]:
             code = getattr(one, "__code__", None)
             if isinstance(code, types.CodeType) and code.co_filename == file:
                 yield from _nested(code)
-        if isinstance(thing, type) and depth and thing.__module__ == table.get("__name__", thing.__module__):
+        if (
+            isinstance(thing, type)
+            and depth
+            and thing.__module__ == table.get("__name__", thing.__module__)
+        ):
             yield from _codes_in(vars(thing), file, depth - 1)
 
 

@@ -9,6 +9,7 @@ it. Read next: _exchange.py, for the programs; _fingerprints.py.
 from __future__ import annotations
 
 import builtins
+import hashlib
 import json
 import sys
 import types
@@ -54,7 +55,17 @@ def save(compiled: Compiled, path: str | PathLike[str]) -> None:
     if not calls:
         raise ValueError(f"save(): {compiled!r} has no programs yet; fix: call it first")
     text = json.dumps({"calls": calls, **_surroundings()})
-    ad.save({"format": _FORMAT, "programs": text, "constants": constants}, path)
+    digest = _digest(text, constants)
+    ad.save({"format": _FORMAT, "programs": text, "constants": constants, "digest": digest}, path)
+
+
+def _digest(text: str, constants: list[Tensor]) -> str:
+    """What tells a file that was damaged."""
+    found = hashlib.sha256(text.encode())
+    for t in constants:
+        found.update(f"{t.dtype} {list(t.shape)} {list(t.stride())}".encode())
+        found.update(t.detach().contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _surroundings() -> dict[str, Any]:
@@ -130,7 +141,9 @@ def _template(one: Recorded) -> Any:
         raise ValueError(f"save(): the result holds a {type(thing).__name__}, which is not data")
 
     if not all(isinstance(value, _PLAIN) for value in one.values):
-        raise ValueError("save(): the result holds what is neither a tensor nor a number nor a text")
+        raise ValueError(
+            "save(): the result holds what is neither a tensor nor a number nor a text"
+        )
     return shape(_tree.unflatten(one.spec, list(range(len(one.values)))))
 
 
@@ -150,8 +163,10 @@ def _structure(template: Any) -> Any:
 def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any) -> Compiled:
     """Compile a function, with the programs that `Compiled.save` has written to a file.
 
-    Nothing in the file is executed. A recording whose function, or what it reads, is not what it
-    was is left out, with a `CompileWarning`: the first such call is recorded anew.
+    A file holds data, and no Python of it is executed; but its operations run, and those that are
+    adjoint's own trust their operands: load programs from where you would load code. A recording
+    whose function, or what it reads, is not what it was is left out, with a `CompileWarning`: the
+    first such call is recorded anew.
 
     Parameters
     ----------
@@ -202,9 +217,11 @@ def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any
         data, constants = json.loads(found["programs"]), list(found["constants"])
         if not all(type(t) is Tensor for t in constants):
             raise ValueError("its constants are no tensors")
+        if found["digest"] != _digest(found["programs"], constants):
+            raise ValueError("it is damaged: its digest is that of another content")
         surroundings = {name: data[name] for name in _surroundings()}
         calls = list(data["calls"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise LoadError(f"{path}: this is no file of compiled programs ({error})") from None
     for name, here in _surroundings().items():
         if surroundings[name] != here:
@@ -221,7 +238,9 @@ def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any
             warnings.warn(message, CompileWarning, stacklevel=level_of_user())
         except Exception as error:
             first = str(error).partition("\n")[0]
-            raise LoadError(f"{path}: a program is damaged ({type(error).__name__}: {first})") from None
+            raise LoadError(
+                f"{path}: a program is damaged ({type(error).__name__}: {first})"
+            ) from None
         else:
             compiled._kinds.setdefault(kind, []).append(one)
     return compiled
@@ -235,9 +254,7 @@ def _recording(compiled: Compiled, call: Any, constants: list[Tensor]) -> tuple[
     ]
     if not all(isinstance(v, _PLAIN) for v in arguments) or type(call["mode"]) is not int:
         raise ValueError("an argument is neither a number nor a text")
-    keys = tuple(
-        None if tensor else key_of(v) for v, tensor in zip(arguments, places, strict=True)
-    )
+    keys = tuple(None if tensor else key_of(v) for v, tensor in zip(arguments, places, strict=True))
     kind: Any = (len(keys), call["mode"])
     if any(key is not None for key in keys):
         kind = (*kind, keys)
@@ -255,7 +272,9 @@ def _recording(compiled: Compiled, call: Any, constants: list[Tensor]) -> tuple[
     _take_result(one, call, inputs, outputs)
     backward = None
     if call["backward"] is not None:
-        backward = _backward(call["backward"], constants, len(one.differentiable), outputs - one.count, inputs)
+        backward = _backward(
+            call["backward"], constants, len(one.differentiable), outputs - one.count, inputs
+        )
     for mask, data, kept in call["partial"]:
         arrived = tuple(map(bool, mask))
         part = _backward(data, constants, sum(arrived), len(kept), inputs)

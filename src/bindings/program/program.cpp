@@ -276,17 +276,6 @@ PyObject* reads_gradients(PyObject* o, PyObject*) {
   return PyBool_FromLong(!program_of(o).grads.empty());
 }
 
-// Whether an instruction writes memory of others.
-bool changes_outside(const Program& p, const Instruction& i) {
-  auto outside = [&](size_t n) { return p.roots[p.registers[i.reads[n].reg].root].external; };
-  if (i.kind == Kind::Repeat) return std::ranges::any_of(changed_reads(i), outside);
-  size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
-  for (size_t n = 0; n < written; ++n) {
-    if (outside(n)) return true;
-  }
-  return false;
-}
-
 // Whether running it once more would be noticed: the gradients of leaves, memory of others.
 PyObject* changes(PyObject* o, PyObject*) {
   const Program& p = program_of(o);

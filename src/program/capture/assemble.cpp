@@ -5,6 +5,7 @@
 #include "program/capture/sharing.h"
 #include "program/passes/simplify.h"
 #include "program/passes/pipeline.h"
+#include "program/repeat.h"
 
 namespace adjoint {
 
@@ -262,10 +263,8 @@ void Capture::find_inputs(Program& p, bool first) {
 }
 
 void Capture::describe_inputs(Program& p) const {
-  bool changes = false;
-  for (const Instruction& i : p.code)
-    changes |=
-        i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
+  bool changes = std::ranges::any_of(
+      p.code, [&](const Instruction& i) { return changes_outside(p, i); });
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     auto state = grad_states_.find(p.inputs[k]);

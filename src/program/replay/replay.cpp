@@ -336,6 +336,16 @@ std::vector<size_t> changed_reads(const Instruction& i) {
   return found;
 }
 
+bool changes_outside(const Program& p, const Instruction& i) {
+  auto outside = [&](size_t n) { return p.roots[p.registers[i.reads[n].reg].root].external; };
+  if (i.kind == Kind::Repeat) return std::ranges::any_of(changed_reads(i), outside);
+  size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
+  for (size_t n = 0; n < written; ++n) {
+    if (outside(n)) return true;
+  }
+  return false;
+}
+
 // Hooks that a backward pass would call, or a gradient that it would keep.
 static bool has_hooks(const TensorObject* t) {
   if (t->flags & kRetainsGrad) return true;
