@@ -84,14 +84,14 @@ def test_loops_fold_open_and_unroll(loop: Path, visit: Visit, picture: Picture) 
     assert boxes(page) == {title: False}
     click_item(page, "i.kind === 'loop'", double=True)
     click_item(page, "titleOf(i) === 'tanh'")
-    assert "gradient in 50 steps" in page.inner_text("aside").lower()
+    assert "gradient, 50 times" in page.inner_text("aside").lower()
     page.keyboard.press("3")
     picture(page, "graph_loop")
     click_item(page, "i.kind === 'loop'")
-    page.click("text=all 50 steps")
+    page.click("text=all 50")
     assert len(shown(page)) == 300
     assert "step 50 of 50" in boxes(page)
-    page.click("text=one step")
+    page.click("text=only one")
     assert len(shown(page)) == 6
 
 
@@ -245,4 +245,4 @@ def test_a_large_graph_is_folded_and_opens_at_once(tmp_path: Path, visit: Visit)
     assert time.perf_counter() - start < 10
     assert len(shown(page)) == 6
     click_item(page, "titleOf(i) === 'tanh'")
-    assert "96.0 kB in 6,000 steps" in page.inner_text("aside")
+    assert "96.0 kB in all 6,000" in page.inner_text("aside")

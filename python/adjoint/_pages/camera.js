@@ -3,12 +3,16 @@
 class Camera {
   constructor(canvas, changed) {
     Object.assign(this, { canvas, changed, x: 0, y: 0, scale: 1 });
-    canvas.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      const step = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
-      if (event.shiftKey) this.moveBy(step, 0);
-      else this.zoom(Math.exp(-step * (event.ctrlKey ? 0.01 : 0.0015)), event.offsetX, event.offsetY);
-    }, { passive: false });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        const step = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
+        if (event.shiftKey) this.moveBy(step, 0);
+        else this.zoom(Math.exp(-step * (event.ctrlKey ? 0.01 : 0.0015)), event.offsetX, event.offsetY);
+      },
+      { passive: false },
+    );
     canvas.addEventListener("pointerdown", (event) => {
       this.dragged = 0;
       canvas.setPointerCapture(event.pointerId);
@@ -21,9 +25,13 @@ class Camera {
       this.last = [event.clientX, event.clientY];
       this.moveBy(x - event.clientX, y - event.clientY);
     });
-    canvas.addEventListener("pointerup", () => { this.last = null; });
+    canvas.addEventListener("pointerup", () => {
+      this.last = null;
+    });
   }
-  get size() { return [this.canvas.clientWidth, this.canvas.clientHeight]; }
+  get size() {
+    return [this.canvas.clientWidth, this.canvas.clientHeight];
+  }
   moveBy(dx, dy) {
     this.x += dx / this.scale;
     this.y += dy / this.scale;
@@ -55,7 +63,14 @@ class Camera {
   /** Whether an item is well inside what is seen. */
   shows(item) {
     const [width, height] = this.size.map((s) => s / this.scale);
-    return item.ax > this.x && item.ay > this.y && item.ax + Math.min(item.w, 240) < this.x + width && item.ay + Math.min(item.h, 60) < this.y + height;
+    return (
+      item.ax > this.x &&
+      item.ay > this.y &&
+      item.ax + Math.min(item.w, 240) < this.x + width &&
+      item.ay + Math.min(item.h, 60) < this.y + height
+    );
   }
-  toSheet(px, py) { return [this.x + px / this.scale, this.y + py / this.scale]; }
+  toSheet(px, py) {
+    return [this.x + px / this.scale, this.y + py / this.scale];
+  }
 }

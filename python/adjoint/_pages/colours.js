@@ -2,13 +2,40 @@
 // logarithmic scale, since figures of a graph span many powers of ten.
 
 const RAMPS = {
-  light: { bytes: [[235, 241, 253], [37, 84, 199]], seconds: [[253, 243, 226], [196, 90, 6]], norm: [[229, 246, 238], [4, 120, 87]] },
-  dark: { bytes: [[30, 39, 58], [92, 135, 245]], seconds: [[50, 38, 24], [232, 140, 44]], norm: [[22, 46, 40], [45, 187, 139]] },
+  light: {
+    bytes: [
+      [235, 241, 253],
+      [37, 84, 199],
+    ],
+    seconds: [
+      [253, 243, 226],
+      [196, 90, 6],
+    ],
+    norm: [
+      [229, 246, 238],
+      [4, 120, 87],
+    ],
+  },
+  dark: {
+    bytes: [
+      [30, 39, 58],
+      [92, 135, 245],
+    ],
+    seconds: [
+      [50, 38, 24],
+      [232, 140, 44],
+    ],
+    norm: [
+      [22, 46, 40],
+      [45, 187, 139],
+    ],
+  },
 };
 
 /** The range of the figures that are positive and finite; null if there is none. */
 function rangeOf(values) {
-  let low = Infinity, high = 0;
+  let low = Infinity,
+    high = 0;
   for (const value of values) {
     if (!(value > 0) || !Number.isFinite(value)) continue;
     low = Math.min(low, value);
@@ -23,8 +50,10 @@ class Colouring {
     this.range = range;
     const [from, to] = RAMPS[theme.name][figure];
     // Not more colours than one can tell apart; each is made once.
-    this.steps = Array.from({ length: 25 }, (_, i) =>
-      `rgb(${from.map((c, k) => Math.round(c + (to[k] - c) * i / 24)).join(" ")})`);
+    this.steps = Array.from(
+      { length: 25 },
+      (_, i) => `rgb(${from.map((c, k) => Math.round(c + ((to[k] - c) * i) / 24)).join(" ")})`,
+    );
     this.none = theme.colour("sheet");
     this.bad = theme.colour("bad");
   }

@@ -21,8 +21,21 @@ function fill(element, ...children) {
 /** Buttons of which one is pressed. `choices` are [value, text, title, usable]. */
 function segments(label, choices, chosen, choose) {
   const buttons = choices.map(([value, text, title, usable = true]) =>
-    make("button", { title, disabled: !usable, "data-value": value, "aria-pressed": String(value === chosen),
-      onclick: () => { press(value); choose(value); } }, text));
+    make(
+      "button",
+      {
+        title,
+        disabled: !usable,
+        "data-value": value,
+        "aria-pressed": String(value === chosen),
+        onclick: () => {
+          press(value);
+          choose(value);
+        },
+      },
+      text,
+    ),
+  );
   function press(value) {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === value));
   }

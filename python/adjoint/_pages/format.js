@@ -28,9 +28,11 @@ function formatSeconds(seconds) {
 function formatNumber(value) {
   const number = toNumber(value);
   if (typeof number !== "number") return String(value);
-  if (Number.isNaN(number)) return value === "nan" || typeof value === "number" ? "NaN" : value; // or a complex number
+  // What is not a number in JavaScript may be a complex one.
+  if (Number.isNaN(number)) return value === "nan" || typeof value === "number" ? "NaN" : value;
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? number.toExponential(2) : String(+number.toPrecision(4));
+  const text =
+    size !== 0 && (size < 1e-3 || size >= 1e5) ? number.toExponential(2) : String(+number.toPrecision(4));
   return text.replace("-", "−");
 }

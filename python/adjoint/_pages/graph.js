@@ -4,6 +4,7 @@
 //   layout.js   where things stand                  details.js  the panel
 //   scene.js    what is on the sheet now            player.js   the steps of a pass
 //   painter.js  drawing it, with pens.js            camera.js   which part is seen
+//   keys.js     the keyboard                        export.js   SVG, PNG and print
 
 class GraphPage {
   constructor(data) {
@@ -32,7 +33,7 @@ class GraphPage {
     const alone = model.root.items.filter((item) => !model.nodes[item.id]?.leaf).length === 1;
     while (waiting.length) {
       const box = waiting.shift();
-      if ((box.kind === "loop" && !alone) || shown + box.items.length > 60) continue;
+      if ((box.count > 1 && !alone) || shown + box.items.length > 60) continue;
       box.open = true;
       shown += box.items.length;
       waiting.push(...box.items.filter((item) => item instanceof BoxItem));
@@ -43,39 +44,91 @@ class GraphPage {
   build(data) {
     const measured = Boolean(this.model.own.seconds);
     const without = "save with backward=True to see this";
-    this.colours = segments("colour", [["bytes", "memory", "colour by memory kept (1)"], ["seconds", "time", measured ? "colour by time in backward (2)" : without, measured],
-      ["norm", "gradient", measured ? "colour by the norm of gradients (3)" : without, measured]], this.figure, (figure) => this.colourBy(figure));
-    this.input = make("input", { id: "search", type: "search", placeholder: "search: op, line, shape  /", "aria-label": "search", oninput: () => this.find(), onkeydown: (e) => { if (e.key === "Enter") this.nextFound(e.shiftKey ? -1 : 1); if (e.key === "Escape") { this.input.value = ""; this.find(); this.canvas.focus(); } } });
+    this.colours = segments(
+      "colour",
+      [
+        ["bytes", "memory", "colour by memory kept (1)"],
+        ["seconds", "time", measured ? "colour by time in backward (2)" : without, measured],
+        ["norm", "gradient", measured ? "colour by the norm of gradients (3)" : without, measured],
+      ],
+      this.figure,
+      (figure) => this.colourBy(figure),
+    );
+    this.input = make("input", {
+      id: "search",
+      type: "search",
+      placeholder: "search: op, line, shape  /",
+      "aria-label": "search",
+      oninput: () => this.find(),
+      onkeydown: (e) => {
+        if (e.key === "Enter") this.nextFound(e.shiftKey ? -1 : 1);
+        if (e.key === "Escape") {
+          this.input.value = "";
+          this.find();
+          this.canvas.focus();
+        }
+      },
+    });
     const button = (text, title, action) => make("button", { title, onclick: action }, text);
     this.canvas = make("canvas", { tabindex: 0, "aria-label": "the graph; arrow keys go along it" });
     this.legend = make("div", { id: "legend" });
     this.hint = make("div", { id: "hint", role: "status" });
     this.panel = make("div", {});
     if (data.steps) this.player = new Player(this.model, (id) => this.follow(id));
-    const page = make("div", { id: "page" },
-      make("header", {}, make("div", { class: "what" }, make("h1", {}, data.title), make("div", { class: "soft" }, data.counts)),
-        this.input, this.colours,
-        make("span", { class: "segments" }, button("open all", "open every box (o)", () => this.openAll(true)), button("close all", "close every box (c)", () => this.openAll(false))),
+    const page = make(
+      "div",
+      { id: "page" },
+      make(
+        "header",
+        {},
+        make(
+          "div",
+          { class: "what" },
+          make("h1", {}, data.title),
+          make("div", { class: "soft" }, data.counts),
+        ),
+        this.input,
+        this.colours,
+        make(
+          "span",
+          { class: "segments" },
+          button("open all", "open every box (o)", () => this.openAll(true)),
+          button("close all", "close every box (c)", () => this.openAll(false)),
+        ),
         button("fit", "see everything (f)", () => this.seeAll()),
-        make("span", { class: "segments" }, button("SVG", "save as SVG", () => this.saveSvg()), button("PNG", "save as PNG", () => this.savePng()), button("print", "print", () => window.print())),
-        button("◐", "light or dark (t)", () => theme.toggle())),
+        make(
+          "span",
+          { class: "segments" },
+          button("SVG", "save as SVG", () => saveSvg(this)),
+          button("PNG", "save as PNG", () => savePng(this)),
+          button("print", "print", () => window.print()),
+        ),
+        button("◐", "light or dark (t)", () => theme.toggle()),
+      ),
       make("div", { id: "sheet" }, this.canvas, this.legend, this.hint),
-      make("aside", {}, this.player?.report, this.panel), this.player?.element);
+      make("aside", {}, this.player?.report, this.panel),
+      this.player?.element,
+    );
     document.body.append(page, make("div", { id: "print" }));
     this.details = new Details(this.model, this.panel, (id) => this.goTo(id));
   }
 
   listen() {
     const { canvas } = this;
-    canvas.addEventListener("click", (event) => { if (this.camera.dragged < 5) this.click(event); });
+    canvas.addEventListener("click", (event) => {
+      if (this.camera.dragged < 5) this.click(event);
+    });
     canvas.addEventListener("dblclick", (event) => {
       const item = this.itemAt(event);
       if (item instanceof BoxItem) this.toggle(item);
     });
-    document.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("keydown", (event) => pressKey(this, event));
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
-    theme.listeners.push(() => { this.painter.refresh(); this.recolour(); });
-    window.addEventListener("beforeprint", () => { document.getElementById("print").innerHTML = this.svg("#ffffff"); });
+    theme.listeners.push(() => {
+      this.painter.refresh();
+      this.recolour();
+    });
+    window.addEventListener("beforeprint", () => preparePrint(this));
   }
 
   // --- drawing
@@ -89,19 +142,31 @@ class GraphPage {
   /** Soon; `changed` if more than the camera moved. */
   redraw(changed = true) {
     if (changed) this.afar = null;
-    this.waiting ??= requestAnimationFrame(() => { this.waiting = null; this.draw(); });
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.draw();
+    });
   }
   draw() {
     const { canvas, camera } = this;
     const context = canvas.getContext("2d");
-    const ratio = window.devicePixelRatio || 1, scale = camera.scale * ratio;
+    const ratio = window.devicePixelRatio || 1,
+      scale = camera.scale * ratio;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = this.painter.ink.paper;
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
-    if (camera.scale < FAR && this.scene.items.length > 2000) { this.drawAfar(context); return; }
+    if (camera.scale < FAR && this.scene.items.length > 2000) {
+      this.drawAfar(context);
+      return;
+    }
     const [width, height] = camera.size;
-    const part = this.scene.inside(camera.x, camera.y, camera.x + width / camera.scale, camera.y + height / camera.scale);
+    const part = this.scene.inside(
+      camera.x,
+      camera.y,
+      camera.x + width / camera.scale,
+      camera.y + height / camera.scale,
+    );
     this.painter.draw(new CanvasPen(context), this.scene, part, camera.scale, this.look());
     this.drawn = { items: part.items.length, edges: part.edges.length };
   }
@@ -113,22 +178,47 @@ class GraphPage {
       this.afar = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
       const inner = this.afar.getContext("2d");
       inner.scale(scale, scale);
-      this.painter.draw(new CanvasPen(inner), this.scene, this.scene, Math.min(scale, FAR * 0.99), this.look());
+      this.painter.draw(
+        new CanvasPen(inner),
+        this.scene,
+        this.scene,
+        Math.min(scale, FAR * 0.99),
+        this.look(),
+      );
     }
     context.imageSmoothingQuality = "high";
     context.drawImage(this.afar, 0, 0, width, height);
     this.drawn = { items: this.scene.items.length, edges: this.scene.edges.length };
   }
   look() {
-    return { colouring: this.colouring, selected: this.selected, marked: this.marked, path: this.path, leaf: this.leaf, step: this.player?.at ? this.player : null };
+    return {
+      colouring: this.colouring,
+      selected: this.selected,
+      marked: this.marked,
+      path: this.path,
+      leaf: this.leaf,
+      step: this.player?.at ? this.player : null,
+    };
   }
   recolour() {
-    const values = this.scene.items.filter((item) => item instanceof NodeItem || !item.open).map((item) => this.model.figure(item, this.figure));
+    const values = this.scene.items
+      .filter((item) => item instanceof NodeItem || !item.open)
+      .map((item) => this.model.figure(item, this.figure));
     this.colouring = new Colouring(this.figure, rangeOf(values));
     const { range, steps } = this.colouring;
     const format = { bytes: formatBytes, seconds: formatSeconds, norm: formatNumber }[this.figure];
     const name = { bytes: "kept", seconds: "time, backward", norm: "gradient norm" }[this.figure];
-    fill(this.legend, name, range ? [make("span", { class: "soft" }, format(range.low)), make("i", { style: `background:linear-gradient(90deg, ${steps[0]}, ${steps[24]})` }), make("span", { class: "soft" }, format(range.high))] : make("span", { class: "soft" }, "nothing"));
+    fill(
+      this.legend,
+      name,
+      range
+        ? [
+            make("span", { class: "soft" }, format(range.low)),
+            make("i", { style: `background:linear-gradient(90deg, ${steps[0]}, ${steps[24]})` }),
+            make("span", { class: "soft" }, format(range.high)),
+          ]
+        : make("span", { class: "soft" }, "nothing"),
+    );
     this.redraw();
   }
   colourBy(figure) {
@@ -171,13 +261,17 @@ class GraphPage {
   }
 
   // --- choosing
-  itemAt(event) { return this.scene.at(...this.camera.toSheet(event.offsetX, event.offsetY)); }
+  itemAt(event) {
+    return this.scene.at(...this.camera.toSheet(event.offsetX, event.offsetY));
+  }
   click(event) {
     this.canvas.focus();
     const item = this.itemAt(event);
     const chip = item instanceof NodeItem ? this.chipAt(item, event) : null;
-    if (this.from !== undefined && this.from !== null && item instanceof NodeItem) this.showPath(this.from, item.id);
-    else if (event.shiftKey && this.selected instanceof NodeItem && item instanceof NodeItem) this.showPath(this.selected.id, item.id);
+    if (this.from !== undefined && this.from !== null && item instanceof NodeItem)
+      this.showPath(this.from, item.id);
+    else if (event.shiftKey && this.selected instanceof NodeItem && item instanceof NodeItem)
+      this.showPath(this.selected.id, item.id);
     else if (chip !== null) this.selectLeaf(chip);
     else this.select(item);
   }
@@ -205,13 +299,26 @@ class GraphPage {
   }
   nodeActions(id) {
     const button = (text, title, action) => make("button", { title, onclick: action }, text);
-    return [button("path to …", "the nodes between this one and the next that is clicked (p)", () => this.startPath(id)),
-      this.player && Number.isFinite(this.player.when[id]) && button("its step", "go to the step in which it ran", () => this.player.go(this.player.when[id]))].filter(Boolean);
+    return [
+      button("path to …", "the nodes between this one and the next that is clicked (p)", () =>
+        this.startPath(id),
+      ),
+      this.player &&
+        Number.isFinite(this.player.when[id]) &&
+        button("its step", "go to the step in which it ran", () => this.player.go(this.player.when[id])),
+    ].filter(Boolean);
   }
   boxActions(box) {
     const button = (text, title, action) => make("button", { title, onclick: action }, text);
-    return [button(box.open ? "close" : "open", "Enter", () => this.toggle(box)),
-      box.others && button(box.unrolled ? "one step" : `all ${formatCount(box.count)} steps`, "show every step of the loop, or its last one", () => this.unroll(box))].filter(Boolean);
+    return [
+      button(box.open ? "close" : "open", "Enter", () => this.toggle(box)),
+      box.others &&
+        button(
+          box.unrolled ? "only one" : `all ${formatCount(box.count)}`,
+          "show every step of the loop, or its last one",
+          () => this.unroll(box),
+        ),
+    ].filter(Boolean);
   }
   /** Show a node, wherever it is. */
   goTo(id) {
@@ -238,10 +345,14 @@ class GraphPage {
     const path = this.model.between(a, b);
     this.from = null;
     this.path = path.size ? path : null;
-    this.say(path.size ? `${formatCount(path.size)} nodes on the way` : "no path leads from one to the other");
+    this.say(
+      path.size ? `${formatCount(path.size)} nodes on the way` : "no path leads from one to the other",
+    );
     this.redraw();
   }
-  say(text) { this.hint.textContent = text; }
+  say(text) {
+    this.hint.textContent = text;
+  }
   find() {
     const query = this.input.value.trim();
     this.found = this.search.find(query);
@@ -261,80 +372,27 @@ class GraphPage {
   }
   /** The player is at this node: keep it in sight. */
   follow(id) {
-    const item = id === null ? null : this.scene.shown[id] ?? this.scene.shown[this.model.nodes[id].users[0]];
+    const item =
+      id === null ? null : (this.scene.shown[id] ?? this.scene.shown[this.model.nodes[id].users[0]]);
     if (item && !this.camera.shows(item)) this.camera.centre(item);
     if (id !== null) this.details.showNode(id, this.nodeActions(id));
     else this.details.showNothing();
     this.redraw();
   }
 
-  // --- keys
-  key(event) {
-    if (event.target instanceof HTMLInputElement && event.target.type !== "range") return;
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const { selected } = this;
-    const keys = {
-      "/": () => this.input.focus(), f: () => this.seeAll(), t: () => theme.toggle(),
-      "+": () => this.camera.zoom(1.25), "=": () => this.camera.zoom(1.25), "-": () => this.camera.zoom(0.8),
-      o: () => this.openAll(true), c: () => this.openAll(false),
-      1: () => this.pressColour("bytes"), 2: () => this.pressColour("seconds"), 3: () => this.pressColour("norm"),
-      p: () => selected instanceof NodeItem && this.startPath(selected.id),
-      Enter: () => selected instanceof BoxItem && this.toggle(selected),
-      Escape: () => { this.from = null; this.select(null); },
-      ",": () => this.player?.go(this.player.at - 1), ".": () => this.player?.go(this.player.at + 1), " ": () => this.player?.toggle(),
-      ArrowDown: () => this.move("to"), ArrowUp: () => this.move("from"), ArrowLeft: () => this.beside(-1), ArrowRight: () => this.beside(1),
-    };
-    const action = keys[event.key];
-    // A button that has the focus is pressed by these two.
-    if (!action || (event.target instanceof HTMLButtonElement && (event.key === "Enter" || event.key === " "))) return;
-    if (event.target.type === "range" && event.key.startsWith("Arrow")) return;
-    event.preventDefault();
-    action();
-  }
   pressColour(figure) {
     if (!this.model.own[figure]) return;
     this.colours.press(figure);
     this.colourBy(figure);
   }
-  /** Along an edge: down to an input, up to a user. */
-  move(end) {
-    if (!this.selected) { this.choose(this.scene.shown[this.model.data.outputs[0]]); return; }
-    const start = end === "to" ? "from" : "to";
-    const edge = this.scene.edges.find((e) => e[start] === this.selected && !e.again);
-    if (edge) this.choose(edge[end]);
-  }
-  /** To the next item in the same row. */
-  beside(direction) {
-    const { selected } = this;
-    if (!selected) return;
-    const middle = (item) => item.ay + item.h / 2;
-    const row = this.scene.items.filter((item) => item.parent === selected.parent && Math.abs(middle(item) - middle(selected)) < 12).sort((a, b) => a.ax - b.ax);
-    const next = row[row.indexOf(selected) + direction];
-    if (next) this.choose(next);
-  }
   choose(item) {
+    if (!item) return;
     this.select(item);
-    if (item && !this.camera.shows(item)) this.camera.centre(item);
+    if (!this.camera.shows(item)) this.camera.centre(item);
   }
-
-  // --- files
-  svg(background = this.painter.ink.paper) {
-    const pen = new SvgPen();
-    this.painter.draw(pen, this.scene, { items: this.scene.items, edges: this.scene.edges }, 1, this.look());
-    return pen.document(this.scene.width, this.scene.height, background);
-  }
-  get fileName() { return this.model.data.title.replace(/[^\w.-]+/g, "-").replace(/^-|-$/g, "") || "graph"; }
-  saveSvg() { download(`${this.fileName}.svg`, new Blob([this.svg()], { type: "image/svg+xml" })); }
-  savePng() {
-    const { width, height } = this.scene;
-    const scale = Math.min(2, 8192 / Math.max(width, height)); // what browsers take as a canvas
-    const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
-    const context = canvas.getContext("2d");
-    context.fillStyle = this.painter.ink.paper;
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.scale(scale, scale);
-    this.painter.draw(new CanvasPen(context), this.scene, { items: this.scene.items, edges: this.scene.edges }, scale, this.look());
-    canvas.toBlob((blob) => download(`${this.fileName}.png`, blob));
+  letGo() {
+    this.from = null;
+    this.select(null);
   }
 }
 

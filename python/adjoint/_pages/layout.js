@@ -26,14 +26,26 @@ function layOut(model, edges, measure) {
 
 /** Each edge belongs to the innermost box around both ends, as an edge between two of its items. */
 function groupEdges(edges) {
-  const depth = (item) => { let d = 0; for (const _ of item.ancestors()) ++d; return d; };
+  const depth = (item) => {
+    let d = 0;
+    for (const _ of item.ancestors()) ++d;
+    return d;
+  };
   const depths = new Map();
   const depthOf = (item) => depths.get(item) ?? (depths.set(item, depth(item)), depths.get(item));
   const inside = new Map();
   for (const edge of edges) {
-    let { from: a, to: b } = edge, da = depthOf(a), db = depthOf(b);
+    let { from: a, to: b } = edge,
+      da = depthOf(a),
+      db = depthOf(b);
     while (a.parent !== b.parent) {
-      if (da >= db) { a = a.parent; --da; } else { b = b.parent; --db; }
+      if (da >= db) {
+        a = a.parent;
+        --da;
+      } else {
+        b = b.parent;
+        --db;
+      }
     }
     edge.ends = [a, b];
     if (a === b) continue;
@@ -63,17 +75,30 @@ function setRoutes(box, routes, shift) {
   for (const { from, to, bends } of routes) {
     if (bends.some((bend) => bend.column !== from.column) || to.column !== from.column) continue;
     if (!box.routes.has(from.item)) box.routes.set(from.item, new Map());
-    box.routes.get(from.item).set(to.item, bends.map((bend) => [bend.px + shift, bend.above, bend.below]));
+    box.routes.get(from.item).set(
+      to.item,
+      bends.map((bend) => [bend.px + shift, bend.above, bend.below]),
+    );
   }
 }
 
 // A cell is an item on its way to a place, or a bend of a long edge.
 function toCells(items, pairs) {
-  const cells = items.map((item) => ({ item, w: item.w, h: item.h, up: [], down: [], row: 0, x: 0, key: ageOf(item) }));
+  const cells = items.map((item) => ({
+    item,
+    w: item.w,
+    h: item.h,
+    up: [],
+    down: [],
+    row: 0,
+    x: 0,
+    key: ageOf(item),
+  }));
   const cellOf = new Map(items.map((item, i) => [item, cells[i]]));
   const seen = new Set();
   for (const [a, b] of pairs) {
-    const from = cellOf.get(a), to = cellOf.get(b);
+    const from = cellOf.get(a),
+      to = cellOf.get(b);
     // Against the order of age lead only edges from one step of a loop to the step before.
     if (from === to || from.key > to.key) continue;
     const name = from.key * 2 ** 26 + to.key;
@@ -123,7 +148,8 @@ function toRows(cells, routes) {
       const span = to.row - cell.row;
       if (span < 2 || span > LONGEST || bends < span) return to;
       bends -= span;
-      let above = cell, first = null;
+      let above = cell,
+        first = null;
       const route = { from: cell, to, bends: [] };
       routes.push(route);
       for (let row = cell.row + 1; row < to.row; ++row) {
@@ -145,7 +171,10 @@ function toRows(cells, routes) {
 /** Fewer crossings: each cell goes to the middle of those it is joined to, up and down in turn. */
 function order(rows) {
   const sweeps = rows.length * 8 > 40_000 ? 2 : 6;
-  for (const row of rows) row.forEach((cell, i) => { cell.at = i; });
+  for (const row of rows)
+    row.forEach((cell, i) => {
+      cell.at = i;
+    });
   for (let sweep = 0; sweep < sweeps; ++sweep) {
     const side = sweep % 2 ? "down" : "up";
     for (const row of sweep % 2 ? [...rows].reverse() : rows) {
@@ -155,7 +184,9 @@ function order(rows) {
         cell.pull = near.length ? near.reduce((sum, other) => sum + other.at, 0) / near.length : cell.at;
       }
       row.sort((a, b) => a.pull - b.pull || a.at - b.at);
-      row.forEach((cell, i) => { cell.at = i; });
+      row.forEach((cell, i) => {
+        cell.at = i;
+      });
     }
   }
 }
@@ -164,7 +195,10 @@ function order(rows) {
 function position(rows) {
   for (const row of rows) {
     let x = 0;
-    for (const cell of row) { cell.x = x + cell.w / 2; x += cell.w + GAP.column; }
+    for (const cell of row) {
+      cell.x = x + cell.w / 2;
+      x += cell.w + GAP.column;
+    }
     for (const cell of row) cell.x -= x / 2;
   }
   for (let sweep = 0; sweep < 6; ++sweep) {
@@ -190,7 +224,8 @@ function spread(row, wanted) {
     const weight = cell.item ? 1 : 4;
     blocks.push({ sum: (wanted[i] - offset) * weight, weight, count: 1 });
     while (blocks.length > 1) {
-      const last = blocks[blocks.length - 1], before = blocks[blocks.length - 2];
+      const last = blocks[blocks.length - 1],
+        before = blocks[blocks.length - 2];
       if (before.sum / before.weight < last.sum / last.weight) break;
       before.sum += last.sum;
       before.weight += last.weight;
@@ -208,22 +243,37 @@ function spread(row, wanted) {
 function stack(box, rows) {
   const heights = rows.map((row) => row.reduce((most, cell) => Math.max(most, cell.h), 0) + GAP.row);
   const whole = heights.reduce((sum, h) => sum + h, 0);
-  let left = Infinity, right = -Infinity;
+  let left = Infinity,
+    right = -Infinity;
   for (const row of rows) {
-    for (const cell of row) { left = Math.min(left, cell.x - cell.w / 2); right = Math.max(right, cell.x + cell.w / 2); }
+    for (const cell of row) {
+      left = Math.min(left, cell.x - cell.w / 2);
+      right = Math.max(right, cell.x + cell.w / 2);
+    }
   }
   const width = Math.max(1, right - left);
-  const columns = rows.length > 40 && whole > 3 * width ? Math.max(1, Math.round(Math.sqrt(1.7 * whole / (width + GAP.break)))) : 1;
+  const columns =
+    rows.length > 40 && whole > 3 * width
+      ? Math.max(1, Math.round(Math.sqrt((1.7 * whole) / (width + GAP.break))))
+      : 1;
   const limit = whole / columns;
   const top = box.parent ? GAP.head : 0;
-  let x = GAP.pad, y = top + GAP.pad, bottom = y, from = 0, used = 0;
+  let x = GAP.pad,
+    y = top + GAP.pad,
+    bottom = y,
+    from = 0,
+    used = 0;
   for (let to = 1; to <= rows.length; ++to) {
     used += heights[to - 1];
     if (to < rows.length && used < limit) continue;
     used = 0;
     const part = rows.slice(from, to);
-    let near = Infinity, far = -Infinity;
-    for (const cell of part.flat()) { near = Math.min(near, cell.x - cell.w / 2); far = Math.max(far, cell.x + cell.w / 2); }
+    let near = Infinity,
+      far = -Infinity;
+    for (const cell of part.flat()) {
+      near = Math.min(near, cell.x - cell.w / 2);
+      far = Math.max(far, cell.x + cell.w / 2);
+    }
     y = top + GAP.pad;
     part.forEach((row, i) => {
       const height = heights[from + i];

@@ -8,7 +8,7 @@ class Item {
     this.parent = parent;
     this.x = this.y = this.w = this.h = 0; // relative to the parent, set by layout.js
   }
-  * ancestors() {
+  *ancestors() {
     for (let box = this.parent; box; box = box.parent) yield box;
   }
 }
@@ -24,7 +24,16 @@ class NodeItem extends Item {
 class BoxItem extends Item {
   constructor(kind, title, parent, count = 1) {
     super(parent);
-    Object.assign(this, { kind, title, count, items: [], open: false, others: null, unrolled: false, dirty: true });
+    Object.assign(this, {
+      kind,
+      title,
+      count,
+      items: [],
+      open: false,
+      others: null,
+      unrolled: false,
+      dirty: true,
+    });
   }
 }
 
@@ -36,8 +45,22 @@ class Model {
     this.stands = stands;
     this.nodes = kind.map((k, id) => {
       const [op, name, shape, dtype, file, line, module] = data.kinds[k];
-      return { id, op, name, shape, dtype, file, line, module, label: label[id] ?? "", leaf: op === "leaf",
-        bytes: bytes[id], many: many[id], inputs: [], users: [] };
+      return {
+        id,
+        op,
+        name,
+        shape,
+        dtype,
+        file,
+        line,
+        module,
+        label: label[id] ?? "",
+        leaf: op === "leaf",
+        bytes: bytes[id],
+        many: many[id],
+        inputs: [],
+        users: [],
+      };
     });
     for (let i = 0; i < data.edges.length; i += 2) {
       this.nodes[data.edges[i]].inputs.push(data.edges[i + 1]);
@@ -57,7 +80,8 @@ class Model {
       this.folded.norm = new Float64Array(this.size);
       for (let id = 0; id < this.size; ++id) {
         this.folded.seconds[stands[id]] += this.own.seconds[id];
-        const value = this.own.norm[id], known = this.folded.norm[stands[id]];
+        const value = this.own.norm[id],
+          known = this.folded.norm[stands[id]];
         this.folded.norm[stands[id]] = Number.isNaN(value) || value > known ? value : known;
       }
     }
@@ -71,7 +95,7 @@ class Model {
   addAll(tree, box) {
     for (const part of tree) {
       if (typeof part === "number") {
-        box.items.push(this.items[part] = new NodeItem(part, box));
+        box.items.push((this.items[part] = new NodeItem(part, box)));
         continue;
       }
       const inner = new BoxItem(part.kind, part.title, box, part.count);
@@ -87,8 +111,13 @@ class Model {
     const leaves = this.nodes.filter((n) => n.leaf);
     const uses = (n) => n.users.reduce((sum, user) => sum + this.nodes[user].many, 0);
     const parameters = new Set(this.data.node.parameters);
-    this.chipped = new Set(leaves.filter((n) => leaves.length > 8 || parameters.has(n.id) || uses(n) > 3).map((n) => n.id));
-    const stays = (item) => item instanceof NodeItem ? !this.chipped.has(item.id) : item.kind !== "composite" || item.items.length > 0;
+    this.chipped = new Set(
+      leaves.filter((n) => leaves.length > 8 || parameters.has(n.id) || uses(n) > 3).map((n) => n.id),
+    );
+    const stays = (item) =>
+      item instanceof NodeItem
+        ? !this.chipped.has(item.id)
+        : item.kind !== "composite" || item.items.length > 0;
     for (const box of this.root.items) if (box.kind === "composite") box.items = box.items.filter(stays);
     this.root.items = this.root.items.filter(stays);
   }
@@ -100,7 +129,8 @@ class Model {
     if (!box.steps) {
       const steps = [[...this.below(box)].map((item) => item.id), ...box.others];
       box.steps = steps.map((ids, i) => {
-        const step = new BoxItem("step", `step ${steps.length - i} of ${box.count}`, box);
+        const name = box.kind === "loop" ? `step ${steps.length - i}` : `branch ${i + 1}`;
+        const step = new BoxItem("step", `${name} of ${box.count}`, box);
         step.open = true;
         step.items = ids.map((id) => new NodeItem(id, step));
         return step;
@@ -109,7 +139,7 @@ class Model {
     return box.steps;
   }
   /** All node items of a box, whatever is open. */
-  * below(box) {
+  *below(box) {
     const stack = [box];
     while (stack.length) {
       const top = stack.pop();
@@ -189,15 +219,20 @@ class Model {
   between(a, b) {
     const [from, to] = a < b ? [a, b] : [b, a]; // newest first
     const reach = (start, next) => {
-      const seen = new Set([start]), stack = [start];
+      const seen = new Set([start]),
+        stack = [start];
       while (stack.length) {
         for (const id of next(this.nodes[stack.pop()])) {
-          if (!seen.has(id)) { seen.add(id); stack.push(id); }
+          if (!seen.has(id)) {
+            seen.add(id);
+            stack.push(id);
+          }
         }
       }
       return seen;
     };
-    const below = reach(from, (n) => n.inputs), above = reach(to, (n) => n.users);
+    const below = reach(from, (n) => n.inputs),
+      above = reach(to, (n) => n.users);
     return new Set([...below].filter((id) => above.has(id)));
   }
   title(id) {
@@ -205,7 +240,9 @@ class Model {
     return node.leaf ? node.label || "leaf" : node.op.replace(/^_+/, "");
   }
   /** The module that is a single node, by its own name: it has no box. */
-  tag(id) { return this.data.node.tag[id] ?? ""; }
+  tag(id) {
+    return this.data.node.tag[id] ?? "";
+  }
   place(id) {
     const node = this.nodes[id];
     return node.file < 0 ? "" : `${this.data.code[node.file].name}:${node.line}`;

@@ -9,25 +9,46 @@ function measurer(model) {
   const known = new Map();
   const width = (text, font) => {
     const name = font + text;
-    if (!known.has(name)) { context.font = font; known.set(name, context.measureText(text).width); }
+    if (!known.has(name)) {
+      context.font = font;
+      known.set(name, context.measureText(text).width);
+    }
     return known.get(name);
   };
   const measure = (item) => {
     if (item instanceof BoxItem) {
-      const needed = Math.max(width(item.title, `600 13px ${FONTS.sans}`), width(boxNote(model, item), `400 11px ${FONTS.sans}`));
-      return [Math.min(320, Math.max(150, needed + 56)), item.kind === "loop" ? 56 : 48];
+      const needed = Math.max(
+        width(item.title, `600 13px ${FONTS.sans}`),
+        width(boxNote(model, item), `400 11px ${FONTS.sans}`),
+      );
+      return [Math.min(320, Math.max(150, needed + 56)), item.count > 1 ? 56 : 48];
     }
     const node = model.nodes[item.id];
-    const lines = [width(nodeTitle(model, item), `600 13px ${FONTS.sans}`), width(nodeNote(node), `400 11px ${FONTS.mono}`),
-      ...item.chips.map((id) => width(chipText(model, id, node), `400 11px ${FONTS.sans}`) + 14)];
-    return [Math.min(NODE.most, Math.max(NODE.least, Math.max(...lines) + 24)), NODE.height + item.chips.length * NODE.chip + (item.chips.length ? 4 : 0)];
+    const lines = [
+      width(nodeTitle(model, item), `600 13px ${FONTS.sans}`),
+      width(nodeNote(node), `400 11px ${FONTS.mono}`),
+      ...item.chips.map((id) => width(chipText(model, id, node), `400 11px ${FONTS.sans}`) + 14),
+    ];
+    return [
+      Math.min(NODE.most, Math.max(NODE.least, Math.max(...lines) + 24)),
+      NODE.height + item.chips.length * NODE.chip + (item.chips.length ? 4 : 0),
+    ];
   };
   /** How wide the head of an open box is. */
-  measure.head = (box) => box.parent ? Math.min(340, 74 + width(box.title, `600 13px ${FONTS.sans}`) + width(boxNote(model, box), `400 11px ${FONTS.sans}`)) : 0;
+  measure.head = (box) =>
+    box.parent
+      ? Math.min(
+          340,
+          74 +
+            width(box.title, `600 13px ${FONTS.sans}`) +
+            width(boxNote(model, box), `400 11px ${FONTS.sans}`),
+        )
+      : 0;
   return measure;
 }
 
-const nodeTitle = (model, item) => model.title(item.id) + (model.tag(item.id) && `  ·  ${model.tag(item.id)}`);
+const nodeTitle = (model, item) =>
+  model.title(item.id) + (model.tag(item.id) && `  ·  ${model.tag(item.id)}`);
 const nodeNote = (node) => `${node.shape} ${node.dtype}`;
 /** The name of a leaf; of a parameter of the module that uses it, only its own. */
 function chipText(model, id, user) {
@@ -39,7 +60,8 @@ function chipText(model, id, user) {
 }
 function boxNote(model, box) {
   const size = formatCount(model.count(box));
-  if (box.kind === "loop") return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
+  if (box.count > 1)
+    return `${formatCount(box.count)} × ${formatCount(Math.round(model.count(box) / box.count))} nodes`;
   return `${size} ${size === "1" ? "node" : "nodes"}`;
 }
 
@@ -50,10 +72,14 @@ class Painter {
   }
   /** After a change of theme. */
   refresh() {
-    this.ink = Object.fromEntries(["ink", "soft", "faint", "line", "wash", "sheet", "paper", "accent", "accent-wash", "warn", "bad"].map((name) => [name, theme.colour(name)]));
+    this.ink = Object.fromEntries(
+      ["ink", "soft", "faint", "line", "wash", "sheet", "paper", "accent", "accent-wash", "warn", "bad"].map(
+        (name) => [name, theme.colour(name)],
+      ),
+    );
   }
 
-  /** `look`: colouring, selected, marked (a set of ids), path (a set of ids), step (null or what the player shows). */
+  /** `look`: colouring, selected, marked and path (sets of numbers of nodes), step (the player, or null). */
   draw(pen, scene, part, scale, look) {
     const { items, edges } = part;
     if (scale < FAR) return this.drawFar(pen, part, scale, look);
@@ -65,39 +91,74 @@ class Painter {
     }
   }
 
-  /** From afar: colours and threads only, all of a kind in one go, so that ten thousand nodes can be moved about. */
+  /** From afar: colours and threads only, all of a kind in one go. */
   drawFar(pen, { items, edges }, scale, look) {
-    const open = [], closed = new Map(), bright = [];
+    const open = [],
+      closed = new Map(),
+      bright = [];
     for (const item of items) {
-      if (item.open) { open.push(item); continue; }
+      if (item.open) {
+        open.push(item);
+        continue;
+      }
       if (item === look.selected || this.isBright(item, look)) bright.push(item);
       const later = look.step && look.step.stateOf(item) === "later";
-      const fill = later ? this.ink.line : look.colouring.fill(this.model.figure(item, look.colouring.figure));
+      const fill = later
+        ? this.ink.line
+        : look.colouring.fill(this.model.figure(item, look.colouring.figure));
       const colour = fill === this.ink.sheet ? this.ink.line : fill;
       if (!closed.has(colour)) closed.set(colour, []);
       closed.get(colour).push(item);
     }
-    pen.boxes(open.filter((box) => box.kind !== "step"), this.ink.wash);
-    pen.boxes(open.filter((box) => box.kind === "step"), this.ink.paper);
-    if (scale > 0.012) pen.curves(edges.map((edge) => edge.curves[0]), { stroke: this.ink.line, width: 1 / scale, straight: true });
+    pen.boxes(
+      open.filter((box) => box.kind !== "step"),
+      this.ink.wash,
+    );
+    pen.boxes(
+      open.filter((box) => box.kind === "step"),
+      this.ink.paper,
+    );
+    if (scale > 0.012)
+      pen.curves(
+        edges.map((edge) => edge.curves[0]),
+        { stroke: this.ink.line, width: 1 / scale, straight: true },
+      );
     for (const [colour, list] of closed) pen.boxes(list, colour);
     pen.boxes(bright, look.path || look.selected ? this.ink.accent : this.ink.warn);
   }
   isBright(item, look) {
     if (look.step?.at && look.step.stateOf(item) === "now") return true;
-    return Boolean((look.marked && this.isOn(item, look.marked)) || (look.path && this.isOn(item, look.path)));
+    return Boolean(
+      (look.marked && this.isOn(item, look.marked)) || (look.path && this.isOn(item, look.path)),
+    );
   }
 
   drawBoxes(pen, items, scale, look) {
     for (const box of items) {
       if (!(box instanceof BoxItem) || !box.open) continue;
       const chosen = look.selected === box;
-      pen.box(box.ax, box.ay, box.w, box.h, { fill: this.veil(box), stroke: chosen ? this.ink.accent : this.ink.line, width: chosen ? 2 : 1, radius: 10, dash: box.kind === "step" ? [4, 4] : [] });
+      pen.box(box.ax, box.ay, box.w, box.h, {
+        fill: this.veil(box),
+        stroke: chosen ? this.ink.accent : this.ink.line,
+        width: chosen ? 2 : 1,
+        radius: 10,
+        dash: box.kind === "step" ? [4, 4] : [],
+      });
       if (scale < 0.22) continue;
       const note = boxNote(this.model, box);
       pen.text("▾", box.ax + 12, box.ay + 18, { fill: this.ink.soft, size: 12 });
-      pen.text(box.title, box.ax + 28, box.ay + 18, { fill: this.ink.ink, size: 13, weight: 600, most: box.w - 40 });
-      pen.text(note, box.ax + box.w - 14, box.ay + 18, { fill: this.ink.soft, size: 11, align: "right", most: 120 });
+      pen.text(box.title, box.ax + 28, box.ay + 18, {
+        fill: this.ink.ink,
+        size: 13,
+        weight: 600,
+        most: box.w - 40,
+      });
+      pen.text(note, box.ax + box.w - 14, box.ay + 18, {
+        fill: this.ink.soft,
+        size: 11,
+        align: "right",
+        most: 120,
+      });
     }
   }
   // Boxes in boxes take turns, so that their edges are seen.
@@ -109,7 +170,9 @@ class Painter {
 
   drawEdges(pen, edges, scale, look) {
     if (scale < 0.03) return;
-    const plain = [], again = [], bold = [];
+    const plain = [],
+      again = [],
+      bold = [];
     const near = look.selected;
     for (const edge of edges) {
       const onPath = look.path && this.isOn(edge.from, look.path) && this.isOn(edge.to, look.path);
@@ -140,24 +203,60 @@ class Painter {
     const state = look.step ? look.step.stateOf(item) : null;
     const fill = state === "later" ? this.ink.paper : look.colouring.fill(value);
     const strong = state !== "later" && look.colouring.isStrong(value);
-    const chosen = look.selected === item, marked = look.marked?.has(item.id) || look.path?.has(item.id);
-    const edge = chosen || state === "now" ? this.ink.accent : marked ? this.ink.warn : state === "waiting" ? this.ink.accent : this.ink.faint;
+    const chosen = look.selected === item,
+      marked = look.marked?.has(item.id) || look.path?.has(item.id);
+    const edge =
+      chosen || state === "now"
+        ? this.ink.accent
+        : marked
+          ? this.ink.warn
+          : state === "waiting"
+            ? this.ink.accent
+            : this.ink.faint;
     const faded = (look.path && !look.path.has(item.id)) || (look.marked && !look.marked.has(item.id));
-    pen.box(item.ax, item.ay, item.w, item.h, { fill: faded ? this.ink.sheet : fill, stroke: edge, width: chosen || marked || state === "now" ? Math.max(2.5, 2 / scale) : 1,
-      radius: node.leaf ? NODE.height / 2 : 7, dash: state === "waiting" && !chosen ? [4, 3] : [] });
+    pen.box(item.ax, item.ay, item.w, item.h, {
+      fill: faded ? this.ink.sheet : fill,
+      stroke: edge,
+      width: chosen || marked || state === "now" ? Math.max(2.5, 2 / scale) : 1,
+      radius: node.leaf ? NODE.height / 2 : 7,
+      dash: state === "waiting" && !chosen ? [4, 3] : [],
+    });
     if (scale < 0.3) return;
     const ink = faded ? this.ink.soft : strong ? "#ffffff" : this.ink.ink;
     const soft = faded ? this.ink.faint : strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
     const x = item.ax + item.w / 2;
-    pen.text(nodeTitle(this.model, item), x, item.ay + 15, { fill: ink, size: 13, weight: 600, align: "center", most: item.w - 16 });
-    pen.text(nodeNote(node), x, item.ay + 31, { fill: soft, size: 11, mono: true, align: "center", most: item.w - 14 });
+    pen.text(nodeTitle(this.model, item), x, item.ay + 15, {
+      fill: ink,
+      size: 13,
+      weight: 600,
+      align: "center",
+      most: item.w - 16,
+    });
+    pen.text(nodeNote(node), x, item.ay + 31, {
+      fill: soft,
+      size: 11,
+      mono: true,
+      align: "center",
+      most: item.w - 14,
+    });
     item.chips.forEach((id, i) => this.drawChip(pen, item, id, i, look));
   }
   drawChip(pen, item, id, i, look) {
     const y = item.ay + NODE.height + i * NODE.chip;
-    const now = look.step?.isNow(id), chosen = look.leaf === id || now;
-    pen.box(item.ax + 7, y, item.w - 14, NODE.chip - 3, { fill: chosen ? this.ink["accent-wash"] : this.ink.sheet, stroke: chosen ? this.ink.accent : this.ink.line, radius: 8, width: now ? 2.5 : 1 });
-    pen.text(chipText(this.model, id, this.model.nodes[item.id]), item.ax + item.w / 2, y + 8, { fill: this.ink.soft, size: 11, align: "center", most: item.w - 26 });
+    const now = look.step?.isNow(id),
+      chosen = look.leaf === id || now;
+    pen.box(item.ax + 7, y, item.w - 14, NODE.chip - 3, {
+      fill: chosen ? this.ink["accent-wash"] : this.ink.sheet,
+      stroke: chosen ? this.ink.accent : this.ink.line,
+      radius: 8,
+      width: now ? 2.5 : 1,
+    });
+    pen.text(chipText(this.model, id, this.model.nodes[item.id]), item.ax + item.w / 2, y + 8, {
+      fill: this.ink.soft,
+      size: 11,
+      align: "center",
+      most: item.w - 26,
+    });
   }
 
   drawClosed(pen, box, scale, look) {
@@ -169,15 +268,27 @@ class Painter {
     const marked = (look.marked && this.isOn(box, look.marked)) || (look.path && this.isOn(box, look.path));
     const stroke = chosen ? this.ink.accent : marked ? this.ink.warn : this.ink.faint;
     const width = chosen || marked ? Math.max(2.5, 2 / scale) : 1;
-    const height = box.kind === "loop" ? box.h - 8 : box.h;
-    if (box.kind === "loop") { // a pile of sheets
-      pen.box(box.ax + 8, box.ay + 8, box.w - 8, height, { fill: this.ink.wash, stroke, width: 1, radius: 9 });
-      pen.box(box.ax + 4, box.ay + 4, box.w - 8, height, { fill: this.ink.wash, stroke, width: 1, radius: 9 });
+    const height = box.count > 1 ? box.h - 8 : box.h;
+    if (box.count > 1) {
+      // a pile of sheets
+      pen.box(box.ax + 8, box.ay + 8, box.w - 8, height, {
+        fill: this.ink.wash,
+        stroke,
+        width: 1,
+        radius: 9,
+      });
+      pen.box(box.ax + 4, box.ay + 4, box.w - 8, height, {
+        fill: this.ink.wash,
+        stroke,
+        width: 1,
+        radius: 9,
+      });
     }
-    const w = box.kind === "loop" ? box.w - 8 : box.w;
+    const w = box.count > 1 ? box.w - 8 : box.w;
     pen.box(box.ax, box.ay, w, height, { fill, stroke, width, radius: 9 });
     if (scale < 0.22) return;
-    const ink = strong ? "#ffffff" : this.ink.ink, soft = strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
+    const ink = strong ? "#ffffff" : this.ink.ink,
+      soft = strong ? "rgb(255 255 255 / 80%)" : this.ink.soft;
     pen.text("▸", box.ax + 12, box.ay + 17, { fill: soft, size: 12 });
     pen.text(box.title, box.ax + 28, box.ay + 17, { fill: ink, size: 13, weight: 600, most: w - 40 });
     pen.text(boxNote(this.model, box), box.ax + 28, box.ay + 34, { fill: soft, size: 11, most: w - 40 });

@@ -1,13 +1,23 @@
 // Two pens that draw the same things: on a canvas, and as SVG.
 
 class CanvasPen {
-  constructor(context) { this.context = context; }
+  constructor(context) {
+    this.context = context;
+  }
   box(x, y, w, h, { fill, stroke, radius = 6, width = 1, dash = [] }) {
     const c = this.context;
     c.beginPath();
     c.roundRect(x, y, w, h, radius);
-    if (fill) { c.fillStyle = fill; c.fill(); }
-    if (stroke) { c.strokeStyle = stroke; c.lineWidth = width; c.setLineDash(dash); c.stroke(); }
+    if (fill) {
+      c.fillStyle = fill;
+      c.fill();
+    }
+    if (stroke) {
+      c.strokeStyle = stroke;
+      c.lineWidth = width;
+      c.setLineDash(dash);
+      c.stroke();
+    }
   }
   /** Many boxes of one colour, without borders. */
   boxes(list, fill) {
@@ -35,7 +45,13 @@ class CanvasPen {
     for (const [, , , , d, e, x, y] of list) {
       const down = Math.abs(y - e) >= Math.abs(x - d);
       c.moveTo(x, y);
-      if (down) { c.lineTo(x - 3.5, y - 7); c.lineTo(x + 3.5, y - 7); } else { c.lineTo(x + 7, y - 3.5); c.lineTo(x + 7, y + 3.5); }
+      if (down) {
+        c.lineTo(x - 3.5, y - 7);
+        c.lineTo(x + 3.5, y - 7);
+      } else {
+        c.lineTo(x + 7, y - 3.5);
+        c.lineTo(x + 7, y + 3.5);
+      }
       c.closePath();
     }
     c.fillStyle = fill;
@@ -58,7 +74,8 @@ const FONTS = {
 
 function shortened(context, text, most) {
   if (most === Infinity || context.measureText(text).width <= most) return text;
-  let low = 0, high = text.length;
+  let low = 0,
+    high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (context.measureText(`${text.slice(0, middle)}…`).width <= most) low = middle;
@@ -72,32 +89,49 @@ class SvgPen {
     this.parts = [];
     this.context = document.createElement("canvas").getContext("2d"); // to measure text
   }
-  box(x, y, w, h, { fill, stroke, radius = 6, width = 1, dash = [] }) {
-    this.parts.push(`<rect x="${r(x)}" y="${r(y)}" width="${r(w)}" height="${r(h)}" rx="${radius}" fill="${fill ?? "none"}"` +
-      (stroke ? ` stroke="${stroke}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}` : "") + "/>");
+  box(x, y, width, height, { fill = "none", stroke, radius = 6, width: thickness = 1, dash = [] }) {
+    this.add("rect", { x, y, width, height, rx: radius, fill, ...this.line(stroke, thickness, dash) });
   }
   curves(list, { stroke, width = 1, dash = [] }) {
-    if (!list.length) return;
-    const path = list.map(([x0, y0, a, b, d, e, x1, y1]) => `M${r(x0)} ${r(y0)}C${r(a)} ${r(b)} ${r(d)} ${r(e)} ${r(x1)} ${r(y1)}`).join("");
-    this.parts.push(`<path d="${path}" fill="none" stroke="${stroke}" stroke-width="${width}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/>`);
+    const d = list.map((p) => `M${r(p[0])} ${r(p[1])}C${p.slice(2).map(r).join(" ")}`).join("");
+    if (d) this.add("path", { d, fill: "none", ...this.line(stroke, width, dash) });
   }
   heads(list, { fill }) {
-    if (!list.length) return;
-    const path = list.map(([, , , , d, e, x, y]) => Math.abs(y - e) >= Math.abs(x - d)
-      ? `M${r(x)} ${r(y)}l-3.5-7h7z` : `M${r(x)} ${r(y)}l7-3.5v7z`).join("");
-    this.parts.push(`<path d="${path}" fill="${fill}"/>`);
+    const head = ([, , , , d, e, x, y]) =>
+      `M${r(x)} ${r(y)}` + (Math.abs(y - e) >= Math.abs(x - d) ? "l-3.5-7h7z" : "l7-3.5v7z");
+    if (list.length) this.add("path", { d: list.map(head).join(""), fill });
   }
   text(text, x, y, { fill, size = 12, weight = 400, mono = false, align = "left", most = Infinity }) {
     const family = mono ? FONTS.mono : FONTS.sans;
     this.context.font = `${weight} ${size}px ${family}`;
-    const anchor = { left: "start", center: "middle", right: "end" }[align];
-    this.parts.push(`<text x="${r(x)}" y="${r(y)}" font-family="${escapeXml(family)}" font-size="${size}" font-weight="${weight}" fill="${fill}" text-anchor="${anchor}" dominant-baseline="central">${escapeXml(shortened(this.context, text, most))}</text>`);
+    const place = {
+      x,
+      y,
+      "text-anchor": { left: "start", center: "middle", right: "end" }[align],
+      "dominant-baseline": "central",
+    };
+    const font = { "font-family": family, "font-size": size, "font-weight": weight };
+    this.add("text", { ...place, ...font, fill }, shortened(this.context, text, most));
+  }
+  line(stroke, width, dash) {
+    if (!stroke) return {};
+    return { stroke, "stroke-width": width, ...(dash.length ? { "stroke-dasharray": dash.join(" ") } : {}) };
+  }
+  add(tag, attributes, text = "") {
+    const written = Object.entries(attributes).map(
+      ([name, value]) => ` ${name}="${typeof value === "number" ? r(value) : escapeXml(value)}"`,
+    );
+    this.parts.push(`<${tag}${written.join("")}>${escapeXml(text)}</${tag}>`);
   }
   document(width, height, background) {
-    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${r(width)} ${r(height)}" width="${r(width)}" height="${r(height)}">` +
-      `<rect width="100%" height="100%" fill="${background}"/>${this.parts.join("")}</svg>`;
+    const [w, h] = [r(width), r(height)];
+    return (
+      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}">` +
+      `<rect width="100%" height="100%" fill="${background}"/>${this.parts.join("")}</svg>`
+    );
   }
 }
 
 const r = (x) => Math.round(x * 10) / 10;
-const escapeXml = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const escapeXml = (text) =>
+  text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);

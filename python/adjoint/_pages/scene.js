@@ -35,7 +35,10 @@ class Scene {
   visibleEdges() {
     const { nodes, chipped } = this.model;
     const numbers = new Map();
-    const numberOf = (item) => { if (!numbers.has(item)) numbers.set(item, numbers.size); return numbers.get(item); };
+    const numberOf = (item) => {
+      if (!numbers.has(item)) numbers.set(item, numbers.size);
+      return numbers.get(item);
+    };
     const found = new Map();
     for (const node of nodes) {
       const from = this.shown[node.id];
@@ -72,7 +75,10 @@ class Scene {
       for (let i = Math.floor(x0 / CELL); i <= x1 / CELL; ++i) {
         for (let j = Math.floor(y0 / CELL); j <= y1 / CELL; ++j) cells.push(`${i},${j}`);
       }
-      if (cells.length > 48) { this.long.push(thing); return; }
+      if (cells.length > 48) {
+        this.long.push(thing);
+        return;
+      }
       for (const cell of cells) {
         if (!this.grid.has(cell)) this.grid.set(cell, []);
         this.grid.get(cell).push(thing);
@@ -81,14 +87,17 @@ class Scene {
     for (const item of this.items) put(item, item.ax, item.ay, item.ax + item.w, item.ay + item.h);
     for (const edge of this.edges) {
       edge.curves = curvesOf(edge);
-      const xs = edge.curves.flatMap((c) => [c[0], c[6]]), ys = edge.curves.flatMap((c) => [c[1], c[7]]);
+      const xs = edge.curves.flatMap((c) => [c[0], c[6]]),
+        ys = edge.curves.flatMap((c) => [c[1], c[7]]);
       put(edge, Math.min(...xs) - 20, Math.min(...ys) - 20, Math.max(...xs) + 20, Math.max(...ys) + 20);
     }
   }
 
   /** Everything that may be seen in a part of the sheet. */
   inside(x0, y0, x1, y1) {
-    const cells = (Math.floor(x1 / CELL) - Math.floor(x0 / CELL) + 1) * (Math.floor(y1 / CELL) - Math.floor(y0 / CELL) + 1);
+    const cells =
+      (Math.floor(x1 / CELL) - Math.floor(x0 / CELL) + 1) *
+      (Math.floor(y1 / CELL) - Math.floor(y0 / CELL) + 1);
     if (cells > this.grid.size) return { items: this.items, edges: this.edges };
     const found = new Set(this.long);
     for (let i = Math.floor(x0 / CELL); i <= x1 / CELL; ++i) {
@@ -96,7 +105,8 @@ class Scene {
         for (const thing of this.grid.get(`${i},${j}`) ?? []) found.add(thing);
       }
     }
-    const items = [], edges = [];
+    const items = [],
+      edges = [];
     for (const thing of found) (thing instanceof Item ? items : edges).push(thing);
     // Boxes before what is in them.
     return { items: items.sort((a, b) => b.w * b.h - a.w * a.h), edges };
@@ -117,20 +127,34 @@ class Scene {
 /** From the lower edge of an item to the upper edge of another, past what is between: curves of
  * x, y, two handles, x, y. */
 function curvesOf({ from, to, again, ends: [a, b] }) {
-  if (again) { // to the step before: round the right side, upwards
+  if (again) {
+    // to the step before: round the right side, upwards
     const side = Math.max(from.ax + from.w, to.ax + to.w) + 22;
-    return [[from.ax + from.w, from.ay + from.h / 2, side, from.ay + from.h / 2, side, to.ay + to.h / 2, to.ax + to.w, to.ay + to.h / 2]];
+    return [
+      [
+        from.ax + from.w,
+        from.ay + from.h / 2,
+        side,
+        from.ay + from.h / 2,
+        side,
+        to.ay + to.h / 2,
+        to.ax + to.w,
+        to.ay + to.h / 2,
+      ],
+    ];
   }
   if (b.ax > a.ax + a.w && b.ay + b.h < a.ay) return toNextColumn(from, to, a.ax + a.w + GAP.break / 2);
   const box = a.parent;
   const points = [[from.ax + from.w / 2, from.ay + from.h]];
   // Out of a box, past what stands below in it: inside its right border.
-  const low = a.ay + a.h, left = from.ay + from.h;
+  const low = a.ay + a.h,
+    left = from.ay + from.h;
   if (a !== from && low - left > 70) points.push([a.ax + a.w - 7, left + GAP.row], [a.ax + a.w - 7, low]);
   for (const [x, above, below] of box.routes?.get(a)?.get(b) ?? []) {
     points.push([box.ax + x, box.ay + above], [box.ax + x, box.ay + below]);
   }
-  if (b !== to && to.ay - b.ay > GAP.head + 70) points.push([b.ax + b.w - 7, b.ay], [b.ax + b.w - 7, to.ay - GAP.row]);
+  if (b !== to && to.ay - b.ay > GAP.head + 70)
+    points.push([b.ax + b.w - 7, b.ay], [b.ax + b.w - 7, to.ay - GAP.row]);
   points.push([to.ax + to.w / 2, to.ay]);
   return points.slice(1).map(([x1, y1], i) => {
     const [x0, y0] = points[i];
@@ -141,6 +165,13 @@ function curvesOf({ from, to, again, ends: [a, b] }) {
 
 /** From the foot of a column to the head of the next: up between the two. */
 function toNextColumn(from, to, x) {
-  const x0 = from.ax + from.w / 2, y0 = from.ay + from.h, x1 = to.ax + to.w / 2, y1 = to.ay;
-  return [[x0, y0, x0, y0 + 36, x, y0 + 36, x, y0 - 24], [x, y0 - 24, x, y0 - 60, x, y1 + 60, x, y1 + 24], [x, y1 + 24, x, y1 - 36, x1, y1 - 36, x1, y1]];
+  const x0 = from.ax + from.w / 2,
+    y0 = from.ay + from.h,
+    x1 = to.ax + to.w / 2,
+    y1 = to.ay;
+  return [
+    [x0, y0, x0, y0 + 36, x, y0 + 36, x, y0 - 24],
+    [x, y0 - 24, x, y0 - 60, x, y1 + 60, x, y1 + 24],
+    [x, y1 + 24, x, y1 - 36, x1, y1 - 36, x1, y1],
+  ];
 }

@@ -7,7 +7,18 @@ class Search {
     // Nodes of one kind share all but their label.
     this.texts = model.data.kinds.map(([op, name, shape, dtype, file, line, module]) => {
       const code = file < 0 ? null : model.data.code[file];
-      return [op, name, shape, shape.replaceAll(" ", ""), dtype, code ? `${code.name}:${line}` : "", code?.lines[line] ?? "", module].join("\n").toLowerCase();
+      return [
+        op,
+        name,
+        shape,
+        shape.replaceAll(" ", ""),
+        dtype,
+        code ? `${code.name}:${line}` : "",
+        code?.lines[line] ?? "",
+        module,
+      ]
+        .join("\n")
+        .toLowerCase();
     });
   }
   /** The nodes that fit, newest first. */
@@ -19,9 +30,13 @@ class Search {
     const known = new Set(ops);
     const isIn = (word, k) => (known.has(word) ? ops[k] === word : this.texts[k].includes(word));
     const fits = new Map(ops.map((_, k) => [k, words.filter((word) => !isIn(word, k))]));
-    return this.model.nodes.filter((node) => {
-      const missing = fits.get(kind[node.id]);
-      return !missing.length || (node.label && missing.every((word) => node.label.toLowerCase().includes(word)));
-    }).map((node) => node.id);
+    return this.model.nodes
+      .filter((node) => {
+        const missing = fits.get(kind[node.id]);
+        return (
+          !missing.length || (node.label && missing.every((word) => node.label.toLowerCase().includes(word)))
+        );
+      })
+      .map((node) => node.id);
   }
 }

@@ -2,14 +2,20 @@
 
 const theme = {
   listeners: [],
-  get name() { return document.documentElement.dataset.theme; },
+  get name() {
+    return document.documentElement.dataset.theme;
+  },
   set(name) {
     document.documentElement.dataset.theme = name;
     for (const listener of this.listeners) listener();
   },
-  toggle() { this.set(this.name === "dark" ? "light" : "dark"); },
+  toggle() {
+    this.set(this.name === "dark" ? "light" : "dark");
+  },
   /** The value of a colour of style.css, for canvas and SVG. */
-  colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim(); },
+  colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  },
 };
 
 {

@@ -72,7 +72,7 @@ class _Watch:
         self._method: Callable[..., Any] = adjoint.Tensor.backward
         self._function: Callable[..., Any] = adjoint.autograd.backward
         adjoint.Tensor.backward = self._of_tensor()  # type: ignore[method-assign]
-        adjoint.autograd.backward = self._of_tensors  # type: ignore[assignment]
+        adjoint.autograd.backward = self._of_tensors
 
     def __exit__(self, *error: object) -> None:
         import adjoint

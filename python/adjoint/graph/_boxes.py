@@ -1,8 +1,8 @@
-"""A graph as nested boxes: loops, calls of modules, the parts of composites.
+"""A graph as nested boxes: loops, alike branches, calls of modules, the parts of composites.
 
-Loops are those that `_fold` finds; modules are known where `graph.modules` was on. Operations on a
-composite are done part by part: their nodes were made one after another by the same op on the same
-line, and none is computed from another.
+Loops are those that `_fold` finds, which knows branches that are alike, too; modules are known
+where `graph.modules` was on. Operations on a composite are done part by part: their nodes were made
+one after another by the same instruction, and none is computed from another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ._fold import Block, Folder, Item
-from ._layout import Spine, lay_out
+from ._layout import Row, Spine, lay_out
 from ._lines import place
 from ._modules import Call, Calls, chain
 from ._view import Graph, GraphNode, no_collection
@@ -24,11 +24,11 @@ from ._view import Graph, GraphNode, no_collection
 class Box:
     """A box with what is in it.
 
-    A loop shows its newest step; ``others`` are the nodes of each of the other steps, in the same
-    order as ``body``.
+    A loop shows its newest step, alike branches the first; ``others`` are the nodes of each of the
+    other steps or branches, in the same order as ``body``.
     """
 
-    kind: str  # "loop", "module", "parts" or "composite"
+    kind: str  # "loop", "branches", "module", "parts" or "composite"
     title: str
     items: list[GraphNode | Box] = field(default_factory=list)
     count: int = 1
@@ -47,8 +47,7 @@ def boxes(graph: Graph) -> tuple[Content, dict[int, str]]:
     tags: dict[int, str] = {}
     with no_collection():
         spines = lay_out(graph)
-        folded = Folder().fold_all(spines)
-        content = _unrolled(spines[: len(graph.roots)], folded)
+        content = _Content(spines).of(spines[: len(graph.roots)])
     _Modules(Calls()).sort(content)
     parts, waiting = _Parts(graph), [content]
     while waiting:
@@ -98,45 +97,73 @@ def _root(leaf: GraphNode) -> str:
     return root if root != leaf.label else ""
 
 
-def _unrolled(tops: Iterable[Spine], folded: dict[int, list[Item]]) -> Content:
-    """Rows and blocks, with what hangs beside them, without recursion."""
-    content: Content = []
-    waiting: list[tuple[Content, list[Item]]] = [
-        (content, [item for s in tops for item in folded[id(s)]])
-    ]
-    while waiting:
-        into, items = waiting.pop()
-        stack = list(reversed(items))
-        while stack:
-            item = stack.pop()
-            if isinstance(item, Block):
-                box = _loop(item)
-                into.append(box)
-                waiting.append((box.items, item.items))
-                continue
-            if not item.node.is_leaf:
-                into.append(item.node)
-            for spine in reversed(item.branches):
-                stack.extend(reversed(folded[id(spine)]))
-    return content
+_FEW = 3  # branches that are alike and not yet put into a box
+
+
+class _Content:
+    """Rows and blocks, with what hangs beside them, as nodes and boxes."""
+
+    def __init__(self, spines: list[Spine]) -> None:
+        self._folder = Folder()
+        self._folded = self._folder.fold_all(spines)
+
+    def of(self, tops: Iterable[Spine]) -> Content:
+        """What stands in some spines; without recursion, for branches may nest deep."""
+        content: Content = []
+        waiting: list[tuple[Content, list[Item]]] = [
+            (content, [item for s in tops for item in self._folded[id(s)]])
+        ]
+        while waiting:
+            into, items = waiting.pop()
+            stack: list[Item] = list(reversed(items))
+            while stack:
+                item = stack.pop()
+                if isinstance(item, Block):
+                    box = _loop(item)
+                    into.append(box)
+                    waiting.append((box.items, item.items))
+                elif isinstance(item, Row):
+                    if not item.node.is_leaf:
+                        into.append(item.node)
+                    for alike in reversed(self._alike(item.branches)):
+                        if len(alike) > _FEW:
+                            box = _branches(alike)
+                            into.append(box)
+                            waiting.append((box.items, self._folded[id(alike[0])]))
+                        else:
+                            for spine in reversed(alike):
+                                stack.extend(reversed(self._folded[id(spine)]))
+        return content
+
+    def _alike(self, branches: Sequence[Spine]) -> list[list[Spine]]:
+        groups: dict[int, list[Spine]] = {}
+        for spine in branches:
+            groups.setdefault(self._folder.likeness(spine), []).append(spine)
+        return list(groups.values())
+
+
+def _branches(spines: list[Spine]) -> Box:
+    """Inputs of one op that were computed in the same way."""
+    nodes = [_nodes(spine.rows) for spine in spines]
+    return Box("branches", _lines("alike", nodes[0]), [], len(spines), nodes[0], nodes[1:])
 
 
 def _loop(block: Block) -> Box:
     period = len(block.rows) // block.count
     steps = [_nodes(block.rows[at : at + period]) for at in range(0, len(block.rows), period)]
     alike = [nodes for nodes in steps[1:] if len(nodes) == len(steps[0])]
-    return Box("loop", _lines(steps[0]), [], block.count, steps[0], alike)
+    return Box("loop", _lines("loop", steps[0]), [], block.count, steps[0], alike)
 
 
-def _lines(nodes: Sequence[GraphNode]) -> str:
+def _lines(what: str, nodes: Sequence[GraphNode]) -> str:
     """``loop  train.py:41–44``: the lines of the file that most nodes are from."""
     sources = [n.source for n in nodes if n.source is not None]
     if not sources:
-        return "loop"
+        return what
     file = Counter(name for name, _ in sources).most_common(1)[0][0]
     lines = [line for name, line in sources if name == file]
     last = f"–{max(lines)}" if max(lines) > min(lines) else ""
-    return f"loop  {place((file, min(lines)))}{last}"
+    return f"{what}  {place((file, min(lines)))}{last}"
 
 
 def _nodes(items: Sequence[Item]) -> list[GraphNode]:

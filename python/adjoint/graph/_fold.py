@@ -41,6 +41,10 @@ class Folder:
         """The same small number for equal keys."""
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def likeness(self, spine: Spine) -> int:
+        """The same for spines that differ only in leaves; after `fold_all`."""
+        return self._like_spine[id(spine)]
+
     def fold_all(self, spines: list[Spine]) -> dict[int, list[Item]]:
         """The folded items of each spine, by its id."""
         folded: dict[int, list[Item]] = {}

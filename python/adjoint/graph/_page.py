@@ -33,21 +33,24 @@ _SCRIPTS = (
     "search.js",
     "details.js",
     "player.js",
+    "export.js",
+    "keys.js",
     "graph.js",
 )
 
 
 def save(graph: Graph, path: str | os.PathLike[str], steps: Sequence[Step] | None = None) -> str:
     """Write the page of a graph, with the steps of a pass if they are given."""
-    return _pages.write(_text(graph, steps), path)
+    return _pages.write(text(graph, steps), path)
 
 
 def show(graph: Graph, steps: Sequence[Step] | None = None) -> str:
     """Open the page of a graph."""
-    return _pages.open_in_browser(_text(graph, steps), "graph")
+    return _pages.open_in_browser(text(graph, steps), "graph")
 
 
-def _text(graph: Graph, steps: Sequence[Step] | None) -> str:
+def text(graph: Graph, steps: Sequence[Step] | None = None) -> str:
+    """The page of a graph."""
     with no_collection():
         data = _Data(graph).data(steps)
     return _pages.page(graph._title, data, _SCRIPTS, ("graph.css",))
@@ -97,8 +100,8 @@ class _Data:
             box = waiting.pop()
             waiting.extend(item for item in box.items if isinstance(item, Box))
             for nodes in box.others:
-                for mine, shown in zip(nodes, box.body, strict=True):
-                    found[mine.index] = shown.index
+                for mine, newest in zip(nodes, box.body, strict=True):
+                    found[mine.index] = newest.index
         for index, shown in found.items():
             while shown in found:  # a step of an inner loop that is itself not shown
                 shown = found[shown]
@@ -131,10 +134,14 @@ class _Data:
         """What each node shown keeps, for itself and for those it stands for."""
         size = len(self.shown)
         many, total = [0] * size, [0] * size
+        place, stands_for = self.place, self.stands_for
         for n in self.graph.nodes:
-            at = self._at(n)
+            at = place.get(n.index)
+            if at is None:
+                at = place[stands_for[n.index]]
             many[at] += 1
-            total[at] += n.saved_bytes
+            if n.held:
+                total[at] += n.saved_bytes
         stands = [self.place[self.stands_for.get(n.index, n.index)] for n in self.shown]
         figures: dict[str, Any] = {
             "bytes": [n.saved_bytes for n in self.shown],
@@ -181,7 +188,7 @@ class _Data:
             "title": item.title,
             "items": [self._item(i) for i in item.items if self._is_here(i)],
         }
-        if item.kind == "loop":
+        if item.count > 1:
             found["count"] = item.count
             if len(self.shown) == len(self.graph):
                 found["others"] = [[self.place[n.index] for n in nodes] for nodes in item.others]

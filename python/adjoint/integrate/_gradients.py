@@ -58,6 +58,8 @@ class Inputs(NamedTuple):
 
 def inputs_of(problem: Problem, t: Tensor, y: Tensor, given: list[Tensor]) -> Inputs:
     """What the solution depends on."""
+    if not ad.is_grad_enabled():
+        return Inputs([], [], True)
     recording = _core._Recording([])
     recording.start()
     try:
@@ -92,7 +94,9 @@ def choose(
     """The way that was asked for, or that suits the problem."""
     inside = is_batched(y, *inputs.given, *inputs.reached) or _core._current_dual_level() >= 0
     if inside:
-        return Choice("discrete", "inside vmap and forward mode the steps are what there is", options)
+        return Choice(
+            "discrete", "inside vmap and forward mode the steps are what there is", options
+        )
     if not ad.is_grad_enabled() or (inputs.known and inputs.size == 0):
         return Choice("discrete", "nothing that it depends on requires a gradient", options)
     if gradient in ("continuous", "forward"):
@@ -120,7 +124,9 @@ def _suited(
     bounded = options["memory"] != "all" or options["snapshots"] is not None
     if tape <= _BUDGET or bounded:
         limit = ", within the memory that was asked for" if bounded else ""
-        return Choice("discrete", f"it is exact for the steps that were taken: {sizes}{limit}", options)
+        return Choice(
+            "discrete", f"it is exact for the steps that were taken: {sizes}{limit}", options
+        )
     if inputs.known and inputs.size <= _FEW and not inputs.reached and not events:
         reason = f"tangents of few inputs keep nothing: {sizes}"
         return Choice("forward", reason, options)

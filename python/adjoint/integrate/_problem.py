@@ -16,7 +16,17 @@ from ._system import System
 from ._tolerance import Tolerance
 from ._trajectory import Trajectory, follow, kept, moved
 
-__all__ = ["OdeResult", "Problem", "check_start", "followed", "planned", "raise_unless_right", "raise_unless_solved", "solved", "stopped"]
+__all__ = [
+    "OdeResult",
+    "Problem",
+    "check_start",
+    "followed",
+    "planned",
+    "raise_unless_right",
+    "raise_unless_solved",
+    "solved",
+    "stopped",
+]
 
 
 _MOST = 100_000  # steps, unless users say otherwise
@@ -74,7 +84,9 @@ def check_start(system: System, t: Tensor, y: Tensor) -> None:
         if system.has_given_matrix:
             raise_unless_right(largest_value(system.matrix_error(t.detach(), y.detach())))
         if system.mass is not None:
-            raise_unless_solved(largest_value(system.without_history().beside(t.detach(), y.detach())))
+            raise_unless_solved(
+                largest_value(system.without_history().beside(t.detach(), y.detach()))
+            )
 
 
 def raise_unless_right(error: float) -> None:

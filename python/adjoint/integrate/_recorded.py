@@ -143,9 +143,7 @@ def _with_states(
     return ad.where(here[:, None], values, out)
 
 
-def _arrived(
-    problem: Problem, control: Control, state: State, count: Tensor, most: int
-) -> Tensor:
+def _arrived(problem: Problem, control: Control, state: State, count: Tensor, most: int) -> Tensor:
     """The number of steps; it raises where the end is not reached, each time the program runs."""
 
     def arrived(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -204,6 +202,5 @@ def _followed(
     _, last, _, out = ad.while_loop(
         lambda k, *_: k < count, step, (zero, y, start, first), **options
     )
-    if method.between:
-        return out
-    return ad.where((at == times[0].detach())[:, None], y, last)
+    found: Tensor = out if method.between else ad.where((at == times[0].detach())[:, None], y, last)
+    return found

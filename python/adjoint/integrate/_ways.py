@@ -84,9 +84,7 @@ class ByTangents(_Way):
 
     def _rows(self, t: Tensor) -> Tensor:
         every = [*self._start, t, *self._leaves]
-        places = [
-            k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad
-        ]
+        places = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad]
 
         def solution(*tensors: Tensor) -> Tensor:
             filled = [x.detach() if isinstance(x, Tensor) else x for x in every]

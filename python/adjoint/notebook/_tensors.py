@@ -93,7 +93,7 @@ def _numbers(t: Tensor) -> str:
     finite = values[np.isfinite(values)]
     words = "of absolute values: " if t.is_complex() else ""
     if finite.size:
-        parts = (f"{name} {f(finite):.4g}" for name, f in _BRIEF.items())
+        parts = (f"{f.__name__} {f(finite):.4g}" for f in _BRIEF)
         words += ", ".join(parts)
     for name, count in (("NaN", np.isnan(values).sum()), ("infinite", np.isinf(values).sum())):
         if count:
@@ -101,7 +101,7 @@ def _numbers(t: Tensor) -> str:
     return words
 
 
-_BRIEF = {"min": np.min, "mean": np.mean, "max": np.max, "std": np.std}
+_BRIEF = (np.min, np.mean, np.max, np.std)
 
 
 def _heat_map(t: Tensor) -> str:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from adjoint.graph import Graph
 
-_PRE = '<pre style="line-height:1.25;overflow-x:auto;background:none">{}</pre>'
+_IN_A_CELL = 2000  # nodes of a graph whose page is kept in the notebook, some 100 kB
+_PRE = '<pre style="line-height:1.25;white-space:pre;overflow-x:auto;background:none">{}</pre>'
 
 
 def text_html(text: str) -> str:
@@ -47,6 +48,13 @@ def compiled_html(compiled: Any) -> str:
 
 
 def graph_html(graph: Graph) -> str:
-    """The tree of a graph, below its title."""
+    """The tree of a graph below its title, and the page of it, which opens, if it is not large."""
     title, _, tree = str(graph).partition("\n")
-    return f"<details open><summary>{escape(title)}</summary>{text_html(tree)}</details>"
+    html = f"<details open><summary>{escape(title)}</summary>{text_html(tree)}</details>"
+    if len(graph) > _IN_A_CELL:
+        return html
+    from adjoint.graph._page import text
+
+    page = escape(text(graph), quote=True)
+    frame = f'<iframe srcdoc="{page}" style="width:100%;height:480px;border:0"></iframe>'
+    return f"{html}<details><summary>as a page</summary>{frame}</details>"

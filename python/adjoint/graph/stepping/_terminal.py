@@ -57,7 +57,7 @@ def _view(stepper: Stepper) -> Iterator[RenderableType]:
         yield from _waiting(stepper)
 
 
-def _step_table(step: Step) -> RenderableType:
+def _step_table(step: Step) -> Any:
     table = _grid()
     node = step.node
     table.add_row("ran", f"{node.title} {list(node.shape)}", _where(node))
@@ -156,8 +156,10 @@ def _obey(stepper: Stepper, words: list[str], screen: Console) -> bool:
         stepper.run_to(line=int(argument) if argument.isdigit() else argument)
     elif command == "o" and rest:
         stepper.run_to(op=argument)
-    elif command in ("nan", "zero"):
-        stepper.break_on(**{command: True})
+    elif command == "nan":
+        stepper.break_on(nan=True)
+    elif command == "zero":
+        stepper.break_on(zero=True)
     elif command == "norm" and rest:
         stepper.break_on(norm=float(argument))
     elif command == "s":
