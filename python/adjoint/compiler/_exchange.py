@@ -161,8 +161,9 @@ class _Builder:
         results = [None if r < 0 else self.values[r] for r in self.outputs]
         if checked:
             recording.outside([t for t in results if t is not None])
-        if recording.refused() is not None:
-            raise ValueError(recording.refused()[0])
+        refused = recording.refused()
+        if refused is not None:
+            raise ValueError(refused[0])
         program = recording.program(0, recording.size(), given, results)
         if program.held():
             raise ValueError("a program reads what is not given to it")

@@ -263,8 +263,8 @@ void Capture::find_inputs(Program& p, bool first) {
 }
 
 void Capture::describe_inputs(Program& p) const {
-  bool changes = std::ranges::any_of(
-      p.code, [&](const Instruction& i) { return changes_outside(p, i); });
+  bool changes =
+      std::ranges::any_of(p.code, [&](const Instruction& i) { return changes_outside(p, i); });
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     auto state = grad_states_.find(p.inputs[k]);
