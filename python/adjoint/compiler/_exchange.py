@@ -37,7 +37,7 @@ def _encode(value: Any, constants: list[Tensor]) -> Any:
     if type(value) is float:
         return {"float": value.hex()}
     if type(value) is complex:
-        return {"complex": [value.real.hex(), value.imag.hex()]}
+        return {"imaginary": [value.real.hex(), value.imag.hex()]}
     if isinstance(value, _core.dtype):
         return {"dtype": str(value).rpartition(".")[2]}
     if isinstance(value, Tensor):
@@ -58,7 +58,7 @@ def _decode(value: Any, constants: list[Tensor]) -> Any:
     ((kind, inside),) = value.items()
     if kind == "float":
         return float.fromhex(inside)
-    if kind == "complex":
+    if kind == "imaginary":
         return complex(*map(float.fromhex, inside))
     if kind == "dtype":
         found = getattr(_core, inside, None)
@@ -85,7 +85,7 @@ def program_from(data: Any, constants: list[Tensor]) -> Any:
         with no_grad():
             whole = _decode(data, constants)
             program = _Builder(whole).program(True)
-            facts = [whole[name] for name in ("requires_grad", "leaf", "view")]
+            facts = [whole[name] for name in ("requires_grad", "leaf", "views")]
             _core._program_inputs(program, *facts)
             return program
     finally:
@@ -178,7 +178,7 @@ class _Builder:
             raise ValueError("a value is made twice")
         if kind in ("apply", "change"):
             made = self._call(recording, one, places, reads)
-        elif kind == "alias":
+        elif kind == "header":
             made = [self._alias(recording, writes[0], places[0][0], reads[0])]
         elif kind == "constant":
             made = [self._constant(one["constant"])]

@@ -107,7 +107,7 @@ def _call_data(kind: Any, one: Recorded, constants: list[Tensor]) -> dict[str, A
     except ValueError as error:
         raise refuse(str(error)) from None
     return {
-        "mode": kind[1],
+        "modes": kind[1],
         "tensors": [v is None for v in values],
         "arguments": [v.hex() if type(v) is float else v for v in arguments],
         "floats": [type(v) is float for v in arguments],
@@ -118,7 +118,7 @@ def _call_data(kind: Any, one: Recorded, constants: list[Tensor]) -> dict[str, A
         "single": one.single,
         "count": one.count,
         "differentiable": one.differentiable,
-        "inner": one.inner,
+        "intermediate": one.inner,
         "no_backward": one.no_backward,
         "forward": programs[0],
         "backward": backward,
@@ -252,10 +252,10 @@ def _recording(compiled: Compiled, call: Any, constants: list[Tensor]) -> tuple[
         float.fromhex(v) if is_float else v
         for v, is_float in zip(call["arguments"], floats, strict=True)
     ]
-    if not all(isinstance(v, _PLAIN) for v in arguments) or type(call["mode"]) is not int:
+    if not all(isinstance(v, _PLAIN) for v in arguments) or type(call["modes"]) is not int:
         raise ValueError("an argument is neither a number nor a text")
     keys = tuple(None if tensor else key_of(v) for v, tensor in zip(arguments, places, strict=True))
-    kind: Any = (len(keys), call["mode"])
+    kind: Any = (len(keys), call["modes"])
     if any(key is not None for key in keys):
         kind = (*kind, keys)
 
@@ -317,7 +317,7 @@ def _take_result(one: Recorded, call: Any, inputs: int, outputs: int) -> None:
     one.count, one.single = call["count"], bool(call["single"])
     one.from_outputs = [(at, k) for at, k in call["from_outputs"]]
     one.from_inputs = [(at, k) for at, k in call["from_inputs"]]
-    one.differentiable, one.inner = list(call["differentiable"]), list(call["inner"])
+    one.differentiable, one.inner = list(call["differentiable"]), list(call["intermediate"])
     one.no_backward = str(call["no_backward"])
     good = (
         type(one.count) is int

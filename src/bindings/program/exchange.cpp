@@ -71,7 +71,7 @@ Object instruction_data(const Instruction& i) {
       put(data, "args", arguments_data(i));
       break;
     case Kind::Alias:
-      kind("alias");
+      kind("header");
       break;
     case Kind::Constant:
       kind("constant");
@@ -125,7 +125,7 @@ PyObject* program_data(PyObject*, PyObject* o) {
     Object data = unfused_data(*p.unfused);
     put(data, "requires_grad", list_from(p.requires_grad));
     put(data, "leaf", list_from(p.leaf));
-    put(data, "view", list_from(p.view));
+    put(data, "views", list_from(p.view));
     put(data, "default_dtype", Object::borrow(dtype_object(p.default_dtype)));
     return data.release();
   });
@@ -409,7 +409,7 @@ PyObject* set_inputs(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (n != 4) type_error("_program_inputs(program, requires_grad, leaf, view)");
     auto& p = const_cast<Program&>(program_in(args[0]));
     Dims requires_grad = dims_of(args[1], "requires_grad"), leaf = dims_of(args[2], "leaf"),
-         view = dims_of(args[3], "view");
+         view = dims_of(args[3], "views");
     for (const Dims* d : {&requires_grad, &leaf, &view}) {
       if (d->size() != static_cast<int>(p.inputs.size()))
         value_error("a fact for each input is expected");
