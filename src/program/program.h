@@ -128,7 +128,16 @@ struct Unfused {
   std::vector<int> inputs, outputs;
 };
 
+// How long a program has run, until it is decided whether machine code is worth its while
+// (program/native/native.h).
+struct Pace {
+  bool open = true;
+  uint32_t runs = 0;
+  int64_t spent = 0;  // nanoseconds, about
+};
+
 struct Program {
+  mutable Pace pace;
   std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;

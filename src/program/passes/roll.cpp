@@ -50,8 +50,11 @@ std::vector<int64_t> places_of(const Program& p, const Instruction& i) {
   int64_t at = 0;
   for (const Read& r : i.reads) {
     if (p.registers[r.reg].form != &row) return {};
-    Tensor part = i.op->facts.part({whole, i.args, operand, r.item, at});
-    if (!part.contiguous() || !(part.shape() == operand.shape())) return {};
+    // An operand lies there as a whole, once.
+    bool again = false;
+    Dims from(operand.ndim(), 0);
+    Tensor part = i.op->facts.part({whole, i.args, operand, r.item, at, from, again});
+    if (!part || again || !part.contiguous() || !(part.shape() == operand.shape())) return {};
     places.push_back(part->data - whole->data);
   }
   return places;

@@ -1,6 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "program/capture/sharing.h"
 #include "program/repeat.h"
 #include "program/fuse/tiles.h"
+#include "program/native/native.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -134,6 +136,11 @@ class Replay {
     int count_;
   };
 
+  Value* arguments() {
+    if (!arguments_) arguments_ = std::make_unique<Value[]>(kMaxArguments);
+    return arguments_.get();
+  }
+
   void fill(const Instruction& i, Value* args, bool take) {
     int n = i.op->argument_count;
     const Value* given = i.has_table() ? (*i.more->table)[static_cast<size_t>(run_)] : i.args;
@@ -173,7 +180,7 @@ class Replay {
   }
 
   void apply(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     bool elementwise = i.op->is_elementwise && i.reads.size() <= 2;
     bool twice = i.reads.size() == 2 && i.reads[0].reg == i.reads[1].reg;
@@ -213,7 +220,7 @@ class Replay {
   }
 
   void change(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     fill(i, args, false);
     Tensor self = registers_[i.reads[0].reg];
@@ -315,7 +322,8 @@ class Replay {
 
   const Program& p_;
   Tensors registers_;
-  Value arguments_[kMaxArguments];
+  std::unique_ptr<Value[]>
+      arguments_;    // once an op needs them: most programs are fused loops alone
   int64_t run_ = 0;  // of the body of a loop
 };
 
@@ -451,7 +459,14 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
     }
     replay.set(p.inputs[k], t);
   }
-  replay.run();
+  if (p.pace.open && native::when != native::When::Never) [[unlikely]] {
+    bool timed = native::before_run(p);
+    auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    replay.run();
+    if (timed) native::after_run(p, (std::chrono::steady_clock::now() - start).count());
+  } else {
+    replay.run();
+  }
   Tensors out;
   for (int reg : p.outputs)
     out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
