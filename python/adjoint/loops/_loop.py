@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._transforming import is_under_way, newest_map
 from adjoint.autograd import Function, enable_grad
 from adjoint.compiler._recorded import Refused
 
@@ -23,19 +24,21 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
 from ._step import tell
-from ._transformed import Unsuited, apart, is_transformed
+from ._transformed import Unsuited, apart, can_have_gradients, is_transformed, linearly
 
 __all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """The carry after all steps, and the stacked outputs."""
-    mode = _core._loop_mode()
-    reached = [apart(t)[0][0] for t in loop.step.reached] if mode else loop.step.reached
+    reached, forms, mode = loop.step.reached, [], _core._loop_mode()
+    if mode:
+        loop.map = newest_map()
+        forms = [apart(t)[1] for t in reached]
+        reached = [apart(t)[0][0] for t in reached]
     tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    # A gradient may have tangents, or be wanted when the transform is over and the step cannot run.
-    if needs and mode:
+    if needs and mode and not can_have_gradients(forms, tensors):
         raise Unsuited
     # As a function: what can be called is not searched for tensors.
     found: tuple[Tensor, ...] = Loop.apply(lambda: loop, needs, *tensors)
@@ -77,7 +80,14 @@ class Loop(Function):
         if ctx.kept is None:
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
-        if _core.is_grad_enabled() or not _is_usual([*tensors, *grads]):
+        usual = _is_usual([*tensors, *grads])
+        if loop.map is not None and not usual and not _core.is_grad_enabled():
+            if _core._is_recording():
+                _core._refuse_recording("gradients of a loop in `vmap` are batched themselves")
+            kept = ctx.kept if token is None else behind(token)
+            found = linearly(lambda given: loop_backward(kept, tensors, given, needs), grads)
+            return (None, None, *found)
+        if _core.is_grad_enabled() or not usual:
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
         if _core._is_recording():
             if token is None:
@@ -180,6 +190,13 @@ def _once_more(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     """Gradients from another run of the steps, with a graph of their own if gradients are on."""
+    if not (loop.map is None or (is_under_way(loop.map) and _is_usual([*tensors, *grads]))):
+        raise RuntimeError(
+            "the gradient of a loop in `vmap` is recorded (create_graph=True) when the `vmap` is "
+            "over, or for a batch of gradients, and its step cannot be run again there.\n"
+            "  fix: take both derivatives by transforms (ad.func.grad, jacrev, hessian), or inside "
+            "the function that is mapped"
+        )
     made = loop.step.made
     if not made.hold(loop.step.tensors):
         raise RuntimeError(

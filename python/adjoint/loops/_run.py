@@ -66,6 +66,7 @@ class LoopRun:
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
         self.bar: LoopBar | None = None
+        self.map: object | None = None  # of samples, around it: its step runs as long as this does
 
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""

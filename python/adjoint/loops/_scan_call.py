@@ -29,6 +29,7 @@ from ._transformed import (
     Form,
     Unsuited,
     apart,
+    can_have_gradients,
     count_of,
     rows_apart,
     rows_together,
@@ -234,7 +235,7 @@ class _Call:
 
         parts = [p for t in carry for p in apart(t)[0]]
         stacked = [p for ps, _ in taken for p in ps]
-        if _core.is_grad_enabled() and any(t.requires_grad for t in (*parts, *stacked)):
+        if not can_have_gradients([*forms, *(form for _, form in taken)], [*parts, *stacked]):
             raise Unsuited  # as `run_loop` would find out
         _, spec = _tree.flatten(stacked)
         try:
