@@ -71,9 +71,11 @@ class by_variables:
 def differentiated_once(tensors: Sequence[Tensor]) -> bool:
     """Whether tensors are differentiated by transforms under way alone, and that once."""
     blocks = [b for b in _depth.blocks if isinstance(b, by_variables)]
-    return len(blocks) <= 1 and not any(b.again for b in blocks) and not _reach_others(
-        tensors, blocks
-    )
+    if len(blocks) > 1 or any(b.again for b in blocks):
+        return False
+    # The gradient has tangents, where it is taken before forward mode is over.
+    forward = _core._current_dual_level() >= 0
+    return not (forward and any(b.level >= 0 for b in blocks)) and not _reach_others(tensors, blocks)
 
 
 def differentiated_inside(tensors: Sequence[Tensor]) -> bool:
@@ -92,14 +94,37 @@ def _reach_others(tensors: Sequence[Tensor], blocks: Sequence[by_variables]) -> 
     return found
 
 
-def newest_map() -> object | None:
-    """The innermost map under way."""
-    return next((b for b in reversed(_depth.blocks) if isinstance(b, mapping)), None)
+class Transform:
+    """The transform under way where a loop runs whose step can run again as long as that does."""
 
+    def __init__(self) -> None:
+        maps = (b for b in reversed(_depth.blocks) if isinstance(b, mapping))
+        self._map = next(maps, None)
+        self._level = _core._current_dual_level()
 
-def is_under_way(block: object) -> bool:
-    """Whether a map that `newest_map` gave is still under way."""
-    return any(b is block for b in _depth.blocks)
+    def check_derivative(self, usual: bool) -> None:
+        """Raise unless the loop can be differentiated now.
+
+        Parameters
+        ----------
+        usual
+            Whether the gradients that arrive are plain tensors.
+        """
+        if 0 <= self._level <= _core._current_dual_level():
+            raise RuntimeError(
+                "a loop in forward mode (jvp, jacfwd) is differentiated in reverse mode by "
+                "autograd.grad or backward before forward mode is over.\n"
+                "  fix: differentiate it there by a transform (ad.func.grad, jacrev, hessian)"
+            )
+        over = self._level >= 0 or not any(b is self._map for b in _depth.blocks)
+        if _core.is_grad_enabled() and (over or not usual):
+            raise RuntimeError(
+                "the gradient of a loop inside a transform (vmap, jvp, jacfwd) is recorded "
+                "(create_graph=True) when the transform is over, or for a batch of gradients: the "
+                "step of the loop cannot run again there.\n"
+                "  fix: take both derivatives by transforms (ad.func.grad, jacrev, hessian), or "
+                "inside the function that is transformed"
+            )
 
 
 class differentiating(transforming):

@@ -12,7 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._transforming import is_under_way, newest_map
+from adjoint._transforming import Transform
 from adjoint.autograd import Function, enable_grad
 from adjoint.compiler._recorded import Refused
 
@@ -31,14 +31,13 @@ __all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """The carry after all steps, and the stacked outputs."""
-    reached, forms, mode = loop.step.reached, [], _core._loop_mode()
+    reached, mode = loop.step.reached, _core._loop_mode()
     if mode:
-        loop.map = newest_map()
-        forms = [apart(t)[1] for t in reached]
+        loop.transform = Transform()
         reached = [apart(t)[0][0] for t in reached]
     tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    if needs and mode and not can_have_gradients(forms, tensors):
+    if needs and mode and not can_have_gradients(tensors):
         raise Unsuited
     # As a function: what can be called is not searched for tensors.
     found: tuple[Tensor, ...] = Loop.apply(lambda: loop, needs, *tensors)
@@ -81,7 +80,9 @@ class Loop(Function):
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
         usual = _is_usual([*tensors, *grads])
-        if loop.map is not None and not usual and not _core.is_grad_enabled():
+        if loop.transform is not None:
+            loop.transform.check_derivative(usual)
+        if loop.transform is not None and not usual and not _core.is_grad_enabled():
             if _core._is_recording():
                 _core._refuse_recording("gradients of a loop in `vmap` are batched themselves")
             kept = ctx.kept if token is None else behind(token)
@@ -190,13 +191,6 @@ def _once_more(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     """Gradients from another run of the steps, with a graph of their own if gradients are on."""
-    if not (loop.map is None or (is_under_way(loop.map) and _is_usual([*tensors, *grads]))):
-        raise RuntimeError(
-            "the gradient of a loop in `vmap` is recorded (create_graph=True) when the `vmap` is "
-            "over, or for a batch of gradients, and its step cannot be run again there.\n"
-            "  fix: take both derivatives by transforms (ad.func.grad, jacrev, hessian), or inside "
-            "the function that is mapped"
-        )
     made = loop.step.made
     if not made.hold(loop.step.tensors):
         raise RuntimeError(

@@ -235,7 +235,7 @@ class _Call:
 
         parts = [p for t in carry for p in apart(t)[0]]
         stacked = [p for ps, _ in taken for p in ps]
-        if not can_have_gradients([*forms, *(form for _, form in taken)], [*parts, *stacked]):
+        if not can_have_gradients([*parts, *stacked]):
             raise Unsuited  # as `run_loop` would find out
         _, spec = _tree.flatten(stacked)
         try:

@@ -65,18 +65,16 @@ def apart(t: Tensor) -> tuple[list[Tensor], Form]:
     return parts, (tuple(levels), tuple(forms))
 
 
-def can_have_gradients(forms: Sequence[Form], parts: Sequence[Tensor]) -> bool:
-    """Whether a loop on parts is one that is differentiated as its parts are.
+def can_have_gradients(parts: Sequence[Tensor]) -> bool:
+    """Whether a loop on parts can be differentiated as its parts are.
 
-    A batch is: what is differentiated is a plain tensor with one more axis. The gradient of a
-    tensor with tangents has tangents itself, of which a loop on parts knows nothing. And the step
-    may be called no more when the transform is over, as a second derivative would.
+    A batch can: what is differentiated is a plain tensor with one more axis. So can values and
+    tangents when forward mode is over; before, the gradient of a tensor with tangents has tangents
+    itself, of which a loop on parts knows nothing. And the step can run no more when the transform
+    is over, as a second derivative would.
     """
-    if not _core.is_grad_enabled() or not any(t.requires_grad for t in parts):
-        return True
-    if any(tangents for _, tangents in forms):
-        return False
-    return differentiated_once(parts)
+    needed = _core.is_grad_enabled() and any(t.requires_grad for t in parts)
+    return not needed or differentiated_once(parts)
 
 
 def together(form: Form, parts: Iterator[Tensor]) -> Tensor:
