@@ -192,7 +192,8 @@ def _variable(t: Tensor) -> Tensor:
     """A row that is differentiated by."""
     if t.requires_grad:
         return t.view_as(t)
-    return t.detach().requires_grad_() if t.is_floating_point() or t.is_complex() else t
+    # Its tangents stay: they are those of the gradient, too.
+    return _core._detached(t).requires_grad_() if t.is_floating_point() or t.is_complex() else t
 
 
 def _sum(parts: Sequence[Any]) -> Any:
