@@ -85,7 +85,7 @@ def differentiated_inside(tensors: Sequence[Tensor]) -> bool:
         if not isinstance(block, by_variables) or block.level != level:
             break
         inner.append(block)
-    return not _reach_others(tensors, inner)
+    return not any(b.again for b in inner) and not _reach_others(tensors, inner)
 
 
 def _reach_others(tensors: Sequence[Tensor], blocks: Sequence[by_variables]) -> bool:

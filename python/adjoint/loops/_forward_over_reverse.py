@@ -45,7 +45,8 @@ def with_history(loop: LoopRun, tensors: list[Tensor], results: list[Tensor]) ->
     values = [apart(t) for t in tensors]
     if any(form[0] for _, form in values) or any(apart(t)[1][0] for t in results):
         return None
-    if not loop.can_be_scanned() or not differentiated_inside(tensors):
+    every_part = [p for parts, _ in values for p in parts]
+    if not loop.can_be_scanned() or not differentiated_inside(every_part):
         return None
     pieces = [apart(t) for t in results]
     with set_fwd_grad_enabled(False):
