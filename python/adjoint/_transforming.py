@@ -75,7 +75,9 @@ def differentiated_once(tensors: Sequence[Tensor]) -> bool:
         return False
     # The gradient has tangents, where it is taken before forward mode is over.
     forward = _core._current_dual_level() >= 0
-    return not (forward and any(b.level >= 0 for b in blocks)) and not _reach_others(tensors, blocks)
+    return not (forward and any(b.level >= 0 for b in blocks)) and not _reach_others(
+        tensors, blocks
+    )
 
 
 def differentiated_inside(tensors: Sequence[Tensor]) -> bool:

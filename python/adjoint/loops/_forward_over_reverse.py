@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._transforming import differentiated_inside
 from adjoint.autograd import Function
@@ -24,7 +23,9 @@ from ._transformed import apart, together
 __all__ = ["with_history"]
 
 
-def with_history(loop: LoopRun, tensors: list[Tensor], results: list[Tensor]) -> list[Tensor] | None:
+def with_history(
+    loop: LoopRun, tensors: list[Tensor], results: list[Tensor]
+) -> list[Tensor] | None:
     """Results of a loop on tensors with tangents, with a history.
 
     Parameters

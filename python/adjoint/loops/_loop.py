@@ -12,8 +12,10 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._recording import placeholder_pass
 from adjoint._transforming import Transform
 from adjoint.autograd import Function, enable_grad
+from adjoint.autograd._backward import gradients_between
 from adjoint.compiler._recorded import Refused
 
 from ._backward_scan import backward_by_scan
@@ -80,24 +82,22 @@ class Loop(Function):
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
         usual = _is_usual([*tensors, *grads])
-        if loop.transform is not None:
+        # A backward pass on placeholders belongs to a step around this loop, which has asked.
+        if loop.transform is not None and not placeholder_pass.get():
             loop.transform.check_derivative(usual)
-        if loop.transform is not None and not usual and not _core.is_grad_enabled():
-            if _core._is_recording():
-                _core._refuse_recording("gradients of a loop in `vmap` are batched themselves")
-            kept = ctx.kept if token is None else behind(token)
-            found = linearly(lambda given: loop_backward(kept, tensors, given, needs), grads)
-            return (None, None, *found)
-        if _core.is_grad_enabled() or not usual:
+        by_samples = loop.transform is not None and not usual
+        if _core.is_grad_enabled() or not (usual or by_samples):
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
-        if _core._is_recording():
-            if token is None:
-                _core._refuse_recording("a loop from outside the function is differentiated")
-            else:
-                return (None, None, *_recorded_backward(loop, token, tensors, grads, needs))
-        kept = ctx.kept if token is None else behind(token)
+        if _core._is_recording() and token is None:
+            _core._refuse_recording("a loop from outside the function is differentiated")
+
+        def run(given: Sequence[Any]) -> list[Tensor | None]:
+            if _core._is_recording() and token is not None:
+                return _recorded_backward(loop, token, tensors, given, needs)
+            return loop_backward(ctx.kept or behind(token), tensors, given, needs)
+
         try:
-            found = loop_backward(kept, tensors, grads, needs)
+            found = linearly(run, grads) if by_samples else run(grads)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
             found = _once_more(loop, ctx.start, tensors, grads, needs)
@@ -231,19 +231,8 @@ def _by_plain_loop(
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
     wanted = distinct([k for k, on in enumerate(needs) if on], tensors)
-    by = tuple(tensors[k] for k in wanted)
     with enable_grad():
-        # Where one tensor was computed from another, the outer pass goes on from it.
-        found = _core._run_backward(
-            tuple(t for t, _ in asked),
-            tuple(g for _, g in asked),
-            graph,
-            graph,
-            by,
-            True,
-            False,
-            True,
-        )
+        found = gradients_between(asked, [tensors[k] for k in wanted], graph, graph)
     result: list[Any] = [None] * len(tensors)
     for k, g in zip(wanted, found, strict=True):
         result[k] = g

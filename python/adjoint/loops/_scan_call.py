@@ -271,7 +271,10 @@ class _Call:
         left, given = self._count - done, [in_order(t) for t in carry]
         rest = [in_order(t.narrow(0, 0 if self._reverse else done, left)) for t in rows]
         with set_fwd_grad_enabled(False):
-            first = [*(as_argument(t) for t in given), *(t[-1 if self._reverse else 0] for t in rest)]
+            first = [
+                *(as_argument(t) for t in given),
+                *(t[-1 if self._reverse else 0] for t in rest),
+            ]
             _, made = record(
                 self._step,
                 self._arguments(first[: len(carry)], first[len(carry) :]),

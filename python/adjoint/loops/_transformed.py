@@ -109,18 +109,14 @@ def linearly(run: Callable[[Sequence[Any]], Maybe], given: Sequence[Any]) -> May
     return [dual(k, value) for k, value in enumerate(values)]
 
 
-def _by_samples(
-    run: Callable[[Sequence[Any]], Maybe], given: Sequence[Any], level: int
-) -> Maybe:
+def _by_samples(run: Callable[[Sequence[Any]], Maybe], given: Sequence[Any], level: int) -> Maybe:
     size = next(
         _core._take_off(t, level, 0).shape[0]
         for t in given
         if t is not None and _core._batch_level((t,)) == level
     )
     batches = [None if t is None else _core._take_off(t, level, size) for t in given]
-    found = [
-        linearly(run, [None if t is None else t[k] for t in batches]) for k in range(size)
-    ]
+    found = [linearly(run, [None if t is None else t[k] for t in batches]) for k in range(size)]
     return [
         None if column[0] is None else _core._put_on(_core.stack(column), level)
         for column in zip(*found, strict=True)
