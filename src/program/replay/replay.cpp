@@ -1,6 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include <chrono>
 #include <optional>
 
 #include "dispatch/autocast.h"
@@ -12,6 +13,7 @@
 #include "engine/engine.h"
 #include "program/capture/sharing.h"
 #include "program/fuse/tiles.h"
+#include "program/native/native.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -125,6 +127,11 @@ class Replay {
     int count_;
   };
 
+  Value* arguments() {
+    if (!arguments_) arguments_ = std::make_unique<Value[]>(kMaxArguments);
+    return arguments_.get();
+  }
+
   void fill(const Instruction& i, Value* args, bool take) {
     int n = i.op->argument_count;
     for (int k = 0; k < n; ++k) args[k].fill(i.args[k]);
@@ -163,7 +170,7 @@ class Replay {
   }
 
   void apply(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     bool elementwise = i.op->is_elementwise && i.reads.size() <= 2;
     bool twice = i.reads.size() == 2 && i.reads[0].reg == i.reads[1].reg;
@@ -203,7 +210,7 @@ class Replay {
   }
 
   void change(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     fill(i, args, false);
     Tensor self = registers_[i.reads[0].reg];
@@ -237,7 +244,8 @@ class Replay {
 
   const Program& p_;
   Tensors registers_;
-  Value arguments_[kMaxArguments];
+  std::unique_ptr<Value[]>
+      arguments_;  // once an op needs them: most programs are fused loops alone
 };
 
 }  // namespace
@@ -347,7 +355,14 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
     }
     replay.set(p.inputs[k], t);
   }
-  replay.run();
+  if (p.pace.open && native::when != native::When::Never) [[unlikely]] {
+    bool timed = native::before_run(p);
+    auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    replay.run();
+    if (timed) native::after_run(p, (std::chrono::steady_clock::now() - start).count());
+  } else {
+    replay.run();
+  }
   Tensors out;
   for (int reg : p.outputs)
     out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
