@@ -12,13 +12,11 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"
 
-from benchmarks.report import duration
-from benchmarks.science.race import lines_of, run
+from benchmarks.report import duration  # noqa: E402
+from benchmarks.science.race import lines_of, run  # noqa: E402
 
-NAMES = sorted(
-    path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("race",)
-)
-NAMES = [name for name in NAMES if not name.startswith("__")]
+NAMES = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+NAMES.remove("race")
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 BEGIN, END = "<!-- table: start -->", "<!-- table: end -->"
 
@@ -52,7 +50,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     names = given.only.split() if given.only else NAMES
     rows = [
-        "| problem | beside | lines | their lines | time | their time | ratio | gradients differ by |",
+        "| problem | beside | lines | their lines | time | their time | ratio | gradients differ |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in names:

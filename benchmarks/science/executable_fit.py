@@ -1,4 +1,4 @@
-"""A fit through a program that reads and writes files: SciPy's `least_squares`, by differences on two workers."""
+"""A fit through a program that reads and writes files: SciPy's `least_squares`, on two workers."""
 
 from __future__ import annotations
 

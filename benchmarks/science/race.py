@@ -85,7 +85,7 @@ def _seconds(work: Work, clock: Callable[[], float]) -> float:
 
 
 def run(ours: Work, theirs: Work, budget: float, wall: bool = False) -> Race:
-    """Alternate rounds for about `budget` seconds; seconds of the wall for work of other processes."""
+    """Alternate rounds for about `budget` seconds; by the wall where other processes work."""
     clock = time.perf_counter if wall else time.process_time
     a, b = ours(), theirs()
     for work in (ours, theirs, ours):  # the second call of a compiled function may record again

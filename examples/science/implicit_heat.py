@@ -120,7 +120,9 @@ def main(argv=None):
     found = recover(plate, seen, measured, given.turns)
     error = (found - truth).square().mean().sqrt()
     print(f"{given.cells**2} cells, {given.steps} steps, {len(seen)} thermometers")
-    print(f"error of the logarithm of the conductivity {error:.3f} (it varies by {truth.std():.3f})")
+    print(
+        f"error of the logarithm of the conductivity {error:.3f} (it varies by {truth.std():.3f})"
+    )
     if given.save:
         draw(given.save, plate, truth, found, seen, reading[-1])
 

@@ -16,14 +16,20 @@ the strength of the current is that of the answer, not of the search.
 import argparse
 from pathlib import Path
 
+from scipy.optimize import NonlinearConstraint
+
 import adjoint as ad
 
 ISLAND, RADIUS, HARBOUR, TURN = (0.75, 0.5), 0.2, (1.2, 1.0), 0.35
 
 
 def path(unknowns, current):
-    """Places of the boat after each of its steps; the last unknown is the logarithm of the time."""
-    headings, time = unknowns[:-1], ad.exp(unknowns[-1])
+    """Places of the boat after each of its steps, and its headings.
+
+    The unknowns are the first heading, how far the rudder turns after each step, and the logarithm
+    of the time.
+    """
+    headings, time = unknowns[:-1].cumsum(0), ad.exp(unknowns[-1])
     step = time / len(headings)
 
     def sail(place, heading):
@@ -34,38 +40,37 @@ def path(unknowns, current):
 
     zero = ad.zeros((), dtype=ad.float64)
     _, (x, y) = ad.scan(sail, (zero, zero), headings)
-    return x, y
+    return x, y, headings
 
 
 def time_of(unknowns):
     return ad.exp(unknowns[-1])
 
 
-def arrival(unknowns, current):
-    """Zero where the boat ends in the harbour."""
-    x, y = path(unknowns, current)
-    return ad.stack([x[-1] - HARBOUR[0], y[-1] - HARBOUR[1]])
-
-
-def room(unknowns, current):
-    """Not negative where the boat is off the island, and its rudder does what it can."""
-    x, y = path(unknowns, current)
-    off = (x - ISLAND[0]) ** 2 + (y - ISLAND[1]) ** 2 - RADIUS**2
-    turns = unknowns[:-1].diff()
-    return ad.cat([off, TURN - turns, TURN + turns])
+def rules(unknowns, current):
+    """Where the boat ends, and how far off the island it is (squared) after each step."""
+    x, y, _ = path(unknowns, current)
+    off = (x - ISLAND[0]) ** 2 + (y - ISLAND[1]) ** 2
+    return ad.cat([x[-1:], y[-1:], off])
 
 
 def best(current, steps, start=None):
-    """Headings and logarithm of the least time, differentiable by the current."""
+    """The unknowns of the least time, differentiable by the current."""
     if start is None:
-        start = ad.linspace(1.2, 0.2, steps + 1, dtype=ad.float64)
-    constraints = [
-        {"type": "eq", "fun": arrival, "args": (current,)},
-        {"type": "ineq", "fun": room, "args": (current,)},
-    ]
-    options = {"ftol": 1e-12, "maxiter": 300}
+        start = ad.cat([ad.ones(1), ad.full((steps - 1,), -0.01), ad.zeros(1)]).double()
+    obeyed = NonlinearConstraint(
+        lambda u: rules(u, current),
+        [*HARBOUR, *[RADIUS**2] * steps],
+        [*HARBOUR, *[float("inf")] * steps],
+    )
+    free, turn = (None, None), (-TURN, TURN)
     return ad.optimize.minimize(
-        time_of, start, method="SLSQP", constraints=constraints, options=options
+        time_of,
+        start,
+        method="SLSQP",
+        bounds=[free, *[turn] * (steps - 1), free],
+        constraints=obeyed,
+        options={"ftol": 1e-12, "maxiter": 300},
     ).x
 
 
@@ -85,12 +90,14 @@ def draw(folder, current, found):
     ax.plot(*HARBOUR, "k*", markersize=16)
     for strength, colour in ((0.5, "C1"), (float(current), "C3"), (1.2, "C4")):
         u = best(ad.tensor(strength, dtype=ad.float64), len(found) - 1, found)
-        x, y = path(u, strength)
+        x, y, headings = path(u, strength)
         zero = ad.zeros(1, dtype=ad.float64)
         x, y = ad.cat([zero, x]), ad.cat([zero, y])
         label = f"current {strength:.1f}: time {u[-1].exp():.3f}"
         ax.plot(x, y, "o-", color=colour, markersize=3, label=label)
-        ax.quiver(x[:-1], y[:-1], u[:-1].cos(), u[:-1].sin(), color=colour, scale=25, width=0.003)
+        ax.quiver(
+            x[:-1], y[:-1], headings.cos(), headings.sin(), color=colour, scale=25, width=0.003
+        )
     ax.set(title="the least time across, with the headings", aspect="equal", xlim=(-0.3, 1.5))
     ax.legend(loc="upper left")
     figure.savefig(Path(folder) / "optimal_control.png", dpi=100)
@@ -107,7 +114,7 @@ def main(argv=None):
     time = found[-1].exp()
     time.backward()
     print(f"least time {time:.6f}")
-    nearest = (room(found, current)[: given.steps].min() + RADIUS**2).sqrt()
+    nearest = rules(found, current)[2:].min().sqrt()
     print(f"nearest to the middle of the island {nearest:.4f} (its radius is {RADIUS})")
     print(f"change of the time with the current {current.grad:.6f}")
     if given.save:

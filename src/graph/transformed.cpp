@@ -14,19 +14,37 @@ namespace {
 Transformed* g_first = nullptr;
 Level g_last = 0;
 
+// The list is in the order of `newest`, the latest first.
+void put_first(Transformed* x) {
+  x->previous = nullptr;
+  x->next = g_first;
+  if (g_first) g_first->previous = x;
+  g_first = x;
+  x->newest = g_last;
+}
+
+void take_out(Transformed* x) {
+  (x->previous ? x->previous->next : g_first) = x->next;
+  if (x->next) x->next->previous = x->previous;
+}
+
 }  // namespace
 
 Transformed& transformed(TensorObject* t) {
   if (Transformed* x = transformed_of(t)) return *x;
   TensorExtra& extra = extra_of(t);
   auto* x = new Transformed{t};
-  x->next = g_first;
-  if (g_first) g_first->previous = x;
-  g_first = x;
+  put_first(x);
   ++g_transformed;
   extra.transformed = x;
   t->flags |= kTransformed;
   return *x;
+}
+
+void touch(Transformed& x) {
+  if (x.newest == g_last) return;
+  take_out(&x);
+  put_first(&x);
 }
 
 void drop_transformed(TensorObject* t) noexcept {
@@ -34,8 +52,7 @@ void drop_transformed(TensorObject* t) noexcept {
   if (!x) return;
   t->flags &= static_cast<uint16_t>(~kTransformed);
   t->extra->transformed = nullptr;
-  (x->previous ? x->previous->next : g_first) = x->next;
-  if (x->next) x->next->previous = x->previous;
+  take_out(x);
   --g_transformed;
   delete x;
 }
@@ -67,7 +84,9 @@ void close_level(Level level) {
   if (t_levels.empty()) set_mode(kTransforms, false);
   // Taken out first and dropped afterwards: freeing one tangent may free other tensors of the list.
   Tensors dropped;
-  for (Transformed *x = g_first, *next; x; x = next) {
+  // Those behind had their last tangent before the level began: a level inside a long computation with
+  // tangents costs what happened in it.
+  for (Transformed *x = g_first, *next; x && x->newest >= level; x = next) {
     next = x->next;
     for (size_t i = 0; i < x->tangents.size(); ++i) {
       if (x->tangents[i].level != level) continue;

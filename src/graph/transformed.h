@@ -33,6 +33,7 @@ struct Transformed {
   Transformed* previous = nullptr;
   Transformed* next = nullptr;
   std::vector<TangentAt> tangents;  // levels ascending
+  Level newest = 0;                 // when it was made, or got a tangent last: the last level then
   Tensor batch;                     // defined for a batched tensor, which has no tangents itself
   Level batch_level = 0;
 };
@@ -51,6 +52,8 @@ inline Transformed* batch_of(const TensorObject* t) {
 inline bool is_batched(const Tensor& t) { return batch_of(t.get()) != nullptr; }
 // Made if need be.
 Transformed& transformed(TensorObject* t);
+// Moves it to the front of the list, where the end of the newest level looks: it gets a tangent.
+void touch(Transformed& x);
 // Called when `t` is cleared, and when the last tangent goes.
 void drop_transformed(TensorObject* t) noexcept;
 int traverse_transformed(const TensorObject* t, visitproc visit, void* arg);

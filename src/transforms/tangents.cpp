@@ -131,7 +131,9 @@ void set_tangent(const Tensor& t, Level level, Tensor tangent) {
     return;
   }
   add_back_link(t.get());
-  std::vector<TangentAt>& all = transformed(t.get()).tangents;
+  Transformed& x = transformed(t.get());
+  touch(x);
+  std::vector<TangentAt>& all = x.tangents;
   auto at = all.begin();
   while (at != all.end() && at->level < level) ++at;
   all.insert(at, TangentAt{level, std::move(tangent)});

@@ -42,6 +42,8 @@ class Cost(NamedTuple):
     vjp: int
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
+    first_most: int  # the same at most, where all verifications hold
+    second: int  # by a second derivative along a direction, of a smooth function
     derivative_calls: int  # calls of a jacobian=, vjp= or jvp= that was given
     text: str
 
@@ -277,7 +279,8 @@ def _given_cost(definition: Definition, inputs: int) -> Cost:
         )
     if not plan.method.flat:
         text += f"; a second derivative along a direction takes 2 more, and 2 calls of {rule}"
-    return Cost(1, 0, jvp, 0, calls, text)
+    second = 0 if plan.method.flat else 2
+    return Cost(1, 0, jvp, 0, 0, second, calls, text)
 
 
 def _cost(
@@ -289,12 +292,15 @@ def _cost(
     text = (
         f"{definition.name}: 1 evaluation; a vjp by {sum(sizes)} inputs takes "
         f"{'at most ' if price.most else ''}{price.vjp} more{on} "
-        f"({definition.plan.method.name}), a jvp {'at most ' if sum(tiny) else ''}{price.jvp}; "
-        f"the first derivative about {price.first} more for its checks"
+        f"({definition.plan.method.name}), a jvp {'at most ' if sum(tiny) else ''}{price.jvp}"
     )
+    if price.first:
+        text += f"; the first derivative {price.first} more for its checks"
+    if price.first_most > price.first:
+        text += f" (up to {price.first_most} where steps are hard to choose)"
     if not definition.plan.method.flat and price.second:
         text += f"; a second derivative along a direction about {price.second}"
-    return Cost(1, price.vjp, price.jvp, price.first, 0, text)
+    return Cost(1, price.vjp, price.jvp, price.first, price.first_most, price.second, 0, text)
 
 
 def external(

@@ -65,11 +65,23 @@ class BrownianPath:
     @property
     def resolution(self) -> float:
         """The shortest distance of times that are told apart."""
-        return (self.t1 - self.t0) / 2**self.levels
+        return (self.t1 - self.t0) * 0.5**self.levels
 
     def __call__(self, t: Any) -> Tensor:
         """The values at times: their axes, then those of the path's shape."""
-        times = ad.as_tensor(t, dtype=self.dtype).detach()
+        return self._values(ad.as_tensor(t, dtype=self.dtype).detach(), self.levels)
+
+    def at(self, times: list[float]) -> Tensor:
+        """The values at times that are numbers, of which as few middles are drawn as can be."""
+        span = self.t1 - self.t0
+        depth = 0
+        while depth < self.levels and not all(
+            ((t - self.t0) / span * 2**depth).is_integer() for t in times
+        ):
+            depth += 1
+        return self._values(ad.tensor(times, dtype=self.dtype), depth)
+
+    def _values(self, times: Tensor, levels: int) -> Tensor:
         flat = ((times - self.t0) / (self.t1 - self.t0)).reshape(-1, 1)
         count = math.prod(self.shape)
         place = ad.arange(count)[None, :]
@@ -77,7 +89,7 @@ class BrownianPath:
         left = ad.zeros((flat.shape[0], count), dtype=self.dtype)
         right = self._normal(node, place).expand(flat.shape[0], count)
         index = node
-        for level in range(self.levels):
+        for level in range(levels):
             width = 0.5**level
             step = 0.5 * math.sqrt(width) * self._normal(2**level + index, place)
             middle = 0.5 * (left + right) + step
@@ -85,7 +97,7 @@ class BrownianPath:
             left, right = ad.where(later, middle, left), ad.where(later, right, middle)
             index = 2 * index + later.to(ad.int64)
             index = index.clamp(max=2 ** (level + 1) - 1)
-        share = flat * 2.0**self.levels - index.to(self.dtype)
+        share = flat * 2.0**levels - index.to(self.dtype)
         values = (left + share * (right - left)) * math.sqrt(self.t1 - self.t0)
         return values.reshape((*times.shape, *self.shape))
 

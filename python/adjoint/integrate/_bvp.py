@@ -33,7 +33,7 @@ def solve_bvp(
     x: Any,
     y: Any,
     p: Any = None,
-    S: Any = None,  # noqa: N803 - SciPy's name
+    S: Any = None,
     fun_jac: Any = None,
     bc_jac: Any = None,
     tol: float = 1e-3,
@@ -41,7 +41,7 @@ def solve_bvp(
     verbose: int = 0,
     bc_tol: float | None = None,
 ) -> OdeResult:
-    """Solve ``dy/dx = fun(x, y, p)`` with ``bc(y(a), y(b), p) = 0``; the solution is differentiable.
+    """Solve ``dy/dx = fun(x, y, p)`` with ``bc(y(a), y(b), p) = 0``; the answer is differentiable.
 
     SciPy's function, with tensors: derivatives by everything that ``fun`` and ``bc`` read are those
     of the answer of the collocation equations on the final mesh.
@@ -146,8 +146,8 @@ class _Bvp:
     def _matrix(self, tree: Any) -> Tensor:
         """A structure whose last axes are nodes as a matrix of components by nodes."""
         moved = ad.map(lambda t: t.movedim(-1, 0), tree)
-        leaves = ad.func.vmap(lambda one: self._unknowns.vector(one, "y"))(moved)
-        return leaves.mT
+        rows: Tensor = ad.func.vmap(lambda one: self._unknowns.vector(one, "y"))(moved)
+        return rows.mT
 
     def _tree(self, matrix: Tensor) -> Any:
         trees = ad.func.vmap(self._unknowns.tree)(matrix.mT)
@@ -310,7 +310,8 @@ def _polished(residual: Any, v: Tensor, linear: Dense, result: Any) -> Tensor:
         if not everywhere(info == 0):
             raise ConvergenceError(
                 "solve_bvp(): the collocation equations are singular at the answer, so that it is "
-                "not isolated and has no derivative\n  fix: add the condition that picks one answer",
+                "not isolated and has no derivative\n"
+                "  fix: add the condition that picks one answer",
                 OdeResult(success=False, status=2, message="singular"),
             )
         for _ in range(10):

@@ -98,15 +98,16 @@ class _Run:
 
         def adjoint(t: Tensor, v: Tensor) -> Tensor:
             _, pull = vjp(lambda y: slope(t, y), path.inside(t))
-            return -pull(v)[0]
+            pulled: Tensor = pull(v)[0]
+            return -pulled
 
         def matrix(t: Tensor, v: Tensor) -> Tensor:
             return -self._problem.system.matrix(t, path.inside(t)).mT
 
         system = System(adjoint, None, matrix)
         problem = self._problem._replace(system=system, first_step=None)
-        ends = (ad.tensor(s, dtype=value.dtype) for s in (t, stop))
-        return solved(problem, *ends, value, Events.none(problem.method, value), {})[1]
+        begin, end = (ad.tensor(s, dtype=value.dtype) for s in (t, stop))
+        return solved(problem, begin, end, value, Events.none(problem.method, value), {})[1]
 
     def _by_reached(self, parts: list[Trajectory], reached: list[Tensor]) -> list[Any]:
         """The integral of ``λᵀ ∂f/∂p``, by Gauss' formula over each step of the adjoint."""
@@ -146,7 +147,7 @@ def by_adjoint(problem: Problem, plan: Plan, inputs: tuple[Tensor, ...]) -> Tens
     inputs
         The state at the beginning, both ends, the times of the states, and what the slope reads.
     """
-    y, begin, end, at, *_ = inputs
+    y, begin, end = inputs[:3]
     with ad.no_grad():
         times = moved(plan, begin.detach(), end.detach())
         path = follow(problem.method, problem.system, plan, times, y.detach(), {})

@@ -27,6 +27,11 @@ __all__ = ["Control", "Plan", "Rows", "State", "plan_steps"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 
+# Attempts that run together. After the last step the rest of them are made for nothing: few at
+# first, as many as seem to be needed then, and one by one where each takes so many seconds.
+_FIRST = 8
+_SLOW = 0.02
+
 
 class State(NamedTuple):
     """Where the choice of steps is.
@@ -187,7 +192,9 @@ def plan_steps(
     plan = Plan([begin])
     if begin == end:
         return plan
+    now = time.monotonic()
     f = control.system.slope(t, y)
+    is_slow = time.monotonic() - now > _SLOW / control.method.slopes
     if not everywhere(ad.isfinite(f)):
         return plan.failed(f"the slope is not finite at t = {begin:g}: it is {_shown(f)}")
     state = control.start(t, y, first)
@@ -205,10 +212,10 @@ def plan_steps(
         )
         return after, (~ended, taken & ~ended, rows)
 
-    length, parts = 32, []
+    length, parts = 1 if is_slow else _FIRST, []
     with bar_for("solve_ivp", 1000) as bar:
         while not bool(control.ended(state)):
-            if plan.steps >= most:
+            if plan.steps >= most or plan.rejected >= 10 * most:
                 return plan.failed(f"{most} steps were not enough (max_steps)")
             now, before = time.monotonic(), plan.times[-1]
             state, (tried, taken, rows) = ad.scan(one, state, length=length)
@@ -217,17 +224,22 @@ def plan_steps(
             plan.rejected += int(tried.sum()) - len(index)
             parts.append(Rows(*_chosen(index, rows)))
             if bar is not None:
-                bar.ran(int(1000 * (plan.times[-1] - before) / (end - begin)), now, True)
+                shares = [int(1000 * (t - begin) / (end - begin)) for t in (before, plan.times[-1])]
+                bar.ran(shares[1] - shares[0], now, True)
             if watch and watch.look(parts[-1]):
                 break
+            is_slow = time.monotonic() - now > _SLOW * length
             left = abs(end - plan.times[-1]) / max(float(state.h), 1e-300)
-            length = int(min(max(1.1 * left + 4, 16), 1024))
+            length = 1 if is_slow else int(min(1.1 * left + 2, 4 * max(length, _FIRST), 1024))
     if parts:
         plan.rows = Rows(*_joined(parts))
     if watch and watch.ended:
         plan.times = plan.times[: watch.steps + 1]
         plan.rows = None if plan.rows is None else Rows(*_chosen(slice(watch.steps), plan.rows))
         plan.status, plan.message = 1, "a terminal event occurred"
+    elif plan.steps > most:
+        plan.times = plan.times[: most + 1]
+        return plan.failed(f"{most} steps were not enough (max_steps)")
     elif bool(control.stuck(state)):
         return plan.failed(_why_stuck(control, state))
     return plan
@@ -272,7 +284,10 @@ def _why_stuck(control: Control, state: State) -> str:
     if not everywhere(ad.isfinite(near)):
         return f"{short}, where the slope is not finite: it is {_shown(near)}"
     if not math.isfinite(float(state.size)) and method.implicit:
-        return f"{short}, where Newton's method does not find the stages"
+        return (
+            f"{short}, beyond which the slope is not finite, or the equations of a step have no "
+            "solution that Newton's method finds"
+        )
     if not math.isfinite(float(state.size)):
         return f"{short}, beyond which the slope is not finite"
     return short

@@ -25,7 +25,8 @@ class Events:
     def __init__(
         self, given: Any, unknowns: Unknowns, args: tuple[Any, ...], method: Method, y: Tensor
     ) -> None:
-        events = [] if given is None else [given] if callable(given) else list(given)
+        events = [given] if callable(given) or not isinstance(given, (list, tuple)) else given
+        events = [] if given is None else list(events)
         for e in events:
             if not callable(e):
                 raise TypeError(f"solve_ivp(): an event is a function, not {type(e).__name__}")

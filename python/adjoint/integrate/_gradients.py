@@ -58,6 +58,8 @@ class Inputs(NamedTuple):
 
 def inputs_of(problem: Problem, t: Tensor, y: Tensor, given: list[Tensor]) -> Inputs:
     """What the solution depends on."""
+    if not ad.is_grad_enabled():
+        return Inputs([], [], True)
     recording = _core._Recording([])
     recording.start()
     try:

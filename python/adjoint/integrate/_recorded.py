@@ -202,6 +202,5 @@ def _followed(
     _, last, _, out = ad.while_loop(
         lambda k, *_: k < count, step, (zero, y, start, first), **options
     )
-    if method.between:
-        return out
-    return ad.where((at == times[0].detach())[:, None], y, last)
+    found: Tensor = out if method.between else ad.where((at == times[0].detach())[:, None], y, last)
+    return found

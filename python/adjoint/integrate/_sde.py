@@ -10,6 +10,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import everywhere
 from adjoint.func import jvp
+from adjoint.optimize import ConvergenceError
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
 from ._brownian import BrownianPath
@@ -109,16 +110,9 @@ def solve_sde(
             f"solve_sde(): the path has values of the shape {list(path.shape)} from {path.t0:g} to "
             f"{path.t1:g}; this equation needs {list(shape)} from {t0:g} to {t1:g}"
         )
-    marks, places = _marks(t0, t1, t_eval, 100 if steps is None else int(steps))
-    if len(marks) > 1 and min(b - a for a, b in zip(marks, marks[1:], strict=False)) < (
-        2 * path.resolution
-    ):
-        raise ValueError(
-            f"solve_sde(): steps are shorter than {2 * path.resolution:.3g}, to which the path is "
-            "drawn\n  fix: fewer steps, or path=BrownianPath(..., levels=30)"
-        )
+    marks, places = _marks(t0, t1, t_eval, 100 if steps is None else int(steps), path)
     times = ad.tensor(marks, dtype=y.dtype)
-    w = path(times)
+    w = path.at(marks)
     one = _STEPS[method]
 
     def step(y: Tensor, row: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -129,7 +123,7 @@ def solve_sde(
     rows = times[:-1], times[1:] - times[:-1], w[1:] - w[:-1]
     _, states = ad.scan(step, y, rows, memory=memory, snapshots=snapshots)
     every = ad.cat([y[None], states])
-    _check_finite(every, times)
+    _must_hold(ad.isfinite(every.detach()), _not_finite)
     chosen = every.index_select(0, ad.tensor(places))
     return OdeResult(
         t=times.index_select(0, ad.tensor(places)),
@@ -177,7 +171,7 @@ def _milstein(
     f: Function, g: Function, t: Tensor, y: Tensor, h: Tensor, dw: Tensor, noise: str
 ) -> Tensor:
     at = g(t, y)
-    _, along = jvp(lambda v: g(t, v), (y,), (at,))
+    along: Tensor = jvp(lambda v: g(t, v), (y,), (at,))[1]
     return y + f(t, y) * h + at * dw + 0.5 * along * (dw * dw - h)
 
 
@@ -258,18 +252,21 @@ def _check_diagonal(g: Function, t: Tensor, y: Tensor) -> None:
         weights = 1 + ad.arange(y.numel(), dtype=y.dtype) % 7 / 3
         _, total = jvp(lambda v: g(t, v), (y,), (ad.ones_like(y),))
         _, probe = jvp(lambda v: g(t, v), (y,), (weights,))
-        wrong = (probe - weights * total).abs() > 1e-6 * (1 + probe.abs())
-    if not everywhere(~wrong):
-        raise ValueError(
-            "solve_sde(): the diffusion of an element depends on another one, for which Milstein's "
-            "method does not hold\n  fix: method='euler', or 'heun' for Stratonovich's equation"
-        )
+        right = (probe - weights * total).abs() <= 1e-6 * (1 + probe.abs())
+        _must_hold(right, _not_diagonal)
 
 
-def _marks(t0: float, t1: float, t_eval: Any, steps: int) -> tuple[list[float], list[int]]:
+def _marks(
+    t0: float, t1: float, t_eval: Any, steps: int, path: BrownianPath
+) -> tuple[list[float], list[int]]:
     """The ends of steps, and which of them are asked for."""
     if steps < 1:
         raise ValueError(f"solve_sde(): steps is {steps}; there must be one at least")
+    if (t1 - t0) / steps < 2 * path.resolution:
+        raise ValueError(
+            f"solve_sde(): steps are shorter than {2 * path.resolution:.3g}, to which the path is "
+            "drawn\n  fix: fewer steps, or path=BrownianPath(..., levels=30)"
+        )
     if t_eval is None:
         marks = [t0 + (t1 - t0) * k / steps for k in range(steps)] + [t1]
         return marks, list(range(steps + 1))
@@ -288,17 +285,30 @@ def _marks(t0: float, t1: float, t_eval: Any, steps: int) -> tuple[list[float], 
     return marks, places
 
 
-def _check_finite(states: Tensor, times: Tensor) -> None:
-    if ad._core._is_recording():
-        return  # where nobody may look at values
-    finite = ad.isfinite(states.detach())
-    if everywhere(finite):
-        return
-    from adjoint.optimize import ConvergenceError
+def _must_hold(condition: Tensor, error: Callable[[], Exception]) -> None:
+    """Raise where a condition does not hold; inside a recording, each time the program runs."""
 
-    result = OdeResult(t=times, y=states, success=False, status=-1)
-    raise ConvergenceError(
+    def check(tensors: Sequence[Tensor]) -> list[Tensor]:
+        if not everywhere(tensors[0]):
+            raise error()
+        return [tensors[0].clone()]
+
+    if ad._core._is_recording():
+        ad._core._host_call(check, [condition])
+    else:
+        check([condition])
+
+
+def _not_diagonal() -> Exception:
+    return ValueError(
+        "solve_sde(): the diffusion of an element depends on another one, for which Milstein's "
+        "method does not hold\n  fix: method='euler', or 'heun' for Stratonovich's equation"
+    )
+
+
+def _not_finite() -> Exception:
+    return ConvergenceError(
         "solve_sde(): the solution became NaN or infinite\n"
         "  fix: more steps, or look at drift and diffusion",
-        result,
+        OdeResult(success=False, status=-1, message="the solution became NaN or infinite"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,21 +11,23 @@ import numpy as np
 import adjoint as ad
 from adjoint import _tree
 from adjoint._core import Tensor
+from adjoint._samples import everywhere
 from adjoint.optimize._unknowns import Unknowns, as_arguments
 
 from ._bdf import BDF
 from ._control import Plan
 from ._dop853 import DOP853
 from ._events import Events
-from ._methods import Method, explicit_method
 from ._gradients import Choice, choose, inputs_of
 from ._gradients import check as check_gradient
+from ._methods import Method, explicit_method
 from ._problem import OdeResult, Problem, check_start, followed, planned
 from ._radau import Radau
-from ._rosenbrock import Rodas3, Rodas5P
 from ._recorded import can_be_recorded, solved_in_recording
+from ._rosenbrock import Rodas3, Rodas5P
 from ._system import Slope, System, sparse_columns
 from ._tolerance import Tolerance
+from ._trajectory import Trajectory
 from ._ways import ByAdjoint, ByTangents, Path
 
 __all__ = ["OdeResult", "odeint", "solve_ivp"]
@@ -135,6 +138,7 @@ def solve_ivp(
     chosen = _method(method, allowed)
     chosen.name = method
     begin, end = _ends(t_span, flat.dtype)
+    _check_steps(first_step, max_step, max_steps, t_span)
     check_gradient(gradient)
 
     def system_of(args: tuple[Any, ...]) -> System:
@@ -148,6 +152,8 @@ def solve_ivp(
         problem, t_eval, dense_output or events is not None or gradient in ("continuous", "forward")
     ):
         return _recorded(problem, begin, end, flat, t_eval, unknowns, options)
+    if not everywhere(ad.isfinite(flat.detach())):
+        raise ValueError("solve_ivp(): y0 has numbers that are NaN or infinite")
     check_start(system, begin, flat)
     seen = Events(events, unknowns, arguments, chosen, flat.detach())
     plan = planned(problem, begin, end, flat, seen)
@@ -242,8 +248,24 @@ def _tolerance(rtol: Any, atol: Any, unknowns: Unknowns) -> Tolerance:
 def _ends(t_span: Any, dtype: ad.dtype) -> tuple[Tensor, Tensor]:
     if len(t_span) != 2:
         raise ValueError(f"solve_ivp(): t_span has {len(t_span)} times, not a beginning and an end")
+    for t in t_span:
+        if isinstance(t, (int, float)) and not math.isfinite(t):
+            raise ValueError(f"solve_ivp(): t_span is {tuple(t_span)}; times must be finite")
     begin, end = (ad.as_tensor(t, dtype=dtype).reshape(()) for t in t_span)
     return begin, end
+
+
+def _check_steps(first_step: Any, max_step: Any, max_steps: Any, t_span: Any) -> None:
+    for name, value in (("first_step", first_step), ("max_step", max_step)):
+        if value is not None and not float(value) > 0:
+            raise ValueError(f"solve_ivp(): {name} is {value}; it must be positive")
+    if max_steps is not None and int(max_steps) < 1:
+        raise ValueError(f"solve_ivp(): max_steps is {max_steps}; there must be one at least")
+    plain = all(isinstance(t, (int, float)) for t in t_span)
+    if first_step is not None and plain and first_step > abs(t_span[1] - t_span[0]) > 0:
+        raise ValueError(
+            f"solve_ivp(): first_step is {first_step}, longer than the interval {tuple(t_span)}"
+        )
 
 
 def _is_between(t_eval: Any, t_span: Any) -> bool:
@@ -309,6 +331,7 @@ def _result(
     if t_eval is None:
         times, states = path.times, path.states
         if seen.ended:
+            assert isinstance(path, Trajectory)  # as of all solutions with events
             last = seen.last(t_events)
             times = ad.cat([times[:-1], last[None]])
             states = ad.cat([states[:-1], path.at_step(len(states) - 2, last)[None]])

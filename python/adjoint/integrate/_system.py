@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import adjoint as ad
 from adjoint._colouring import Pattern
@@ -13,6 +13,13 @@ from adjoint.func import jacfwd, jvp, vmap
 __all__ = ["Slope", "System", "columns_by_groups", "sparse_columns"]
 
 Slope = Callable[[Tensor, Tensor], Tensor]
+
+
+class Groups(NamedTuple):
+    """Columns of a matrix that share no row: the group of each column, and how many there are."""
+
+    of_column: Tensor
+    number: int
 
 
 class System:
@@ -31,7 +38,7 @@ class System:
         slope: Slope,
         mass: Tensor | None = None,
         matrix: Slope | None = None,
-        groups: Tensor | None = None,
+        groups: Groups | None = None,
         pattern: Tensor | None = None,
     ) -> None:
         self.slope, self.mass, self._matrix = slope, mass, matrix
@@ -109,21 +116,23 @@ class _Values(System):
 
 
 def columns_by_groups(
-    f: Callable[[Tensor], Tensor], x: Tensor, groups: Tensor, pattern: Tensor
+    f: Callable[[Tensor], Tensor], x: Tensor, groups: Groups, pattern: Tensor
 ) -> Tensor:
-    """The derivative of a function by one direction for each group of columns (`sparse_columns`)."""
-    seeds = (groups == ad.arange(int(groups.max()) + 1)[:, None]).to(x.dtype)
+    """The derivative of a function, by one direction for each group of columns."""
+    seeds = (groups.of_column == ad.arange(groups.number)[:, None]).to(x.dtype)
 
     def along(v: Tensor) -> Tensor:
         moved: Tensor = jvp(f, (x,), (v,))[1]
         return moved
 
-    return ad.where(pattern, vmap(along)(seeds)[groups].mT, 0.0)
+    columns = vmap(along)(seeds).index_select(0, groups.of_column)
+    return ad.where(pattern, columns.mT, 0.0)
 
 
-def sparse_columns(given: Any) -> tuple[Tensor, Tensor]:
-    """The colour of each column of a sparsity pattern, and the pattern as a matrix of bools."""
+def sparse_columns(given: Any) -> tuple[Groups, Tensor]:
+    """The groups of columns of a sparsity pattern, and the pattern as a matrix of bools."""
     pattern = Pattern.of(given, "jac_sparsity=")
     filled = ad.zeros(pattern.shape, dtype=ad.bool)
     filled[ad.from_numpy(pattern.rows), ad.from_numpy(pattern.columns)] = True
-    return ad.from_numpy(pattern.column_colours).clamp(min=0), filled
+    colours = pattern.column_colours
+    return Groups(ad.from_numpy(colours).clamp(min=0), int(colours.max()) + 1), filled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import adjoint as ad
@@ -19,7 +20,8 @@ class Tolerance(NamedTuple):
 
     def scale(self, y: Tensor, new: Tensor) -> Tensor:
         """What is allowed, by element."""
-        return self.atol + self.rtol * ad.maximum(y.abs(), new.abs())
+        allowed: Tensor = self.atol + self.rtol * ad.maximum(y.abs(), new.abs())
+        return allowed
 
     def norm(self, error: Tensor, y: Tensor, new: Tensor) -> Tensor:
         """Of an error, relative to what is allowed; the largest of all samples."""
@@ -27,4 +29,5 @@ class Tolerance(NamedTuple):
 
     def newton(self, dtype: ad.dtype) -> float:
         """How exactly the equations of a step are solved, relative to what is allowed."""
-        return max(10 * float(ad.finfo(dtype).eps) / self.rtol, min(0.03, self.rtol**0.5))
+        digits = 10 * float(ad.finfo(dtype).eps) / self.rtol
+        return max(digits, min(0.03, math.sqrt(self.rtol)))

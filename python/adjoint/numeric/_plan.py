@@ -30,7 +30,7 @@ from ._sparse_jacobian import (
     SamplePattern,
     coloured,
 )
-from ._step_choice import PAIRS, ROUGH, forget, probe
+from ._step_choice import MOST_PAIRS, PAIRS, ROUGH, forget, probe
 from ._steps import Steps
 from ._verification import (
     PAIR,
@@ -54,6 +54,7 @@ class Price(NamedTuple):
     vjp: int
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
+    first_most: int  # the same for a function that steps are hard to choose for
     most: bool
     second: int  # of a second derivative along a direction, by differences of values
 
@@ -361,14 +362,25 @@ class Plan:
         if method.flat:
             vjp, jvp = vjp + (0 if claimed else PAIR * self.verifies), 1
         first = int(looks_at_repeats(self))
+        more = 0
         if self.elementwise:
             first += sum(masks_needed(size) for size in sizes)
         else:
             first += method.checks
         if chosen:
-            first += 2 * PAIRS * arrays * (1 if self.bounds is None else 2)  # elements at a bound
-        second = 4 * moved + 2 + 4 if isinstance(method, Stencil) else 2 * vjp
-        return Price(vjp, jvp, first, method.at_most or again > 0, second)
+            directions = arrays * (1 if self.bounds is None else 2)  # elements at a bound
+            first += 2 * PAIRS * directions
+            more = 2 * (MOST_PAIRS - PAIRS) * directions
+        if self.verified or self.steps_found:
+            first = more = 0  # that has been done
+        if isinstance(method, Stencil):
+            second = 4 * moved + 2 + 4
+        else:
+            second = 2 * vjp
+            if method.needs_complex:  # steps are first chosen here, and verified
+                second += PAIR + (0 if self.steps_found else 2 * PAIRS * arrays)
+        second = 0 if method.flat else second
+        return Price(vjp, jvp, first, first + more, method.at_most or again > 0, second)
 
 
 def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:

@@ -20,9 +20,10 @@ from ._steps import Steps, root_mean_square
 if TYPE_CHECKING:
     from ._plan import Plan
 
-__all__ = ["PAIRS", "ROUGH", "forget", "known_step", "probe"]
+__all__ = ["MOST_PAIRS", "PAIRS", "ROUGH", "forget", "known_step", "probe"]
 
-PAIRS = 5  # evaluated, as a rule, per input array
+PAIRS = 5  # evaluated for a smooth function, per input array
+MOST_PAIRS = 13  # one for each power of ten: of linear functions, constants, noise
 _RATIO = 10.0
 _LARGEST, _SMALLEST = 0.3, 1e-13
 ROUGH = 1e-3  # noise of which all slopes are made, but for those of the longest steps
@@ -96,6 +97,8 @@ def _search(
     def bend(k: int) -> float:
         """The second derivative, of the outputs that change."""
         moved = (slopes[k] != 0) | (bends[k] != 0)
+        if not moved.any():
+            return float("inf")  # nothing to see at any length: a short step does no harm
         return _relative(bends[k][moved], np.abs(slopes[k][moved]), point.y[moved])
 
     def doubt(k: int) -> float:

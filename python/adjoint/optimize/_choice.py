@@ -1,7 +1,7 @@
 """Which way to solve with the derivative of a residual: whole, sparse, or by its products.
 
-Up to a few thousand unknowns the whole matrix is computed and factored. Beyond, a few of its columns
-tell whether it is sparse.
+Up to a few thousand unknowns the whole matrix is computed and factored. Beyond, a few of its
+columns tell whether it is sparse.
 """
 
 from __future__ import annotations

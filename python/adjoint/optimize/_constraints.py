@@ -12,7 +12,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays
 from adjoint.func import grad, jacrev, jvp
 
-from ._often import Often
+from ._often import Lately, Often
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
 
@@ -51,7 +51,7 @@ class Constraints:
         ``newton``: for a method that takes second derivatives as well.
         """
         low, high = self.low.numpy(), self.high.numpy()
-        here, slopes = Often(self.__call__), Often(jacrev(self))
+        here, slopes = Lately(Often(self.__call__)), Lately(Often(jacrev(self)))
         if newton:
             return [
                 scipy_optimize().NonlinearConstraint(
@@ -82,7 +82,7 @@ class Constraints:
 
 
 def _as_dict(
-    arrays: Arrays, here: Often, slopes: Often, kind: str, bound: Any, sign: int, rows: Any
+    arrays: Arrays, here: Lately, slopes: Lately, kind: str, bound: Any, sign: int, rows: Any
 ) -> dict[str, Any]:
     chosen = ad.from_numpy(rows)
 

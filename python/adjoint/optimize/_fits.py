@@ -1,4 +1,4 @@
-"""``curve_fit``, ``nnls``, ``lsq_linear``: common fits, by `least_squares` and `minimize`'s conditions."""
+"""``curve_fit``, ``nnls``, ``lsq_linear``: common fits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from adjoint.func import jacfwd
 from ._conditions import Conditions
 from ._constraints import bounds_of, constraints_of
 from ._least_squares import least_squares
+from ._linear import linalg_error
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
@@ -59,7 +60,8 @@ def curve_fit(
     --------
     >>> import adjoint as ad
     >>> x = ad.linspace(0, 1, 9, dtype=ad.float64)
-    >>> popt, pcov = ad.optimize.curve_fit(lambda x, a, b: a * ad.exp(-b * x), x, 3 * ad.exp(-2 * x))
+    >>> y = 3 * ad.exp(-2 * x)
+    >>> popt, pcov = ad.optimize.curve_fit(lambda x, a, b: a * ad.exp(-b * x), x, y)
     >>> popt
     tensor([3., 2.], dtype=torch.float64)
     """
@@ -76,7 +78,7 @@ def curve_fit(
     factor = ad.linalg.cholesky(scale) if scale is not None and scale.ndim == 2 else None
 
     def residuals(p: Tensor) -> Tensor:
-        off = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
+        off: Tensor = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
         if factor is not None:
             whitened: Tensor = ad.linalg.solve_triangular(factor, off.unsqueeze(1), upper=False)
             return whitened.squeeze(1)
@@ -88,7 +90,7 @@ def curve_fit(
     n, k = slope.shape
     try:
         covariance: Tensor = ad.linalg.inv(slope.mT @ slope)
-    except ad.linalg.LinAlgError:
+    except linalg_error:
         covariance = ad.full((k, k), math.inf, dtype=p.dtype)
     if not absolute_sigma:
         rest = (residuals(p) ** 2).sum() / (n - k) if n > k else ad.tensor(math.inf, dtype=p.dtype)
@@ -160,7 +162,8 @@ def lsq_linear(
         )
 
     def cost(x: Tensor) -> Tensor:
-        return 0.5 * ((A @ x - b) ** 2).sum()
+        half: Tensor = 0.5 * ((A @ x - b) ** 2).sum()
+        return half
 
     conditions = Conditions(cost, limits, constraints_of((), unknowns), n)
     point = conditions.at(ad.from_numpy(found.x).to(dtype))

@@ -48,6 +48,7 @@ class Iteration:
         # Newton's method squares the error of its last step; others have about as many digits as
         # this.
         self.tolerance = self._eps**0.75 if tolerance is None else float(tolerance)
+        self.rounding = self._eps**0.5  # a step of Newton's method that leaves no more than eps
         self.evaluations = self.jacobians = self.steps = 0
         self._begin = time.monotonic()
         self._bar: Bar | None = None

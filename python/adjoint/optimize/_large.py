@@ -3,13 +3,13 @@
 The matrix is known by its products (forward and reverse mode) and solved with by Krylov's methods,
 or it is sparse, found by colours, and factored. Read _linear.py and _implicit.py first.
 
-Note [Transposed answers]: where gradients are differentiated again, the transposed solve is itself an
-answer: of the linear equation ``Aᵀ u = g``, whose residual is made of recorded operations. So one
-solver serves derivatives of every order.
+Note [Transposed answers]: where gradients are differentiated again, the transposed solve is itself
+an answer: of the linear equation ``Aᵀ u = g``, whose residual is made of recorded operations. So
+one solver serves derivatives of every order.
 
-Note [Frozen steps]: where the answer has to be made of ordinary operations (Note [Answers in ordinary
-operations]), Newton's steps are taken with the matrix as it is at the answer, a constant. Each of
-them is exact to one more order of the derivative; three are taken.
+Note [Frozen steps]: where the answer has to be made of ordinary operations (Note [Answers in
+ordinary operations]), Newton's steps are taken with the matrix as it is at the answer, a constant.
+Each of them is exact to one more order of the derivative; three are taken.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def least_squares(
             x=answered,
             cost=here(inner).square().sum() / 2 if is_plain else cost(inner).detach(),
             fun=here(inner).detach(),
-            jac=sparse(inner) if how else matrix(inner).detach(),
+            jac=sparse(inner) if how and sparse else matrix(inner).detach(),
             grad=slope(inner) if is_plain else grad(cost)(inner).detach(),
             active=point.active(),
             nfev=int(found.nfev),

@@ -81,10 +81,12 @@ def newton(
         stuck = ~good
         x, r = ad.where(stuck, x, trial), ad.where(stuck, r, r_trial)
         size = ad.where(stuck, size, size_trial)
-        if somewhere(stuck):
+        # A short step would leave its square; if that is no gain, the rest is rounding.
+        settled = stuck & (norm(direction) <= run.rounding * (1 + norm(x)))
+        if somewhere(stuck & ~settled):
             raise Stop("no step along Newton's direction makes the residual smaller", x, r)
         whole = length == 1
-        done = done | (size == 0) | (short & whole)
+        done = done | (size == 0) | settled | (short & whole)
         if factored is not None and somewhere(whole & ~done):
             more = solve(r)
             near = whole & (norm(more) <= run.tolerance * (1 + norm(x)))

@@ -25,7 +25,7 @@ from ._unknowns import Unknowns
 
 __all__ = ["Lately", "NewtonSteps", "Often", "newton_steps"]
 
-_CALLS = 5  # within one run of a solver, before a function is recorded
+_CALLS = 3  # within one run of a solver, before a function is recorded
 _RUNS = 3  # of a solver on one function, before its steps are
 _KEPT = 32  # functions whose steps are
 

@@ -47,7 +47,8 @@ def root_scalar(
         ``f(x, *args)`` gives one number.
     method
         ``"brentq"`` and SciPy's other names of methods with a bracket are all one method here, that
-        of Chandrupatla; ``"newton"``, ``"secant"`` and ``"halley"`` are Newton's method from ``x0``.
+        of Chandrupatla; ``"newton"``, ``"secant"`` and ``"halley"`` are Newton's method from
+        ``x0``.
     bracket
         Two numbers where ``f`` has different signs.
     fprime, fprime2
@@ -83,8 +84,9 @@ def root_scalar(
     unknowns = Unknowns(_float(bracket[0] if by_bracket else x0), "root_scalar")
     residual = unknowns.function(f, as_arguments(args), "the value of f")
     if by_bracket:
-        ends = [unknowns.start, Unknowns(_float(bracket[1]), "root_scalar").start]
-        x, steps = _bracketed(residual, *ends, xtol, 200 if maxiter is None else maxiter)
+        end = Unknowns(_float(bracket[1]), "root_scalar").start
+        most = 200 if maxiter is None else maxiter
+        x, steps = _bracketed(residual, unknowns.start, end, xtol, most)
         calls = steps + 2
     else:
         given = {**(options or {}), **({} if maxiter is None else {"maxiter": maxiter})}

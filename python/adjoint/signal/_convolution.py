@@ -16,8 +16,9 @@ _CONVOLUTIONS = (None, "conv1d", "conv2d", "conv3d")
 
 def as_float(x: Any) -> Tensor:
     """A tensor of floating-point or complex numbers."""
-    x = ad.as_tensor(x)
-    return x if x.is_floating_point() or x.is_complex() else x.to(ad.float64)
+    given: Tensor = ad.as_tensor(x)
+    is_float = given.is_floating_point() or given.is_complex()
+    return given if is_float else given.to(ad.float64)
 
 
 def _pair(in1: Any, in2: Any, name: str) -> tuple[Tensor, Tensor]:
@@ -93,8 +94,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> T
     turned = turned.conj_physical() if turned.is_complex() else turned
     if mode == "valid" and _inside(a, b):
         # SciPy exchanges them, and turns the result back.
-        made = convolve(turned, a, mode, method)
-        return made
+        return convolve(turned, a, mode, method)
     return convolve(a, turned, mode, method)
 
 

@@ -107,7 +107,8 @@ def _state(zi: Any, order: int, shape: Any, axis: int, x: Tensor, dtype: Any) ->
             f"lfilter(): the state of {order} delays of a signal of shape {list(x.shape)} has "
             f"{order} elements along axis {axis}, got the shape {list(zi.shape)}"
         )
-    return zi.expand(order, *shape[1:]).reshape(order, math.prod(shape[1:]))
+    rows: Tensor = zi.expand(order, *shape[1:]).reshape(order, math.prod(shape[1:]))
+    return rows
 
 
 def lfilter_zi(b: Any, a: Any) -> Tensor:
@@ -116,7 +117,7 @@ def lfilter_zi(b: Any, a: Any) -> Tensor:
     n = max(b.numel(), a.numel())
     b, a = (_padded(t / a[0], n) for t in (b, a))
     if n == 1:
-        return b.new_zeros(0)
+        return ad.zeros(0, dtype=b.dtype)
     moved = ad.cat([ad.eye(n - 2, dtype=a.dtype), a.new_zeros(1, n - 2)]) if n > 2 else None
     first = -a[1:].unsqueeze(1)
     companion = first if moved is None else ad.cat([first, moved], 1)
@@ -174,10 +175,10 @@ def _extended(rows: Tensor, n: int, kind: str | None, name: str) -> Tensor:
 
 
 def _sections(sos: Any, name: str) -> Tensor:
-    sos = as_float(sos)
-    if sos.ndim != 2 or sos.shape[1] != 6:
-        raise ValueError(f"{name}(): sos must have the shape (sections, 6), got {list(sos.shape)}")
-    return sos
+    rows = as_float(sos)
+    if rows.ndim != 2 or rows.shape[1] != 6:
+        raise ValueError(f"{name}(): sos must have the shape (sections, 6), got {list(rows.shape)}")
+    return rows
 
 
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
@@ -198,7 +199,8 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 def sosfilt_zi(sos: Any) -> Tensor:
     """The states of the sections at which a constant signal of one has a constant output."""
-    states, scale = [], 1.0
+    states: list[Tensor] = []
+    scale: Any = 1.0
     for section in _sections(sos, "sosfilt_zi"):
         b, a = section[:3], section[3:]
         states.append(scale * lfilter_zi(b, a))

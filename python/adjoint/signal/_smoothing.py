@@ -113,7 +113,7 @@ def detrend(x: Any, axis: int = -1, type: str = "linear") -> Tensor:
     x = as_float(x)
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError(f"detrend(): type is 'linear' or 'constant', got {type!r}")
-    rows = x.movedim(axis, -1)
+    rows: Tensor = x.movedim(axis, -1)
     rows = rows - rows.mean(-1, keepdim=True)
     if type in ("linear", "l"):
         n = rows.shape[-1]

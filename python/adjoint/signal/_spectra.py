@@ -86,8 +86,8 @@ def resample(x: Any, num: int, axis: int = 0) -> Tensor:
     if few % 2 == 0 and n != num:  # the highest frequency stands for itself and its mirror
         factor = 2.0 if num < n else 0.5
         kept = ad.cat([kept[..., :-1], kept[..., -1:] * factor], -1)
-    made: Tensor = ad.fft.irfft(kept, num)
-    return (made * (num / n)).movedim(-1, axis)
+    made: Tensor = ad.fft.irfft(kept, num) * (num / n)
+    return made.movedim(-1, axis)
 
 
 def _resample_complex(rows: Tensor, n: int, num: int) -> Tensor:

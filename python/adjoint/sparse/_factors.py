@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint._core import _LinAlgError
+from adjoint import _core
 
 if TYPE_CHECKING:
     from ._places import Places
 
 __all__ = ["Factors", "recent_factors", "scipy_sparse", "singular"]
+
+_linalg_error: Any = _core._LinAlgError
 
 _MOST_BYTES = 1 << 28
 _MOST = 64
@@ -100,7 +102,7 @@ recent_factors = FactorsOfRecentValues()
 
 def singular(n: int) -> Exception:
     """The error for a matrix that has no inverse."""
-    made: Exception = _LinAlgError(
+    made: Exception = _linalg_error(
         f"a sparse matrix of order {n} is singular, or as good as: there is no solution, or more "
         "than one.\n"
         "  fix: look for rows without entries, and for equations that say the same (a Laplacian "

@@ -166,7 +166,7 @@ class SparseMatrix:
         return SparseMatrix(self.places, -self.values)
 
     def __mul__(self, factor: Any) -> SparseMatrix:
-        if isinstance(factor, SparseMatrix) or getattr(factor, "ndim", 0):
+        if isinstance(factor, SparseMatrix) or getattr(factor, "ndim", 0) > 0:
             raise TypeError(
                 "a sparse matrix is multiplied by a number with *; for a product of matrices use @"
             )
@@ -214,7 +214,7 @@ def matrix(pattern: Any, values: Any = None) -> SparseMatrix:
     made, place = _entries(pattern, "matrix")
     if values is None:
         return made
-    values = as_tensor(values)
+    values = _numbers(values)
     count = made.nnz if place is None else int(place.numel())
     if values.shape != (count,):
         raise ValueError(
@@ -244,7 +244,7 @@ def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseMatrix:
     rows, columns = (t.numpy() if isinstance(t, Tensor) else np.asarray(t) for t in (rows, columns))
     if shape is None:
         shape = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
-    values = as_tensor(values)
+    values = _numbers(values)
     if values.shape != (rows.size,):
         raise ValueError(f"coo_array(): {rows.size} places, but values are {values.shape}")
     places, place = Places.of(rows, columns, (int(shape[0]), int(shape[1])))
@@ -275,7 +275,7 @@ def diags_array(
     """
     if isinstance(offsets, int):
         offsets, diagonals = [offsets], [diagonals]
-    given = [as_tensor(d).reshape(-1) for d in diagonals]
+    given = [_numbers(d).reshape(-1) for d in diagonals]
     if len(given) != len(offsets):
         raise ValueError(f"diags_array(): {len(given)} diagonals, but {len(offsets)} offsets")
     if shape is None:
@@ -295,6 +295,14 @@ def diags_array(
         columns.append(np.arange(column, column + length))
     values = _core.cat(parts)
     return coo_array((values, (np.concatenate(rows), np.concatenate(columns))), shape)
+
+
+def _numbers(values: Any) -> Tensor:
+    """A tensor; Python's numbers are float64, as in SciPy."""
+    if isinstance(values, Tensor):
+        return values
+    made = as_tensor(values, dtype=_core.float64 if isinstance(values, float | int) else None)
+    return made if made.is_floating_point() or made.is_complex() else made.to(_core.float64)
 
 
 def eye_array(n: int, *, dtype: Any = None) -> SparseMatrix:

@@ -48,8 +48,8 @@ class Band(NamedTuple):
 class Places:
     """Rows and columns of the entries of a matrix, row by row and without repetition.
 
-    ``starts`` says where each row begins among them, as SciPy's ``indptr`` does. What operations use
-    is made at once: programs that are being recorded refuse what is made behind their backs.
+    ``starts`` says where each row begins among them, as SciPy's ``indptr`` does. What operations
+    use is made at once: programs that are being recorded refuse what is made behind their backs.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ import pytest
 import adjoint as ad
 from adjoint.func import grad, hessian, jacfwd, jacrev, vmap
 from adjoint.integrate import odeint, solve_ivp
+from adjoint.loops import _progress
 from adjoint.optimize import ConvergenceError
 
 DOUBLE = {"dtype": ad.float64}
@@ -183,3 +184,18 @@ def test_failures() -> None:
     with pytest.raises(ValueError, match="the slope has 1 elements where x0 has 2"):
         solve_ivp(lambda t, y: y[:1], (0, 1), [1.0, 2.0])
     assert solve_ivp(lambda t, y: y, (1, 1), [1.0]).y.tolist() == [[1.0]]
+
+
+def test_a_long_solution_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, int | None, int]] = []
+    stop = _progress.LoopBar.stop
+
+    def note(bar: _progress.LoopBar) -> None:
+        shown.append((bar._text, bar._total, bar._done))
+        stop(bar)
+
+    monkeypatch.setattr(_progress, "is_seen", lambda: True)
+    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_progress.LoopBar, "stop", note)
+    found = solve_ivp(lambda t, y: ad.cos(9 * t) * y, (0, 9), [1.0], rtol=1e-7)
+    assert found.success and shown[0] == ("solve_ivp", 1000, 1000) and shown[1][0] == "loop"

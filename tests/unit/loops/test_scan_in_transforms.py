@@ -181,3 +181,14 @@ def test_parts_of_a_tensor_with_tangents_keep_a_step_recorded() -> None:
     moved = [run(p + h * e) for h in (1e-2, -1e-2) for e in ad.eye(2)]
     wanted = ad.stack([moved[0] - moved[2], moved[1] - moved[3]], 1) / 2e-2
     assert ad.allclose(slope, wanted, atol=1e-3)
+
+
+def test_elements_of_a_tensor_from_outside_are_taken_into_the_program() -> None:
+    """No warning: a view of a tensor with batched tangents does not depend on where it lies."""
+
+    def end(p: ad.Tensor) -> ad.Tensor:
+        return ad.scan(lambda c, _: (c + 0.1 * p[1] * c, None), p[:1] * 1, length=6)[0]
+
+    p = ad.tensor([2.0, 0.5, 3.0], dtype=ad.float64)
+    by_reverse, by_forward = ad.func.jacrev(end)(p), ad.func.jacfwd(end)(p)
+    assert bool(((by_reverse - by_forward).abs() < 1e-12).all())

@@ -137,3 +137,26 @@ def test_a_tensor_that_is_carried_twice_has_its_gradient_once() -> None:
             found.append((g, ad.autograd.grad(g.sum(), x)[0]))
     for scanned, wanted in zip(found[:2], found[2:], strict=True):
         assert all(ad.allclose(p, q) for p, q in zip(scanned, wanted, strict=True))
+
+
+def test_carries_of_one_element_and_inputs_that_need_no_gradient() -> None:
+    """A gradient that arrives expanded fits the program; nothing of stand-ins is left behind."""
+    xs = ad.linspace(0.5, 1, 8, dtype=ad.float64)
+
+    def by_loop(loop: Callable[..., Any]) -> Callable[[ad.Tensor], ad.Tensor]:
+        def function(m: ad.Tensor) -> ad.Tensor:
+            def step(c: Any, x: ad.Tensor) -> Any:
+                a, b = c
+                return (x, b * m + a * b * m), a * b
+
+            (a, b), ys = loop(
+                step, (ad.ones((), dtype=ad.float64), ad.ones(1, dtype=ad.float64)), xs
+            )
+            return (a * b).sum() + ys.sum()
+
+        return function
+
+    m = ad.tensor(0.3, dtype=ad.float64)
+    twice = ad.func.grad(ad.func.grad(by_loop(ad.scan)))(m)
+    assert twice.grad_fn is None
+    assert abs(float(twice) - float(ad.func.grad(ad.func.grad(by_loop(plain)))(m))) < 1e-9

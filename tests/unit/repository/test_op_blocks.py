@@ -133,6 +133,8 @@ OTHER_MEANINGS_IN_PYTHON = {
     "_missing_text.py": ("lu_solve", "a name that PyTorch had at its top level"),
     "cli/scan.py": ("dist", "a folder"),
     "graph/stepping/_terminal.py": ("norm zero", "commands of the prompt"),
+    "integrate/_gradients.py": ("all", "a value of `memory`"),
+    "integrate/_sde.py": ("diagonal", "a kind of noise"),
     "interpolate/_grids.py": ("linear", "a way to interpolate"),
     "interpolate/_linear.py": ("linear", "a way to interpolate"),
     "loops/_memory.py": ("all sqrt", "values of `memory`"),

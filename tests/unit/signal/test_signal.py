@@ -119,7 +119,7 @@ def test_spectra_are_those_of_scipy(given):
         near(found, expected)
     if "nperseg" in given:
         _, _, Z = signal.stft(x, 10.0, **given)
-        again = {k: v for k, v in given.items()}
+        again = dict(given)
         if again["nperseg"] % 2:
             again["nfft"] = again["nperseg"]
         _, back = signal.istft(Z, 10.0, **again)

@@ -24,8 +24,8 @@ def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = T
     """Solve ``A x = b`` for a sparse matrix; differentiable by its values and by ``b``.
 
     The factors of a matrix are kept: they serve the backward pass, derivatives of higher order, and
-    the next call with the same values. Three diagonals, and other narrow bands, are solved by native
-    code.
+    the next call with the same values. Three diagonals, and other narrow bands, are solved by
+    native code.
 
     Parameters
     ----------
@@ -61,6 +61,8 @@ class Factored:
         if n != m:
             raise ValueError(f"{name}(): expected a square matrix, got one of shape ({n}, {m})")
         self.matrix = matrix
+        band = matrix.places.band  # put together once, for a loop that solves again and again
+        self._rows = None if band is None else rows_of_band(matrix.places, matrix.values)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,7 +100,12 @@ class Factored:
         if conjugates:
             b = b.conj_physical()
         columns = b if b.ndim == 2 else b.unsqueeze(-1)
-        x = solve(self.matrix.places, values, columns, trans != "N")
+        band = self.matrix.places.band
+        if self._rows is not None and band is not None:
+            rows = self._rows.to(dtype)
+            x = _core._band_solve(rows, columns, band.lower, band.upper, trans != "N")
+        else:
+            x = solve(self.matrix.places, values, columns, trans != "N")
         x = x if b.ndim == 2 else x.squeeze(-1)
         return x.conj_physical() if conjugates else x
 
@@ -139,12 +146,19 @@ class BySuperLU:
 _BY_SUPERLU = BySuperLU()
 
 
+def rows_of_band(places: Places, values: Tensor) -> Tensor:
+    """The diagonals of a band, as `adjoint.linalg.solve_banded` takes them."""
+    band = places.band
+    assert band is not None
+    n, height = places.shape[0], band.lower + band.upper + 1
+    return values.new_zeros(height * n).index_add(0, band.place, values).reshape(height, n)
+
+
 def solve(places: Places, values: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
     """``op(A)⁻¹ b`` for the columns of ``b``; op is the adjoint or nothing."""
     band = places.band
     if band is not None:
-        n, height = places.shape[0], band.lower + band.upper + 1
-        rows = values.new_zeros(height * n).index_add(0, band.place, values).reshape(height, n)
+        rows = rows_of_band(places, values)
         return _core._band_solve(rows, b, band.lower, band.upper, adjoint)
     found: Tensor = Solution.apply(_BY_SUPERLU, places, adjoint, values, b)
     return found

@@ -21,8 +21,8 @@ def expm_multiply(A: Any, B: Any) -> Tensor:
     """``exp(A) B`` for a vector or columns ``B``, without the exponential itself; differentiable.
 
     The exponential is taken in as many substeps as the 1-norm of ``A`` says, each by its Taylor
-    series to rounding. These are ordinary operations, so derivatives of every order are there. ``A``
-    is a matrix of any kind.
+    series to rounding. These are ordinary operations, so derivatives of every order are there.
+    ``A`` is a matrix of any kind.
 
     Examples
     --------
@@ -47,7 +47,8 @@ def expm_multiply(A: Any, B: Any) -> Tensor:
         )
     operator = aslinearoperator(A if matrix is None else matrix)
     dtype = ad.promote_types(B.dtype, operator.dtype)
-    made, eps = B.to(dtype), ad.finfo(dtype).eps
+    made: Tensor = B.to(dtype)
+    eps = ad.finfo(dtype).eps
     parts = max(1, math.ceil(norm))
     terms = next(k for k in range(1, 60) if (norm / parts) ** k / math.factorial(k) < eps / 4)
     for _ in range(parts):

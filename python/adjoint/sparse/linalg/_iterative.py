@@ -1,8 +1,8 @@
 """``cg``, ``bicgstab``, ``minres``, ``gmres``: systems by products with the matrix alone.
 
 The derivative is that of the solution: one more solve, with the adjoint, by the same method. For
-sparse matrices it is a node of _solution.py, for operators that of adjoint.optimize. The loops are in
-_krylov.py.
+sparse matrices it is a node of _solution.py, for operators that of adjoint.optimize. The loops are
+in _krylov.py.
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ class _Problem:
             operator.check(b)
 
         def residual(x: Tensor) -> Tensor:
-            return operator.matvec(x) - b
+            off: Tensor = operator.matvec(x) - b
+            return off
 
         def method(apply: Any, right: Tensor) -> Tensor:
             return how.run(_over_columns(apply), right.unsqueeze(1), False).squeeze(1)
@@ -258,8 +259,9 @@ class _ByKrylov:
             raise ConvergenceError(
                 f"{self._method}() found no solution of {n} equations"
                 f"{' (the transposed ones, for a derivative)' if adjoint else ''}: {stop}.\n"
-                f"  fix: give a preconditioner (M=...), allow more steps (maxiter={2 * self._most()})"
-                ", or ask for less (rtol=...); sparse matrices have sparse.linalg.spsolve",
+                "  fix: give a preconditioner (M=...), allow more steps "
+                f"(maxiter={2 * self._most()}), or ask for less (rtol=...); sparse matrices have "
+                "sparse.linalg.spsolve",
                 OptimizeResult(success=False, status=1, message=str(stop)),
             ) from None
         return x

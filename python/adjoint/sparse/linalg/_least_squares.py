@@ -1,9 +1,9 @@
 """``lsqr``: least squares with sparse matrices and operators.
 
 With full rank the solution is ``(AᴴA + d²)⁻¹ Aᴴ b``, or ``Aᴴ (AAᴴ + d²)⁻¹ b`` for fewer equations
-than unknowns. `NormalSolution` is the inverse in it as a node of the graph. It is applied by two runs
-of the bidiagonalisation of Golub and Kahan, one with ``Aᴴ`` and one with ``A``, which loses no more
-digits than ``A`` itself takes.
+than unknowns. `NormalSolution` is the inverse in it as a node of the graph. It is applied by two
+runs of the bidiagonalisation of Golub and Kahan, one with ``Aᴴ`` and one with ``A``, which loses no
+more digits than ``A`` itself takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Linear operators: matrices that are known by their products.
 
-A plain callable is one, if it is linear: that is checked with two vectors. Its transpose is found by
-reverse mode, so nobody has to write it.
+A plain callable is one, if it is linear: that is checked with two vectors. Its transpose is found
+by reverse mode, so nobody has to write it.
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ class LinearOperator:
             )
 
     def _taken(self, v: Any, size: int) -> Tensor:
-        v = as_tensor(v)
-        if v.shape != (size,):
-            raise ValueError(f"an operator of shape {self.shape} was given {list(v.shape)}")
-        return v
+        vector: Tensor = as_tensor(v)
+        if vector.shape != (size,):
+            raise ValueError(f"an operator of shape {self.shape} was given {list(vector.shape)}")
+        return vector
 
     def _given(self, v: Any, size: int) -> Tensor:
         if not isinstance(v, Tensor):

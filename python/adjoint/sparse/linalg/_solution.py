@@ -1,7 +1,7 @@
 """A solution of a sparse system as a node of the graph, however it was found.
 
-Its derivatives are solutions with the same matrix or its adjoint, found in the same way, so they are
-nodes of this kind again: that makes derivatives of every order, forward mode and `vmap`. Inside
+Its derivatives are solutions with the same matrix or its adjoint, found in the same way, so they
+are nodes of this kind again: that makes derivatives of every order, forward mode and `vmap`. Inside
 programs the solver is a host call.
 """
 

@@ -1,0 +1,59 @@
+"""What `cost` tells before anything runs is what is measured, or a bound of it."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+near = sum(np.eye(7, k=j) for j in (-1, 0, 1))
+KINDS = {
+    "central": (lambda v: np.exp(-v) * np.cumsum(v), {}),
+    "forward": (lambda v: np.exp(-v) * np.cumsum(v), {"derivative": "forward"}),
+    "complex-step": (lambda v: np.exp(-v) * np.cumsum(v), {"derivative": "complex-step"}),
+    "elementwise": (lambda v: np.sin(v) ** 2, {"elementwise": True}),
+    "sparse": (lambda v: np.convolve(np.exp(v), [1, 2, 1], "same"), {"sparsity": near}),
+    "unverified": (lambda v: np.exp(-v) * np.cumsum(v), {"verify": False}),
+    "vjp": (np.sin, {"vjp": lambda g, v: g * np.cos(v)}),
+    "jvp": (np.sin, {"jvp": lambda t, v: t * np.cos(v)}),
+    "jacobian": (np.sin, {"jacobian": lambda v: np.diag(np.cos(v))}),
+    "linear": (np.cumsum, {"linear": True}),
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_first_and_second_derivatives_cost_what_was_told(kind):
+    function, options = KINDS[kind]
+    f = ad.external(function, **options)
+    x = ad.tensor(np.linspace(1, 2, 7), requires_grad=True)
+    for factor in (1.0, 1.01):
+        moved = (x * factor).detach().requires_grad_()
+        told, before = f.cost(moved), f.evaluator.count
+        (g,) = ad.autograd.grad(f(moved).sum(), moved, create_graph=True)
+        assert f.evaluator.count - before == told.forward + told.vjp + told.first
+        told, before = f.cost(moved), f.evaluator.count
+        if g.requires_grad and kind != "unverified":
+            ad.autograd.grad((g**2).sum(), moved)
+            assert f.evaluator.count - before == told.second
+        assert told.first == 0
+
+
+@pytest.mark.parametrize(
+    "function", [lambda v: 3 * v, lambda v: 0 * v + 1, lambda v: np.maximum(v, 0.3)]
+)
+@pytest.mark.parametrize("at", [1.0, 0.0, 1e8])
+def test_steps_that_are_hard_to_choose_stay_below_the_bound(function, at):
+    for method in ("central", "forward"):
+        f = ad.external(function, derivative=method)
+        x = ad.tensor(at * np.linspace(1, 2, 5), requires_grad=True)
+        told = f.cost(x)
+        ad.autograd.grad(f(x).sum(), x)
+        most = told.forward + told.vjp + told.first_most
+        assert f.evaluator.count <= most and f"up to {told.first_most}" in str(told)
+
+
+def test_a_function_that_does_not_move_has_steps_all_the_same():
+    f = ad.external(lambda v: np.sum(v**3), derivative="forward")
+    x = ad.zeros(18, dtype=ad.float64, requires_grad=True)
+    with pytest.warns(Warning, match="."):
+        (g,) = ad.autograd.grad(f(x), x)
+    assert float(g.abs().max()) < 1e-6
