@@ -33,9 +33,10 @@ def main() -> None:
     figure, axes = drawing.plot(7.2, 2.9)
     for f, name, colour in ((plain, "plain", drawing.RED), (kept, "4 checkpoints", drawing.BLUE)):
         seen = ad.plot.memory(f, ad.randn(1024, 256))
-        times = [i for i, _ in enumerate(seen.sizes)]
-        axes.plot(times, [b / 1e6 for b in seen.sizes], drawstyle="steps-post", color=colour, label=name)
-    axes.set(xlabel="operations: forward, then backward", ylabel="live MB")
+        live = [moment.bytes / 1e6 for moment in seen.moments]
+        places = [i / len(live) for i in range(len(live))]
+        axes.plot(places, live, drawstyle="steps-post", color=colour, label=name)
+    axes.set(xlabel="forward, then backward", xticks=[], ylabel="live MB")
     axes.legend(frameon=False)
     drawing.save(figure, __file__)
 
