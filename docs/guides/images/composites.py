@@ -24,8 +24,18 @@ def tree(axes: Axes, left: float, colour: str, title: str, leaves: list[tuple[st
 
 def main() -> None:
     figure, axes = drawing.canvas(10, 2.9, 10, 3)
-    values = [("position", "1 1 1"), ("velocity", "0 0 0"), ("position", "0 0 0"), ("velocity", "1 1 1")]
-    slopes = [("position", "2 2 2"), ("velocity", "0 0 0"), ("position", "0 0 0"), ("velocity", "1 1 1")]
+    values = [
+        ("position", "1 1 1"),
+        ("velocity", "0 0 0"),
+        ("position", "0 0 0"),
+        ("velocity", "1 1 1"),
+    ]
+    slopes = [
+        ("position", "2 2 2"),
+        ("velocity", "0 0 0"),
+        ("position", "0 0 0"),
+        ("velocity", "1 1 1"),
+    ]
     tree(axes, 0.15, BLUE, "bodies", values)
     tree(axes, 5.45, RED, "grad(loss, bodies)", slopes)
     drawing.arrow(axes, (4.75, 1.3), (5.35, 1.3), RED)

@@ -20,7 +20,9 @@ def main() -> None:
     drawing.arrow(axes, (1.3, 1.05), (1.3, 0.62), BLUE)
     drawing.note(axes, 1.3, 0.42, "saves w for backward,\nwith its version: 0", BLUE)
     drawing.arrow(axes, (7.0, 1.05), (7.0, 0.62), RED)
-    drawing.note(axes, 7.0, 0.42, "0 is not 1: an error that names\nboth lines, not a wrong number", RED)
+    drawing.note(
+        axes, 7.0, 0.42, "0 is not 1: an error that names\nboth lines, not a wrong number", RED
+    )
     drawing.save(figure, __file__)
 
 

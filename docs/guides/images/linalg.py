@@ -23,7 +23,9 @@ def main() -> None:
     vector, total = zip(*(norms(gap) for gap in gaps), strict=True)
     figure, axes = drawing.plot(6.4, 3)
     axes.loglog(gaps, vector, color=drawing.RED, label="of an eigenvector's entry, V[0, 0]")
-    axes.loglog(gaps, total, color=drawing.BLUE, label="of log(w).sum(), the logarithm of the determinant")
+    axes.loglog(
+        gaps, total, color=drawing.BLUE, label="of log(w).sum(), the logarithm of the determinant"
+    )
     axes.invert_xaxis()
     axes.set(xlabel="distance of the two eigenvalues", ylabel="norm of the gradient by A")
     axes.legend(frameon=False, fontsize=8.5)

@@ -27,9 +27,12 @@ def main() -> None:
     figure, axes = drawing.plot(7.6, 2.9)
     bins = np.arange(-42, 4, 0.5)
     axes.hist(sizes, bins, color=drawing.RED, alpha=0.75, label="gradients of a network")
-    axes.hist(sizes + 12, bins, color=drawing.BLUE, alpha=0.75, label="the same, with a scale of 4096")
+    axes.hist(
+        sizes + 12, bins, color=drawing.BLUE, alpha=0.75, label="the same, with a scale of 4096"
+    )
     axes.axvline(-24, color="black", linewidth=1)
-    top = axes.get_ylim()[1]
+    top = 1.2 * axes.get_ylim()[1]
+    axes.set_ylim(0, top)
     axes.text(-24.4, 0.96 * top, "zero in float16", ha="right", va="top", size=9)
     axes.text(-23.6, 0.96 * top, "float16 holds these", va="top", size=9)
     axes.set(xlabel="size, as a power of two (bfloat16 holds all from -133 on)", yticks=[])

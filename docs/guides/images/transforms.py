@@ -16,7 +16,9 @@ def grid(axes: Axes, entries: np.ndarray, groups: np.ndarray, title: str, below:
         colour = COLOURS[groups[i, j]] if entries[i, j] and groups[i, j] >= 0 else "white"
         if entries[i, j] and groups[i, j] < 0:
             colour = "#d9d9d9"
-        axes.add_patch(Rectangle((j, rows - 1 - i), 0.92, 0.92, facecolor=colour, edgecolor="#c8c8c8"))
+        axes.add_patch(
+            Rectangle((j, rows - 1 - i), 0.92, 0.92, facecolor=colour, edgecolor="#c8c8c8")
+        )
     axes.set_xlim(-0.5, columns + 0.5)
     axes.set_ylim(-0.4, rows + 0.2)
     axes.set_aspect("equal")
@@ -33,7 +35,13 @@ def main() -> None:
     grid(axes[0], tall, first_column, "jacfwd", "a column per pass:\n3 passes")
     grid(axes[1], wide, first_row, "jacrev", "a row per pass: 3 passes")
     band = np.abs(np.subtract.outer(np.arange(7), np.arange(7))) <= 1
-    grid(axes[2], band, np.ones((7, 1), int) * (np.arange(7) % 3), "jacobian", "a colour per pass: 3 passes, at any size")
+    grid(
+        axes[2],
+        band,
+        np.ones((7, 1), int) * (np.arange(7) % 3),
+        "jacobian",
+        "a colour per pass: 3 passes, at any size",
+    )
     drawing.save(figure, __file__)
 
 
