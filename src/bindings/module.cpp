@@ -22,6 +22,8 @@ void add_profile(PyObject* module);               // bindings/profile.cpp
 void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
 void add_tensor_class(PyObject* module);          // bindings/tensor/tensor_class.cpp
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
+void add_foreign_calls(PyObject* module);         // bindings/interop/foreign_calls.cpp
+void add_foreign_reductions(PyObject* module);    // bindings/interop/foreign_reductions.cpp
 
 namespace {
 
@@ -61,6 +63,8 @@ void fill(PyObject* module) {
   add_checksums(module);
   add_dlpack(module);
   add_shared_memory(module);
+  add_foreign_calls(module);
+  add_foreign_reductions(module);
   add_subclasses(module);
   add_casts();
   add_forward_mode(module);

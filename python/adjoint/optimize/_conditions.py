@@ -30,6 +30,7 @@ __all__ = ["Conditions", "Known"]
 _POLISHING = 4  # steps of Newton's method after the solver
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
 _MET = 1e-3  # a step of Newton's method so long, relative to 1 + ‖x‖, leads to the answer
+_MUCH = 1e-3  # of the residual: if more is left, the next step has a matrix of its own
 _NEAR = 1e-6  # so near to a bound, relative to 1 + |x|, an element is at it
 
 
@@ -216,17 +217,31 @@ class Found:
 
 
 def _polished(residual: Function, z: Tensor, linear: Linear, most: int = _POLISHING) -> Tensor:
-    """A few steps of Newton's method, as long as each is a gain."""
-    size = norm(residual(z))
+    """A few steps of Newton's method, as long as each is a gain.
+
+    So near to the answer the same factors serve for several steps: they are made anew where the
+    residual does not become much smaller.
+    """
+    r = residual(z)
+    size, factored = norm(r), None
     for _ in range(most):
         try:
-            step, solved = linear.newton_step(residual, z, residual(z))
+            if factored is None:
+                factored = linear.factored(residual, z)
+            if factored is None:
+                step, solved = linear.newton_step(residual, z, r)
+            else:
+                step, solved = factored[0](r), factored[1]
         except ConvergenceError:  # of the products: then it stays as exact as the solver left it
             break
         trial = z - step
-        after = norm(residual(trial))
+        r_trial = residual(trial)
+        after = norm(r_trial)
         good = solved & (after < size)
         if not somewhere(good):
             break
-        z, size = ad.where(good, trial, z), ad.where(good, after, size)
+        if somewhere(after > _MUCH * size):
+            factored = None
+        z, r = ad.where(good, trial, z), ad.where(good, r_trial, r)
+        size = ad.where(good, after, size)
     return z

@@ -51,7 +51,7 @@ struct Workspace {
     if (arguments.size() < f.arguments.size()) arguments.resize(f.arguments.size());
     for (size_t k = 0; k < f.arguments.size(); ++k) {
       const Argument& a = f.arguments[k];
-      if (a.kind != Argument::Memory)
+      if (a.kind == Argument::Tile || a.kind == Argument::Number)
         arguments[k] = (a.kind == Argument::Tile ? tiles : numbers) + a.index * f.tile_bytes();
     }
     return tiles;
@@ -179,7 +179,9 @@ void move(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t
   int64_t row = f.shape[nd - 1], stride = p.strides[nd - 1];
   while (true) {
     int64_t count = std::min(n, row - index[nd - 1]);
-    run(stride, count);
+    int64_t there = p.row ? std::clamp<int64_t>(p.row - index[nd - 1], 0, count) : count;
+    run(stride, there);
+    tile += (count - there) * item;
     n -= count;
     if (n == 0) return;
     data -= index[nd - 1] * stride;
@@ -235,6 +237,10 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
     for (const TileLoops::Action& s : f.actions) {
       if (s.loop) [[likely]] {
         s.loop(arguments + s.at, n);
+      } else if (s.assembles) {
+        const TileLoops::Assembly& a = f.assemblies[s.at];
+        char* here = assemble(f, a, data, at, n, tiles + a.tile * f.tile_bytes());
+        for (uint32_t q = a.first; q < a.last; ++q) arguments[f.pointed[q]] = here;
       } else {
         const Place& p = f.places[s.at];
         move(f, p, data[s.at], at, n, tiles + p.tile * f.tile_bytes());

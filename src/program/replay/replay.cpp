@@ -125,6 +125,11 @@ class Replay {
     int count_;
   };
 
+  Value* arguments() {
+    if (!arguments_) arguments_ = std::make_unique<Value[]>(kMaxArguments);
+    return arguments_.get();
+  }
+
   void fill(const Instruction& i, Value* args, bool take) {
     int n = i.op->argument_count;
     for (int k = 0; k < n; ++k) args[k].fill(i.args[k]);
@@ -163,7 +168,7 @@ class Replay {
   }
 
   void apply(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     bool elementwise = i.op->is_elementwise && i.reads.size() <= 2;
     bool twice = i.reads.size() == 2 && i.reads[0].reg == i.reads[1].reg;
@@ -203,7 +208,7 @@ class Replay {
   }
 
   void change(const Instruction& i) {
-    Value* args = arguments_;
+    Value* args = arguments();
     Arguments ended(args, i.op->argument_count);
     fill(i, args, false);
     Tensor self = registers_[i.reads[0].reg];
@@ -237,7 +242,8 @@ class Replay {
 
   const Program& p_;
   Tensors registers_;
-  Value arguments_[kMaxArguments];
+  std::unique_ptr<Value[]>
+      arguments_;  // once an op needs them: most programs are fused loops alone
 };
 
 }  // namespace
