@@ -17,9 +17,9 @@ PAGE = pathlib.Path(__file__).parent.parent / "docs" / "reference" / "pure.md"
 HEAD = """\
 # What is known to be pure
 
-What a [compiled function](../guides/compile.md) may call outside adjoint; [the guide](../guides/pure.md)
-says why, and what to do about the rest. Functions written in Python are looked into, whoever wrote
-them; the ones below are trusted without.
+What a [compiled function](../guides/compile.md) may call outside adjoint;
+[the guide](../guides/pure.md) says why, and what to do about the rest. Functions written in Python
+are looked into, whoever wrote them; the ones below are trusted without.
 
 This page is written by `python -m tools.gen_pure`.
 """
