@@ -32,6 +32,16 @@ def by_program(setup: Setup) -> Setup:
     return lambda lib: lib.compile(setup(lib), fullgraph=True)
 
 
+def by_machine_code(setup: Setup) -> Setup:
+    """The same with machine code from the first replay on, as llvmlite gives it."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("always")
+        return by_program(setup)(lib)
+
+    return prepare
+
+
 def elementwise_jax(n: int) -> Setup:
     def prepare(jax: Any) -> Work:
         jnp = jax.numpy
@@ -163,7 +173,30 @@ def elementwise_lines(n: int, speedup: float) -> list[Workload]:
     ]
 
 
+def native(name: str, setup: Setup, mark: Mark, jax: Setup) -> Workload:
+    """Machine code beside `jax.jit`."""
+    work = by_machine_code(setup)
+    return Workload(f"native: {name}, beside JAX", work, mark, peer="jax", peer_setup=jax)
+
+
+def native_elementwise(n: int, seconds: float) -> list[Workload]:
+    name = f"sin·exp expression, gradient, n={n:.0e}".replace("e+0", "e")
+    setup, mark = elementwise.setup(n), Mark(seconds=seconds)
+    inductor = Workload(
+        f"native: {name}, beside torch.compile",
+        by_machine_code(setup),
+        peer_setup=elementwise_inductor(n),
+        slow_start=True,
+    )
+    return [native(name, setup, mark, elementwise_jax(n)), inductor]
+
+
 WORKLOADS = (
+    native("32 bodies, 100 steps", bodies.setup, Mark(seconds=150e-6), bodies.by_jax),
+    native("scalar recurrence, 1,000 steps", recurrence.setup, Mark(seconds=20e-6), recurrence_jax),
+    native("mass-spring, 200 steps", mass_spring.setup, Mark(seconds=38e-6), mass_spring_jax),
+    *native_elementwise(1_000_000, 1e-3),
+    *native_elementwise(10_000_000, 10e-3),
     Workload(
         "compiled: x*y, shape (3,)", compiled_product, Mark(seconds=0.4e-6), peer_setup=product
     ),

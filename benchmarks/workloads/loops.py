@@ -209,9 +209,23 @@ def molecules_jax(n: int, steps: int) -> Setup:
     return prepare
 
 
-def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, Workload]:
-    """One beside PyTorch's eager loop, one beside JAX."""
+def with_machine_code(setup: Setup) -> Setup:
+    """Steps as machine code, which llvmlite gives, from the second on."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("always")
+        return setup(lib)
+
+    return prepare
+
+
+def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, ...]:
+    """One beside PyTorch's eager loop, one beside JAX, one as machine code."""
+    native = with_machine_code(ours)
     return (
+        Workload(
+            f"native: {name}, beside JAX", native, Mark(speedup=1), peer="jax", peer_setup=jax
+        ),
         Workload(f"scan: {name}", ours, Mark(speedup=10), peer_setup=eager),
         Workload(f"scan: {name}, beside JAX", ours, Mark(speedup=1), peer="jax", peer_setup=jax),
     )

@@ -109,7 +109,16 @@ inline uint8_t view_kind(const TensorObject* t) {
   return !t->base ? 0 : needs_grad(t->base) ? 2 : 1;
 }
 
+// How long a program has run, until it is decided whether machine code is worth its while
+// (program/native/native.h).
+struct Pace {
+  bool open = true;
+  uint32_t runs = 0;
+  int64_t spent = 0;  // nanoseconds, about
+};
+
 struct Program {
+  mutable Pace pace;
   std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;

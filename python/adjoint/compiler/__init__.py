@@ -26,6 +26,7 @@ from ._controls import (
     substitute_in_graph,
     wrap_numpy,
 )
+from ._native import set_native
 from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
@@ -49,6 +50,7 @@ __all__ = [
     "nested_compile_region",
     "pure",
     "reset",
+    "set_native",
     "set_stance",
     "show_passes",
     "substitute_in_graph",

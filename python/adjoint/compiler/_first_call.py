@@ -22,6 +22,7 @@ from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
 
+from ._native import prepare as prepare_native
 from ._recorded import Recorded, Refused, differentiated, run_backward
 from ._refusals import Stopped
 
@@ -79,6 +80,7 @@ class FirstCall:
         made: Recorded,
         was_there: Callable[[Any], bool],
     ) -> None:
+        prepare_native()
         _check(recording)
         _refuse_known(result, was_there)
         leaves, made.spec = _tree.flatten(result)

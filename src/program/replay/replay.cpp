@@ -1,6 +1,7 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include <chrono>
 #include <optional>
 
 #include "dispatch/autocast.h"
@@ -12,6 +13,7 @@
 #include "engine/engine.h"
 #include "program/capture/sharing.h"
 #include "program/fuse/tiles.h"
+#include "program/native/native.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -353,7 +355,14 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
     }
     replay.set(p.inputs[k], t);
   }
-  replay.run();
+  if (p.pace.open && native::when != native::When::Never) [[unlikely]] {
+    bool timed = native::before_run(p);
+    auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    replay.run();
+    if (timed) native::after_run(p, (std::chrono::steady_clock::now() - start).count());
+  } else {
+    replay.run();
+  }
   Tensors out;
   for (int reg : p.outputs)
     out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));
