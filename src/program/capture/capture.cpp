@@ -401,7 +401,7 @@ void Capture::let_go_sometimes() {
   constexpr size_t kYoung = 1 << 20, kMuch = 4 << 20;  // bytes
   if (fresh_bytes_ < kYoung) return;
   // A walk over all registers, in a small part of the time in which so much memory was written.
-  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, kept_bytes_ / 2);
+  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, kept_bytes_ / 8);
   let_go(all ? 0 : young_);
 }
 
