@@ -167,7 +167,8 @@ def _function(fixed: Any, parts: list[Any]) -> FunctionType:
     walk = current_walk()
     if walk is not None:
         walk.makes(fixed[0])
-    return FunctionType(*fixed, defaults, tuple(map(CellType, inside)))
+    code, names, name = fixed
+    return FunctionType(code, names, name, defaults, tuple(map(CellType, inside)))
 
 
 def opened(function: Any) -> Opened | None:
