@@ -133,7 +133,7 @@ def minimize(
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
-    found = Conditions(objective, limits, under, unknowns.size, how).at(result.x)
+    found = Conditions(objective, limits, under, unknowns.start, how).at(result.x)
     with ad.no_grad():
         before = grad(objective)(unknowns.start)
     if not found.is_finite() or not found.is_met(before):
