@@ -156,11 +156,81 @@ def water_jax(steps: int) -> Setup:
     return prepare
 
 
-def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, Workload]:
-    """One beside PyTorch's eager loop, one beside JAX."""
+def molecules_step(round_: Callable[..., Any], n: int) -> Callable[[Any, Any], Any]:
+    """A step of Verlet's for particles in a periodic box, with forces by Lennard-Jones."""
+    box = 1.2 * n ** (1 / 3)
+
+    def forces(x: Any) -> Any:
+        apart = x[:, None] - x[None]
+        apart = apart - box * round_(apart / box)
+        square = (apart * apart).sum(-1) + 0.5
+        attracts = 1 / (square * square * square)
+        pull = (48 * attracts * attracts - 24 * attracts) / square
+        return (pull[:, :, None] * apart).sum(1)
+
+    def step(state: Any, _: Any) -> Any:
+        x, v = state
+        v = v + DT / 2 * forces(x)
+        x = x + DT * v
+        return (x, v + DT / 2 * forces(x)), None
+
+    return step
+
+
+def molecules(n: int, steps: int, scanned: bool) -> Setup:
+    def prepare(lib: Any) -> Work:
+        start = (n ** (1 / 3) * normal(lib, n, 3, seed=0)).requires_grad_()
+        step, still = molecules_step(lib.round, n), lib.zeros(n, 3)
+
+        def run() -> Any:
+            state = start, still
+            if scanned:
+                return lib.scan(step, state, length=steps)[0][0]
+            for _ in range(steps):
+                state, _y = step(state, None)
+            return state[0]
+
+        return gradient(lib, start, run)
+
+    return prepare
+
+
+def molecules_jax(n: int, steps: int) -> Setup:
+    def prepare(jax: Any) -> Work:
+        jnp = jax.numpy
+
+        def f(start: Any) -> Any:
+            state = start, jnp.zeros((n, 3))
+            (x, _), _ = jax.lax.scan(molecules_step(jnp.round, n), state, None, steps)
+            return (x**2).sum()
+
+        return jitted(jax, jax.grad(f), n ** (1 / 3) * array(jax, n, 3, seed=0))
+
+    return prepare
+
+
+def with_machine_code(setup: Setup) -> Setup:
+    """Steps as machine code, which llvmlite gives, from the second on."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("always")
+        return setup(lib)
+
+    return prepare
+
+
+def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, ...]:
+    """One beside PyTorch's eager loop, one beside JAX, one as machine code."""
+    native = with_machine_code(ours)
+    mark = Mark(speedup=1)
     return (
+        *(
+            Workload(
+                f"{title}, beside JAX", work, mark, peer="jax", peer_setup=jax, first_call=True
+            )
+            for title, work in ((f"native: {name}", native), (f"scan: {name}", ours))
+        ),
         Workload(f"scan: {name}", ours, Mark(speedup=10), peer_setup=eager),
-        Workload(f"scan: {name}, beside JAX", ours, Mark(speedup=1), peer="jax", peer_setup=jax),
     )
 
 
@@ -170,6 +240,12 @@ WORKLOADS = (
         lorenz(1000, True),
         lorenz(1000, False),
         lorenz_jax(1000),
+    ),
+    *lines(
+        "Lorenz by RK4, 3,000 steps, gradient",
+        lorenz(3000, True),
+        lorenz(3000, False),
+        lorenz_jax(3000),
     ),
     *lines(
         "heat equation of 1,000 cells, 1,000 steps, gradient",
@@ -182,5 +258,17 @@ WORKLOADS = (
         water(300, True),
         water(300, False),
         water_jax(300),
+    ),
+    *lines(
+        "shallow water on 64 x 64, 1,000 steps, gradient",
+        water(1000, True),
+        water(1000, False),
+        water_jax(1000),
+    ),
+    *lines(
+        "64 Lennard-Jones particles, 100 steps, gradient",
+        molecules(64, 100, True),
+        molecules(64, 100, False),
+        molecules_jax(64, 100),
     ),
 )

@@ -42,7 +42,7 @@ _WAYS = {
     "autograd.profiler_legacy": "use profiler.profile",
     "complex32": "use complex64",
     "cuda": _GPU,
-    "distributed": "use multiprocessing.spawn with share_memory_(), or one process and its threads",
+    "distributed": "DistributedDataParallel and the collective operations are there",
     "eig": "use linalg.eig",
     "export": f"export to another runtime is not there; {_GRAPHS}",
     "fx": f"there are no graphs to edit; {_GRAPHS}",

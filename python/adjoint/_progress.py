@@ -5,6 +5,7 @@ Used by loops, externals and solvers, each of which decides when a bar is worth 
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from html import escape
@@ -86,11 +87,10 @@ class _InNotebook:
     """A ``<progress>`` that is drawn anew a few times a second; needs no widgets."""
 
     def __init__(self, text: str, total: int | None, stays: bool) -> None:
-        from IPython.display import display
-
         self._text, self._total, self._stays = text, total, stays
         self._start = self._last = time.monotonic()
-        self._place: Any = display(self._picture(0), display_id=True)
+        self._pictures: Any = importlib.import_module("IPython.display")
+        self._place = self._pictures.display(self._picture(0), display_id=True)
 
     def show(self, done: int, text: str | None) -> None:
         self._text = self._text if text is None else text
@@ -100,14 +100,12 @@ class _InNotebook:
             self._place.update(self._picture(done))
 
     def _picture(self, done: int) -> Any:
-        from IPython.display import HTML
-
         if self._total is None:
             state, count = "", f"{done:,}"
         else:
             state = f' value="{done}" max="{max(self._total, 1)}"'
             count = f"{done:,}/{self._total:,}{self._left(done)}"
-        return HTML(
+        return self._pictures.HTML(
             '<div style="font-family:monospace">'
             f"{escape(self._text)} <progress{state}></progress> {count}</div>"
         )
@@ -120,6 +118,4 @@ class _InNotebook:
 
     def stop(self) -> None:
         if not self._stays:
-            from IPython.display import HTML
-
-            self._place.update(HTML(""))
+            self._place.update(self._pictures.HTML(""))

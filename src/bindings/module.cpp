@@ -9,6 +9,7 @@ void add_function_node(PyObject* module);         // bindings/function/function_
 void add_checkpoint_cache(PyObject* module);      // bindings/autograd/checkpoint_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
 void add_loops(PyObject* module);                 // bindings/program/loop.cpp
+void add_native(PyObject* module);                // bindings/program/native.cpp
 void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
 void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
 void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
@@ -22,6 +23,8 @@ void add_profile(PyObject* module);               // bindings/profile.cpp
 void add_at_callers_line(PyObject* module);       // bindings/at_callers_line.cpp
 void add_tensor_class(PyObject* module);          // bindings/tensor/tensor_class.cpp
 void add_checksums(PyObject* module);             // bindings/interop/checksum.cpp
+void add_foreign_calls(PyObject* module);         // bindings/interop/foreign_calls.cpp
+void add_foreign_reductions(PyObject* module);    // bindings/interop/foreign_reductions.cpp
 
 namespace {
 
@@ -38,6 +41,7 @@ void fill(PyObject* module) {
   add_checkpoint_cache(module);
   add_programs(module);
   add_loops(module);
+  add_native(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);
@@ -61,6 +65,8 @@ void fill(PyObject* module) {
   add_checksums(module);
   add_dlpack(module);
   add_shared_memory(module);
+  add_foreign_calls(module);
+  add_foreign_reductions(module);
   add_subclasses(module);
   add_casts();
   add_forward_mode(module);

@@ -91,13 +91,16 @@ enum class Autocast : uint8_t {
 };
 const char* to_string(Autocast a);
 
-// A result that is put together from its operands: which part of `whole` one of them fills.
+// A result that is put together from its operands: which part of `whole` one of them fills, or a box
+// of it. An undefined tensor: the rule does not hold for these arguments.
 struct Placing {
   const Tensor& whole;
   const Value* args;  // of the op, without its tensors
   const Tensor& operand;
   int item;     // its place in the list
   int64_t& at;  // zero at first; the rule's own
+  Dims& from;   // where the box of the operand starts: zeros at first
+  bool& again;  // the operand fills one more part, for which the rule is asked again
 };
 using PartRule = Tensor (*)(const Placing& p);
 

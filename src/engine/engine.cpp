@@ -23,6 +23,7 @@ EngineHooks engine_hooks;
 void PassObserver::arrived(Node*, const Tensor*) {}
 void PassObserver::ended(Node*, const Tensor*) {}
 void (*compiled_backward)(Node* n, Tensor* grads, Tensor* results) = nullptr;
+bool g_accumulates_early = false;
 
 namespace {
 
@@ -471,7 +472,20 @@ void Run::finish() {
   throw PythonError{};
 }
 
+// A pass with a plan counts what its leaves await: all leaves are its inputs.
+static BackwardOptions with_all_leaves(std::span<const Root> roots, BackwardOptions options) {
+  options.all_leaves = true;
+  for (Node* n : reachable(roots)) {
+    if (!n->backward && n->variable) options.inputs.push_back({n, 0});
+  }
+  return options;
+}
+
 std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOptions& options) {
+  if (g_accumulates_early && options.accumulate && options.inputs.empty()) {
+    BackwardOptions planned = with_all_leaves(roots, options);
+    if (!planned.inputs.empty()) return run_backward(roots, planned);
+  }
   constexpr int kDeepest = 40, kRefused = 5000;
   Run run(roots, options);
   if (run.level() > kRefused) refuse_level(run.level());

@@ -29,6 +29,8 @@ struct BackwardOptions {
   bool create_graph = false;
   // When not empty: only paths to these edges run.
   std::vector<Edge> inputs;
+  // `inputs` are all leaves there are: a pass like any other, but for the time of its sums.
+  bool all_leaves = false;
   // Gradients are added to leaves; otherwise those of `inputs` are returned.
   bool accumulate = true;
   // The pass takes the gradients of `inputs` as they arrive and goes no further: neither from one
@@ -37,6 +39,11 @@ struct BackwardOptions {
   // Told of every node that runs.
   PassObserver* observer = nullptr;
 };
+
+// Whether passes add to a leaf as soon as its gradient is complete, rather than in the order of
+// nodes, by which leaves are last. It takes a look at the whole graph beforehand; who sends
+// gradients elsewhere while the pass goes on (nn/parallel/_reducer.py) wants it.
+extern bool g_accumulates_early;
 
 // Returns one gradient per edge of options.inputs (undefined where none arrived).
 std::vector<Tensor> run_backward(std::span<const Root> roots, const BackwardOptions& options);

@@ -47,7 +47,7 @@ class Run {
   // Whether an earlier pass that started there freed the graph of the first root.
   bool root_was_freed() const { return root_was_freed_; }
   Node* busy() const { return busy_; }
-  bool restricted() const { return restricted_; }
+  bool restricted() const { return restricted_ && !options_.all_leaves; }
   void add_callback(PyObject* callable);
   bool will_execute(Node* node);
   bool wants(Node* node) const;

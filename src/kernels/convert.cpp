@@ -46,7 +46,14 @@ void fill_strided(char* out, int64_t out_stride, const char* value, int64_t n) {
   char bits[size];
   std::memcpy(bits, value, size);
   if (out_stride == static_cast<int64_t>(size)) {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * size, bits, size);
+    const size_t all = static_cast<size_t>(n) * size, first = std::min<size_t>(all, 64);
+    for (size_t at = 0; at < first; at += size) std::memcpy(out + at, bits, size);
+    // What is there already is copied, in the widest registers there are.
+    for (size_t have = first; have < all;) {
+      size_t more = std::min({have, all - have, size_t{4096}});
+      std::memcpy(out + have, out, more);
+      have += more;
+    }
   } else {
     for (int64_t i = 0; i < n; ++i, out += out_stride) std::memcpy(out, bits, size);
   }

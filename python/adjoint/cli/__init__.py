@@ -27,7 +27,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if done is not None:
             return done
         given = ["run", "--help"]
+    program: list[str] | None = None
+    if given[:1] == ["launch"]:
+        from adjoint.cli import launch
+
+        own, program = launch.split(given[1:])
+        given = ["launch", *own]
     arguments = _parser().parse_args(given)
+    if program is not None:
+        arguments.program = program
     status: int = arguments.execute(arguments)
     return status
 
@@ -35,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    from adjoint.cli import check, demo, graph, profile, run, scan, stubs
+    from adjoint.cli import check, demo, graph, launch, profile, run, scan, stubs
 
     parser = argparse.ArgumentParser(
         prog="adjoint", description="Gradients through any computation."
@@ -52,6 +60,6 @@ def _parser() -> argparse.ArgumentParser:
 
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="command", required=True)
-    for command in (check, demo, graph, profile, run, scan, stubs):
+    for command in (check, demo, graph, launch, profile, run, scan, stubs):
         command.add_to(subparsers)
     return parser

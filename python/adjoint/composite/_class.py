@@ -79,7 +79,7 @@ def _decorate(cls: C, arithmetic: bool) -> C:
     if _repr_is_generated(cls):
         cls.__repr__ = describe  # type: ignore[assignment]
     if not hasattr(cls, "_repr_html_"):
-        cls._repr_html_ = _repr_html_
+        setattr(cls, "_repr_html_", _repr_html_)  # noqa: B010
     if arithmetic:
         for name in _OPERATORS:
             # A tuple has a + of its own, which joins; what the class itself defines stays.

@@ -30,6 +30,7 @@ _POLISHING = 30  # steps of Newton's method after the solver, at most: one or tw
 _OF_PRODUCTS = 4  # the same, where each is a loop of its own
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
 _MET = 1e-3  # a step of Newton's method so long, relative to each unknown, leads to the answer
+_MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of its own
 _NEAR = 1e-6  # so near to a bound, relative to its size, an element is at it
 _ROUNDS = 8  # of looking which bounds and constraints hold
 _GAIN = 0.5  # what is left to go after a step that leads somewhere
@@ -302,20 +303,23 @@ def _polished(
     """Steps of Newton's method, as long as each leaves less to go, and no more of ``value``.
 
     What is left to go is the next step with the same matrix, in the unit of each unknown: neither
-    the units nor how equations are scaled matter to that.
+    the units nor how equations are scaled matter to that. So near to the answer the same factors
+    serve for several steps.
     """
-    eps = ad.finfo(z.dtype).eps
+    eps, factored = ad.finfo(z.dtype).eps, None
     for _ in range(most):
-        factored = linear.factored(residual, z)
         if factored is None:
-            return _polished_by_products(residual, z, linear)
-        solve, solved = factored
-        step = solve(residual(z))
+            factored = linear.factored(residual, z)
+            if factored is None:
+                return _polished_by_products(residual, z, linear)
+            solve, solved = factored
+            step = solve(residual(z))
         trial = z - step
+        further = solve(residual(trial))
         unit = ad.maximum(z.abs(), step.abs())
         unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
         unit = ad.where(unit > 0, unit, 1.0)
-        here, left = norm(step / unit), norm(solve(residual(trial)) / unit)
+        here, left = norm(step / unit), norm(further / unit)
         good = solved & (left <= _GAIN * here)
         if value is not None:
             now = value(z)
@@ -323,8 +327,11 @@ def _polished(
         if not somewhere(good):
             break
         z = ad.where(good, trial, z)
-        if not somewhere(good & (here > eps)):
+        if not somewhere(good & (left > eps)):
             break
+        step = ad.where(good, further, step)
+        if somewhere(good & (left > _MUCH * here)):
+            factored = None
     return z
 
 

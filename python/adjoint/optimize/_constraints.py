@@ -10,7 +10,7 @@ import numpy as np
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays
-from adjoint.func import grad, jacrev, jvp
+from adjoint.func import grad, jacfwd, jacrev, jvp
 
 from ._often import Lately, Often
 from ._scipy import scipy_optimize
@@ -27,7 +27,7 @@ class Constraints:
     def __init__(
         self, funs: list[Function], lows: list[Any], highs: list[Any], start: Tensor
     ) -> None:
-        self._funs = funs
+        self._funs, self._unknowns = funs, int(start.numel())
         with ad.no_grad():
             values = [f(start) for f in funs]
         self.values = values
@@ -51,7 +51,9 @@ class Constraints:
         ``newton``: for a method that takes second derivatives as well.
         """
         low, high = self.low.numpy(), self.high.numpy()
-        here, slopes = Lately(Often(self.__call__)), Lately(Often(jacrev(self)))
+        by_rows = self.size < self._unknowns
+        slopes = Lately(Often((jacrev if by_rows else jacfwd)(self)))
+        here = Lately(Often(self.__call__))
         if newton:
             return [
                 scipy_optimize().NonlinearConstraint(

@@ -115,10 +115,12 @@ def least_squares(
         sparse = jacobian(residuals) if jac == "sparse" else None
 
         def slope(v: Tensor) -> Tensor:
-            return here(v) @ matrix(v)
+            product: Tensor = here(v) @ matrix(v)
+            return product
 
         def gauss_newton(v: Tensor) -> Tensor:
-            return matrix(v).mT @ matrix(v)
+            product: Tensor = matrix(v).mT @ matrix(v)
+            return product
 
         def derivative(v: Any) -> Any:
             if sparse is not None and not arrays.shape:

@@ -222,7 +222,7 @@ def _lost(method: str, result: OptimizeResult) -> ConvergenceError:
         f"minimize() by {method} found no minimum: {result.message} After {result.nit} steps fun "
         f"is "
         f"{largest(result.fun)}, and its gradient up to {largest(result.jac)}.\n"
-        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), or try "
-        "another method",
+        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), scale the "
+        "unknowns to about one size, or try another method",
         result,
     )

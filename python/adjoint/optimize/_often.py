@@ -91,7 +91,8 @@ def newton_steps(fun: Callable[..., Any], unknowns: Unknowns, x0: Any) -> Newton
     """The recorded steps for a function that was solved before, and is there to be solved again."""
     if not isinstance(x0, Tensor) or x0.is_complex() or _core._is_unusual_mode():
         return None
-    owner, name = fun, None
+    owner: Any = fun
+    name: Any = None
     if isinstance(fun, types.MethodType):  # which is made anew for each call
         owner, name = fun.__self__, fun.__func__
     kind = (name, tuple(x0.shape), x0.dtype)

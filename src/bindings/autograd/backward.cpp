@@ -198,6 +198,13 @@ PyObject* run_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run_
 PyObject* current_node_(PyObject*, PyObject*) {
   return guard([&] { return to_python(current_node()); });
 }
+PyObject* set_accumulates_early(PyObject*, PyObject* wanted) {
+  int value = PyObject_IsTrue(wanted);
+  if (value < 0) return nullptr;
+  g_accumulates_early = value;
+  Py_RETURN_NONE;
+}
+
 PyObject* queue_callback_(PyObject*, PyObject* callable) {
   return guard([&]() -> PyObject* {
     if (!PyCallable_Check(callable))
@@ -234,6 +241,8 @@ PyMethodDef functions[] = {
      "The node whose derivative is being computed in this thread, or None."},
     {"_current_pass_has_inputs", run_restricted, METH_NOARGS,
      "Whether the backward pass under way in this thread computes gradients of given inputs only."},
+    {"_accumulate_early", set_accumulates_early, METH_O,
+     "Lets passes add to a leaf as soon as its gradient is complete."},
     {"_queue_callback", queue_callback_, METH_O, "Calls a function when the pass is over."},
     {"_will_engine_execute_node", will_execute_, METH_O,
      "Whether the pass under way in this thread executes a node."},

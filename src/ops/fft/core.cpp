@@ -113,7 +113,10 @@ Value real_forward(Call& c) {
   if (!out.numel()) return out;
   if (!n) runtime_error("Invalid number of data points (0) specified");
   dims.erase(dims.size() - 1);
-  along(fft::Kind::Forward, x, out, last, n, whole, false, dims.empty() ? scale : 1);
+  // Pairs of real numbers are read as complex ones, whose parts lie a step apart: it must not be zero.
+  const bool repeats = n > 1 && x.stride(last) == 0;
+  along(fft::Kind::Forward, repeats ? contiguous(x) : x, out, last, n, whole, false,
+        dims.empty() ? scale : 1);
   over(dims, out, out, half, false, scale);
   if (!c.flag(3)) {
     WithoutGil release(out.numel() >= kReleaseGil);

@@ -2,6 +2,7 @@
 //
 // The second kind moves elements: along each axis, element o of the result is element at[o] of the
 // input. Its transpose sums them back; each is the other's derivative.
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -77,6 +78,22 @@ Dims negated(const Value& pad) {
   Dims out = pad.ints();
   for (int64_t& p : out) p = -p;
   return out;
+}
+
+// Where the input lies in what is padded with zeros.
+Tensor padded_part(const Placing& p) {
+  const Value& value = p.args[2];
+  const std::complex<double> number = value.complex();
+  if (number != 0.0 || std::signbit(number.real()) || std::signbit(number.imag())) return {};
+  Tensor part = p.whole;
+  for (int d = 0; d < part.ndim(); ++d) {
+    Pair pad = pair_of(p.args[1].ints(), d, part.ndim());
+    p.from[d] = std::max<int64_t>(-pad.before, 0);
+    const int64_t last = p.operand.size(d) - std::max<int64_t>(-pad.after, 0);
+    if (last <= p.from[d]) return {};
+    part = op<"narrow">(part, d, std::max<int64_t>(pad.before, 0), last - p.from[d]);
+  }
+  return part;
 }
 
 // --- elements of the tensor ---------------------------------------------------------------------
@@ -273,6 +290,7 @@ static const Op& constant_pad_nd_ =
         .function_only()
         .batch(batch::as_is)
         .depends(Depends::Moved)
+        .part_of_zeros(padded_part)
         .any_dtype();
 
 static const Op& pad_elements_ =

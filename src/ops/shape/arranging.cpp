@@ -88,6 +88,28 @@ Value roll_forward(Call& c) {
   return out;
 }
 
+// The parts of a rolled tensor: along each axis two blocks that change places, so 2^axes in all, by number
+// `at`.
+Tensor rolled_part(const Placing& p) {
+  constexpr int kMostAxes = 3;
+  const Dims &shifts = p.args[1].ints(), dims = p.args[2].is_none() ? Dims() : p.args[2].ints();
+  if (dims.empty() && p.whole.ndim() != 1) return {};
+  if (p.whole.ndim() == 0 || shifts.size() > kMostAxes) return {};
+  Tensor part = p.whole;
+  uint64_t seen = 0;
+  for (int i = 0; i < shifts.size(); ++i) {
+    int axis = dims.empty() ? 0 : wrap_dim(dims[i], p.whole.ndim());
+    if (seen >> axis & 1) return {};
+    seen |= uint64_t{1} << axis;
+    int64_t n = p.whole.size(axis), shift = (shifts[i] % n + n) % n;
+    bool wraps = p.at >> i & 1;
+    part = wraps ? op<"narrow">(part, axis, 0, shift) : op<"narrow">(part, axis, shift, n - shift);
+    p.from[axis] = wraps ? n - shift : 0;
+  }
+  p.again = ++p.at < int64_t{1} << shifts.size();
+  return part;
+}
+
 Dims negated(Dims d) {
   for (int64_t& v : d) v = checked_sub(0, v);
   return d;
@@ -157,6 +179,7 @@ static const Op& roll_ =
           Tensor rolled = op<"roll">(batch::flat_sample(t), c[1], Dims{1});
           return op<"reshape">(rolled, t.shape());
         })
+        .parts(rolled_part)
         .any_dtype();
 
 static const Op& rot90_ =

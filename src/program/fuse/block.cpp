@@ -6,6 +6,8 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "program/fuse/loop_parts.h"
+#include "program/native/block_plan.h"
 
 namespace adjoint {
 namespace {
@@ -29,6 +31,19 @@ void repeat_loop(char* const* p, int64_t n) {  // the same
   copy_run(p[1], static_cast<int64_t>(item_size(place.wanted)), place.wanted, p[2], 0, place.dtype,
            n);
 }
+struct Assembling {
+  std::shared_ptr<TileLoops> tiles;
+  uint32_t assembly;
+  std::vector<int> places;          // those of its boxes,
+  mutable std::vector<char*> data;  // and memory by place
+};
+void assemble_loop(char* const* p, int64_t n) {  // Assembling, tile, memory of its boxes
+  const auto& a = *reinterpret_cast<const Assembling*>(p[0]);
+  for (size_t k = 0; k < a.places.size(); ++k) a.data[a.places[k]] = p[2 + k];
+  const TileLoops::Assembly& of = a.tiles->assemblies[a.assembly];
+  const char* found = assemble(*a.tiles, of, a.data.data(), 0, n, p[1]);
+  if (found != p[1]) std::memcpy(p[1], found, static_cast<size_t>(n) * item_size(of.dtype));
+}
 struct Tiling {
   std::shared_ptr<TileLoops> tiles;
   std::vector<char> numbers;
@@ -37,6 +52,10 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   const auto& t = *reinterpret_cast<const Tiling*>(p[0]);
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
+
+constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
+constexpr int64_t kVector = 16;         // elements of a cache line, or of two
+constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
 
 class Block final : public FusedLoops {
  public:
@@ -54,24 +73,25 @@ class Block final : public FusedLoops {
     if (may_fault_) check_division(!take_integer_fault());
   }
 
+  void ask_native(native::Module& m) override { plan_.ask(m, pointers_, patches_); }
+  void take_native(const native::Module& m) override {
+    if (plan_.empty()) return;
+    owner_ = m.owner();
+    native_.native = plan_.take(m, loops_, pointers_, patches_);
+    plan_ = {};
+  }
+  NativeParts native_parts() const override { return native_; }
+
  private:
   friend class BlockBuilder;
-  struct BoundLoop {
-    Loop loop;
-    char** arguments;
-    int64_t n;
-  };
-  struct Patch {
-    uint32_t at;  // into pointers_
-    int index;    // of the reads or writes
-    bool written;
-    int64_t offset;
-  };
-
   std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
+  native::BlockPlan plan_;
+  NativeParts native_;
+  std::shared_ptr<void> owner_;  // of machine code
   std::vector<std::unique_ptr<Moving>> movings_;
+  std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
   std::vector<std::shared_ptr<void>> calls_;
   Tensors like_;  // by result: a contiguous tensor of its shape, or none
@@ -98,12 +118,15 @@ class BlockBuilder {
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
+      native::BlockPart made = described(part, k);
       if (part.loop) {
         add_call(part);
       } else if (part.tiles->numel > 0) {
         part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
+      if (native::when != native::When::Never) note(std::move(made));
+      ++block_->native_.all;
       part.each_register([&](int reg, bool) { release_memory(reg, k); });
     }
     finish();
@@ -153,7 +176,7 @@ class BlockBuilder {
   }
   size_t bytes_of(int reg) const {
     const TensorGeometry& g = registers_[reg].geometry();
-    return (static_cast<size_t>(g.numel) * item_size(g.dtype) + 63) / 64 * 64;
+    return (static_cast<size_t>(g.numel ? extent(g) : 0) + 63) / 64 * 64;
   }
   void give_memory(int reg) {
     Known& k = known(reg);
@@ -187,8 +210,8 @@ class BlockBuilder {
     }
   }
   void fixed(const void* p) { pointers_.push_back({Pointer::Fixed, reinterpret_cast<size_t>(p)}); }
-  void scratch(const TileLoops& f, uint32_t tile) {
-    pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes()});
+  void scratch(const TileLoops& f, uint32_t tile, int64_t offset = 0) {
+    pointers_.push_back({Pointer::Scratch, tile * f.tile_bytes() + static_cast<size_t>(offset)});
   }
   void number(const TileLoops::Number& n, int64_t count) {
     size_t words[2];
@@ -208,6 +231,41 @@ class BlockBuilder {
   }
 
   // --- parts
+  // What machine code would do instead (program/native/block_plan.h).
+  native::BlockPart described(const Part& part, size_t number) {
+    native::BlockPart made;
+    made.tiles = part.tiles;
+    made.loop = part.loop;
+    made.what = part.what.get();
+    made.to = part.to;
+    if (!part.from.empty()) {
+      made.from = part.from[0].reg;
+      made.offset = part.from[0].offset;
+    }
+    made.number = number;
+    made.first_loop = loops_.size();
+    made.first = pointers_.size();
+    auto last_use = [&](int reg) {
+      const Known& k = known(reg);
+      made.last_use.push_back(k.outside >= 0 ? parts_.size() : k.last_use);
+    };
+    if (part.loop) last_use(part.to);
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      last_use(part.tiles->places[k].reg);
+    return made;
+  }
+  void note(native::BlockPart part) {
+    part.last_loop = loops_.size();
+    part.last = part.places = pointers_.size();
+    std::vector<Patch>& patches = block_->patches_;
+    size_t before = patches.size();
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      point_to(part.tiles->places[k].reg, part.tiles->places[k].offset);
+    block_->plan_.add(std::move(part),
+                      {patches.begin() + static_cast<std::ptrdiff_t>(before), patches.end()});
+    patches.resize(before);
+  }
+
   void add_call(const Part& part) {
     block_->calls_.push_back(part.what);
     size_t at = pointers_.size();
@@ -227,6 +285,86 @@ class BlockBuilder {
     loops_.push_back({loop, at, part.tiles->numel});
   }
 
+  // --- values that are put together from boxes
+  // Boxes of one axis, each of which lies as the tile does.
+  static bool is_plain(const TileLoops& f, const TileLoops::Assembly& a) {
+    bool plain = f.shape.size() == 1;
+    for (const TileLoops::Box& b : a.boxes) plain &= b.place < 0 || b.flat;
+    return plain;
+  }
+  // Whether loops run box by box on what lies there, which costs less than to copy it.
+  static bool is_read_in_place(const TileLoops& f, const TileLoops::Assembly& a) {
+    return is_plain(f, a) && static_cast<int64_t>(a.boxes.size()) * kWorthABox <= f.numel;
+  }
+  // The box that position `at` is in.
+  static const TileLoops::Box& box_at(const TileLoops::Assembly& a, int64_t at) {
+    return *std::ranges::find_if(a.boxes, [&](const TileLoops::Box& b) {
+      return at >= b.start[0] && at < b.start[0] + b.size[0];
+    });
+  }
+  static bool is_in_one_box(const TileLoops::Assembly& a, int64_t from, int64_t end) {
+    const TileLoops::Box& b = box_at(a, from);
+    return end <= b.start[0] + b.size[0];
+  }
+  void point_into(const TileLoops& f, const TileLoops::Assembly& a, int64_t at, int64_t count) {
+    const TileLoops::Box& b = box_at(a, at);
+    if (b.place < 0) return number(f.numbers[b.number], count);
+    const Place& p = f.places[b.place];
+    point_to(p.reg, p.offset + (at - b.start[0]) * static_cast<int64_t>(item_size(a.dtype)));
+  }
+  // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
+  // vectors, and what is between is copied: results that straddle cache lines cost more.
+  static std::vector<int64_t> cuts_of(const TileLoops& f, size_t first, size_t last) {
+    std::vector<int64_t> cuts{0, f.numel};
+    const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
+    for (size_t k = first; k < last; ++k) {
+      if (f.arguments[k].kind != Argument::Assembled) continue;
+      const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
+      if (!is_read_in_place(f, a)) continue;
+      for (const TileLoops::Box& b : a.boxes) {
+        cuts.push_back(b.start[0] / whole * whole);
+        cuts.push_back(std::min(f.numel, (b.start[0] + whole - 1) / whole * whole));
+      }
+    }
+    std::ranges::sort(cuts);
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    return cuts;
+  }
+
+  // Copies what boxes of one axis have at the positions [from, end).
+  void add_copies(const TileLoops& f, const TileLoops::Assembly& a, int64_t from, int64_t end) {
+    const auto item = static_cast<int64_t>(item_size(a.dtype));
+    for (const TileLoops::Box& b : a.boxes) {
+      const int64_t first = std::max(from, b.start[0]);
+      const int64_t count = std::min(end, b.start[0] + b.size[0]) - first;
+      if (count <= 0) continue;
+      size_t at = pointers_.size();
+      scratch(f, a.tile, first * item);
+      point_into(f, a, first, count);
+      loops_.push_back({copy_loop(a.dtype), at, count});
+    }
+  }
+
+  void add_assembling(const Part& part, uint32_t assembly) {
+    const TileLoops::Assembly& a = part.tiles->assemblies[assembly];
+    if (is_read_in_place(*part.tiles, a)) return;
+    if (is_plain(*part.tiles, a)) return add_copies(*part.tiles, a, 0, part.tiles->numel);
+    auto made = std::make_unique<Assembling>();
+    made->tiles = part.tiles;
+    made->assembly = assembly;
+    made->data.resize(part.tiles->places.size());
+    size_t at = pointers_.size();
+    fixed(made.get());
+    scratch(*part.tiles, part.tiles->assemblies[assembly].tile);
+    for (const TileLoops::Box& b : part.tiles->assemblies[assembly].boxes) {
+      if (b.place < 0) continue;
+      made->places.push_back(b.place);
+      point_to(part.tiles->places[b.place].reg, part.tiles->places[b.place].offset);
+    }
+    loops_.push_back({assemble_loop, at, part.tiles->numel});
+    block_->assemblings_.push_back(std::move(made));
+  }
+
   void add_tile(const Part& part) {
     const TileLoops& f = *part.tiles;
     scratch_bytes_ = std::max(scratch_bytes_, f.tiles * f.tile_bytes());
@@ -235,7 +373,10 @@ class BlockBuilder {
     }
     for (size_t s = 0; s < f.actions.size(); ++s) {
       if (!f.actions[s].loop) {
-        add_moving(move_loop, part, f.actions[s].at);
+        if (f.actions[s].assembles)
+          add_assembling(part, f.actions[s].at);
+        else
+          add_moving(move_loop, part, f.actions[s].at);
         continue;
       }
       size_t end = f.arguments.size();
@@ -244,18 +385,40 @@ class BlockBuilder {
         end = f.actions[next].at;
         break;
       }
-      size_t at = pointers_.size();
-      for (size_t k = f.actions[s].at; k < end; ++k) {
-        const Argument& a = f.arguments[k];
-        if (a.kind == Argument::Tile) {
-          scratch(f, a.index);
-        } else if (a.kind == Argument::Memory) {
-          point_to(f.places[a.index].reg, f.places[a.index].offset);
-        } else {
-          number(f.numbers[a.index], f.numel);
-        }
+      add_loop(f, f.actions[s], end);
+    }
+  }
+
+  // A loop whose arguments end at `last`, box by box where they come in boxes.
+  void add_loop(const TileLoops& f, const TileLoops::Action& action, size_t last) {
+    std::vector<int64_t> cuts = cuts_of(f, action.at, last);
+    for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
+      const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
+      for (size_t k = action.at; k < last; ++k) {
+        if (f.arguments[k].kind != Argument::Assembled) continue;
+        const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
+        if (is_read_in_place(f, a) && !is_in_one_box(a, from, from + count))
+          add_copies(f, a, from, from + count);
       }
-      loops_.push_back({f.actions[s].loop, at, f.numel});
+      size_t at = pointers_.size();
+      for (size_t k = action.at; k < last; ++k) point_to_argument(f, f.arguments[k], from, count);
+      loops_.push_back({action.loop, at, count});
+    }
+  }
+  void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {
+    const int64_t offset = from * static_cast<int64_t>(item_size(a.dtype));
+    switch (a.kind) {
+      case Argument::Tile:
+        return scratch(f, a.index, offset);
+      case Argument::Memory:
+        return point_to(f.places[a.index].reg, f.places[a.index].offset + offset);
+      case Argument::Number:
+        return number(f.numbers[a.index], count);
+      case Argument::Assembled: {
+        const TileLoops::Assembly& of = f.assemblies[a.index];
+        bool there = is_read_in_place(f, of) && is_in_one_box(of, from, from + count);
+        return there ? point_into(f, of, from, count) : scratch(f, of.tile, offset);
+      }
     }
   }
 

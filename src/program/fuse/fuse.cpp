@@ -14,6 +14,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
+#include "program/fuse/pitches.h"
 
 namespace adjoint {
 namespace {
@@ -21,18 +22,26 @@ namespace {
 constexpr int64_t kLarge = 16384;  // elements from which on memory is a concern
 constexpr int kMaxWritten = 16;    // results of a group of that size
 
+constexpr int16_t kInBox = -2;  // Read::item of what is read as a box of something else
+
 // How an instruction is run.
 enum class How : uint8_t {
   Alone,  // as it was recorded
   Group,  // with elementwise ops of its shape
   Small,  // by loops of its own, in a block
   Sum,    // with the group that makes what it sums
+  Boxed,  // not at all: groups read the boxes that it is put together from
 };
 
 class Fusion {
  public:
   explicit Fusion(Program& p)
-      : p_(p), sources_(p), values_(p.registers.size()), layouts_(p, sources_) {
+      : p_(p),
+        sources_(p),
+        boxed_(p, sources_),
+        values_(p.registers.size(), boxed_),
+        layouts_(p, sources_),
+        pitches_(p, sources_, boxed_) {
     calls_.reserve(p.code.size());
     how_.reserve(p.code.size());
     for (const Instruction& i : p.code) effects_ |= i.has_effect() || i.kind == Kind::Change;
@@ -42,6 +51,7 @@ class Fusion {
       how_.push_back(way_of(i, calls_.back() != nullptr));
     }
     order_changes();
+    read_boxes();
   }
 
   void run() {
@@ -155,10 +165,57 @@ class Fusion {
     return roots;
   }
 
-  // A fill takes nothing but the shape from its operand.
+  // A fill takes nothing but the shape from its operand; a group reads the boxes that a value is put
+  // together from.
   std::span<const Read> reads(size_t k) const {
-    if (how_[k] == How::Small && Sources::fills(p_.code[k])) return {};
+    if (how_[k] == How::Boxed || (how_[k] == How::Small && Sources::fills(p_.code[k]))) return {};
+    if (!read_at_.empty() && read_at_[k] >= 0) return through_boxes_[read_at_[k]];
     return {p_.code[k].reads.begin(), p_.code[k].reads.size()};
+  }
+  // Whether a group may take a value from the tile it is in.
+  static bool is_whole(const Read& r) { return r.item != kInBox; }
+
+  // Decides which values groups read box by box: those that nobody else reads.
+  void read_boxes() {
+    if (boxed_.empty()) return;
+    for (int r : p_.outputs) {
+      if (r >= 0) boxed_.make(sources_.of(r).reg);
+    }
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (i.kind == Kind::Alias) continue;
+      for (const Read& r : reads(k)) {
+        const Source& s = sources_.of(r.reg);
+        if (how_[k] != How::Group || !s.same ||
+            !(geometry(r.reg).shape == geometry(i.writes[0]).shape))
+          boxed_.make(s.reg);
+      }
+    }
+    bool found = false;
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (i.writes.size() != 1 || i.writes[0] < 0 || !boxed_.of(i.writes[0])) continue;
+      how_[k] = How::Boxed;
+      found = true;
+    }
+    if (!found) return;
+    read_at_.assign(p_.code.size(), -1);
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      if (how_[k] != How::Group) continue;
+      bool any = false;
+      for (const Read& r : p_.code[k].reads) any |= boxed_.of(sources_.of(r.reg).reg) != nullptr;
+      if (!any) continue;
+      std::vector<Read> all;
+      for (const Read& r : p_.code[k].reads) {
+        const SourceBoxes* boxes = boxed_.of(sources_.of(r.reg).reg);
+        if (!boxes) all.push_back(r);
+        for (size_t b = 0; boxes && b < boxes->size(); ++b) {
+          if ((*boxes)[b].reg >= 0) all.push_back({(*boxes)[b].reg, 0, kInBox});
+        }
+      }
+      read_at_[k] = static_cast<int>(through_boxes_.size());
+      through_boxes_.push_back(std::move(all));
+    }
   }
 
   // f(instruction, whether its very elements are read)
@@ -170,7 +227,8 @@ class Fusion {
         continue;
       }
       const Source& s = sources_.of(r.reg);
-      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg)) f(sources_.made_by(s.reg), s.same);
+      if (sources_.made_by(s.reg) >= 0 && !is_number(k, r.reg))
+        f(sources_.made_by(s.reg), s.same && is_whole(r));
     }
     for (size_t at = after_first_[k]; at < after_first_[k + 1]; ++at) f(after_[at], false);
   }
@@ -188,6 +246,7 @@ class Fusion {
     int last_ordered = -1;
     for (size_t k = 0; k < p_.code.size(); ++k) {
       const Instruction& i = p_.code[k];
+      if (how_[k] == How::Boxed) continue;
       bool group = how_[k] == How::Group;
       if (group) {
         Span s = geometry(i.writes[0]).shape;
@@ -257,7 +316,7 @@ class Fusion {
       const Instruction& i = p_.code[k];
       for (const Read& r : reads(k)) {
         const Source& s = sources_.of(r.reg);
-        if (how_[k] != How::Group || !s.same ||
+        if (how_[k] != How::Group || !s.same || !is_whole(r) ||
             !(geometry(s.reg).shape == geometry(i.writes[0]).shape))
           outside[s.reg] = true;
       }
@@ -281,6 +340,7 @@ class Fusion {
       bool goes = i.kind == Kind::Alias || i.kind == Kind::Constant ||
                   (i.kind == Kind::Apply && Sources::fills(i));
       goes |= how_[k] != How::Alone && !used[i.writes[0]];
+      goes |= how_[k] == How::Boxed;
       if (goes && !needed_[i.writes[0]]) {
         gone_[k] = true;
         continue;
@@ -330,11 +390,16 @@ class Fusion {
     }
   }
 
-  // Of the units that can run, always the one that stood first; but those of a block stay together.
+  // Of the units that can run, always the one that stood first; but those of a block stay together,
+  // and constants, which are there already, come before all.
   void order() {
     auto later = [&](int a, int b) { return units_[a].members[0] > units_[b].members[0]; };
-    std::priority_queue<int, std::vector<int>, decltype(later)> small(later), others(later);
-    auto ready = [&](int u) { (units_[u].small ? small : others).push(u); };
+    std::priority_queue<int, std::vector<int>, decltype(later)> constants(later), small(later),
+        others(later);
+    auto ready = [&](int u) {
+      bool there = p_.code[units_[u].members[0]].kind == Kind::Constant;
+      (there ? constants : units_[u].small ? small : others).push(u);
+    };
     size_t units = 0;
     for (size_t u = 0; u < units_.size(); ++u) {
       if (gone_[units_[u].members[0]]) continue;
@@ -342,8 +407,8 @@ class Fusion {
       if (!units_[u].waits) ready(static_cast<int>(u));
     }
     std::vector<int> sequence;
-    while (!small.empty() || !others.empty()) {
-      auto& queue = small.empty() ? others : small;
+    while (!constants.empty() || !small.empty() || !others.empty()) {
+      auto& queue = !constants.empty() ? constants : small.empty() ? others : small;
       int u = queue.top();
       queue.pop();
       sequence.push_back(u);
@@ -417,11 +482,11 @@ class Fusion {
     if (std::exchange(read_by_[reg], instruction_) != instruction_) made.reads.push_back({reg});
   }
 
-  void add_parts(const Unit& u, std::vector<Part>& parts) {
+  void add_parts(const Unit& u, std::vector<Part>& parts, int64_t pitch) {
     int k = u.members[0];
     const Instruction& i = p_.code[k];
     if (how_[k] == How::Group)
-      parts.push_back(group_part(u.members, p_, sources_, needed_, values_));
+      parts.push_back(group_part(u.members, p_, sources_, needed_, values_, pitch));
     else if (calls_[k])
       add_call(parts, i, *calls_[k], sources_);
     else if (i.pieces())
@@ -448,9 +513,18 @@ class Fusion {
       }
     }
     layouts_.choose(members, [&](int reg) { return readers[reg] == 0; });
+    std::vector<Pitches::Group> groups;
     for (int u : units) {
+      groups.emplace_back();
+      for (int k : units_[u].members) groups.back().members.push_back(&p_.code[k]);
+      int k = units_[u].members[0];
+      if (how_[k] == How::Group) groups.back().shape = geometry(p_.code[k].writes[0]).shape;
+    }
+    pitches_.choose(
+        groups, [&](int reg) { return readers[reg] == 0; }, [&](int reg) { return needed_[reg]; });
+    for (size_t n = 0; n < units.size(); ++n) {
       size_t first = parts.size();
-      add_parts(units_[u], parts);
+      add_parts(units_[units[n]], parts, groups[n].pitch);
       for (; first < parts.size(); ++first) {
         parts[first].each_register([&](int reg, bool writes) {
           if (made_in_[reg] == instruction_) return;
@@ -469,9 +543,13 @@ class Fusion {
 
   Program& p_;
   Sources sources_;
+  BoxedValues boxed_;
   bool effects_ = false;
   std::vector<std::unique_ptr<SmallCall>> calls_;  // by instruction
   std::vector<How> how_;
+  std::vector<int>
+      read_at_;  // by instruction: into through_boxes_, what it reads in the end; or -1
+  std::vector<std::vector<Read>> through_boxes_;
   std::vector<int> after_;  // by instruction, from after_first_ on: others that come before it
   std::vector<size_t> after_first_;
   std::vector<Unit> units_;
@@ -479,6 +557,7 @@ class Fusion {
   std::vector<bool> needed_, gone_;
   Values values_;
   Layouts layouts_;
+  Pitches pitches_;
   // By register: the last of the instructions made here that reads it, that makes it.
   std::vector<int> read_by_, made_in_;
   int instruction_ = 0;

@@ -1,9 +1,9 @@
 // Read layouts.h first.
 #include "program/fuse/layouts.h"
 
-#include <cstring>
-
+#include "dispatch/elementwise_forward.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/short_rows.h"
 
 namespace adjoint {
 namespace {
@@ -46,38 +46,15 @@ bool by_columns(const reduce::Problem& p) {
   return k.count > 0 && kept != 0 && (reduced == 0 || kept < reduced);
 }
 
-// --- sums of contiguous rows in the order in which columns are summed
-struct FoldedRows {
-  int64_t rows = 0, length = 0, step = 0;  // bytes from row to row
-  double divisor = 0;
-};
-
-template <class T>
-void fold_rows(char* const* p, int64_t) {
-  typedef T Half __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
-  const char* row = p[2];
-  char* out = p[1];
-  for (int64_t r = 0; r < f.rows; ++r, row += f.step, out += sizeof(T)) {
-    T total = 0;
-    int64_t k = 0;
-    const char* x = row;
-    for (; k + kTree <= f.length; k += kTree, x += kTree * sizeof(T)) {
-      Half a = *reinterpret_cast<const Half*>(x) + *reinterpret_cast<const Half*>(x + sizeof(Half));
-      Half b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1);
-      total += b[0] + b[1];
-    }
-    for (; k < f.length; ++k, x += sizeof(T)) {
-      T one;
-      std::memcpy(&one, x, sizeof one);
-      total += one;
-    }
-    if (f.divisor != 0) total /= static_cast<T>(f.divisor);
-    std::memcpy(out, &total, sizeof total);
-  }
-}
-
 }  // namespace
+
+void fold_rows(char* const* p, int64_t) {
+  static const Kernel& kernel = kernel_named("sum_rows_as_columns");
+  const auto& f = *reinterpret_cast<const FoldedRows*>(p[0]);
+  SummedRows rows{f.length, f.step, f.divisor};
+  char* const arguments[] = {p[1], p[2], reinterpret_cast<char*>(&rows)};
+  kernel.loop[static_cast<int>(f.narrow ? DType::Float32 : DType::Float64)](arguments, f.rows);
+}
 
 // --- what may move -------------------------------------------------------------------------------
 void Layouts::find_candidates(std::span<const Member> members,
@@ -235,13 +212,9 @@ bool Layouts::new_sum(const Member& m, SmallCall* call) const {
       p.kept.stride[0] % item != 0)
     return false;
   if (call) {
-    auto f = std::make_shared<FoldedRows>();
-    f->rows = p.kept.size[0];
-    f->length = rows;
-    f->step = p.kept.stride[0];
-    f->divisor = p.divisor;
-    call->what = std::move(f);
-    call->loop = p.dtype == DType::Float32 ? fold_rows<float> : fold_rows<double>;
+    FoldedRows f{p.kept.size[0], rows, p.kept.stride[0], p.divisor, p.dtype == DType::Float32};
+    call->what = std::make_shared<FoldedRows>(f);
+    call->loop = fold_rows;
   }
   return true;
 }

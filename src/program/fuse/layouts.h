@@ -12,6 +12,14 @@
 
 namespace adjoint {
 
+// Sums of contiguous rows in the order in which columns are summed: a call of a block (calls.h).
+struct FoldedRows {
+  int64_t rows = 0, length = 0, step = 0;  // bytes from row to row
+  double divisor = 0;
+  bool narrow = true;  // float32
+};
+void fold_rows(char* const* p, int64_t);
+
 class Layouts {
  public:
   Layouts(Program& p, Sources& sources) : p_(p), sources_(sources) {}

@@ -17,11 +17,42 @@ Loop product_loop(DType d) {  // null for 16-bit floats
   return mul.loop[static_cast<int>(d)];
 }
 
+// A value that is read box by box.
+int boxed(TileBuilder& tiles, int reg, const SourceBoxes& boxes, const Sources& sources) {
+  alignas(16) static const char zero[16] = {};
+  std::vector<TileBuilder::BoxOf> parts;
+  DType dtype = sources.geometry(reg).dtype;
+  for (const SourceBox& box : boxes) {
+    TileBuilder::BoxOf part;
+    part.start = box.start;
+    part.size = box.size;
+    part.element = box.reg < 0 ? zero : sources.uniform(box.reg);
+    if (!part.element) {
+      const TensorGeometry& g = sources.geometry(box.reg);
+      const Source& s = sources.of(box.reg);
+      auto item = static_cast<int64_t>(item_size(dtype));
+      part.reg = s.reg;
+      part.offset = s.offset;
+      part.bytes = extent(sources.geometry(s.reg));
+      for (int i = 0; i < g.shape.size(); ++i) part.offset += box.from[i] * g.strides[i] * item;
+      part.byte_strides = Dims(box.start.size(), 0);
+      for (int i = 0; i < box.axes.size(); ++i) {
+        if (box.axes[i] >= 0)
+          part.byte_strides[i] = g.strides[static_cast<int>(box.axes[i])] * item;
+      }
+    }
+    parts.push_back(std::move(part));
+  }
+  return tiles.assembled(reg, parts, dtype);
+}
+
 // The value of a register as dtype `wanted`, seen from a shape.
 int operand(TileBuilder& tiles, int reg, DType wanted, const Dims& shape, const Sources& sources,
             const Values& value_of) {
   const Source& s = sources.of(reg);
   if (int value = value_of.of(s.reg); value >= 0) return tiles.converted(value, wanted);
+  if (const SourceBoxes* boxes = value_of.boxes(s.reg))
+    return tiles.converted(boxed(tiles, s.reg, *boxes, sources), wanted);
   const TensorGeometry& g = sources.geometry(reg);
   if (const char* bytes = sources.uniform(reg)) return tiles.element(bytes, g.dtype, wanted);
   Dims strides(shape.size(), 0);
@@ -65,6 +96,12 @@ int kernel_value(TileBuilder& tiles, const Instruction& i, const Sources& source
 
 }  // namespace
 
+int64_t extent(const TensorGeometry& g) {
+  int64_t elements = 1;
+  for (int i = 0; i < g.shape.size(); ++i) elements += (g.shape[i] - 1) * g.strides[i];
+  return elements * static_cast<int64_t>(item_size(g.dtype));
+}
+
 bool divides_integers(const KernelCall& s) {
   return is_integral(s.common) && s.kernel->has(kDividesIntegers);
 }
@@ -83,8 +120,8 @@ bool is_outer(const Instruction& i, const Sources& sources) {
 }
 
 Part group_part(const std::vector<int>& members, const Program& p, const Sources& sources,
-                const std::vector<bool>& needed, Values& values) {
-  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape, members.size());
+                const std::vector<bool>& needed, Values& values, int64_t pitch) {
+  TileBuilder tiles(sources.geometry(p.code[members[0]].writes[0]).shape, members.size(), pitch);
   for (int k : members) {
     const Instruction& i = p.code[k];
     int reg = i.writes[0];
@@ -114,15 +151,29 @@ void add_fill(std::vector<Part>& parts, int reg, const char* element, const Sour
   parts.push_back({tiles.finish()});
 }
 
+// The box of an operand that a piece is made of.
+static int box_of(TileBuilder& tiles, int reg, const Piece& piece, DType wanted,
+                  const Sources& sources) {
+  const TensorGeometry& g = sources.geometry(reg);
+  const Source& s = sources.of(reg);
+  if (const char* bytes = sources.uniform(reg)) return tiles.element(bytes, g.dtype, wanted);
+  Dims strides = byte_strides(g);
+  int64_t offset = s.offset;
+  for (int i = 0; i < strides.size(); ++i) {
+    offset += piece.from[i] * strides[i];
+    if (piece.size[i] == 1) strides[i] = 0;
+  }
+  return tiles.memory(s.reg, offset, strides, g.dtype, wanted);
+}
+
 void add_pieces(std::vector<Part>& parts, const Instruction& i, const Sources& sources) {
   const TensorGeometry& whole = sources.geometry(i.writes[0]);
   alignas(16) const char zero[16] = {};
   if (i.pieces()->zeros) add_fill(parts, i.writes[0], zero, sources);
   for (const Piece& piece : i.pieces()->pieces) {
     int reg = i.reads[piece.read].reg;
-    const Dims& shape = sources.geometry(reg).shape;
-    TileBuilder tiles(shape);
-    int value = tiles.copied(operand(tiles, reg, whole.dtype, shape, sources, Values()));
+    TileBuilder tiles(piece.size);
+    int value = tiles.copied(box_of(tiles, reg, piece, whole.dtype, sources));
     tiles.result(value, i.writes[0], piece.offset, piece.byte_strides);
     parts.push_back({tiles.finish()});
   }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dispatch/elementwise_forward.h"
+#include "kernels/short_rows.h"
+
 namespace adjoint {
 namespace {
 
@@ -51,15 +54,14 @@ void repeat_row(const char* from, size_t bytes, int64_t count, char* to) {
   }
 }
 
-// One element, `length` times.
+// Each element of a column, `length` times.
 template <size_t Size>
-void fill_row(const char* from, int64_t length, char* to) {
-  constexpr int64_t kAtOnce = 16 / Size;
-  char all[16];
-  for (int64_t k = 0; k < kAtOnce; ++k) std::memcpy(all + k * Size, from, Size);
-  int64_t k = 0;
-  for (; k + kAtOnce <= length; k += kAtOnce) std::memcpy(to + k * Size, all, sizeof all);
-  for (; k < length; ++k) std::memcpy(to + k * Size, all, Size);
+void repeat_elements(const char* from, const Rows& r, char* to) {
+  static const Kernel& kernel = kernel_named("repeat_elements");
+  const DType dtype = Size == 4 ? DType::Float32 : DType::Float64;  // bits of any
+  RepeatedElements g{r.length, r.outer};
+  char* const arguments[] = {to, const_cast<char*>(from), reinterpret_cast<char*>(&g)};
+  kernel.loop[static_cast<int>(dtype)](arguments, r.count);
 }
 
 // Whole rows, as bits. `Length` is that of a row, or 0 where it is not known beforehand.
@@ -82,10 +84,7 @@ void gather_rows(const char* data, const Rows& r, char* tile) {
     for (; k < r.count; ++k, data += r.outer, tile += bytes) std::memcpy(tile, data, bytes);
     return;
   }
-  if (!Length && r.inner == 0) {
-    for (; k < r.count; ++k, data += r.outer, tile += bytes) fill_row<Size>(data, length, tile);
-    return;
-  }
+  if (!Length && r.inner == 0) return repeat_elements<Size>(data, r, tile);
   for (; k < r.count; ++k, data += r.outer) {
     for (int64_t j = 0; j < length; ++j, tile += Size) std::memcpy(tile, data + j * r.inner, Size);
   }
@@ -164,8 +163,8 @@ void move_sized(const TileLoops& f, const Place& p, char* data, int64_t start, i
 
 bool has_short_rows(const TileLoops& f, const Place& p) {
   size_t item = item_size(p.dtype);
-  return f.shape.size() >= 2 && f.shape.back() <= kLongestShortRow && p.dtype == p.wanted &&
-         (item == 4 || item == 8);
+  return !p.row && f.shape.size() >= 2 && f.shape.back() <= kLongestShortRow &&
+         p.dtype == p.wanted && (item == 4 || item == 8);
 }
 
 void move_short_rows(const TileLoops& f, const Place& p, char* data, int64_t start, int64_t n,

@@ -6,31 +6,33 @@ namespace adjoint {
 namespace {
 
 constexpr int64_t kTile = 512;
+constexpr int64_t kSmallTileBytes = 4096;  // where all is in the cache anyway, calls count for more
 constexpr int64_t kShortRow = 256;         // rows shorter than this are gathered several to a tile
 constexpr size_t kTilesBytes = 128 << 10;  // tiles are made shorter where all take more
 
 template <size_t Size>
-void copy_loop(char* const* p, int64_t n) {
+void copy_elements(char* const* p, int64_t n) {
   std::memmove(p[0], p[1], static_cast<size_t>(n) * Size);
-}
-Loop copy_loop_of(DType d) {
-  switch (item_size(d)) {
-    case 1:
-      return copy_loop<1>;
-    case 2:
-      return copy_loop<2>;
-    case 4:
-      return copy_loop<4>;
-    case 8:
-      return copy_loop<8>;
-    default:
-      return copy_loop<16>;
-  }
 }
 
 }  // namespace
 
-TileBuilder::TileBuilder(Span shape, size_t calls) : shape_(shape) {
+Loop copy_loop(DType d) {
+  switch (item_size(d)) {
+    case 1:
+      return copy_elements<1>;
+    case 2:
+      return copy_elements<2>;
+    case 4:
+      return copy_elements<4>;
+    case 8:
+      return copy_elements<8>;
+    default:
+      return copy_elements<16>;
+  }
+}
+
+TileBuilder::TileBuilder(Span shape, size_t calls, int64_t pitch) : shape_(shape), pitch_(pitch) {
   values_.reserve(calls + 4);
   calls_.reserve(calls);
   call_values_.reserve(3 * calls);
@@ -136,7 +138,7 @@ int TileBuilder::converted(int value, DType to) {
 }
 
 int TileBuilder::copied(int value) {
-  return loop(copy_loop_of(values_[value].dtype), {&value, 1}, values_[value].dtype);
+  return loop(copy_loop(values_[value].dtype), {&value, 1}, values_[value].dtype);
 }
 
 void TileBuilder::result(int value, int reg, int64_t offset, const Dims& byte_strides) {
@@ -168,6 +170,10 @@ void TileBuilder::order_axes() {
     if (shape_[i] != 1) continue;
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
+    each_box([&](TileLoops::Box& b) {
+      b.start.erase(i);
+      b.size.erase(i);
+    });
   }
   auto out = made_->sums.empty() ? std::find_if(places.begin(), places.end(),
                                                 [](const auto& p) { return p.written; })
@@ -176,6 +182,10 @@ void TileBuilder::order_axes() {
     for (int j = i; j > 0 && out->strides[j - 1] < out->strides[j]; --j) {
       std::swap(shape_[j - 1], shape_[j]);
       for (TileLoops::Place& p : places) std::swap(p.strides[j - 1], p.strides[j]);
+      each_box([&](TileLoops::Box& b) {
+        std::swap(b.start[j - 1], b.start[j]);
+        std::swap(b.size[j - 1], b.size[j]);
+      });
     }
   }
 }
@@ -184,10 +194,12 @@ void TileBuilder::order_axes() {
 void TileBuilder::merge_axes() {
   std::vector<TileLoops::Place>& places = made_->places;
   for (int i = shape_.size() - 2; i >= 0; --i) {
-    bool even = true;
-    for (const TileLoops::Place& p : places)
-      even &= p.strides[i] == p.strides[i + 1] * shape_[i + 1];
+    bool even = can_merge_boxes(i);
+    for (const TileLoops::Place& p : places) {
+      even &= p.way == TileLoops::Way::Boxed || p.strides[i] == p.strides[i + 1] * shape_[i + 1];
+    }
     if (!even) continue;
+    merge_boxes(i);
     shape_[i + 1] *= shape_[i];
     shape_.erase(i);
     for (TileLoops::Place& p : places) p.strides.erase(i);
@@ -198,19 +210,22 @@ void TileBuilder::merge_axes() {
 // then the same in each.
 void TileBuilder::choose_tile() {
   TileLoops& f = *made_;
-  f.tile = std::min(kTile, f.numel);
-  bool rows = f.numel > kTile && f.shape.size() > 1;
+  int64_t most = kTile;
+  if (f.numel < kBlockNumel) most = std::max(kTile, kSmallTileBytes / static_cast<int64_t>(f.item));
+  f.tile = std::min(most, f.numel);
+  bool rows = f.numel > most && f.shape.size() > 1;
   f.by_rows = rows && f.shape.back() >= kShortRow;
   if (!rows || f.by_rows || !f.sums.empty()) return;
   int64_t length = 1;
   for (int i = f.shape.size() - 1; i > 0; --i) {
     length *= f.shape[i];
-    if (length <= kTile) f.period = length;
+    if (length <= most) f.period = length;
   }
-  if (f.period) f.tile = kTile / f.period * f.period;
+  if (f.period) f.tile = most / f.period * f.period;
 }
 
 void TileBuilder::classify(TileLoops::Place& p) const {
+  if (p.way == TileLoops::Way::Boxed) return;
   bool same = p.dtype == p.wanted, flat = same, repeated = !p.written && !shape_.empty();
   bool again = !p.written && made_->period > 0;
   auto item = static_cast<int64_t>(item_size(p.dtype)), step = item;
@@ -256,8 +271,14 @@ int TileBuilder::take_tile_for(int value, std::span<const int> operands, int ste
 // Makes an operand ready: a tile for what is repeated or gathered.
 void TileBuilder::place_operand(int value) {
   Made& m = values_[value];
-  if (m.ready || m.kind != Made::Memory) return;
+  if (m.ready || (m.kind != Made::Memory && m.kind != Made::Assembled)) return;
   m.ready = true;
+  if (m.kind == Made::Assembled) {
+    m.tile = take_tile();
+    made_->assemblies[m.place].tile = static_cast<uint32_t>(m.tile);
+    made_->actions.push_back({nullptr, static_cast<uint32_t>(m.place), true});
+    return;
+  }
   TileLoops::Place& p = made_->places[m.place];
   if (p.way == TileLoops::Way::Repeated || p.way == TileLoops::Way::Again) {
     p.tile = made_->tiles++;  // filled once for all tiles: nobody else's
@@ -272,14 +293,19 @@ TileLoops::Argument TileBuilder::argument(int value) {
   using Way = TileLoops::Way;
   using Argument = TileLoops::Argument;
   const Made& m = values_[value];
-  if (m.kind == Made::Number) return {Argument::Number, static_cast<uint32_t>(m.place)};
-  if (m.place >= 0) {
-    const TileLoops::Place& p = made_->places[m.place];
-    if (p.way == Way::Flat || p.way == Way::Row)
-      return {Argument::Memory, static_cast<uint32_t>(m.place)};
-    if (p.way == Way::Repeated || p.way == Way::Again) return {Argument::Tile, p.tile};
+  Argument a{Argument::Tile, m.dtype, static_cast<uint32_t>(m.place)};
+  if (m.kind == Made::Number || m.kind == Made::Assembled) {
+    a.kind = m.kind == Made::Number ? Argument::Number : Argument::Assembled;
+    return a;
   }
-  return {Argument::Tile, static_cast<uint32_t>(m.tile)};
+  Way way = m.place < 0 ? Way::Moved : made_->places[m.place].way;
+  if (way == Way::Flat || way == Way::Row)
+    a.kind = Argument::Memory;
+  else if (way == Way::Repeated || way == Way::Again)
+    a.index = made_->places[m.place].tile;
+  else
+    a.index = static_cast<uint32_t>(m.tile);
+  return a;
 }
 
 // Where a result goes that a loop is about to make: into memory, or a tile.
@@ -353,43 +379,57 @@ void TileBuilder::find_takeovers() {
 // Counts the pointers to each place, and puts them one place after another.
 void TileBuilder::sort_pointers() {
   TileLoops& f = *made_;
-  auto is_pointer = [](const TileLoops::Argument& a) {
-    return a.kind == TileLoops::Argument::Memory;
+  // The end of the range of what an argument points to; null for tiles and numbers.
+  auto range_end = [&](const TileLoops::Argument& a) {
+    return a.kind == TileLoops::Argument::Memory      ? &f.places[a.index].last
+           : a.kind == TileLoops::Argument::Assembled ? &f.assemblies[a.index].last
+                                                      : nullptr;
   };
   for (const TileLoops::Argument& a : f.arguments) {
-    if (is_pointer(a)) ++f.places[a.index].last;
+    if (uint32_t* end = range_end(a)) ++*end;
   }
   uint32_t count = 0;
-  for (TileLoops::Place& p : f.places) {
-    p.first = count;
-    count += std::exchange(p.last, count);
-  }
+  auto begin = [&](auto& x) {
+    x.first = count;
+    count += std::exchange(x.last, count);
+  };
+  for (TileLoops::Place& p : f.places) begin(p);
+  for (TileLoops::Assembly& a : f.assemblies) begin(a);
   f.pointed.resize(count);
   for (uint32_t k = 0; k < f.arguments.size(); ++k) {
-    if (is_pointer(f.arguments[k])) f.pointed[f.places[f.arguments[k].index].last++] = k;
+    if (uint32_t* end = range_end(f.arguments[k])) f.pointed[(*end)++] = k;
   }
 }
 
 std::shared_ptr<TileLoops> TileBuilder::finish() {
   TileLoops& f = *made_;
+  int64_t& row = shape_.empty() ? f.numel : shape_[shape_.size() - 1];
+  const int64_t gap = pitch_ ? pitch_ - row : 0;
+  row += gap;
   f.numel = 1;
   for (int64_t s : shape_) f.numel *= s;
+  f.numel -= gap;
   f.may_fault = may_fault_;
   if (f.numel == 0) return made_;
   join_pairs();
   order_axes();
   merge_axes();
   f.shape = shape_;
+  for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   choose_tile();
-  for (TileLoops::Place& p : f.places) classify(p);
+  for (TileLoops::Place& p : f.places) {
+    classify(p);
+    bool gathered = p.way == TileLoops::Way::Again || p.way == TileLoops::Way::Moved;
+    if (gap && gathered) p.row = pitch_ - gap;
+  }
+  classify_boxes();
   for (const TileLoops::Sum& sum : f.sums) {
     if (f.places[sum.place].way != TileLoops::Way::Flat)
       throw std::logic_error("a sum in another order than that of its tiles");
   }
-  for (const Made& m : values_) f.item = std::max(f.item, item_size(m.dtype));
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
-  if (f.numel >= kTile) find_takeovers();
+  if (!f.is_one_tile()) find_takeovers();
   int64_t least = std::max<int64_t>(1, f.period);
   while (f.tile > 64 && f.tile >= 2 * least && f.tiles * f.tile_bytes() > kTilesBytes)
     f.tile = f.tile / 2 / least * least;

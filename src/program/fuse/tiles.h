@@ -13,6 +13,9 @@
 #include "program/program.h"
 
 namespace adjoint {
+namespace native {
+class Module;
+}
 
 struct TileLoops {
   // How a loop gets at memory.
@@ -22,6 +25,7 @@ struct TileLoops {
     Repeated,  // one element for all: a tile is filled once
     Again,     // the same in every tile, since they are whole periods: gathered once
     Moved,     // gathered into a tile, or scattered from one
+    Boxed,     // a box of a value that is put together: see Assembly
   };
   struct Place {
     int reg = 0;
@@ -31,16 +35,38 @@ struct TileLoops {
     int64_t offset = 0;                                     // in bytes
     Dims strides;                                           // in bytes, by axis of `shape`
     uint32_t tile = 0;                                      // the buffer, if one is used
-    int sum = -1;  // written by blocks that are summed: see `sums`; the register has the sum
+    int64_t row = 0;  // elements of a row that there are, where a gap follows; 0: all
+    int sum = -1;     // written by blocks that are summed: see `sums`; the register has the sum
+    uint32_t first = 0, last = 0;  // pointers to it: a range of `pointed`
+  };
+  // A value that is put together from boxes of others. A tile of it that lies in one of them is read
+  // there; others are filled box by box.
+  struct Box {
+    int place = -1;  // where its elements are read, or
+    int number = 0;  // what they all are
+    Dims start, size;
+    bool flat =
+        false;  // lies in memory in the order of the tiles: at `place`, the box's first element, minus `before`
+    int64_t before = 0;           // positions before the first of the box
+    int64_t low = 0, high = 0;    // positions for which there is memory, if it is flat
+    int64_t first = 0, last = 0;  // if it is flat and without gaps: its positions
+  };
+  struct Assembly {
+    int reg = 0;  // the value, which is not made
+    DType dtype = DType::Float32;
+    std::vector<Box> boxes;  // a flat one is first, if there is any
+    uint32_t tile = 0;
     uint32_t first = 0, last = 0;  // pointers to it: a range of `pointed`
   };
   struct Action {
-    Loop loop;  // null: place `at` is moved
+    Loop loop;  // null: place `at` is moved, or assembly `at` is put together
     uint32_t at;
+    bool assembles = false;
   };
   struct Argument {
-    enum : uint8_t { Tile, Number, Memory } kind;
-    uint32_t index;  // of the tile, the number, the place
+    enum : uint8_t { Tile, Number, Memory, Assembled } kind;
+    DType dtype;
+    uint32_t index;  // of the tile, the number, the place, the assembly
   };
   struct Number {
     DType dtype;
@@ -58,8 +84,8 @@ struct TileLoops {
     std::shared_ptr<const reduce::Problem> problem;
   };
 
-  Dims shape;  // of the tiles' order: merged axes
-  int64_t numel = 0;
+  Dims shape;            // of the tiles' order: merged axes
+  int64_t numel = 0;     // less than those of the shape where the last row ends before its gap
   int64_t tile = 0;      // elements in one
   int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
@@ -69,7 +95,9 @@ struct TileLoops {
   std::vector<Place> places;
   std::vector<Action> actions;
   std::vector<Argument> arguments;  // of the loops, one after another
-  std::vector<uint32_t> pointed;    // arguments that are pointers to memory, by place
+  std::vector<uint32_t>
+      pointed;  // arguments that are pointers to memory, by place, then by assembly
+  std::vector<Assembly> assemblies;
   std::vector<Number> numbers;
   std::vector<Takeover> takeovers;
   std::vector<Sum> sums;
@@ -80,14 +108,25 @@ struct TileLoops {
 
 class TileBuilder {
  public:
-  // `calls`: how many loops there may be, or more.
-  explicit TileBuilder(Span shape, size_t calls = 1);
+  // `calls`: how many loops there may be, or more. `pitch`: elements from row to row, where loops run
+  // through the gaps between rows (pitches.h).
+  explicit TileBuilder(Span shape, size_t calls = 1, int64_t pitch = 0);
 
   // Values, by number. Numbers are converted as operands of ops are.
   int number(const Value& v, DType wanted);
   int element(const char* bytes, DType from, DType wanted);
   // Memory of a register, as seen from the shape.
   int memory(int reg, int64_t offset, Span byte_strides, DType dtype, DType wanted);
+  // A value put together from boxes, which cover the shape and do not overlap. `reg` stands for it.
+  struct BoxOf {
+    Dims start, size;
+    int reg = -1;        // memory, as seen from the shape,
+    int64_t offset = 0;  // in bytes; and how many bytes from the register's first element on
+    int64_t bytes = 0;   // may be read;
+    Dims byte_strides;
+    const char* element = nullptr;  // or what all elements are, of the same dtype
+  };
+  int assembled(int reg, std::span<const BoxOf> boxes, DType dtype);
   int loop(Loop l, std::span<const int> operands, DType result);
   int converted(int value, DType to);
   int copied(int value);
@@ -109,9 +148,9 @@ class TileBuilder {
  private:
   struct Made {
     DType dtype;
-    enum : uint8_t { Number, Memory, Tile } kind;
+    enum : uint8_t { Number, Memory, Tile, Assembled } kind;
     bool ready = false;
-    int place = -1;     // memory it is read from or written to; of a number, which
+    int place = -1;     // memory it is read from or written to; of a number or an assembly, which
     int defined = -1;   // the step that makes it
     int last_use = -1;  // the last one that reads it
     int tile = -1;
@@ -136,6 +175,15 @@ class TileBuilder {
   void merge_axes();
   void choose_tile();
   void classify(TileLoops::Place& p) const;
+  template <class F>
+  void each_box(F&& f) {
+    for (TileLoops::Assembly& a : made_->assemblies) {
+      for (TileLoops::Box& b : a.boxes) f(b);
+    }
+  }
+  bool can_merge_boxes(int axis) const;  // tile_boxes.cpp, as the next two
+  void merge_boxes(int axis);
+  void classify_boxes();
   void count_uses();
   int take_tile();
   int take_tile_for(int value, std::span<const int> operands, int step);
@@ -147,10 +195,12 @@ class TileBuilder {
   void sort_pointers();
 
   Dims shape_;
+  int64_t pitch_;
   std::vector<Made> values_;
   std::vector<Call> calls_;
   std::vector<int> call_values_;
-  Lookup known_;  // numbers and memory
+  std::vector<int> assembled_;  // by assembly: the value
+  Lookup known_;                // numbers and memory
   std::vector<int> free_tiles_;
   bool may_fault_ = false;
   std::shared_ptr<TileLoops> made_ = std::make_shared<TileLoops>();
@@ -160,6 +210,12 @@ class TileBuilder {
 // scatters what is written.
 void move(const TileLoops& f, const TileLoops::Place& p, char* data, int64_t start, int64_t n,
           char* tile);
+// The loop that copies elements as they are.
+Loop copy_loop(DType d);
+// Puts `n` elements of a value together, from position `start` on; `data` by place. Returns where they
+// are: in the tile, or where they lie in memory.
+char* assemble(const TileLoops& f, const TileLoops::Assembly& a, char* const* data, int64_t start,
+               int64_t n, char* tile);
 // Tiles of each number, one after another.
 void fill_numbers(const TileLoops& f, char* memory);
 // Positions [begin, end), which are whole tiles unless the last one is not, and whole blocks where
@@ -167,11 +223,23 @@ void fill_numbers(const TileLoops& f, char* memory);
 void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
                char* const* sums = nullptr);
 
+// What copies elements as they are.
+Loop copy_loop(DType d);
+
 // What a fused instruction does.
 struct FusedLoops {
   std::vector<TensorGeometry> results;  // of its writes
   virtual ~FusedLoops() = default;
   virtual void run(const Instruction& i, Tensor* registers) const = 0;
+
+  // Machine code for it (program/native/native.h): which functions it could use; to use them, once
+  // they are there; how many of its parts do.
+  struct NativeParts {
+    size_t native = 0, all = 0;
+  };
+  virtual void ask_native(native::Module&) {}
+  virtual void take_native(const native::Module&) {}
+  virtual NativeParts native_parts() const { return {}; }
 };
 
 // Large tensors: on all threads, without the GIL. Places refer to registers that are among the

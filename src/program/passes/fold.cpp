@@ -1,12 +1,14 @@
 // Read fold.h first.
 #include "program/passes/fold.h"
 
+#include "program/passes/simplify.h"
 #include "program/replay/replay.h"
 
 namespace adjoint {
 namespace {
 
 constexpr size_t kLargest = 1 << 20;  // bytes of a constant
+constexpr size_t kMost = 4 << 20;     // bytes of all that follow from others
 
 class Folding {
  public:
@@ -139,8 +141,78 @@ class Folding {
   std::vector<int> maker_, last_;
 };
 
+// Ops on constants alone give constants.
+class Following {
+ public:
+  explicit Following(Program& p) : p_(p), known_(p.registers.size()), kept_(seen_roots(p)) {
+    for (const Instruction& i : p.code) {
+      if (i.kind == Kind::Alias || i.kind == Kind::Constant) continue;
+      if (i.kind == Kind::Apply && !i.changes) continue;
+      for (const Read& r : i.reads) kept_[root(r.reg)] = true;
+    }
+  }
+
+  void run() {
+    Program part;
+    part.descriptions = p_.descriptions;
+    part.registers = p_.registers;
+    part.roots = p_.roots;
+    part.default_dtype = p_.default_dtype;
+    std::vector<size_t> found;
+    for (size_t k = 0; k < p_.code.size(); ++k) {
+      const Instruction& i = p_.code[k];
+      if (!is_known(i)) continue;
+      for (int w : i.writes) known_[w] = true;
+      part.code.push_back(i);
+      if (i.kind == Kind::Apply) found.push_back(k);
+    }
+    if (found.empty()) return;
+    for (size_t k : found) part.outputs.push_back(p_.code[k].writes[0]);
+    Tensors made = adjoint::run(part, {}, {});
+    for (size_t n = 0; n < found.size(); ++n) {
+      Instruction& i = p_.code[found[n]];
+      Instruction constant;
+      constant.kind = Kind::Constant;
+      constant.line = i.line;
+      constant.writes = i.writes;
+      constant.with_more().constant = made[n];
+      i = std::move(constant);
+    }
+  }
+
+ private:
+  int root(int reg) const { return p_.registers[reg].root; }
+
+  // Whether the results are constants, given those that are known so far.
+  bool is_known(const Instruction& i) {
+    bool fits = i.kind == Kind::Constant || i.kind == Kind::Alias || i.kind == Kind::Apply;
+    if (!fits || i.writes.size() != 1 || i.writes[0] < 0 || kept_[root(i.writes[0])]) return false;
+    if (i.kind == Kind::Constant) return true;
+    if (i.kind == Kind::Apply && (i.reads.empty() || i.draws() || i.changes || i.may_fail))
+      return false;
+    for (const Read& r : i.reads) {
+      if (!known_[r.reg]) return false;
+    }
+    if (i.kind == Kind::Alias) return true;
+    // A result that shares its memory with an operand is a view, made each time; a fill is a number.
+    if (i.op->facts.fills || root(i.writes[0]) == root(i.reads[0].reg)) return false;
+    const TensorGeometry& g = p_.registers[i.writes[0]].geometry();
+    const size_t bytes = static_cast<size_t>(g.numel) * item_size(g.dtype);
+    if (bytes > kLargest || bytes_ + bytes > kMost) return false;
+    bytes_ += bytes;
+    return true;
+  }
+
+  Program& p_;
+  std::vector<bool> known_, kept_;  // registers that are constants; memory that others get to see
+  size_t bytes_ = 0;
+};
+
 }  // namespace
 
-void fold(Program& p) { Folding(p).run(); }
+void fold(Program& p) {
+  Folding(p).run();
+  Following(p).run();
+}
 
 }  // namespace adjoint

@@ -5,8 +5,8 @@
 
 namespace adjoint {
 
-// Makes constants of tensors that no input goes into, if nobody outside gets to see them and they
-// are small enough to be kept.
+// Makes constants of tensors that no input goes into, and of what follows from those alone, if nobody
+// outside gets to see them and they are small enough to be kept.
 void fold(Program& p);
 
 }  // namespace adjoint

@@ -1,6 +1,7 @@
 // Read recompute.h first.
 #include "program/passes/recompute.h"
 
+#include "program/capture/copying_ops.h"
 #include "program/passes/simplify.h"
 
 namespace adjoint {
@@ -8,19 +9,20 @@ namespace {
 
 // Elements up to which any elementwise op is cheaper than one more tensor to keep (0.1 to 0.2 us).
 constexpr int64_t kSmall = 128;
+constexpr size_t kFewPieces = 8;
 
 bool can_repeat(const Program& p, const Instruction& i) {
   auto unchanged = [&](int reg) { return !p.roots[p.registers[reg].root].changed; };
   if (i.kind == Kind::Alias) return unchanged(i.reads[0].reg);
   if (i.kind != Kind::Apply || i.draws() || i.writes.size() != 1 || i.writes[0] < 0) return false;
-  // Copies of small pieces (stack, roll) are part of the same loops.
-  bool copies = i.pieces() && p.registers[i.writes[0]].geometry().numel <= kSmall;
+  // Copies of a few pieces (stack, roll) are part of the same loops.
+  bool copies = i.pieces() && i.pieces()->pieces.size() <= kFewPieces;
   if (!i.op->is_elementwise && !i.op->operands && !copies) return false;
   for (const Read& r : i.reads) {
     if (!unchanged(r.reg)) return false;
   }
   return unchanged(i.writes[0]) &&
-         (p.registers[i.writes[0]].geometry().numel <= kSmall || i.op->facts.cheap);
+         (p.registers[i.writes[0]].geometry().numel <= kSmall || i.op->facts.cheap || copies);
 }
 
 }  // namespace

@@ -39,7 +39,6 @@ def test_configuration_is_told() -> None:
         (lambda: ad.hub.load("repository", "model"), "load_state_dict"),
         (lambda: ad.package.PackageExporter("f"), "state_dict"),
         (lambda: ad.library.custom_op("a::b"), r"autograd\.Function"),
-        (lambda: ad.distributed.init_process_group("gloo"), r"is_available\(\)"),
     ],
 )
 def test_what_is_refused_names_the_way_out(call: Any, way: str) -> None:
@@ -50,7 +49,7 @@ def test_what_is_refused_names_the_way_out(call: Any, way: str) -> None:
 def test_refused_classes_and_devices_can_be_asked_about() -> None:
     assert not isinstance(ad.nn.Linear(1, 1), ad.fx.GraphModule)
     assert not ad.onnx.is_in_onnx_export() and not ad.distributed.is_initialized()
-    for module in (ad.distributed, ad.xpu, ad.mps, ad.mtia, ad.accelerator):
+    for module in (ad.xpu, ad.mps, ad.mtia, ad.accelerator):
         assert module.is_available() is False
     assert ad.accelerator.current_accelerator() is None and ad.xpu.device_count() == 0
     assert ad.ones(1).is_mps is False and ad.ones(1).is_xpu is False

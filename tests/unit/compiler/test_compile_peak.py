@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import adjoint as ad
 
 PROGRAM = """
 import adjoint as ad
@@ -36,3 +42,38 @@ def test_a_recorded_call_takes_about_as_much_memory_as_a_plain_one() -> None:
     assert plain > 12 * 1_200_000
     assert recorded <= 1.25 * plain
     assert max(replayed) == recorded  # they take no more
+
+
+def waves(u: ad.Tensor) -> ad.Tensor:
+    for _ in range(12):
+        u = (u.sin() * u.roll(1, 0) - u.roll(-1, 1) * 0.5).tanh()
+    return (u * u).sum()
+
+
+def heat(u: ad.Tensor) -> ad.Tensor:
+    for _ in range(30):
+        u = u + 0.2 * (u.roll(1, 0) + u.roll(-1, 0) + u.roll(1, 1) + u.roll(-1, 1) - 4 * u) * u
+    return (u * u).sum()
+
+
+def reserved(call: Callable[[], Any]) -> int:
+    """Bytes that a call takes from the system where nothing is cached."""
+    call()
+    ad.release_memory()
+    before = ad.memory_stats()["reserved_bytes"]
+    call()
+    return ad.memory_stats()["reserved_bytes"] - before
+
+
+@pytest.mark.parametrize("loop", [waves, heat])
+def test_a_compiled_loop_over_a_grid_takes_no_more_memory_than_a_plain_one(loop: Any) -> None:
+    u = ad.rand(200, 200, requires_grad=True)
+    whole = ad.compile(ad.func.grad(loop), fullgraph=True)
+    forward = ad.compile(loop, fullgraph=True)
+
+    def backward(f: Any) -> Callable[[], Any]:
+        return lambda: ad.autograd.grad(f(u), u)
+
+    plain = reserved(lambda: ad.func.grad(loop)(u.detach()))
+    assert 0 < reserved(lambda: whole(u.detach())) <= plain
+    assert 0 < reserved(backward(forward)) <= reserved(backward(loop))

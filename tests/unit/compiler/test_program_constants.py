@@ -72,3 +72,31 @@ def test_large_ones_and_random_ones_are_not_kept() -> None:
     f = ad.compile(lambda x: x + ad.zeros(3).normal_())
     a, b, c = (f(ad.zeros(3)).tolist() for _ in range(3))
     assert a != b != c
+
+
+def test_what_follows_from_constants_alone_is_a_constant() -> None:
+    def f(x: ad.Tensor) -> Any:
+        t = (identity(5)[:, 1:] * 3 - 1).exp()
+        ones = t.sum(1, keepdim=True)
+        return t * x[:4] + ones, ones, identity(3) * 2
+
+    program = check(f, lambda s: [uniform(s, 5)], runs=3)
+    assert "exp" not in names(program)
+    results = [ad.compile(f)(ad.ones(5)) for _ in range(3)]
+    results[0][1].add_(1)
+    results[0][2].add_(1)
+    assert results[2][1].tolist() == results[1][1].tolist() != results[0][1].tolist()
+    assert results[2][2].tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
+
+
+def test_gradients_of_constants_are_not_the_constants() -> None:
+    def f(x: ad.Tensor) -> Any:
+        (x * (identity(3) * 2)).sum().backward()
+        return x.grad
+
+    compiled, x = ad.compile(f), ad.ones(3, 3, requires_grad=True)
+    for _ in range(3):
+        x.grad = None
+        grad = compiled(x)
+        assert grad.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
+        grad.mul_(5)

@@ -1,0 +1,151 @@
+"""One process of `adjoint launch`: its number becomes torchrun's variables, then the program runs.
+
+Read next: _ranks.py, the launcher's side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+# How mpiexec and srun tell a process its number: of Open MPI, of MPICH and Intel's, of Slurm.
+_VARIABLES = {
+    "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"),
+    "WORLD_SIZE": ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+    "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
+    "LOCAL_WORLD_SIZE": ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+    "GROUP_RANK": ("OMPI_COMM_WORLD_NODE_RANK", "SLURM_NODEID"),
+}
+
+
+def main(program: Sequence[str]) -> int:
+    """Run the program as this rank; the status."""
+    _set_variables()
+    rank = int(os.environ["RANK"])
+    folder = _folder()
+    if folder is not None:
+        from adjoint.cli.launch import end_with_parent
+
+        _begin_session()
+        end_with_parent()
+        _print_through_pipes(folder, rank)
+        _note(folder, f"started-{rank}", _identity())
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.excepthook = _FirstFailure(folder, rank, sys.excepthook)
+    status = _run(program)
+    if folder is not None:
+        if status:
+            _claim(folder, rank, status)
+        _note(folder, f"ended-{rank}", {"status": status})
+    if status:
+        _end_others(status)
+    return status
+
+
+def _run(program: Sequence[str]) -> int:
+    from adjoint.cli import run
+
+    try:
+        return run.main(program) or 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+
+
+def _set_variables() -> None:
+    for name, places in _VARIABLES.items():
+        found = next((os.environ[place] for place in places if os.environ.get(place)), None)
+        default = {"LOCAL_RANK": "RANK", "LOCAL_WORLD_SIZE": "WORLD_SIZE"}.get(name)
+        if found is None:
+            found = os.environ[default] if default else "1" if name == "WORLD_SIZE" else "0"
+        os.environ[name] = found
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    os.environ.setdefault("TORCHELASTIC_RUN_ID", "none")
+
+
+def _folder() -> str | None:
+    """Where this machine's launcher is met; None on another machine."""
+    folder = os.environ.get("ADJOINT_LAUNCH_FOLDER")
+    here = os.environ.get("ADJOINT_LAUNCH_HOST") == socket.gethostname()
+    return folder if folder and here and os.path.isdir(folder) else None
+
+
+def _begin_session() -> None:
+    """Leave mpiexec's session: the kernel divides cores among sessions, and ranks are equals."""
+    try:
+        os.setpgid(0, os.getpgid(os.getppid()))  # who leads a group cannot begin a session
+        os.setsid()
+    except OSError:
+        return
+
+
+def _print_through_pipes(folder: str, rank: int) -> None:
+    for name, number in (("out", 1), ("err", 2)):
+        pipe = os.open(os.path.join(folder, f"{name}-{rank}"), os.O_WRONLY)
+        os.dup2(pipe, number)
+        os.close(pipe)
+
+
+def _identity() -> dict[str, object]:
+    from adjoint.cli._ranks import process_start
+
+    return {"pid": os.getpid(), "start": process_start(os.getpid())}
+
+
+def _note(folder: str, name: str, content: dict[str, object]) -> None:
+    path = os.path.join(folder, name)
+    try:
+        with open(f"{path}.new", "w") as file:
+            json.dump(content, file)
+        os.rename(f"{path}.new", path)
+    except OSError:  # the launcher is gone, and has taken its folder along
+        return
+
+
+def _claim(folder: str | None, rank: int, status: int) -> bool:
+    """Whether this rank is the first to fail; the others keep quiet about what followed from it."""
+    if folder is None:
+        return True
+    _note(folder, f"failing-{rank}", {"rank": rank, "status": status})
+    try:
+        os.link(os.path.join(folder, f"failing-{rank}"), os.path.join(folder, "failed"))
+    except OSError:
+        return False
+    return True
+
+
+class _FirstFailure:
+    """An excepthook that shows the traceback of the first rank to fail."""
+
+    def __init__(self, folder: str | None, rank: int, show: object) -> None:
+        self._folder = folder
+        self._rank = rank
+        self._show = show
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        status = 130 if issubclass(kind, KeyboardInterrupt) else 1
+        if _claim(self._folder, self._rank, status):
+            self._show(kind, error, trace)  # type: ignore[operator]
+            sys.stderr.flush()
+
+
+def _end_others(status: int) -> None:
+    """End the ranks that wait for this one, if it has joined them."""
+    if "adjoint.distributed._library" in sys.modules and "mpi4py.MPI" in sys.modules:
+        from adjoint.distributed import _library
+
+        _library.abort(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

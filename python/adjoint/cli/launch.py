@@ -1,0 +1,202 @@
+"""`adjoint launch -n 4 script.py [args...]`: run a program as several ranks of MPI.
+
+``mpiexec`` (in an allocation of Slurm's, ``srun``) starts the processes, each a `_rank.py`.
+Read next: _ranks.py, which watches them; docs/guides/distributed.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_USAGE = (
+    "adjoint launch [-h] [-n RANKS] [--prefix | --no-prefix] [--mpiexec COMMAND] "
+    "(script.py | -m module | -c code) [args ...]"
+)
+
+# What Open MPI 4 and 5 need to know: root is allowed (containers), there may be more ranks than
+# cores, threads of a rank may run on any core, and who waits lets others compute.
+_OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+
+def add_to(subparsers: Any) -> None:
+    """Add the subcommand's arguments."""
+    parser = subparsers.add_parser(
+        "launch",
+        help="run a program as several ranks of MPI",
+        usage=_USAGE,
+        description="Run a program in which `import torch` means adjoint as several processes that "
+        "torch.distributed joins. If one fails, its error is shown and all are stopped. The status "
+        "is that of the first rank to fail.",
+    )
+    parser.add_argument(
+        "-n",
+        "-np",
+        "--nproc-per-node",
+        "--nproc_per_node",
+        dest="ranks",
+        metavar="RANKS",
+        help="how many processes (the number of cores)",
+    )
+    parser.add_argument(
+        "--prefix",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="begin each line of output with the rank (if it goes to a terminal)",
+    )
+    parser.add_argument("--mpiexec", metavar="COMMAND", help="what starts them, with its options")
+    # torchrun's, so that its command lines serve: there is nothing to set.
+    parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
+    for name in (
+        "nnodes",
+        "master-addr",
+        "master-port",
+        "rdzv-backend",
+        "rdzv-endpoint",
+        "rdzv-id",
+    ):
+        options = {f"--{name}", f"--{name.replace('-', '_')}"}
+        parser.add_argument(*sorted(options), help=argparse.SUPPRESS)
+    parser.set_defaults(execute=execute, program=[])
+
+
+_FLAGS = ("--prefix", "--no-prefix", "--standalone", "-h", "--help")
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The launcher's arguments, and those of the program, which begin with its name."""
+    i = 0
+    while i < len(arguments) and arguments[i].startswith("-") and arguments[i] not in ("-m", "-c"):
+        i += 1 if arguments[i] in _FLAGS or "=" in arguments[i] else 2
+    return list(arguments[:i]), list(arguments[i:])
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Start the ranks, watch them, and return the status."""
+    try:
+        count = _count(arguments.ranks)
+        program = _program(arguments)
+        if _is_rank_of_srun():
+            return _become_rank(program)
+        command = _starter(arguments.mpiexec, count)
+    except ValueError as error:
+        print(f"adjoint launch: {error}\nusage: {_USAGE}", file=sys.stderr)
+        return 2
+    from adjoint.cli._ranks import Ranks
+
+    prefix = sys.stdout.isatty() and count > 1 if arguments.prefix is None else arguments.prefix
+    with Ranks(count, prefix) as ranks:
+        rank = [sys.executable, "-m", "adjoint.cli._rank", *program]
+        return ranks.run([*command, *rank], _environment(ranks.folder, count, arguments))
+
+
+def _program(arguments: argparse.Namespace) -> list[str]:
+    program: list[str] = arguments.program
+    if not program:
+        raise ValueError("nothing to run")
+    if program[0] in ("-m", "-c") and len(program) < 2:
+        raise ValueError(f"argument expected for {program[0]}")
+    if not program[0].startswith("-") and not os.path.exists(program[0]):
+        raise ValueError(f"cannot read '{program[0]}': No such file or directory")
+    return program
+
+
+def _count(given: str | None) -> int:
+    if given in (None, "auto", "cpu", "gpu"):
+        return len(os.sched_getaffinity(0))
+    if not given.isdigit() or int(given) < 1:
+        raise ValueError(f"-n is '{given}': it must be a number of processes, 1 or more")
+    return int(given)
+
+
+def _is_rank_of_srun() -> bool:
+    """Whether ``srun -n 4 adjoint launch script.py`` has started this process as one of several."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "")
+    return "SLURM_PROCID" in os.environ and tasks.isdigit() and int(tasks) > 1
+
+
+def _become_rank(program: list[str]) -> int:
+    from adjoint.cli import _rank
+
+    return _rank.main(program)
+
+
+def _starter(given: str | None, count: int) -> list[str]:
+    """The command that starts `count` processes of the command that follows it."""
+    import shlex
+
+    if given:
+        return [*shlex.split(given), "-n", str(count)]
+    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
+        return ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1", "--unbuffered"]
+    # An MPI that pip installed stands beside Python, and is the one mpi4py loads.
+    beside = os.path.dirname(sys.executable)
+    for folder in (beside, None):
+        if found := shutil.which("mpiexec", path=folder):
+            return [found, "-n", str(count)]
+    raise ValueError(
+        "there is no mpiexec; fix: pip install 'adjoint[mpi]', or install an MPI (Debian's "
+        "openmpi-bin)"
+    )
+
+
+def _environment(folder: str, count: int, arguments: argparse.Namespace) -> dict[str, str]:
+    cores = len(os.sched_getaffinity(0))
+    defaults = _OPEN_MPI | {
+        # As torchrun: the cores are divided among the ranks rather than used by each.
+        "OMP_NUM_THREADS": str(max(1, cores // count)),
+        "MASTER_ADDR": arguments.master_addr or "127.0.0.1",
+        "MASTER_PORT": arguments.master_port or str(_free_port()),
+    }
+    return {
+        **defaults,
+        **os.environ,
+        "ADJOINT_LAUNCH_FOLDER": folder,
+        "ADJOINT_LAUNCH_HOST": socket.gethostname(),
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start mpiexec, which ends with this process, and out of reach of the terminal's Ctrl-C."""
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=end_with_parent,
+    )
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when the one that started it is gone (on Linux)."""
+    import ctypes
+
+    set_parent_death_signal = 1
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(set_parent_death_signal, signal.SIGTERM)

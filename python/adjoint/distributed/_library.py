@@ -1,0 +1,102 @@
+"""MPI in this process: its start and its end, and its functions by their addresses.
+
+mpi4py finds and loads the library, and has the communicators. The calls that move data are made by
+address (``src/bindings/interop/foreign_calls.cpp``), so that a thread can make them without the
+GIL. Blocking ``MPI_X(..., comm)`` and ``MPI_Ix(..., comm, request)`` take the same arguments.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import importlib.util
+import os
+import sys
+from functools import cache
+from types import ModuleType, TracebackType
+from typing import Any
+
+__all__ = ["abort", "address", "give_up_finalizing", "is_installed", "mpi"]
+
+_FIX = "fix: pip install 'adjoint[mpi]', or mpi4py for an MPI that this machine has"
+
+_may_finalize = True
+
+
+@cache
+def is_installed() -> bool:
+    """Whether there is an mpi4py; the library behind it is loaded when a group is made."""
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+@cache
+def mpi() -> Any:
+    """``mpi4py.MPI``, started."""
+    if not is_installed():
+        raise RuntimeError(f"torch.distributed needs mpi4py, which is not installed.\n  {_FIX}")
+    if "mpi4py.MPI" not in sys.modules:
+        _prepare_settings()
+        # The end is ours: an MPI_Finalize after a failure would wait for ranks that never come.
+        importlib.import_module("mpi4py").rc.finalize = False
+    try:
+        found = importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        raise RuntimeError(f"mpi4py finds no MPI library: {error}\n  {_FIX}") from error
+    atexit.register(_end)
+    _watch_failures(found)
+    return found
+
+
+def _prepare_settings() -> None:
+    """What Open MPI reads when it starts, where the user has not said otherwise."""
+    # A rank that waits lets others compute, among them the threads of its own process.
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+
+
+def _end() -> None:
+    library = mpi()
+    if library.Is_initialized() and not library.Is_finalized() and _may_finalize:
+        library.Finalize()
+
+
+def give_up_finalizing() -> None:
+    """Leave without MPI_Finalize: some call will never be over."""
+    global _may_finalize
+    _may_finalize = False
+
+
+def _watch_failures(library: ModuleType) -> None:
+    """Let an exception that nobody catches end all ranks: the others would wait for this one."""
+    show = sys.excepthook
+
+    def show_and_abort(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        show(kind, error, traceback)
+        abort(130 if issubclass(kind, KeyboardInterrupt) else 1)
+
+    sys.excepthook = show_and_abort
+
+
+def abort(status: int) -> None:
+    """End all ranks with this one; alone, do nothing."""
+    library = mpi()
+    if library.Is_initialized() and not library.Is_finalized():
+        if library.COMM_WORLD.Get_size() > 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if "ADJOINT_LAUNCH_FOLDER" in os.environ:
+                # The launcher says what happened; MPICH would say that there was an abort.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            library.COMM_WORLD.Abort(status)
+        give_up_finalizing()
+
+
+@cache
+def address(name: str) -> int:
+    """Where a function of the library is."""
+    library = ctypes.CDLL(str(mpi().__file__))  # looks in what that is linked with, too
+    found = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert found is not None
+    return found

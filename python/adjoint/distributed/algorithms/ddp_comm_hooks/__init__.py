@@ -1,0 +1,5 @@
+"""Hooks for the communication of gradients. Read next: default_hooks.py."""
+
+from __future__ import annotations
+
+from . import default_hooks as default_hooks

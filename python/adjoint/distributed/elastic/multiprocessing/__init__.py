@@ -1,0 +1,1 @@
+"""Names of PyTorch's launcher that scripts use. Read next: errors.py."""

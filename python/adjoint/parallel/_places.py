@@ -1,0 +1,201 @@
+"""Where members run: here, in processes of our own, or on somebody's executor.
+
+A *place* is asked for by number. Where an engine can be told which of its workers is meant (a
+process of our own, a worker of Dask's, an actor of Ray's), the same number is the same worker, and
+finds the graph that it kept. Elsewhere numbers mean nothing, and a graph that is not found is
+computed again.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Here", "Places", "Processes", "places_of"]
+
+
+class Here:
+    """The process itself, one member after the other."""
+
+    count = 1
+    is_addressed = True
+    is_elsewhere = False
+
+    def submit(self, place: int, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
+        """Run it at once."""
+        future: cf.Future[Any] = cf.Future()
+        try:
+            future.set_result(function(*args))
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Places:
+    """Workers that are asked for by number.
+
+    Parameters
+    ----------
+    count
+        How many there are; numbers beyond it begin again.
+    start
+        Makes the worker of a number: something with ``submit`` and ``shutdown``.
+    """
+
+    is_addressed = True
+    is_elsewhere = True
+
+    def __init__(self, count: int, start: Callable[[int], Any]) -> None:
+        self.count = count
+        self._start = start
+        self._workers: dict[int, Any] = {}
+
+    def submit(self, place: int, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
+        """Run it on one worker; one that died is started anew."""
+        place %= self.count
+        if place not in self._workers:
+            self._workers[place] = self._start(place)
+        try:
+            return self._workers[place].submit(function, *args)  # type: ignore[no-any-return]
+        except cf.BrokenExecutor:
+            self._workers.pop(place).shutdown(wait=False)
+            return self.submit(place, function, *args)
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers.values():
+            worker.shutdown(wait=False, cancel_futures=True)
+        self._workers.clear()
+
+
+class Processes(Places):
+    """Processes of our own, which live until ``close()`` or the end of a ``with`` block.
+
+    `parallel.map` with a number as executor starts processes for that one call; these serve many.
+
+    Parameters
+    ----------
+    count
+        How many.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.parallel.Processes(2) as pool:  # doctest: +SKIP
+    ...     found = ad.parallel.map(simulate, members, shared=(k,), executor=pool)
+    ...     sum(found).backward()
+    """
+
+    def __init__(self, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"Processes takes a positive number of processes, got {count!r}")
+        super().__init__(count, _process)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Anywhere:
+    """An executor that chooses the worker itself."""
+
+    is_addressed = False
+    is_elsewhere = True
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+        self.count = max(1, int(getattr(executor, "_max_workers", 0) or 1))
+
+    def submit(self, place: int, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
+        return self._executor.submit(function, *args)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """It is the user's."""
+
+
+class _DaskWorker:
+    """One worker of a Dask cluster."""
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        options = {"workers": [self._address], "pure": False, "allow_other_workers": True}
+        return self._client.submit(function, *args, **options)
+
+    def shutdown(self, **_: Any) -> None:
+        """It is the user's."""
+
+
+class _RayWorker:
+    """An actor of Ray's: a process of its own."""
+
+    def __init__(self, ray: Any, options: dict[str, Any]) -> None:
+        self._ray = ray
+        self._actor = ray.remote(_Actor).options(**options).remote()
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        from ._ray import _RayFuture
+
+        reference = self._actor.call.remote(function, args)
+        future = _RayFuture(self._ray, reference)
+        reference.future().add_done_callback(future.arrive)
+        future.set_running_or_notify_cancel()
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        self._ray.kill(self._actor)
+
+
+class _Actor:
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        return function(*args)
+
+
+def places_of(executor: Any) -> tuple[Any, bool]:
+    """The places of an executor, and whether they end with the map that uses them."""
+    if executor is None:
+        return Here(), True
+    if isinstance(executor, Places):
+        return executor, False
+    if isinstance(executor, int):
+        return Processes(executor), True
+    if not hasattr(executor, "submit"):
+        raise TypeError(
+            "executor= takes None (here), a number of processes, parallel.Processes, or a "
+            "concurrent.futures.Executor (also Dask's Client.get_executor(), MPIPoolExecutor, "
+            f"RayExecutor); got {executor!r}"
+        )
+    found = getattr(executor, "_adjoint_places", None)
+    if found is None:
+        found = executor._adjoint_places = _of_engine(executor)
+    return found, False
+
+
+def _of_engine(executor: Any) -> Any:
+    """Workers by number where the engine has addresses."""
+    from ._ray import RayExecutor
+
+    if isinstance(executor, RayExecutor):
+        ray = executor._ray
+        return Places(executor._max_workers, lambda _: _RayWorker(ray, {"num_cpus": 1}))
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "scheduler_info"):
+        addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        if addresses:
+            return Places(len(addresses), lambda k: _DaskWorker(client, addresses[k]))
+    return _Anywhere(executor)
+
+
+def _process(_: int) -> cf.ProcessPoolExecutor:
+    # A server that was started clean: threads of this process are not forked.
+    return cf.ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"))

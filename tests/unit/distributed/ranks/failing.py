@@ -1,0 +1,42 @@
+"""`failing.py HOW`: the last rank fails in one of several ways while the others wait for it."""
+
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+how = sys.argv[1]
+if how == "before":
+    raise ImportError("nothing has begun")
+dist.init_process_group("gloo", timeout=timedelta(seconds=1.5))
+rank, last = dist.get_rank(), dist.get_rank() == dist.get_world_size() - 1
+dist.barrier()
+print(f"rank {rank} is process {os.getpid()}", flush=True)
+dist.barrier()
+if last:
+    if how == "raise":
+        raise ValueError("the last rank has bad data")
+    if how == "exit":
+        sys.exit(7)
+    if how == "kill":
+        os.kill(os.getpid(), 9)
+    if how == "crash":
+        os.abort()
+    if how.startswith("never"):
+        time.sleep(60)
+if how == "sleep":
+    time.sleep(60)
+if how == "never message":
+    dist.recv(torch.zeros(1), src=dist.get_world_size() - 1)
+if how == "never long":
+    dist.all_reduce(torch.zeros(100_000))
+if how == "never caught":
+    try:
+        dist.all_reduce(torch.zeros(1), async_op=True).wait()
+    except dist.DistBackendError as error:
+        print(f"caught: {error}", flush=True)
+        raise SystemExit(5) from None
+dist.all_reduce(torch.zeros(1))

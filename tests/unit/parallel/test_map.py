@@ -1,0 +1,243 @@
+"""`parallel.map`: results and gradients of a loop, wherever the members run; and its errors."""
+
+from __future__ import annotations
+
+import concurrent.futures as cf
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import adjoint as ad
+from adjoint.parallel import _member
+
+F64 = {"dtype": ad.float64}
+
+
+class State(NamedTuple):
+    place: ad.Tensor
+    speed: ad.Tensor
+
+
+def fly(state: State, k: ad.Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    place, speed = state
+    for _ in range(options["steps"]):
+        speed = speed - 0.1 * k * place.sin()
+        place = place + 0.1 * speed
+    return {"end": State(place, speed), "energy": (speed**2).sum(), "name": "run"}
+
+
+def ensemble() -> tuple[list[State], ad.Tensor]:
+    ad.manual_seed(1)
+    members = [
+        State(ad.randn(3, **F64).requires_grad_(), ad.randn(3, **F64).requires_grad_())
+        for _ in range(5)
+    ]
+    return members, ad.tensor([1.5, 0.5, 2.0], requires_grad=True, **F64)
+
+
+def loss_of(results: list[Any]) -> ad.Tensor:
+    weights = ad.arange(1.0, 6.0, **F64)
+    return sum(
+        w * r["energy"] + r["end"].place.sum() for w, r in zip(weights, results, strict=True)
+    )
+
+
+def gradients(members: list[State], k: ad.Tensor, results: list[Any]) -> list[ad.Tensor]:
+    leaves = [leaf for member in members for leaf in member]
+    return list(ad.autograd.grad(loss_of(results), [k, *leaves]))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ad.parallel.Processes]:
+    with ad.parallel.Processes(2) as made:
+        yield made
+
+
+@pytest.fixture(params=["here", "processes", "threads"])
+def executor(request: pytest.FixtureRequest, pool: Any) -> Iterator[Any]:
+    if request.param == "threads":
+        with cf.ThreadPoolExecutor(2) as threads:
+            yield threads
+    else:
+        yield {"here": None, "processes": pool}[request.param]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_results_and_gradients_are_those_of_a_loop(executor: Any, keep: bool) -> None:
+    members, k = ensemble()
+    shared = (k, {"steps": 4})
+    found = ad.parallel.map(fly, members, shared=shared, executor=executor, keep=keep)
+    wanted = [fly(member, *shared) for member in members]
+    assert [r["name"] for r in found] == ["run"] * 5
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert ad.equal(mine["end"].place, theirs["end"].place)
+    mine, theirs = gradients(members, k, found), gradients(members, k, wanted)
+    assert all(map(ad.allclose, mine, theirs))
+    assert all(map(ad.equal, mine[1:], theirs[1:]))
+
+
+def test_bits_do_not_depend_on_where_members_run(pool: Any) -> None:
+    members, k = ensemble()
+    found = []
+    for executor in (None, pool):
+        ad.manual_seed(3)
+        results = ad.parallel.map(noisy, members, shared=(k,), executor=executor)
+        found.append([*results, *ad.autograd.grad(sum(results), [k, members[2].place])])
+    assert all(map(ad.equal, *found))
+    ad.manual_seed(3)
+    again = ad.parallel.map(noisy, members, shared=(k,), keep=False)
+    assert ad.equal(ad.autograd.grad(sum(again), k)[0], found[0][-2])  # the same numbers twice
+    assert not ad.equal(found[0][0], found[0][1])
+
+
+def noisy(state: State, k: ad.Tensor) -> ad.Tensor:
+    return (k * state.place * ad.randn(3, **F64)).sum() + ad.rand((), **F64)
+
+
+def test_second_derivatives_go_through(pool: Any) -> None:
+    x = [ad.tensor([0.3, 0.7], **F64), ad.tensor([1.0, 2.0], **F64)]
+    k = ad.tensor(0.5, requires_grad=True, **F64)
+    for executor in (None, pool):
+
+        def total(k: ad.Tensor, executor: Any = executor) -> ad.Tensor:
+            return sum(ad.parallel.map(wave, x, shared=(k,), executor=executor))
+
+        (first,) = ad.autograd.grad(total(k), k, create_graph=True)
+        (second,) = ad.autograd.grad(first, k)
+        wanted = sum(-(v**2 * (k * v).sin()).sum() for v in x)
+        assert ad.allclose(second, wanted.detach())
+
+
+def wave(v: ad.Tensor, k: ad.Tensor) -> ad.Tensor:
+    return (k * v).sin().sum()
+
+
+def test_a_module_brings_its_parameters(pool: Any) -> None:
+    ad.manual_seed(0)
+    net = ad.nn.Linear(3, 2)
+    rows = list(ad.randn(4, 3))
+    sum(r.square().sum() for r in ad.parallel.map(net, rows, executor=pool)).backward()
+    mine = net.weight.grad
+    net.weight.grad = None
+    sum(net(row).square().sum() for row in rows).backward()
+    assert mine is not None and ad.allclose(mine, net.weight.grad)
+
+
+def test_graphs_stay_where_they_were_made_and_are_let_go_of(pool: Any) -> None:
+    members, k = ensemble()
+    results = ad.parallel.map(fly, members, shared=(k, {"steps": 2}), executor=pool)
+    counts = [pool.submit(place, graphs_kept).result() for place in (0, 1)]
+    assert sum(counts) == 5
+    loss_of(results).backward()
+    del results
+    assert [pool.submit(place, graphs_kept).result() for place in (0, 1)] == [0, 0]
+    ad.parallel.map(fly, members, shared=(k, {"steps": 2}))
+    assert graphs_kept() == 0
+
+
+def graphs_kept() -> int:
+    return len(_member._graphs)
+
+
+hidden = ad.ones(3, requires_grad=True)
+
+
+def reads_hidden(x: ad.Tensor) -> ad.Tensor:
+    return (hidden * x).sum()
+
+
+def test_a_hidden_tensor_is_refused_and_not_lost(executor: Any) -> None:
+    x = ad.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"`reads_hidden` reads a tensor of shape \[3\]"):
+        ad.parallel.map(reads_hidden, [x], executor=executor)
+
+
+def fails_at_two(x: ad.Tensor) -> ad.Tensor:
+    if float(x) == 2:
+        raise ValueError("not two")
+    return x
+
+
+def test_an_error_names_the_member(executor: Any) -> None:
+    with pytest.raises(ValueError, match="not two") as caught:
+        ad.parallel.map(fails_at_two, [ad.tensor(float(k)) for k in range(5)], executor=executor)
+    assert "in member 2 of parallel.map" in caught.value.__notes__
+
+
+def fails_once(x: ad.Tensor, folder: str) -> ad.Tensor:
+    mark = Path(folder) / f"{int(x)}"
+    if not mark.exists():
+        mark.touch()
+        os._exit(1) if int(x) == 1 else None
+        raise OSError("the first time")
+    return 2 * x
+
+
+def test_what_failed_is_tried_elsewhere(tmp_path: Path) -> None:
+    x = [ad.tensor(float(k), requires_grad=True) for k in range(3)]
+    found = ad.parallel.map(fails_once, x, shared=(str(tmp_path),), executor=2, retries=2)
+    assert [float(y) for y in found] == [0, 2, 4]
+    for mark in tmp_path.iterdir():
+        mark.unlink()
+    with pytest.raises((OSError, cf.BrokenExecutor)):
+        ad.parallel.map(fails_once, x, shared=(str(tmp_path),), executor=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: ad.parallel.map(wave, [], executor="two"), TypeError, "executor= takes None"),
+        (lambda: ad.parallel.map(wave, [], executor=0), ValueError, "positive number"),
+        (lambda: ad.parallel.map(wave, [], executor=True), ValueError, "positive number"),
+        (lambda: ad.parallel.map(wave, [], retries=-1), ValueError, "retries= must not"),
+        (lambda: ad.parallel.Processes(0), ValueError, "positive number of processes, got 0"),
+    ],
+)
+def test_bad_arguments(call: Any, error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_an_empty_ensemble_has_no_results() -> None:
+    assert ad.parallel.map(wave, []) == []
+
+
+def test_nothing_is_recorded_without_gradients() -> None:
+    k = ad.tensor(1.0, requires_grad=True)
+    with ad.no_grad():
+        (found,) = ad.parallel.map(wave, [ad.ones(2)], shared=(k,))
+    assert not found.requires_grad and graphs_kept() == 0
+
+
+def same_on(executor: Any) -> None:
+    members, k = ensemble()
+    shared = (k, {"steps": 4})
+    mine = gradients(members, k, ad.parallel.map(fly, members, shared=shared, executor=executor))
+    here = gradients(members, k, ad.parallel.map(fly, members, shared=shared))
+    assert all(map(ad.equal, mine, here))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="no Dask")
+@pytest.mark.filterwarnings("ignore")
+def test_dask() -> None:
+    import distributed
+
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        same_on(client.get_executor())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no Ray")
+@pytest.mark.filterwarnings("ignore")
+def test_ray() -> None:
+    executor = ad.parallel.RayExecutor(num_cpus=1)
+    try:
+        same_on(executor)
+    finally:
+        executor.shutdown()
