@@ -30,6 +30,7 @@ from ._native import set_native
 from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
+from ._saved import load
 from ._verify import VerifyError
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "load",
     "nested_compile_region",
     "pure",
     "reset",

@@ -82,6 +82,7 @@ class Recorded:
         self.memory: Guards | None = None  # and so may a change of a tensor
         self.is_plain = False  # nothing is asked but the program and the guards
         self.may_be_remembered = False  # by the core, which then needs nothing of this
+        self.codes: list[tuple[Any, str, str]] = []  # that ran, how they are treated, modules
 
     program: Any  # a gradient for each argument and tensor reached is what `backward` gives
     backward: Any

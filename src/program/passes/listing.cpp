@@ -2,7 +2,7 @@
 #include "program/passes/listing.h"
 
 #include "program/fuse/tiles.h"
-#include "program/program.h"
+#include "program/repeat.h"
 
 namespace adjoint {
 namespace {
@@ -24,6 +24,10 @@ std::string name_of(const Instruction& i) {
       return "grad of";
     case Kind::SetGrad:
       return "set grad";
+    case Kind::Repeat:
+      return text("loop of ", i.repeat()->count);
+    case Kind::Rows:
+      return "rows";
     case Kind::Fused: {
       FusedLoops::NativeParts parts = i.more->fused->native_parts();
       if (parts.native == 0) return "fused";
