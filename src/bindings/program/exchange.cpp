@@ -255,7 +255,7 @@ PyObject* add_rows(PyObject*, PyObject* const* args, Py_ssize_t n) {
       check_rows(places[static_cast<int>(k)], 0, 0, 1, bytes_of(reads[k]),
                  static_cast<int64_t>(made.itemsize()), bytes_of(made));
     }
-    Instruction i;
+    Instruction i{};
     i.kind = Kind::Rows;
     i.with_more().places.assign(places.begin(), places.end());
     capture_in(args[0]).append(std::move(i), reads, {made});
