@@ -28,7 +28,7 @@ from ._first_call import FirstCall
 from ._names import code_of, place_of
 from ._recorded import Recorded, Refused
 from ._verify import verified
-from ._walk import Walk
+from ._walk import Walk, current_walk
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
@@ -204,8 +204,10 @@ class Compiled(_core._CompiledCall):
         # Backward parts wait for backward passes; but if there was none so far, no longer.
         waits = not (self.fullgraph or self.verify or any(one.is_lost() for one in there))
         there[:] = [one for one in there if not one.is_lost()]
-        # Inside another recording (which was refused, or calls an external), or another thread.
-        if _thread.records or not self._recording.acquire(blocking=False):
+        # Inside another recording (which was refused, or calls an external), also that of a loop's
+        # step, or another thread.
+        inside = _thread.records or current_walk() is not None
+        if inside or not self._recording.acquire(blocking=False):
             return function(*arguments[0], **arguments[1])
         try:
             _thread.records = True

@@ -94,7 +94,8 @@ class Loop(Function):
         def run(given: Sequence[Any]) -> list[Tensor | None]:
             if _core._is_recording() and token is not None:
                 return _recorded_backward(loop, token, tensors, given, needs)
-            return loop_backward(ctx.kept or behind(token), tensors, given, needs)
+            kept = ctx.kept if token is None else behind(token)
+            return loop_backward(kept, tensors, given, needs)
 
         try:
             found = linearly(run, grads) if by_samples else run(grads)
