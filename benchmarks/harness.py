@@ -4,6 +4,10 @@ Each library has a process of its own (worker.py), because two thread pools in o
 each other by factors. The processes take turns: while one runs a round the other sleeps. Before
 anything is timed, the results of both (values and gradients) are compared. What counts is the
 ratio of the best rounds: on a shared machine, noise only ever adds time.
+
+Where a library compiles, the first call counts too (the time on the wall, in the best of a few new
+processes with empty caches), and so does the memory: what a process takes at most beyond what it
+has after the import.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+FIRST_CALLS = 3  # new processes in which a first call is timed
 ROOT = Path(__file__).resolve().parent.parent
 
 # setup(lib) prepares the inputs and returns work(); work() returns the tensors to be compared.
@@ -60,14 +65,20 @@ class Workload:
     peer: str | None = None
     peer_setup: Setup | None = None
     slow_start: bool = False  # the peer takes a minute to get ready: not for smoke runs
+    first_call: bool = False  # whether the first call and the memory are reported
 
 
 @dataclass
 class Timing:
-    """Seconds per call, one entry per round."""
+    """Seconds per call, one entry per round; of first calls, one per process; bytes at most."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    peak: float | None = None
+
+    def first_call(self) -> float | None:
+        return min(self.first, default=None)
 
     def best(self, threads: int) -> float:
         # With one thread the process's CPU time leaves out what other processes took; with more it
@@ -103,6 +114,9 @@ class Worker:
 
     def __init__(self, lib: str, workload: str, threads: int, role: str) -> None:
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONHASHSEED="0")
+        # torch.compile keeps its results on disk: a first call must not find them.
+        self._caches = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        environment["TORCHINDUCTOR_CACHE_DIR"] = self._caches.name
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", lib, workload, str(threads), role],
             stdin=subprocess.PIPE,
@@ -129,6 +143,7 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+        self._caches.cleanup()
 
 
 @contextmanager
@@ -163,13 +178,31 @@ def compare(
     workload: Workload, threads: int, subject: str, peer: str | None, rounds: int, seconds: float
 ) -> Comparison:
     """Check, warm up, then time `rounds` rounds of about `seconds` each, taking turns."""
-    with worker(subject, workload.name, threads, "subject") as one:
-        if peer is None:
-            return Comparison(workload, threads, _time([one], rounds, seconds)[0], None)
-        with worker(workload.peer or peer, workload.name, threads, "peer") as two:
-            check_results(one, two, workload)
-            first, second = _time([one, two], rounds, seconds)
-            return Comparison(workload, threads, first, second)
+    roles = [(subject, "subject")] + ([(workload.peer or peer, "peer")] if peer else [])
+    firsts = first_calls(workload, threads, roles, rounds) if workload.first_call else []
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(worker(lib, workload.name, threads, role)) for lib, role in roles
+        ]
+        if peer is not None:
+            check_results(*processes, workload)
+        timings = _time(processes, rounds, seconds)
+    for timing, (first, peak) in zip(timings, firsts, strict=False):
+        timing.first, timing.peak = first, peak
+    return Comparison(workload, threads, timings[0], timings[1] if peer else None)
+
+
+def first_calls(
+    workload: Workload, threads: int, roles: list[tuple[str, str]], rounds: int
+) -> list[tuple[list[float], float]]:
+    """By role: seconds of the first call in new processes, and bytes at most, of the least."""
+    times = 1 if workload.slow_start else min(rounds, FIRST_CALLS)
+    found: list[list[dict[str, float]]] = [[] for _ in roles]
+    for _ in range(times):
+        for (lib, role), answers in zip(roles, found, strict=True):
+            with worker(lib, workload.name, threads, role) as process:
+                answers.append(process.ask(first=True))
+    return [([a["wall"] for a in some], min(a["peak"] for a in some)) for some in found]
 
 
 def _time(processes: list[Worker], rounds: int, seconds: float) -> list[Timing]:

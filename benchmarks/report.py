@@ -13,11 +13,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import Comparison, Mark
+from benchmarks.harness import Comparison, Mark, Timing
 from benchmarks.lines import LINE_MARK
 from benchmarks.startup import EXTENSION_MARK, IMPORT_MARK, Startup
 
-HEADER = ("work", "threads", "adjoint", "median", "peer", "median", "faster", "mark", "met")
+HEADER = (
+    *("work", "threads", "adjoint", "median", "peer", "median", "faster"),
+    *("first call", "peer's", "peak MB", "peer's", "mark", "met"),
+)
+
+NOT_ASKED = ("",) * 4  # of first calls and memory
 
 
 def duration(seconds: float) -> str:
@@ -48,9 +53,24 @@ def row(result: Comparison) -> tuple[str, ...]:
         duration(peer.best(n)) if peer else "–",
         duration(peer.median(n)) if peer else "–",
         f"{result.speedup:.2f}×" if result.speedup else "–",
+        *first_cells(result.subject, peer),
         mark_text(result.workload.mark),
         met_text(result.met),
     )
+
+
+def first_cells(subject: Timing, peer: Timing | None) -> tuple[str, str, str, str]:
+    """First calls and memory, of the subject and its peer; empty where nobody asked."""
+
+    def cells(timing: Timing | None) -> tuple[str, str]:
+        first, peak = (timing.first_call(), timing.peak) if timing else (None, None)
+        return (
+            "" if first is None else duration(first),
+            "" if peak is None else f"{peak / 1e6:.1f}",
+        )
+
+    (ours, our_peak), (theirs, their_peak) = cells(subject), cells(peer)
+    return ours, theirs, our_peak, their_peak
 
 
 def met_text(met: bool | None) -> str:
@@ -60,7 +80,7 @@ def met_text(met: bool | None) -> str:
 def startup_rows(subject: Startup, peer: Startup | None) -> list[tuple[str, ...]]:
     def line(name: str, ours: str, theirs: str, ratio: float | None, mark: str, met: str) -> tuple:
         faster = f"{ratio:.1f}×" if ratio else "–"
-        return (name, "", ours, "", theirs, "", faster, mark, met)
+        return (name, "", ours, "", theirs, "", faster, *NOT_ASKED, mark, met)
 
     rows = [
         line(
@@ -90,7 +110,8 @@ def startup_rows(subject: Startup, peer: Startup | None) -> list[tuple[str, ...]
 def lines_row(seconds: float) -> tuple[str, ...]:
     met = met_text(seconds <= LINE_MARK)
     mark = f"≤ {duration(LINE_MARK)}"
-    return ("the source line of one op", "", duration(seconds), "", "–", "", "–", mark, met)
+    name = "the source line of one op"
+    return (name, "", duration(seconds), "", "–", "", "–", *NOT_ASKED, mark, met)
 
 
 def print_table(rows: Iterable[tuple[str, ...]], console: Console) -> None:
@@ -132,6 +153,10 @@ pools in one process disturb each other. Results and gradients are compared befo
 timed. Figures are seconds per call of the best round (and the median of the rounds): CPU time of
 the process with one thread, wall time with more. The peer is PyTorch, doing the same, unless the
 line names another; "faster" is the peer's best over adjoint's best.
+
+Where something is compiled or scanned, "first call" is the time on the wall of the first call after
+the inputs were made, in the best of a few new processes with empty caches; "peak" is what these
+processes took at most, inputs and the first calls, beyond what they had after the import, in MB.
 """
 
 

@@ -3,7 +3,9 @@
 python -m benchmarks.worker LIBRARY WORKLOAD THREADS ROLE, where the role is subject or peer;
 requests and answers are lines of JSON:
 {"save": path} runs once and writes the results; {"seconds": s} runs for about s seconds and
-answers with the seconds per call.
+answers with the seconds per call; {"first": true} runs a first time and a few times more, and
+answers with the seconds of the first and the most memory that the process ever took beyond that
+after the import.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +54,38 @@ def run(work: Callable[[], Any], seconds: float, calls: int) -> dict[str, float]
     return {"wall": wall / scale, "cpu": cpu / scale}
 
 
+def first_call(work: Callable[[], Any], before: int) -> dict[str, float]:
+    """Seconds of the first call on the wall, and bytes at most, a few more calls included."""
+    start = time.perf_counter()
+    work()
+    wall = time.perf_counter() - start
+    for _ in range(3):  # backward passes may be compiled late
+        work()
+    return {"wall": wall, "peak": max(0, peak() - before)}
+
+
+def forget_peak() -> int:
+    """Bytes that the process has now, from where `peak` counts anew where the system can."""
+    own = Path("/proc/self")
+    try:
+        (own / "clear_refs").write_text("5")
+    except OSError:
+        return peak()
+    return int((own / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak() -> int:
+    """Bytes that the process had at most."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(text for text in status.read_text().splitlines() if text.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def limit_threads(lib: Any, threads: int) -> None:
     if hasattr(lib, "set_num_threads"):
         lib.set_num_threads(threads)
@@ -62,6 +97,7 @@ def main() -> None:
     name, workload_name, threads, role = sys.argv[1:5]
     lib = importlib.import_module(name)
     limit_threads(lib, int(threads))
+    before = forget_peak()
     workload = find(workload_name)
     own = workload.peer_setup if role == "peer" else None
     work = (own or workload.setup)(lib)
@@ -71,6 +107,8 @@ def main() -> None:
         if "save" in request:
             save(work(), request["save"])
             answer: dict[str, float] = {}
+        elif "first" in request:
+            answer = first_call(work, before)
         else:
             answer = run(work, request["seconds"], workload.calls)
         print(json.dumps(answer), file=answers, flush=True)

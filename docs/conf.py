@@ -23,7 +23,6 @@ version = release = adjoint.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -56,6 +55,9 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = f"adjoint {version}"
+html_static_path = ["_static"]
+html_css_files = ["pictures.css"]
+html_math_renderer = "mathml"  # which browsers draw themselves: no script from elsewhere
 
 
 def generate_reference(app: Any) -> None:
@@ -64,5 +66,17 @@ def generate_reference(app: Any) -> None:
     gen_reference.write(Path(app.srcdir) / "reference" / "generated")
 
 
+def formula(writer: Any, node: Any) -> None:
+    """Write a formula as MathML, by docutils' own translation."""
+    from docutils.nodes import SkipNode
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    inline = node.tagname == "math"
+    text = tex2mathml(node.astext(), as_block=not inline)
+    writer.body.append(text if inline else f'<div class="math">{text}</div>')
+    raise SkipNode
+
+
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("builder-inited", generate_reference)

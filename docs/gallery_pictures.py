@@ -1,7 +1,7 @@
 """The pictures of the gallery: examples that take ``--save FOLDER`` are run with it.
 
 Used by conf.py. sphinx-gallery finds figures of pyplot by itself; our examples draw without it, and
-what they write is shown.
+what they write is shown. An example that draws nothing has its first lines for a thumbnail.
 """
 
 from __future__ import annotations
@@ -29,6 +29,19 @@ class Arguments:
         return "Arguments()"
 
 
+def _card(source: str, target: Path) -> None:
+    """Draw the first lines that do something."""
+    from matplotlib.figure import Figure
+
+    lines = [line for line in source.splitlines() if line.strip()]
+    dull = ("import", "from", "#", "@", '"', "torch.manual_seed", "ad.manual_seed")
+    plain = [line for line in lines if not line.startswith(dull)]
+    figure = Figure(figsize=(4, 2.8), dpi=100, facecolor="#f6f8fa")
+    text = "\n".join(line[:29].rstrip() for line in plain[:8])
+    figure.text(0.04, 0.94, text, family="monospace", size=15, va="top", color="#24292f")
+    figure.savefig(target)
+
+
 class Scraper:
     """Takes the pictures that an example has written, in the order of their names."""
 
@@ -40,6 +53,9 @@ class Scraper:
             target = Path(next(block_vars["image_path_iterator"]))
             shutil.move(picture, target)
             shown.append(str(target))
+        if not shown and not len(block_vars["image_path_iterator"]):
+            # Not in `shown`: it becomes the thumbnail and does not stand on the page.
+            _card(block[1], Path(next(block_vars["image_path_iterator"])))
         return figure_rst(shown, gallery_conf["src_dir"])  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:

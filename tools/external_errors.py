@@ -2,7 +2,7 @@
 
 For functions with known derivatives, the error of the step that an external chooses by itself is
 compared with the least error that any fixed step reaches, over all steps from 1e-18 to 10. The
-table stands in docs/guides/externals.md, where `--write` puts it.
+table stands in docs/reference/externals.md, where `--write` puts it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 import adjoint as ad
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "externals.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "externals.md"
 START, END = "<!-- errors: start -->", "<!-- errors: end -->"
 STEPS = 10.0 ** np.arange(-18, 1.01, 0.25)
 FACTOR = 10.0  # how far from the best fixed step the choice may be

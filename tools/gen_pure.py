@@ -1,4 +1,4 @@
-"""`python -m tools.gen_pure`: the page docs/guides/pure.md from the table of `adjoint.compiler`.
+"""`python -m tools.gen_pure`: the page docs/reference/pure.md from the table of `adjoint.compiler`.
 
 With `--check` nothing is written: it fails if the page is not what would be written.
 """
@@ -12,17 +12,14 @@ from collections.abc import Iterable
 
 from adjoint.compiler._pure import ALL, ARRAY_METHODS, FUNCTIONS, PYTHON, TYPES, WHOLE
 
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "guides" / "pure.md"
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "reference" / "pure.md"
 
 HEAD = """\
-# What compiled functions may call
+# What is known to be pure
 
-Outside adjoint, a [compiled function](compile.md) may call what is known to be free of state and
-effects: what it returns and changes is determined by, and confined to, the objects that it is
-given, as far as their state can be seen. `list.append` is: a list that was there before the call is
-compared after it. Everything else runs eagerly and says so, unless it is vouched for by
-`adjoint.compiler.pure`. Functions written in Python are looked into, whoever wrote them; the ones
-below are trusted without.
+What a [compiled function](../guides/compile.md) may call outside adjoint;
+[the guide](../guides/pure.md) says why, and what to do about the rest. Functions written in Python
+are looked into, whoever wrote them; the ones below are trusted without.
 
 This page is written by `python -m tools.gen_pure`.
 """

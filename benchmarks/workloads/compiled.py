@@ -32,6 +32,16 @@ def by_program(setup: Setup) -> Setup:
     return lambda lib: lib.compile(setup(lib), fullgraph=True)
 
 
+def by_machine_code(setup: Setup) -> Setup:
+    """The same with machine code from the first replay on, as llvmlite gives it."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("always")
+        return by_program(setup)(lib)
+
+    return prepare
+
+
 def elementwise_jax(n: int) -> Setup:
     def prepare(jax: Any) -> Work:
         jnp = jax.numpy
@@ -108,6 +118,21 @@ def compiled_product(lib: Any) -> Work:
     return lambda: function(x, y)
 
 
+def product_jax(jax: Any) -> Work:
+    return jitted(jax, lambda x, y: x * y, array(jax, 3, seed=0), array(jax, 3, seed=1))
+
+
+def chain_jax(jax: Any) -> Work:
+    factor = jax.numpy.array([1.01, 0.99, 1.0], jax.numpy.float32)
+
+    def f(x: Any) -> Any:
+        for _ in range(100):
+            x = x * factor
+        return x.sum()
+
+    return jitted(jax, jax.grad(f), array(jax, 3, seed=0))
+
+
 def hessian_product(lib: Any) -> Work:
     """The Hessian of a network's loss times a vector: forward over reverse."""
     params, (x, target) = transforms.layers(lib), transforms.samples(lib)
@@ -138,13 +163,16 @@ def network_loss(tanh: Any, params: list[Any], x: Any, target: Any) -> Any:
     return ((hidden @ w3.T + b3 - target) ** 2).mean()
 
 
-def beside(name: str, setup: Setup, mark: Mark, jax: Setup | None = None) -> list[Workload]:
+def beside(name: str, setup: Setup, mark: Mark, jax: Setup) -> list[Workload]:
     """One line beside PyTorch eager, one beside JAX."""
-    work = by_program(setup)
-    lines = [Workload(f"compiled: {name}", work, mark, peer_setup=setup)]
-    if jax is not None:
-        lines.append(Workload(f"compiled: {name}, beside JAX", work, peer="jax", peer_setup=jax))
-    return lines
+    return pair(f"compiled: {name}", by_program(setup), setup, mark, jax)
+
+
+def pair(name: str, work: Setup, eager: Setup, mark: Mark, jax: Setup) -> list[Workload]:
+    return [
+        Workload(name, work, mark, peer_setup=eager),
+        Workload(f"{name}, beside JAX", work, peer="jax", peer_setup=jax, first_call=True),
+    ]
 
 
 def elementwise_lines(n: int, speedup: float) -> list[Workload]:
@@ -159,15 +187,40 @@ def elementwise_lines(n: int, speedup: float) -> list[Workload]:
             by_program(setup),
             peer_setup=inductor,
             slow_start=True,
+            first_call=True,
         ),
     ]
 
 
+def native(name: str, setup: Setup, mark: Mark, jax: Setup) -> Workload:
+    """Machine code beside `jax.jit`."""
+    work, title = by_machine_code(setup), f"native: {name}, beside JAX"
+    return Workload(title, work, mark, peer="jax", peer_setup=jax, first_call=True)
+
+
+def native_elementwise(n: int, seconds: float) -> list[Workload]:
+    name = f"sin·exp expression, gradient, n={n:.0e}".replace("e+0", "e")
+    setup, mark = elementwise.setup(n), Mark(seconds=seconds)
+    inductor = Workload(
+        f"native: {name}, beside torch.compile",
+        by_machine_code(setup),
+        peer_setup=elementwise_inductor(n),
+        slow_start=True,
+        first_call=True,
+    )
+    return [native(name, setup, mark, elementwise_jax(n)), inductor]
+
+
 WORKLOADS = (
-    Workload(
-        "compiled: x*y, shape (3,)", compiled_product, Mark(seconds=0.4e-6), peer_setup=product
+    native("32 bodies, 100 steps", bodies.setup, Mark(seconds=150e-6), bodies.by_jax),
+    native("scalar recurrence, 1,000 steps", recurrence.setup, Mark(seconds=20e-6), recurrence_jax),
+    native("mass-spring, 200 steps", mass_spring.setup, Mark(seconds=38e-6), mass_spring_jax),
+    *native_elementwise(1_000_000, 1e-3),
+    *native_elementwise(10_000_000, 10e-3),
+    *pair(
+        "compiled: x*y, shape (3,)", compiled_product, product, Mark(seconds=0.4e-6), product_jax
     ),
-    *beside("chain of 100 products", products.chain, Mark(speedup=40)),
+    *beside("chain of 100 products", products.chain, Mark(speedup=40), chain_jax),
     *beside("32 bodies, 100 steps", bodies.setup, Mark(speedup=20), bodies.by_jax),
     *beside("scalar recurrence, 1,000 steps", recurrence.setup, Mark(speedup=100), recurrence_jax),
     *beside("mass-spring, 200 steps", mass_spring.setup, Mark(speedup=40), mass_spring_jax),
@@ -186,6 +239,8 @@ WORKLOADS = (
     *(
         line
         for batch in (1, 32, 128)
-        for line in beside(f"MLP, Adam step, batch {batch}", mlp.setup(batch), Mark(speedup=1.2))
+        for line in beside(
+            f"MLP, Adam step, batch {batch}", mlp.setup(batch), Mark(speedup=1.2), mlp.by_jax(batch)
+        )
     ),
 )

@@ -209,11 +209,28 @@ def molecules_jax(n: int, steps: int) -> Setup:
     return prepare
 
 
-def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, Workload]:
-    """One beside PyTorch's eager loop, one beside JAX."""
+def with_machine_code(setup: Setup) -> Setup:
+    """Steps as machine code, which llvmlite gives, from the second on."""
+
+    def prepare(lib: Any) -> Work:
+        lib.compiler.set_native("always")
+        return setup(lib)
+
+    return prepare
+
+
+def lines(name: str, ours: Setup, eager: Setup, jax: Setup) -> tuple[Workload, ...]:
+    """One beside PyTorch's eager loop, one beside JAX, one as machine code."""
+    native = with_machine_code(ours)
+    mark = Mark(speedup=1)
     return (
+        *(
+            Workload(
+                f"{title}, beside JAX", work, mark, peer="jax", peer_setup=jax, first_call=True
+            )
+            for title, work in ((f"native: {name}", native), (f"scan: {name}", ours))
+        ),
         Workload(f"scan: {name}", ours, Mark(speedup=10), peer_setup=eager),
-        Workload(f"scan: {name}, beside JAX", ours, Mark(speedup=1), peer="jax", peer_setup=jax),
     )
 
 

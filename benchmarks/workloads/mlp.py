@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import Workload
 from benchmarks.workloads.data import normal
+from benchmarks.workloads.transforms import array
 
 SIZES = (784, 256, 256, 10)
 
@@ -44,6 +46,49 @@ def setup(batch: int) -> Callable[[Any], Callable[[], Any]]:
             loss.backward()
             optimizer.step()
             return loss, next(net.parameters()).grad
+
+        return work
+
+    return prepare
+
+
+def by_jax(batch: int) -> Callable[[Any], Callable[[], Any]]:
+    """The same with Adam written out, the state handed from call to call."""
+
+    def prepare(jax: Any) -> Callable[[], Any]:
+        jnp, tree = jax.numpy, jax.tree.map
+        shapes = [shape for m, n in pairwise(SIZES) for shape in ((n, m), (n,))]
+        params = [array(jax, *s, seed=seed, scale=0.05) for seed, s in enumerate(shapes)]
+        zeros = [jnp.zeros(s, jnp.float32) for s in shapes]
+        x = array(jax, batch, SIZES[0], seed=10)
+        target = jnp.asarray(np.random.default_rng(11).integers(0, SIZES[-1], batch))
+
+        def loss(params: Any, x: Any, target: Any) -> Any:
+            w1, b1, w2, b2, w3, b3 = params
+            hidden = jax.nn.relu(jax.nn.relu(x @ w1.T + b1) @ w2.T + b2)
+            scores = jax.nn.log_softmax(hidden @ w3.T + b3)
+            return -jnp.take_along_axis(scores, target[:, None], 1).mean()
+
+        @jax.jit
+        def step(x: Any, target: Any, params: Any, first: Any, second: Any, count: Any) -> Any:
+            value, grads = jax.value_and_grad(loss)(params, x, target)
+            count = count + 1
+            first = tree(lambda m, g: 0.9 * m + 0.1 * g, first, grads)
+            second = tree(lambda v, g: 0.999 * v + 0.001 * g * g, second, grads)
+            one, two = 1 - 0.9**count, 1 - 0.999**count
+
+            def moved(p: Any, m: Any, v: Any) -> Any:
+                return p - 1e-5 * (m / one) / (jnp.sqrt(v / two) + 1e-8)
+
+            state = tree(moved, params, first, second), first, second, count
+            return state, (value, grads[0])
+
+        state = params, zeros, zeros, jnp.float32(0)
+
+        def work() -> Any:
+            nonlocal state
+            state, found = jax.block_until_ready(step(x, target, *state))
+            return found
 
         return work
 

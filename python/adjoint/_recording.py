@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import Any
 
-__all__ = ["placeholder_pass", "runs_again"]
+__all__ = ["CheckpointedCalls", "checkpointed", "placeholder_pass", "runs_again"]
 
 # While a backward pass runs for the sake of its recording alone: expensive steps are not evaluated.
 placeholder_pass: ContextVar[bool] = ContextVar("placeholder_pass", default=False)
@@ -12,3 +14,26 @@ placeholder_pass: ContextVar[bool] = ContextVar("placeholder_pass", default=Fals
 # While a compiled function runs once more for the sake of its graph: what a program leaves out is
 # left out there too.
 runs_again: ContextVar[bool] = ContextVar("runs_again", default=False)
+
+
+class CheckpointedCalls:
+    """The ways that compiled functions took in a checkpointed call, in their order.
+
+    The recomputation takes the same: what it saves has to be what the call has saved.
+
+    Parameters
+    ----------
+    pack : callable
+        The hook that the checkpoint packs saved values with.
+    taken : list
+        Ways of the call itself, if this is its recomputation.
+    """
+
+    def __init__(self, pack: Callable[[Any], Any], taken: list[Any] | None = None) -> None:
+        self.pack = pack
+        self.ways: list[Any] = [] if taken is None else taken
+        self.again: Iterator[Any] | None = None if taken is None else iter(taken)
+
+
+# While the function of a checkpoint runs.
+checkpointed: ContextVar[CheckpointedCalls | None] = ContextVar("checkpointed", default=None)

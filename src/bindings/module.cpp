@@ -9,6 +9,7 @@ void add_function_node(PyObject* module);         // bindings/function/function_
 void add_checkpoint_cache(PyObject* module);      // bindings/autograd/checkpoint_cache.cpp
 void add_programs(PyObject* module);              // bindings/program/program.cpp
 void add_loops(PyObject* module);                 // bindings/program/loop.cpp
+void add_native(PyObject* module);                // bindings/program/native.cpp
 void add_inference(PyObject* module);             // bindings/autograd/inference.cpp
 void add_colouring(PyObject* module);             // bindings/autograd/colouring.cpp
 void add_vmap(PyObject* module);                  // bindings/autograd/vmap.cpp
@@ -40,6 +41,7 @@ void fill(PyObject* module) {
   add_checkpoint_cache(module);
   add_programs(module);
   add_loops(module);
+  add_native(module);
   add_inference(module);
   finish_ops();
   add_autograd(module);

@@ -107,6 +107,17 @@ class Lookup {
       if (s.hash == static_cast<uint32_t>(hash) && same(s.number)) return s.number;
     }
   }
+  // The same in the place of a number with this hash that is `gone`, if there is one.
+  template <class Gone>
+  void add_in_place_of(size_t hash, int number, Gone&& gone) {
+    for (size_t at = place(hash); slots_[at].number >= 0; at = (at + 1) & (slots_.size() - 1)) {
+      Slot& s = slots_[at];
+      if (s.hash != static_cast<uint32_t>(hash) || !gone(s.number)) continue;
+      s.number = number;
+      return;
+    }
+    add(hash, number);
+  }
   void add(size_t hash, int number) {
     if (2 * ++count_ > slots_.size()) grow();
     put({static_cast<uint32_t>(hash), number});

@@ -49,6 +49,8 @@ struct Pieces;  // program/capture/copying_ops.h
 // Several elementwise ops as one instruction (program/fuse/fuse.h).
 struct FusedLoops;
 
+struct Repeat;  // program/repeat.h
+
 enum class Kind : uint8_t {
   Apply,       // results = op(args)
   Change,      // op in place: reads[0] is what is changed
@@ -59,6 +61,8 @@ enum class Kind : uint8_t {
   GradOf,      // the gradient of the leaf reads[0]
   SetGrad,     // makes reads[1] (or nothing) the gradient of reads[0]
   Fused,
+  Repeat,  // a body that runs many times (program/repeat.h)
+  Rows,    // a tensor whose rows are the operands (program/repeat.h)
 };
 
 // What few instructions have.
@@ -69,6 +73,10 @@ struct Particulars {
   std::shared_ptr<const reduce::Problem> sum;  // of sums and means, without the memory
   std::shared_ptr<const Pieces> pieces;        // of small results that are put together by copying
   std::shared_ptr<FusedLoops> fused;
+  std::shared_ptr<const Repeat> repeat;
+  // In the body of a loop: the arguments of the op by run, where they are not always the same.
+  std::shared_ptr<const std::vector<const Value*>> table;
+  std::vector<int64_t> places;  // of Kind::Rows, by read: where it goes, in bytes
 };
 
 struct Instruction {
@@ -77,6 +85,7 @@ struct Instruction {
   bool counted = true;    // a change that raises the version of what it changes
   bool may_fail = false;  // by the values of its operands: it runs even if nobody wants the result
   bool fresh = false;     // a constant that others get to see: each run has a copy
+  bool drawing = false;   // a loop whose body draws random numbers
   const Op* op = nullptr;
   const Value* args = nullptr;         // of the op, without its tensors
   const KernelCall* kernel = nullptr;  // of elementwise ops
@@ -95,7 +104,10 @@ struct Instruction {
   const reduce::Problem* sum() const { return more ? more->sum.get() : nullptr; }
   const Pieces* pieces() const { return more ? more->pieces.get() : nullptr; }
 
-  bool draws() const { return op && op->facts.draws != Draws::Nothing; }
+  const Repeat* repeat() const { return more ? more->repeat.get() : nullptr; }
+  bool has_table() const { return more && more->table; }
+
+  bool draws() const { return drawing || (op && op->facts.draws != Draws::Nothing); }
   // Whether it does something besides writing its registers.
   bool has_effect() const {
     return kind == Kind::Host || kind == Kind::Accumulate || kind == Kind::SetGrad || draws() ||
@@ -109,7 +121,23 @@ inline uint8_t view_kind(const TensorObject* t) {
   return !t->base ? 0 : needs_grad(t->base) ? 2 : 1;
 }
 
+// The code of a program before its ops were fused: what can be written to a file.
+struct Unfused {
+  std::vector<Register> registers;
+  std::vector<Instruction> code;
+  std::vector<int> inputs, outputs;
+};
+
+// How long a program has run, until it is decided whether machine code is worth its while
+// (program/native/native.h).
+struct Pace {
+  bool open = true;
+  uint32_t runs = 0;
+  int64_t spent = 0;  // nanoseconds, about
+};
+
 struct Program {
+  mutable Pace pace;
   std::shared_ptr<const Descriptions> descriptions;  // that registers and instructions refer to
   std::vector<Register> registers;
   std::vector<Memory> roots;
@@ -132,6 +160,7 @@ struct Program {
   // Where memory of inputs is changed: the first input on the same memory, by input: see program/capture/sharing.h.
   std::vector<int> shares;
   Identity identity;  // of the arguments
+  std::shared_ptr<const Unfused> unfused;
   std::vector<Stage>
       stages;  // what each pass has left; empty unless somebody asked (program/passes/pipeline.h)
 };

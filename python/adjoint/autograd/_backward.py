@@ -306,6 +306,21 @@ def gradients(
     return tuple(None if g is None else _core._put_on(g, level) for g in found)
 
 
+def gradients_between(
+    results: Sequence[tuple[Tensor, Any]],
+    inputs: Sequence[Tensor],
+    keep: bool = False,
+    create_graph: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of inputs, by the part of the graph that lies between them and results.
+
+    ``results`` come with the gradients that have arrived at them. Where one input was computed from
+    another no gradient goes on from it: the pass around this one does that.
+    """
+    outs, grads = (tuple(pair[k] for pair in results) for k in (0, 1))
+    return gradients(outs, grads, keep, create_graph, tuple(inputs), True, end_at_inputs=True)
+
+
 def _ones_for(output: Tensor, wide: Tensor) -> Tensor:
     if output.numel() != 1:
         raise RuntimeError(

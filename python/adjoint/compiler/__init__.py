@@ -26,9 +26,11 @@ from ._controls import (
     substitute_in_graph,
     wrap_numpy,
 )
+from ._native import set_native
 from ._passes import show_passes
 from ._pure import pure
 from ._recorded import Recorded
+from ._saved import load
 from ._verify import VerifyError
 
 __all__ = [
@@ -46,9 +48,11 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "load",
     "nested_compile_region",
     "pure",
     "reset",
+    "set_native",
     "set_stance",
     "show_passes",
     "substitute_in_graph",

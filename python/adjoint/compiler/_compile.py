@@ -19,14 +19,16 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._autocast import in_modes
 from adjoint._core import Tensor
+from adjoint._recording import checkpointed
 
 from ._call_kinds import LIMIT, OBJECTS, key_of, outline, relatives, what_changes
+from ._checkpointed import call_checkpointed, is_innermost
 from ._controls import compiled
 from ._first_call import FirstCall
 from ._names import code_of, place_of
 from ._recorded import Recorded, Refused
 from ._verify import verified
-from ._walk import Walk
+from ._walk import Walk, current_walk
 
 __all__ = ["CompileError", "CompileWarning", "Compiled", "compile"]
 
@@ -98,7 +100,43 @@ class Compiled(_core._CompiledCall):
     def _by_kind(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, by a program where there is one: what the core does not know of."""
         if _core._is_unusual_mode():
+            calls = checkpointed.get()
+            if calls is not None and is_innermost(calls):
+                return call_checkpointed(self, calls, args, kwargs)
             return self.function(*args, **kwargs)
+        kind, tensors, containers = self._sort(args, kwargs)
+        one = self._fitting(kind, tensors, containers)
+        if one is not None:
+            if self.verify:
+                run = functools.partial(self.function, *args, **kwargs)
+                result, error = verified(one, self.function, run, tensors)
+                if error is not None:
+                    self._give_up(kind, error)
+                return result
+            if one.may_be_remembered and len(kind) == 2:
+                self._remember(kind[1], one, *one.for_the_core())
+            try:
+                return one(tensors)
+            except Exception as error:
+                if not one.program.is_pure():
+                    raise
+                return self._after_error(kind, error, args, kwargs)
+        if kind in self._eager:
+            if self.fullgraph:
+                raise CompileError(self._eager[kind])
+            return self.function(*args, **kwargs)
+        return self._record(kind, (args, kwargs), tensors, containers)
+
+    def _fitting(self, kind: Any, tensors: list[Tensor], containers: list[Any]) -> Recorded | None:
+        """The first recording that can stand for a call."""
+        for one in self._kinds.get(kind, ()):
+            if one.accepts(tensors) and one.hold(tensors) and one.knows(containers):
+                return one
+        return None
+
+    @staticmethod
+    def _sort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tensor], list[Any]]:
+        """The kind of a call, its tensors, and the containers among its arguments."""
         mode = _core._call_mode()
         types = set(map(type, args))
         containers: list[Any] = []
@@ -115,29 +153,7 @@ class Compiled(_core._CompiledCall):
             values = tuple(None if isinstance(leaf, Tensor) else key_of(leaf) for leaf in leaves)
             facts, containers = outline((args, kwargs))
             kind = ((spec, facts), mode, values)
-        recordings = self._kinds.get(kind)
-        if recordings is not None:
-            for one in recordings:
-                if one.accepts(tensors) and one.hold(tensors) and one.knows(containers):
-                    if self.verify:
-                        run = functools.partial(self.function, *args, **kwargs)
-                        result, error = verified(one, self.function, run, tensors)
-                        if error is not None:
-                            self._give_up(kind, error)
-                        return result
-                    if one.may_be_remembered and len(kind) == 2:
-                        self._remember(mode, one, *one.for_the_core())
-                    try:
-                        return one(tensors)
-                    except Exception as error:
-                        if not one.program.is_pure():
-                            raise
-                        return self._after_error(kind, error, args, kwargs)
-        if kind in self._eager:
-            if self.fullgraph:
-                raise CompileError(self._eager[kind])
-            return self.function(*args, **kwargs)
-        return self._record(kind, (args, kwargs), tensors, containers)
+        return kind, tensors, containers
 
     def _after_error(
         self, kind: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -188,8 +204,10 @@ class Compiled(_core._CompiledCall):
         # Backward parts wait for backward passes; but if there was none so far, no longer.
         waits = not (self.fullgraph or self.verify or any(one.is_lost() for one in there))
         there[:] = [one for one in there if not one.is_lost()]
-        # Inside another recording (which was refused, or calls an external), or another thread.
-        if _thread.records or not self._recording.acquire(blocking=False):
+        # Inside another recording (which was refused, or calls an external), also that of a loop's
+        # step, or another thread.
+        inside = _thread.records or current_walk() is not None
+        if inside or not self._recording.acquire(blocking=False):
             return function(*arguments[0], **arguments[1])
         try:
             _thread.records = True
@@ -208,6 +226,7 @@ class Compiled(_core._CompiledCall):
             if isinstance(first, FirstCall):
                 made = first.made
                 made.guard_by(walk.guards(), tensors, containers)
+                made.codes = walk.ran()
                 there.append(made)
                 if not made.is_ready():
                     return first.wait(result)
@@ -285,6 +304,23 @@ class Compiled(_core._CompiledCall):
     def __reduce__(self) -> Any:
         """Copies and pickles hold the function; programs are recorded anew."""
         return Compiled, (self.function, self.fullgraph, self.verify, self._quiet)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the programs to a file, for other processes: see `adjoint.compiler.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; with the ending ``.safetensors`` it is one of these.
+
+        Raises
+        ------
+        ValueError
+            There are no programs, or one of them holds what is not data.
+        """
+        from ._saved import save
+
+        save(self, path)
 
     @property
     def programs(self) -> list[Recorded]:

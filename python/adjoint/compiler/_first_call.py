@@ -11,10 +11,11 @@ Read next: _recorded.py.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from adjoint import _core, _tree
@@ -22,6 +23,7 @@ from adjoint._core import Tensor, default_generator
 from adjoint._recording import placeholder_pass
 from adjoint.autograd import grad as gradients
 
+from ._native import prepare as prepare_native
 from ._recorded import Recorded, Refused, differentiated, run_backward
 from ._refusals import Stopped
 
@@ -31,6 +33,17 @@ __all__ = ["FirstCall"]
 MOST_CASES = 3
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, _core.dtype, _core.Size)
 Arrived = tuple[bool, ...]  # by result with a gradient: whether one has arrived
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep Python's collector from walking over a recording that grows, again and again."""
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _check(recording: Any) -> None:
@@ -79,6 +92,7 @@ class FirstCall:
         made: Recorded,
         was_there: Callable[[Any], bool],
     ) -> None:
+        prepare_native()
         _check(recording)
         _refuse_known(result, was_there)
         leaves, made.spec = _tree.flatten(result)
@@ -259,7 +273,7 @@ class FirstCall:
         """
         if self._is_intact() and self._busy.acquire(blocking=False):
             try:
-                with contextlib.suppress(Refused):
+                with contextlib.suppress(Refused), _collector_off():
                     self.make_programs()
             finally:
                 self._recording = None
@@ -279,7 +293,8 @@ class FirstCall:
                 self.finish()
             elif self._is_intact() and self._busy.acquire(blocking=False):
                 try:
-                    return self._first_pass(grads)
+                    with _collector_off():
+                        return self._first_pass(grads)
                 finally:
                     self._busy.release()
         return run_backward(self.results, given, grads, True, graph)

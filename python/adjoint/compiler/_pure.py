@@ -1,4 +1,4 @@
-"""What is known to be free of state and effects: the table of docs/guides/pure.md, and `pure`.
+"""What is known to be free of state and effects: the table of docs/reference/pure.md, and `pure`.
 
 A callable is *pure* here if what it returns and changes is determined by, and confined to, the
 objects that it is given, as far as their state can be seen: `math.sin`, but also `list.append`,

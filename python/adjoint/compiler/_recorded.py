@@ -16,6 +16,7 @@ from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._recording import runs_again
 from adjoint.autograd import enable_grad
+from adjoint.autograd._backward import gradients_between
 
 from ._guards import Guards
 from ._listing import listing
@@ -81,6 +82,7 @@ class Recorded:
         self.memory: Guards | None = None  # and so may a change of a tensor
         self.is_plain = False  # nothing is asked but the program and the guards
         self.may_be_remembered = False  # by the core, which then needs nothing of this
+        self.codes: list[tuple[Any, str, str]] = []  # that ran, how they are treated, modules
 
     program: Any  # a gradient for each argument and tensor reached is what `backward` gives
     backward: Any
@@ -294,17 +296,7 @@ def run_backward(
     needs = differentiated(given)
     asked = [(results[k], g) for k, g in enumerate(grads) if g is not None]
     with enable_grad():
-        # Where one argument was computed from another, the outer pass goes on from it.
-        found = _core._run_backward(
-            tuple(t for t, _ in asked),
-            tuple(g for _, g in asked),
-            retain,
-            graph,
-            tuple(given[k] for k in needs),
-            True,
-            False,
-            True,
-        )
+        found = gradients_between(asked, [given[k] for k in needs], retain, graph)
     result: list[Any] = [None] * len(given)
     for k, g in zip(needs, found, strict=True):
         result[k] = g

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Generator, Tensor, default_generator
+from adjoint.autograd._backward import gradients_between
 
 from ._guards import Kind, alike
 from ._names import code_of, place_of
@@ -238,10 +239,7 @@ def _gradients(recorded: Recorded, leaves: list[Any], by: list[Tensor]) -> dict[
     found: dict[str, Tensor | None] = {}
     for arrived in [(True,) * len(outputs), *recorded.partial]:
         asked = [(t, g) for t, g, on in zip(outputs, arriving, arrived, strict=True) if on]
-        gradients = _core._run_backward(
-            tuple(t for t, _ in asked), tuple(g for _, g in asked), True, False, tuple(by), True,
-            False, True,
-        )  # fmt: skip
+        gradients = gradients_between(asked, by, keep=True)
         of = "" if all(arrived) else f" of results {[k for k, on in enumerate(arrived) if on]}"
         for k, gradient in enumerate(gradients):
             found[f"gradient {k}{of}"] = gradient

@@ -123,6 +123,7 @@ class Walk(Visits):
         self._frame: FrameType | None = None  # of that code
         self._collecting: tuple[int, int, int] | None = None  # how the collector was set
         self._later: Walk | None = None
+        self._code_modules: dict[CodeType, str] = {}  # of code that has started
         self._is_settled = False  # what follows is the backward pass on placeholders
         self._is_quiet = False  # and nothing has run since
 
@@ -172,6 +173,10 @@ class Walk(Visits):
             self._guarded(self._look_for_effects)
         _core._walk_pause(before)
         return bool(self.refusals)
+
+    def ran(self) -> list[tuple[CodeType, str, str]]:
+        """The code that has run, how it is treated, and its module."""
+        return [(code, how, self._code_modules.get(code, "")) for code, how in self._codes.items()]
 
     def knows(self, thing: Any) -> bool:
         """Whether an object was there before the call, as far as the call could reach it."""
@@ -270,6 +275,7 @@ class Walk(Visits):
         if code in self._codes:
             return How.FOLLOWED if how is FOLLOWED else How.IGNORED
         self._codes[code], self._starting = how, code
+        self._code_modules[code] = frame.f_globals.get("__name__", "")
         state = OWN_STATE & {code.co_name, code.co_qualname.partition(".")[0]}
         if how is OWN and state and by is not OWN:
             reason = f"`adjoint.{min(state)}()` reads or sets a state of the process"

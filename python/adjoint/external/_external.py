@@ -42,8 +42,8 @@ class Cost(NamedTuple):
     vjp: int
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
-    first_most: int  # the same at most, where all verifications hold
-    second: int  # by a second derivative along a direction, of a smooth function
+    first_most: int  # the same at most, of a function with kinks or jumps; at later ones too
+    second: int  # by a second derivative along a direction, at least; of a smooth function exactly
     derivative_calls: int  # calls of a jacobian=, vjp= or jvp= that was given
     text: str
 
@@ -297,9 +297,9 @@ def _cost(
     if price.first:
         text += f"; the first derivative {price.first} more for its checks"
     if price.first_most > price.first:
-        text += f" (up to {price.first_most} where steps are hard to choose)"
+        text += f"; up to {price.first_most} more where steps are hard to choose"
     if not definition.plan.method.flat and price.second:
-        text += f"; a second derivative along a direction about {price.second}"
+        text += f"; a second derivative along a direction {price.second} or more"
     return Cost(1, price.vjp, price.jvp, price.first, price.first_most, price.second, 0, text)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint._transforming import by_variables
 from adjoint.autograd.grad_mode import enable_grad
 
 from ._tensor_leaves import TensorLeaves, tensor_inputs
@@ -99,6 +100,10 @@ class Variables:
         self.continued = any(x.requires_grad for x in given)
         with enable_grad():  # a derivative taken after no_grad has ended is recorded as ever
             self.tensors: list[Tensor] = [_core._variable(x, x.requires_grad) for x in given]
+
+    def under_way(self, again: bool = False) -> by_variables:
+        """The block in which a function of them runs; maybe differentiated `again`, later."""
+        return by_variables(self.tensors, again or (self.outer and self.continued))
 
     @property
     def tree(self) -> Any:

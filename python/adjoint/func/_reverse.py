@@ -78,7 +78,7 @@ def gradient_of(
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         variables = Variables(tensor_args(args, argnums, name))
-        with enable_grad():
+        with enable_grad(), variables.under_way():
             with differentiating():
                 result = func(*replaced(args, argnums, variables.tree), **lent_by_name(kwargs))
             output, aux = split_aux(result, has_aux, aux_name)
@@ -203,7 +203,8 @@ def pulled_back(
 ) -> tuple[Any, ...]:
     """`vjp`, with ``name`` for what messages call it, and ``selected`` if they are known."""
     variables = Variables(tensor_primals(primals, name) if selected is None else selected)
-    with enable_grad(), differentiating():
+    # By cotangents that are variables themselves, what `vjp` returns may be differentiated again.
+    with enable_grad(), variables.under_way(name == _VJP), differentiating():
         output, aux = split_aux(func(*variables.tree), has_aux, name)
     results = differentiable_outputs(output, name)
     outputs: list[Tensor] = results.tensors

@@ -12,7 +12,7 @@ from typing import Any
 
 from adjoint import _core, _tree
 from adjoint._core import Tensor
-from adjoint._transforming import transforming
+from adjoint._transforming import mapping
 from adjoint.composite._structure import same
 
 from ._arguments import named
@@ -39,7 +39,7 @@ def depth_of(level: int) -> int:
 def _level(size: int, randomness: str, directions: bool) -> Iterator[int]:
     place = _core._enter_vmap(size, randomness, directions)
     try:
-        with transforming():
+        with mapping():
             yield place
     finally:
         _core._exit_vmap(place)

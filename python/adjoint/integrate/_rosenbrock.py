@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import adjoint as ad
@@ -28,6 +29,7 @@ class Rosenbrock(Method):
     m: Sequence[float]  # of the stages, in the new state
     alpha: Sequence[float]  # the times of the slopes
     by_time: Sequence[float]  # of the slope's derivative by time
+    crosses_poles = False  # it is exact for some equations that have them
 
     def start(self, system: System, t: Tensor, y: Tensor, h: Tensor) -> tuple[Tensor, ...]:
         return ()
@@ -56,6 +58,8 @@ class Rosenbrock(Method):
                 right = right + system.massed(combined(c, k)) / h
             k.append(ad.linalg.lu_solve(lu, pivots, right[:, None])[:, 0])
         new = y + combined(self.m, k)
+        if self.crosses_poles and system.mass is None:
+            new = _without_pole(new, y, h, first, system.slope(t + h, new))
         between = self.rows(system, t, y, h, new, first, k) if self.between else ()
         return Step(new, k[-1], (), between)
 
@@ -73,6 +77,16 @@ class Rosenbrock(Method):
         raise NotImplementedError
 
 
+def _without_pole(new: Tensor, y: Tensor, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    """The new state, NaN where it lies beyond infinity.
+
+    Linear solves may follow ``y' = y²`` across its pole without an error. There the state changes
+    its sign against the slopes at both ends.
+    """
+    change = (new - y) * h.sign()
+    return ad.where((change * before < 0) & (change * after < 0) & (new * y < 0), math.nan, new)
+
+
 class Rodas3(Rosenbrock):
     """RODAS3 of Sandu and others: four stages, order 3, L-stable.
 
@@ -80,7 +94,8 @@ class Rodas3(Rosenbrock):
     """
 
     order = 3
-    slopes = 3
+    slopes = 4
+    crosses_poles = True
     gamma = 0.5
     a = ((), (0.0,), (2.0, 0.0), (2.0, 0.0, 1.0))
     c = ((), (4.0,), (1.0, -1.0), (1.0, -1.0, -8 / 3))

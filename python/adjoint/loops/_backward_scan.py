@@ -16,6 +16,7 @@ import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd import enable_grad
+from adjoint.autograd._backward import gradients_between
 
 from ._run import LoopRun
 from ._step import Arrivals
@@ -146,7 +147,7 @@ class _Pass:
             known = [*(_variable(t) for t in rows[:carries]), *inputs, *self._reached]
             result = self._loop.one(known[:carries], known[carries : len(rows)])
             made = {k: t for k, t in zip(step.sources, result, strict=True) if k >= 0}
-            asked, arrived = [], []
+            asked = []
             for source, (total, of_carry, of_ys) in zip(
                 arrivals.sources, arrivals.sums, strict=True
             ):
@@ -155,20 +156,10 @@ class _Pass:
                 parts += [ys[k] if k >= 0 else before[~k] for k in of_ys]
                 target = made[source] if source >= 0 else known[~source]
                 if target.requires_grad:
-                    asked.append(target)
-                    arrived.append(_sum(parts))
+                    asked.append((target, _sum(parts)))
             # The state was computed from what is reached, too: this pass ends at the state.
             by = [k for k in step.by if known[k].requires_grad]
-            found = _core._run_backward(
-                tuple(asked),
-                tuple(arrived),
-                graph,
-                graph,
-                tuple(known[k] for k in by),
-                True,
-                False,
-                True,
-            )
+            found = gradients_between(asked, [known[k] for k in by], graph, graph)
         all_grads = _spread(len(known), by, found)
         return all_grads[:carries], all_grads[len(rows) :], all_grads[carries : len(rows)]
 
@@ -192,7 +183,12 @@ def _variable(t: Tensor) -> Tensor:
     """A row that is differentiated by."""
     if t.requires_grad:
         return t.view_as(t)
-    return t.detach().requires_grad_() if t.is_floating_point() or t.is_complex() else t
+    if not (t.is_floating_point() or t.is_complex()):
+        return t
+    # Its tangents stay: they lead to those of the gradient.
+    if _core._batch_level((t,)):
+        return _core._variable(t, False)
+    return _core._detached(t).requires_grad_()
 
 
 def _sum(parts: Sequence[Any]) -> Any:

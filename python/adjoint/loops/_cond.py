@@ -13,6 +13,7 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint.autograd import Function, enable_grad
+from adjoint.autograd._backward import gradients_between
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
@@ -154,16 +155,7 @@ class _Branches:
             found, _ = _tree.flatten(self._functions[which](*operands))
             asked = [(t, g) for t, g in zip(found, grads, strict=True) if g is not None]
             asked = [(t, g) for t, g in asked if t.requires_grad]
-            made = _core._run_backward(
-                tuple(t for t, _ in asked),
-                tuple(g for _, g in asked),
-                graph,
-                graph,
-                tuple(tensors[k] for k in places),
-                True,
-                False,
-                True,
-            )
+            made = gradients_between(asked, [tensors[k] for k in places], graph, graph)
         result: list[Tensor | None] = [None] * len(tensors)
         for k, g in zip(places, made, strict=True):
             result[k] = g

@@ -12,7 +12,10 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._recording import placeholder_pass
+from adjoint._transforming import Transform
 from adjoint.autograd import Function, enable_grad
+from adjoint.autograd._backward import gradients_between
 from adjoint.compiler._recorded import Refused
 
 from ._backward_scan import backward_by_scan
@@ -23,19 +26,20 @@ from ._recorded_loop import RecordedBackward, RecordedForward, behind
 from ._run import ENDLESS, Gradients, LoopRun
 from ._states import State
 from ._step import tell
-from ._transformed import Unsuited, apart, is_transformed
+from ._transformed import Unsuited, apart, can_have_gradients, is_transformed, linearly
 
 __all__ = ["distinct", "loop_backward", "loop_forward", "run_loop"]
 
 
 def run_loop(loop: LoopRun, carry: list[Tensor], xs: list[Tensor]) -> list[Tensor]:
     """The carry after all steps, and the stacked outputs."""
-    mode = _core._loop_mode()
-    reached = [apart(t)[0][0] for t in loop.step.reached] if mode else loop.step.reached
+    reached, mode = loop.step.reached, _core._loop_mode()
+    if mode:
+        loop.transform = Transform()
+        reached = [apart(t)[0][0] for t in reached]
     tensors = [*carry, *xs, *reached]
     needs = _core.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    # A gradient may have tangents, or be wanted when the transform is over and the step cannot run.
-    if needs and mode:
+    if needs and mode and not can_have_gradients(tensors):
         raise Unsuited
     # As a function: what can be called is not searched for tensors.
     found: tuple[Tensor, ...] = Loop.apply(lambda: loop, needs, *tensors)
@@ -77,16 +81,24 @@ class Loop(Function):
         if ctx.kept is None:
             token = tensors.pop()
         needs = ctx.needs_input_grad[2:]
-        if _core.is_grad_enabled() or not _is_usual([*tensors, *grads]):
+        usual = _is_usual([*tensors, *grads])
+        # A backward pass on placeholders belongs to a step around this loop, which has asked.
+        if loop.transform is not None and not placeholder_pass.get():
+            loop.transform.check_derivative(usual)
+        by_samples = loop.transform is not None and not usual
+        if _core.is_grad_enabled() or not (usual or by_samples):
             return (None, None, *_once_more(loop, ctx.start, tensors, grads, needs))
-        if _core._is_recording():
-            if token is None:
-                _core._refuse_recording("a loop from outside the function is differentiated")
-            else:
-                return (None, None, *_recorded_backward(loop, token, tensors, grads, needs))
-        kept = ctx.kept if token is None else behind(token)
+        if _core._is_recording() and token is None:
+            _core._refuse_recording("a loop from outside the function is differentiated")
+
+        def run(given: Sequence[Any]) -> list[Tensor | None]:
+            if _core._is_recording() and token is not None:
+                return _recorded_backward(loop, token, tensors, given, needs)
+            kept = ctx.kept if token is None else behind(token)
+            return loop_backward(kept, tensors, given, needs)
+
         try:
-            found = loop_backward(kept, tensors, grads, needs)
+            found = linearly(run, grads) if by_samples else run(grads)
         except Refused as refused:  # the recording is too old for these gradients: see _step.py
             tell("the backward pass of a loop", refused)
             found = _once_more(loop, ctx.start, tensors, grads, needs)
@@ -220,19 +232,8 @@ def _by_plain_loop(
         loop.go_back_to(now)
     asked = [(t, g) for t, g in zip(results, grads, strict=True) if g is not None]
     wanted = distinct([k for k, on in enumerate(needs) if on], tensors)
-    by = tuple(tensors[k] for k in wanted)
     with enable_grad():
-        # Where one tensor was computed from another, the outer pass goes on from it.
-        found = _core._run_backward(
-            tuple(t for t, _ in asked),
-            tuple(g for _, g in asked),
-            graph,
-            graph,
-            by,
-            True,
-            False,
-            True,
-        )
+        found = gradients_between(asked, [tensors[k] for k in wanted], graph, graph)
     result: list[Any] = [None] * len(tensors)
     for k, g in zip(wanted, found, strict=True):
         result[k] = g

@@ -12,6 +12,7 @@ from typing import Any
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint.autograd import enable_grad
+from adjoint.autograd._backward import gradients_between
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
@@ -101,16 +102,7 @@ class _Until:
         with enable_grad():
             last = self._loop.again(tensors, self._loop.carries, 0)
             asked = [(t, g) for t, g in zip(last, grads, strict=True) if g is not None]
-            made = _core._run_backward(
-                tuple(t for t, _ in asked),
-                tuple(g for _, g in asked),
-                graph,
-                graph,
-                tuple(tensors[k] for k in places),
-                True,
-                False,
-                True,
-            )
+            made = gradients_between(asked, [tensors[k] for k in places], graph, graph)
         for k, g in zip(places, made, strict=True):
             result[k] = g
         return result

@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._transforming import Transform
 
 from ._memory import Memory
 from ._progress import LoopBar
@@ -66,6 +67,7 @@ class LoopRun:
         self._generators = [_core.default_generator, *step.forward.generators()] if draws else []
         self._reached: list[Tensor] = step.reached
         self.bar: LoopBar | None = None
+        self.transform: Transform | None = None  # in which it ran
 
     def scan(self, step: Any, init: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
         """Another loop, that keeps as much."""

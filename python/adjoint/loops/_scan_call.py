@@ -17,10 +17,12 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
+from adjoint.autograd.forward_ad import set_fwd_grad_enabled
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
 from ._carry import Carry, as_argument, in_order, tensor_of, without
+from ._forward_over_reverse import with_history
 from ._loop import run_loop
 from ._memory import Memory
 from ._run import LoopRun
@@ -135,18 +137,21 @@ class _Call:
         return self._by_loop(step, carry, rows)
 
     def _by_loop(self, step: Step, carry: list[Tensor], rows: list[Tensor]) -> tuple[Any, Any]:
-        loop = LoopRun(
+        loop = self._loop_of(step, self._count)
+        found = run_loop(loop, [in_order(t) for t in carry], rows)
+        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
+
+    def _loop_of(self, step: Step, count: int) -> LoopRun:
+        return LoopRun(
             step,
-            len(carry),
-            self._count,
+            len(self._carry.tensors),
+            count,
             self._reverse,
             self._memory,
             self._again,
             self._one_step,
             functools.partial(_scan_with, users=self._users),
         )
-        found = run_loop(loop, [in_order(t) for t in carry], rows)
-        return self._carry.built(found[: len(carry)]), self._ys(found[len(carry) :])
 
     def as_instruction(self, rows: list[Tensor]) -> tuple[Any, Any]:
         """Run the steps as one instruction of the program that is recorded, if that can be."""
@@ -198,11 +203,14 @@ class _Call:
         try:
             carry, more = self._rest_by_parts(carry, forms, rows, done)
         except Unsuited as found:
-            if found.result is None:
-                _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+            if found.result is not None:
+                ys.append(found.result[len(carry) :])
+                return self.plainly(found.result[: len(carry)], rows, done + 1, ys)
+            _core._unrecorded(lambda: _core.default_generator.set_state(numbers))
+            rest = self._rest_with_tangents(carry, forms, rows, done)
+            if rest is None:
                 return self.plainly(carry, rows, done, ys)
-            ys.append(found.result[len(carry) :])
-            return self.plainly(found.result[: len(carry)], rows, done + 1, ys)
+            carry, more = rest
         if self._reverse:
             ys.reverse()
         first = [ad.stack(column) for column in zip(*ys, strict=True)]
@@ -234,8 +242,6 @@ class _Call:
 
         parts = [p for t in carry for p in apart(t)[0]]
         stacked = [p for ps, _ in taken for p in ps]
-        if _core.is_grad_enabled() and any(t.requires_grad for t in (*parts, *stacked)):
-            raise Unsuited  # as `run_loop` would find out
         _, spec = _tree.flatten(stacked)
         try:
             found, outputs = run_scan(
@@ -252,6 +258,41 @@ class _Call:
             rows_together(form, [next(pieces) for _ in range(count_of(form))]) for form in ys_forms
         ]
         return last, ys
+
+    def _rest_with_tangents(
+        self, carry: list[Tensor], forms: list[Form], rows: list[Tensor], done: int
+    ) -> tuple[list[Tensor], list[Tensor]] | None:
+        """The same where the loop is differentiated before forward mode is over, or None.
+
+        The step has been recorded on parts: it has no effects.
+        """
+        if _core._current_dual_level() < 0 or not _core.is_grad_enabled() or _core._is_recording():
+            return None
+        left, given = self._count - done, [in_order(t) for t in carry]
+        rest = [in_order(t.narrow(0, 0 if self._reverse else done, left)) for t in rows]
+        with set_fwd_grad_enabled(False):
+            first = [
+                *(as_argument(t) for t in given),
+                *(t[-1 if self._reverse else 0] for t in rest),
+            ]
+            _, made = record(
+                self._step,
+                self._arguments(first[: len(carry)], first[len(carry) :]),
+                first,
+                len(carry),
+                lambda r: Carry.own(self._flat(r), first),
+                self._users,
+            )
+        if isinstance(made, Refused):
+            return None
+        loop = self._loop_of(made, left)
+        try:
+            with ad.no_grad():
+                last, ys = self._rest_by_parts(carry, forms, rows, done)
+        except Unsuited:
+            return None
+        found = with_history(loop, [*given, *rest, *made.reached], [*last, *ys])
+        return None if found is None else (found[: len(carry)], found[len(carry) :])
 
     def _one_step(self, carry: list[Tensor], row: list[Tensor]) -> list[Tensor]:
         return self._flat(self._step(*self._arguments(carry, row)))

@@ -144,6 +144,8 @@ class Step(FirstCall):
 
     def _places_of(self, held: list[Tensor]) -> list[int]:
         places = {id(t): k for k, t in enumerate(self.made.reached)}
+        if any(id(t) not in places for t in held):
+            raise Refused("its backward pass reads a tensor that the step does not read", "")
         return [places[id(t)] for t in held]
 
     def _find_sources(self) -> None:

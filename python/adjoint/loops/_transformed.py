@@ -11,18 +11,21 @@ as Python, until a step gives back the parts that it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._transforming import differentiated_once
 
 __all__ = [
     "Form",
     "Unsuited",
     "apart",
+    "can_have_gradients",
     "count_of",
     "is_transformed",
+    "linearly",
     "rows_apart",
     "rows_together",
     "together",
@@ -62,6 +65,18 @@ def apart(t: Tensor) -> tuple[list[Tensor], Form]:
     return parts, (tuple(levels), tuple(forms))
 
 
+def can_have_gradients(parts: Sequence[Tensor]) -> bool:
+    """Whether a loop on parts can be differentiated as its parts are.
+
+    A batch can: what is differentiated is a plain tensor with one more axis. So can values and
+    tangents when forward mode is over; before, the gradient of a tensor with tangents has tangents
+    itself, of which a loop on parts knows nothing. And the step can run no more when the transform
+    is over, as a second derivative would.
+    """
+    needed = _core.is_grad_enabled() and any(t.requires_grad for t in parts)
+    return not needed or differentiated_once(parts)
+
+
 def together(form: Form, parts: Iterator[Tensor]) -> Tensor:
     """The tensor of a form, with the next parts."""
     levels, forms = form
@@ -71,6 +86,41 @@ def together(form: Form, parts: Iterator[Tensor]) -> Tensor:
         return value
     found: Tensor = _core._of_plain_parts(levels, value, tangents)
     return found
+
+
+Maybe = list[Tensor | None]
+
+
+def linearly(run: Callable[[Sequence[Any]], Maybe], given: Sequence[Any]) -> Maybe:
+    """Results of a linear function for tensors of transforms: of one plain part after the other."""
+    level = _core._batch_level(tuple(given))
+    if level:
+        return _by_samples(run, given, level)
+    pieces = [([], None, []) if t is None else _core._plain_parts(t) for t in given]
+    tangents = [dict(moved) for _, _, moved in pieces]
+    values = run([value for _, value, _ in pieces])
+    levels = sorted({at for moved in tangents for at in moved})
+    moved = {at: linearly(run, [some.get(at) for some in tangents]) for at in levels}
+
+    def dual(k: int, value: Tensor | None) -> Tensor | None:
+        there = [(at, moved[at][k]) for at in levels if moved[at][k] is not None]
+        return _core._of_plain_parts((), value, there) if there else value
+
+    return [dual(k, value) for k, value in enumerate(values)]
+
+
+def _by_samples(run: Callable[[Sequence[Any]], Maybe], given: Sequence[Any], level: int) -> Maybe:
+    size = next(
+        _core._take_off(t, level, 0).shape[0]
+        for t in given
+        if t is not None and _core._batch_level((t,)) == level
+    )
+    batches = [None if t is None else _core._take_off(t, level, size) for t in given]
+    found = [linearly(run, [None if t is None else t[k] for t in batches]) for k in range(size)]
+    return [
+        None if column[0] is None else _core._put_on(_core.stack(column), level)
+        for column in zip(*found, strict=True)
+    ]
 
 
 def count_of(form: Form) -> int:

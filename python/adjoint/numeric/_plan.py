@@ -40,12 +40,15 @@ from ._verification import (
     refuse_nonlinear,
     refuse_pattern,
     settle,
+    settling,
     warn_of_digits,
     warn_of_direction,
     warn_unsettled,
 )
 
 __all__ = ["Plan", "Price"]
+
+_FLOAT64 = float(np.finfo(float).eps)
 
 
 class Price(NamedTuple):
@@ -54,7 +57,7 @@ class Price(NamedTuple):
     vjp: int
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
-    first_most: int  # the same for a function that steps are hard to choose for
+    first_most: int  # the same at most: kinks, jumps, and other inputs than the steps suit
     most: bool
     second: int  # of a second derivative along a direction, by differences of values
 
@@ -361,8 +364,7 @@ class Plan:
         jvp = (4 if again else 2) + (pair if chosen else 0) if self.directional else vjp
         if method.flat:
             vjp, jvp = vjp + (0 if claimed else PAIR * self.verifies), 1
-        first = int(looks_at_repeats(self))
-        more = 0
+        first, more = int(looks_at_repeats(self)), 0
         if self.elementwise:
             first += sum(masks_needed(size) for size in sizes)
         else:
@@ -373,6 +375,9 @@ class Plan:
             more = 2 * (MOST_PAIRS - PAIRS) * directions
         if self.verified or self.steps_found:
             first = more = 0  # that has been done
+        if chosen and self.verifies:  # steps chosen anew, and entries settled on their own
+            more += 2 * MOST_PAIRS * directions + vjp * (2 if self.elementwise else 1)
+            more += settling(self.noise or _FLOAT64) * moved + PAIR * (3 if claimed else 1)
         if isinstance(method, Stencil):
             second = 4 * moved + 2 + 4
         else:

@@ -36,6 +36,7 @@ __all__ = [
     "refuse_nonlinear",
     "refuse_pattern",
     "settle",
+    "settling",
     "warn_of_direction",
     "warn_unsettled",
 ]
@@ -44,6 +45,7 @@ PAIR = 2  # evaluations of a check
 _SHORTER = 1 / 3  # the steps of a check
 _ROUNDINGS = 16.0
 _WORSE = 300.0  # times the error that a method expects
+_PART = 0.3  # of a slope: what its own size may explain
 _UNSETTLED = 0.03
 _NOTHING = 1e-3
 _DIGITS = 1e-4  # noise beyond which a function is told of, unless its user said so
@@ -96,11 +98,14 @@ def gap_along(
         return None  # a corner of the domain that no step of the Jacobian touched
     except ValueError:
         return None  # no room
-    size = np.abs(point.y) + whole
     with np.errstate(all="ignore"):
         own = np.sqrt(np.sum((v / steps.sizes(method.order)) ** 2))
-        rounding = steps.rounding * size * (1 / direction_size(short, v, 2) + own)
-        allowed = _ROUNDINGS * rounding + _WORSE * method.error(steps.rounding) * whole
+        rounding = _ROUNDINGS * steps.rounding * (1 / direction_size(short, v, 2) + own)
+        share = rounding + _WORSE * method.error(steps.rounding)
+        # Slopes that grow as steps become shorter are those of a jump, whatever the rounding of
+        # what they make may explain.
+        grows = np.abs(theirs) > np.abs(ours)
+        allowed = rounding * np.abs(point.y) + np.where(grows, min(share, _PART), share) * whole
         gap = np.abs(ours - theirs)
     return np.where(np.isfinite(gap) & point.finite, gap, 0.0), allowed, theirs
 
@@ -118,15 +123,20 @@ def pair_agrees(
     if seen is None:
         return True, None
     gap, allowed, theirs = seen
-    return not bool((gap > allowed).any()), (ours, theirs, whole)
+    return not bool((gap > allowed).any()), (v, ours, theirs, whole)
 
 
 def refuse_pattern(point: Point, steps: Steps, seen: Any, kind: str) -> None:
     """Raise if the difference is one that a missing entry makes."""
-    ours, theirs, whole = seen
+    v, ours, theirs, whole = seen
     with np.errstate(invalid="ignore"):
-        size = whole + np.abs(point.y) + np.abs(theirs)
-        wrong = np.abs(ours - theirs) > _MISSED * steps.rounding**0.5 * size
+        gap, size = np.abs(ours - theirs), whole + np.abs(point.y) + np.abs(theirs)
+        wrong = gap > _MISSED * steps.rounding**0.5 * size
+    if not wrong.any():
+        return
+    # What goes to zero with the steps is the bend of a function that is flat here.
+    with contextlib.suppress(EvaluationError, ValueError), np.errstate(all="ignore"):
+        wrong &= np.abs(ours - along_parts(point, closer(closer(steps)), v)) > gap / 2
     if not wrong.any():
         return
     k = int(np.argmax(wrong))
@@ -168,6 +178,11 @@ def _rungs(noise: float) -> list[float]:
     """Relative steps from long to short."""
     lowest = max(3, round(-0.75 * np.log10(noise)))
     return [10.0**-k for k in range(1, lowest + 1)]
+
+
+def settling(noise: float) -> int:
+    """The evaluations of `settle`, for each input that moves."""
+    return 2 * len(_rungs(noise))
 
 
 def settle(

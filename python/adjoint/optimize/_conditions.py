@@ -8,7 +8,6 @@ answer; they are the residual whose implicit derivative the answer has.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,11 +26,15 @@ from ._result import ConvergenceError
 
 __all__ = ["Conditions", "Known"]
 
-_POLISHING = 4  # steps of Newton's method after the solver
+_POLISHING = 30  # steps of Newton's method after the solver, at most: one or two are usual
+_OF_PRODUCTS = 4  # the same, where each is a loop of its own
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
-_MET = 1e-3  # a step of Newton's method so long, relative to 1 + ‖x‖, leads to the answer
-_MUCH = 1e-3  # of the residual: if more is left, the next step has a matrix of its own
-_NEAR = 1e-6  # so near to a bound, relative to 1 + |x|, an element is at it
+_MET = 1e-3  # a step of Newton's method so long, relative to each unknown, leads to the answer
+_MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of its own
+_NEAR = 1e-6  # so near to a bound, relative to its size, an element is at it
+_ROUNDS = 8  # of looking which bounds and constraints hold
+_GAIN = 0.5  # what is left to go after a step that leads somewhere
+_RANK = 1e-10  # of a matrix in the units of its unknowns: what is below counts as zero
 
 
 Function = Callable[[Tensor], Tensor]
@@ -61,11 +64,12 @@ class Conditions:
         objective: Function,
         bounds: tuple[Tensor, Tensor] | None,
         constraints: Constraints,
-        size: int,
+        start: Tensor,
         how: Any = None,
     ) -> None:
         self._how = how
-        self._objective, self._bounds, self._size = objective, bounds, size
+        self._objective, self._bounds, self._size = objective, bounds, start.numel()
+        self._start = start.detach()
         self._constraints = constraints
         self._known: Known | None = None
 
@@ -80,18 +84,59 @@ class Conditions:
         with ad.no_grad():
             x = x.detach()
             held, multipliers = self._held(x)
-            residual = self._residual(held)
-            z = ad.cat([x, multipliers])
-            linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
-            if isinstance(linear, Large):
-                z = _polished(residual, z, linear)
-            elif self._size <= _LARGE:
-                if known is None:
-                    z = _polished(residual, z, linear)
-                else:  # each step costs as much as one of the solver's, and gains a digit or two
-                    linear = self._nearly(held, known.curvature)
-                    z = _polished(residual, z, linear, 2)
-        return Found(residual, z, held, self._size, linear, known is None)
+            for _ in range(_ROUNDS):
+                residual = self._residual(held)
+                z, linear = self._improved(residual, held, ad.cat([x, multipliers]))
+                x, before = self._clipped(z[: self._size]), held
+                inside = self._is_inside(z[: self._size])
+                if self._bounds is None and not self._constraints.size:
+                    break
+                held, multipliers = self._held(x)
+                if everywhere(inside) and _is_same(held, before):
+                    break
+        sizes = self._sizes(z[: self._size])
+        return Found(residual, z, before, sizes, linear, inside, known is None)
+
+    def _improved(self, residual: Function, held: Held, z: Tensor) -> tuple[Tensor, Linear]:
+        """A point that meets the conditions better, and how to solve with their derivative."""
+        linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
+        if isinstance(linear, Large):
+            return _polished_by_products(residual, z, linear), linear
+        if self._size > _LARGE:
+            return z, linear
+        value, most = None if self._constraints.size else self._objective, _POLISHING
+        if self._known is not None:
+            # Each step costs as much as one of the solver's, and gains a digit or two.
+            linear, value, most = self._nearly(held, self._known.curvature), None, 2
+        return _polished(residual, z, linear, self._sizes(z[: self._size]), value, most), linear
+
+    def _sizes(self, x: Tensor) -> Tensor:
+        """How large each unknown is: at the start, or here. Nothing else tells its unit."""
+        return ad.maximum(x.abs(), self._start.abs())
+
+    def _clipped(self, x: Tensor) -> Tensor:
+        return x if self._bounds is None else x.clamp(*(b.detach() for b in self._bounds))
+
+    def _near(self, x: Tensor) -> Tensor:
+        """The distance from a bound at which an element is at it."""
+        near = self._sizes(x)
+        if self._bounds is not None:
+            near = ad.minimum(near, self._bounds[1].detach() - self._bounds[0].detach())
+        return _NEAR * near
+
+    def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+        """The same for the constraints: relative to what they are made of."""
+        return _NEAR * ad.maximum(value.abs(), slope.abs() @ self._sizes(x))
+
+    def _is_inside(self, x: Tensor) -> Tensor:
+        """Whether bounds and constraints are kept."""
+        kept = ((self._clipped(x) - x).abs() <= self._near(x)).all()
+        c = self._constraints
+        if c.size:
+            value = c(x)
+            close = self._close(x, value, jacrev(c)(x))
+            kept = kept & ((value >= c.low - close) & (value <= c.high + close)).all()
+        return kept
 
     def _nearly(self, held: Held, curvature: Function) -> Linear:
         """Nearly the derivative of the residual, by that of the objective."""
@@ -138,8 +183,8 @@ class Conditions:
         """Which bounds and constraints hold the answer, and the multipliers of the latter."""
         nothing = ad.zeros_like(x, dtype=ad.bool)
         low = high = nothing
-        near = _NEAR * (1 + x.abs())
         if self._bounds is not None:
+            near = self._near(x)
             low, high = x <= self._bounds[0] + near, x >= self._bounds[1] - near
         c = self._constraints
         known = self._known
@@ -149,20 +194,22 @@ class Conditions:
         multipliers = ad.zeros_like(c.low)
         if c.size:
             value, slope = c(x), jacrev(c)(x)
-            close = _NEAR * (1 + value.abs())
+            close, sizes = self._close(x, value, slope), self._sizes(x)
             equal = c.low == c.high
             active_low, active_high = (
                 equal | (value <= c.low + close),
                 ~equal & (value >= c.high - close),
             )
+            # Those that are broken are to hold, whatever the gradient says there.
+            below, above = value < c.low - close, value > c.high + close
         for _ in range(2):  # as found; then without those that push the wrong way
             if c.size:
                 free = (~(low | high)).to(x.dtype)
                 active = (active_low | active_high).to(x.dtype)
                 rows = slope * active[:, None] * free
-                multipliers = ad.linalg.pinv(rows.mT) @ (gradient * free)
-                active_low = equal | (active_low & (multipliers > 0))
-                active_high = active_high & (multipliers < 0)
+                multipliers = ad.linalg.pinv((rows * sizes).mT) @ (gradient * free * sizes)
+                active_low = equal | below | (active_low & (multipliers > 0))
+                active_high = above | (active_high & (multipliers < 0))
                 multipliers = ad.where(active_low | active_high, multipliers, 0.0)
             pull = gradient - (multipliers @ slope if c.size else 0.0)
             low, high = low & (pull > 0), high & (pull < 0)
@@ -177,12 +224,15 @@ class Found:
         residual: Function,
         z: Tensor,
         held: Held,
-        size: int,
+        sizes: Tensor,
         linear: Linear,
+        inside: Tensor,
         is_differentiated: bool = True,
     ) -> None:
-        self._residual, self._z, self._held, self._size = residual, z, held, size
+        self._residual, self._z, self._held, self._sizes = residual, z, held, sizes
         self._linear, self._is_differentiated = linear, is_differentiated
+        self._inside, self._size = inside, sizes.numel()
+        self._units = ad.where(sizes > 0, sizes, 1.0)
 
     def is_finite(self) -> bool:
         """Whether it is a point at all."""
@@ -191,18 +241,40 @@ class Found:
     def is_met(self, before: Tensor) -> bool:
         """Whether the conditions hold to a few digits; ``before`` is the gradient at the start.
 
-        Newton's step from here says how far the answer is. Where there is none, as where the
-        objective is flat or the problem is large, the gradient must have become small.
+        Newton's step from here says how far the answer is, in the unit of each unknown. Where
+        there is none, as where the objective is flat or the problem is large, the gradient must
+        have become small: what its unknowns can change by it, of what they could at the start.
         """
         with ad.no_grad():
             r = self._residual(self._z)
-            met = norm(r) <= _MET * 1e-2 * (1 + norm(before))
-            small = self._size <= _LARGE or isinstance(self._linear, Large)
-            if not everywhere(met) and small:
-                with contextlib.suppress(ConvergenceError):
-                    step, solved = self._linear.newton_step(self._residual, self._z, r)
-                    met = met | (solved & (norm(step) <= _MET * (1 + norm(self._z))))
-            return everywhere(met)
+            met = self._inside
+            if self._size > _LARGE and not isinstance(self._linear, Large):
+                return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
+            return everywhere(met & (self._is_near(r) | self._is_flat(r, before)))
+
+    def _is_flat(self, r: Tensor, before: Tensor) -> Tensor:
+        at_bound = self._held.low | self._held.high
+        gain = ad.where(at_bound, 0.0, r[: self._size] * self._units).abs().max()
+        return gain <= _MET * 1e-2 * (before * self._units).abs().max()
+
+    def _is_near(self, r: Tensor) -> Tensor:
+        try:
+            step, solved = self._linear.newton_step(self._residual, self._z, r)
+        except ConvergenceError:
+            return ad.zeros((), dtype=ad.bool)
+        met = solved & self._is_short(step)
+        if everywhere(met) or isinstance(self._linear, Large) or self._z.numel() > self._size:
+            return met
+        # Directions in which the objective is flat have no step.
+        matrix, right = self._linear.matrix(self._residual, self._z), r * self._units
+        matrix = matrix * self._units * self._units[:, None]
+        shortest = ad.linalg.pinv(matrix, rtol=_RANK) @ right
+        left = (right - matrix @ shortest).abs().max()
+        solved = left <= _GAIN * right.abs().max()  # else it goes on forever
+        return met | (solved & self._is_short(shortest * self._units))
+
+    def _is_short(self, step: Tensor) -> Tensor:
+        return (step[: self._size].abs() <= _MET * self._sizes).all()
 
     def active(self) -> Tensor:
         """The numbers of the elements that are at a bound; a mask under vmap."""
@@ -216,32 +288,65 @@ class Found:
         return answer(self._residual, self._z, self._linear)[: self._size]
 
 
-def _polished(residual: Function, z: Tensor, linear: Linear, most: int = _POLISHING) -> Tensor:
-    """A few steps of Newton's method, as long as each is a gain.
+def _is_same(held: Held, other: Held) -> bool:
+    return all(everywhere(a == b) for a, b in zip(held, other, strict=True))
 
-    So near to the answer the same factors serve for several steps: they are made anew where the
-    residual does not become much smaller.
+
+def _polished(
+    residual: Function,
+    z: Tensor,
+    linear: Linear,
+    sizes: Tensor,
+    value: Function | None,
+    most: int,
+) -> Tensor:
+    """Steps of Newton's method, as long as each leaves less to go, and no more of ``value``.
+
+    What is left to go is the next step with the same matrix, in the unit of each unknown: neither
+    the units nor how equations are scaled matter to that. So near to the answer the same factors
+    serve for several steps.
     """
-    r = residual(z)
-    size, factored = norm(r), None
+    eps, factored = ad.finfo(z.dtype).eps, None
     for _ in range(most):
+        if factored is None:
+            factored = linear.factored(residual, z)
+            if factored is None:
+                return _polished_by_products(residual, z, linear)
+            solve, solved = factored
+            step = solve(residual(z))
+        trial = z - step
+        further = solve(residual(trial))
+        unit = ad.maximum(z.abs(), step.abs())
+        unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
+        unit = ad.where(unit > 0, unit, 1.0)
+        here, left = norm(step / unit), norm(further / unit)
+        good = solved & (left <= _GAIN * here)
+        if value is not None:
+            now = value(z)
+            good = good & (value(trial) <= now + 64 * eps * now.abs())
+        if not somewhere(good):
+            break
+        z = ad.where(good, trial, z)
+        if not somewhere(good & (left > eps)):
+            break
+        step = ad.where(good, further, step)
+        if somewhere(good & (left > _MUCH * here)):
+            factored = None
+    return z
+
+
+def _polished_by_products(residual: Function, z: Tensor, linear: Linear) -> Tensor:
+    """A few steps of Newton's method, as long as each is a gain."""
+    size = norm(residual(z))
+    for _ in range(_OF_PRODUCTS):
         try:
-            if factored is None:
-                factored = linear.factored(residual, z)
-            if factored is None:
-                step, solved = linear.newton_step(residual, z, r)
-            else:
-                step, solved = factored[0](r), factored[1]
+            step, solved = linear.newton_step(residual, z, residual(z))
         except ConvergenceError:  # of the products: then it stays as exact as the solver left it
             break
         trial = z - step
-        r_trial = residual(trial)
-        after = norm(r_trial)
+        after = norm(residual(trial))
         good = solved & (after < size)
         if not somewhere(good):
             break
-        if somewhere(after > _MUCH * size):
-            factored = None
-        z, r = ad.where(good, trial, z), ad.where(good, r_trial, r)
-        size = ad.where(good, after, size)
+        z, size = ad.where(good, trial, z), ad.where(good, after, size)
     return z

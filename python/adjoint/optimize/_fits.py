@@ -165,7 +165,7 @@ def lsq_linear(
         half: Tensor = 0.5 * ((A @ x - b) ** 2).sum()
         return half
 
-    conditions = Conditions(cost, limits, constraints_of((), unknowns), n)
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.start)
     point = conditions.at(ad.from_numpy(found.x).to(dtype))
     x = point.answer()
     return OptimizeResult(

@@ -35,7 +35,7 @@ class Iteration:
     Attributes
     ----------
     tolerance
-        Of the last step, relative to 1 + ‖x‖.
+        Of the last step, relative to each unknown.
     evaluations, jacobians, steps
         How many there were.
     """
@@ -49,7 +49,10 @@ class Iteration:
         # this.
         self.tolerance = self._eps**0.75 if tolerance is None else float(tolerance)
         self.rounding = self._eps**0.5  # a step of Newton's method that leaves no more than eps
+        self.smallest = ad.tensor(self._eps, dtype=dtype)
         self.evaluations = self.jacobians = self.steps = 0
+        self._sizes: Tensor | None = None
+        self._last: Tensor | None = None
         self._begin = time.monotonic()
         self._bar: Bar | None = None
 
@@ -71,6 +74,23 @@ class Iteration:
         self.steps += 1
         self._show(r)
         return True
+
+    def is_short(self, step: Tensor, x: Tensor, gain: float = 0.9) -> Tensor:
+        """Whether a step is below the tolerance, and so the last.
+
+        Unknowns may have units of any size: a step is measured by the largest that each has been.
+        Those that are zero but for rounding never settle so. Then the step is short beside all of
+        them, and no longer shrinks by the ``gain`` of a step.
+        """
+        sizes = ad.maximum(x.abs(), (x - step).abs())
+        self._sizes = sizes if self._sizes is None else ad.maximum(self._sizes, sizes)
+        each = (step.abs() / ad.where(self._sizes > 0, self._sizes, 1.0)).max()
+        short = each <= self.tolerance
+        if self._last is not None:
+            whole = norm(step) <= self.tolerance * norm(self._sizes)
+            short = short | (whole & (each >= gain * self._last))
+        self._last = each
+        return short
 
     def is_rounding(self, size: Tensor, x: Tensor) -> Tensor:
         """Whether a residual is as small as the rounding of ``x`` makes it, for a slope of one."""

@@ -147,7 +147,7 @@ def least_squares(
             **given,
         )
     how = "sparse" if jac == "sparse" and not arrays.shape else None
-    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.size, how)
+    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.start, how)
     point = conditions.at(each(found.x), Known(slope, gauss_newton) if is_plain else None)
     x = point.answer()
     answered = unknowns.tree(x)

@@ -133,7 +133,7 @@ def minimize(
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
-    found = Conditions(objective, limits, under, unknowns.size, how).at(result.x)
+    found = Conditions(objective, limits, under, unknowns.start, how).at(result.x)
     with ad.no_grad():
         before = grad(objective)(unknowns.start)
     if not found.is_finite() or not found.is_met(before):
@@ -222,7 +222,7 @@ def _lost(method: str, result: OptimizeResult) -> ConvergenceError:
         f"minimize() by {method} found no minimum: {result.message} After {result.nit} steps fun "
         f"is "
         f"{largest(result.fun)}, and its gradient up to {largest(result.jac)}.\n"
-        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), or try "
-        "another method",
+        "  fix: begin nearer to it (x0), allow more steps (options={'maxiter': ...}), scale the "
+        "unknowns to about one size, or try another method",
         result,
     )

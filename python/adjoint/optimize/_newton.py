@@ -35,7 +35,7 @@ def newton(
     ``recorded`` computes a `whole_step`, which most steps are, as one program.
     """
     r = run.call(residual, x)
-    size = norm(r)
+    size, begun = norm(r), x.abs()
     done = size == 0
     while run.goes_on(done, x, r):
         run.jacobians += 1
@@ -57,7 +57,10 @@ def newton(
             raise Stop("the derivative of the residual is not finite there", x, r)
         # So short that nothing is left: it is the last, whether the residual, of rounding errors
         # alone, becomes smaller or not.
-        short = norm(direction) <= run.tolerance * (1 + norm(x))
+        if factored is None:
+            short = norm(direction) <= run.tolerance * norm(x)
+        else:
+            short = _is_little(direction, x, run.tolerance)
         length = ad.where(done, 0.0, 1.0).to(x.dtype)
         while True:
             trial = x - length * direction
@@ -68,13 +71,16 @@ def newton(
                 done
                 | (short & ad.isfinite(size_trial))
                 | (size_trial <= (1 - _ENOUGH * length) * size)
-                | run.is_rounding(size_trial, x)
             )
             if factored is not None and somewhere(~good):
-                # One large equation may hide what the others gain; what is left to go does not
-                # depend on how equations are scaled.
-                left = norm(solve(r_trial))
-                good = good | (left <= (1 - _NATURAL * length) * norm(direction))
+                # One large equation may hide what the others gain; what is left to go, in the unit
+                # of each unknown, does not depend on how they are scaled.
+                unit = ad.maximum(ad.maximum(x.abs(), begun), direction.abs())
+                unit = ad.where(unit > 0, unit, 1.0)
+                left, whole = norm(solve(r_trial) / unit), norm(direction / unit)
+                good = good | (left <= (1 - _NATURAL * length) * whole)
+            rounding = ~good & run.is_rounding(size_trial, x)
+            good = good | rounding
             if everywhere(good) or not somewhere(~good & (length > _SHORTEST)):
                 break
             length = ad.where(good, length, length / 2)
@@ -82,14 +88,15 @@ def newton(
         x, r = ad.where(stuck, x, trial), ad.where(stuck, r, r_trial)
         size = ad.where(stuck, size, size_trial)
         # A short step would leave its square; if that is no gain, the rest is rounding.
-        settled = stuck & (norm(direction) <= run.rounding * (1 + norm(x)))
+        least = ad.maximum(run.rounding * ad.maximum(norm(x), norm(begun)), run.smallest)
+        settled = stuck & (norm(direction) <= least)
         if somewhere(stuck & ~settled):
             raise Stop("no step along Newton's direction makes the residual smaller", x, r)
         whole = length == 1
-        done = done | (size == 0) | settled | (short & whole)
+        done = done | (size == 0) | settled | rounding | (short & whole)
         if factored is not None and somewhere(whole & ~done):
             more = solve(r)
-            near = whole & (norm(more) <= run.tolerance * (1 + norm(x)))
+            near = whole & _is_little(more, x, run.tolerance)
             x_more = x - more
             r_more = run.call(residual, x_more)
             size_more = norm(r_more)
@@ -98,6 +105,11 @@ def newton(
             size = ad.where(better, size_more, size)
             done = done | (size == 0) | near
     return x
+
+
+def _is_little(step: Tensor, x: Tensor, tolerance: float) -> Tensor:
+    """Whether nothing is left after a step; unknowns may have units of any size."""
+    return (step.abs() <= tolerance * x.abs()).all()
 
 
 def whole_step(
@@ -117,10 +129,10 @@ def whole_step(
         solved
         & (size_trial <= (1 - _ENOUGH) * size)
         & (size_trial > 0)
-        & (norm(direction) > tolerance * (1 + norm(x)))
+        & (norm(direction) > tolerance * norm(x))
     )
     more = solve(r_trial)
-    near = norm(more) <= tolerance * (1 + norm(trial))
+    near = _is_little(more, trial, tolerance)
     x_more = trial - more
     r_more = residual(x_more)
     size_more = norm(r_more)

@@ -42,7 +42,7 @@ def broyden(
                 continue
         dr = r_new - r
         x, r = x + dx, r_new
-        done = done | (norm(r) == 0) | (norm(dx) <= run.tolerance * (1 + norm(x)))
+        done = done | (norm(r) == 0) | run.is_short(dx, x)
         mapped = inverse @ dr
         scale = dx @ mapped
         scale = ad.where(scale == 0, 1.0, scale)
@@ -65,7 +65,7 @@ def _shortened(
 def anderson(residual: Residual, x: Tensor, run: Iteration, memory: int, mixing: float) -> Tensor:
     """Anderson's mixing of the last ``memory`` steps of ``x + mixing * residual(x)``."""
     r = run.call(residual, x)
-    done = norm(r) <= run.tolerance * (1 + norm(x))
+    done, begun = run.is_short(r, x), norm(r)
     steps: list[Tensor] = []
     changes: list[Tensor] = []
     while run.goes_on(done, x, r):
@@ -83,5 +83,6 @@ def anderson(residual: Residual, x: Tensor, run: Iteration, memory: int, mixing:
         r_new = run.call(residual, x + dx)
         steps, changes = [*steps, dx][-memory:], [*changes, r_new - r][-memory:]
         x, r = x + dx, r_new
-        done = done | (norm(r) <= run.tolerance * (1 + norm(x)))
+        # A residual may be little beside an x that runs away.
+        done = done | (run.is_short(r, x) & (norm(r) <= 1e-3 * begun))
     return x

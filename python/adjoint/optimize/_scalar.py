@@ -217,9 +217,10 @@ def minimize_scalar(
     for end in bounds or ():  # SciPy's method comes near, but never there
         if math.isfinite(end) and value(end) <= value(best):
             best = float(end)
+    start = ad.tensor([best], dtype=ad.float64)
     limits = bounds_of([tuple(bounds)] if bounds is not None else None, unknowns)
-    conditions = Conditions(objective, limits, constraints_of((), unknowns), 1)
-    point = conditions.at(ad.tensor([best], dtype=ad.float64))
+    conditions = Conditions(objective, limits, constraints_of((), unknowns), start)
+    point = conditions.at(start)
     x = point.answer()
     return OptimizeResult(
         x=unknowns.tree(x),

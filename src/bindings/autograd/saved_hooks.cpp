@@ -212,6 +212,22 @@ PyObject* pop(PyObject*, PyObject*) {
   });
 }
 
+PyObject* innermost(PyObject*, PyObject*) {
+  const std::vector<Hooks>& hooks = stack().hooks;
+  return Py_NewRef(hooks.empty() ? Py_None : hooks.back().pack.get());
+}
+
+PyObject* without(PyObject*, PyObject* f) {
+  return guard([&]() -> PyObject* {
+    struct Restore {
+      std::vector<Hooks> hooks = stack().hooks;
+      ~Restore() { set_hooks(std::move(hooks)); }
+    } restore;
+    set_hooks({});
+    return PyObject_CallNoArgs(f);
+  });
+}
+
 // disable(message or None): returns the message of before.
 PyObject* disable(PyObject*, PyObject* message) {
   return guard([&]() -> PyObject* {
@@ -370,6 +386,8 @@ PyMethodDef saved_methods[] = {
 
 PyMethodDef functions[] = {
     {"_push_saved_tensors_hooks", push, METH_VARARGS, "Enters saved_tensors_hooks."},
+    {"_innermost_pack_hook", innermost, METH_NOARGS, "What packs saved values here, or None."},
+    {"_without_saved_hooks", without, METH_O, "Calls a function; nothing that it saves is packed."},
     {"_pop_saved_tensors_hooks", pop, METH_NOARGS, "Leaves saved_tensors_hooks."},
     {"_disable_saved_tensors_hooks", disable, METH_O,
      "Refuses hooks with this message; None allows them. Returns the message of before."},

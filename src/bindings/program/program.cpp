@@ -4,6 +4,7 @@
 #include "dispatch/checkpoint_cache.h"
 #include "program/capture/capture.h"
 #include "program/passes/pipeline.h"
+#include "program/repeat.h"
 #include "program/replay/replay.h"
 
 namespace adjoint {
@@ -262,7 +263,7 @@ PyObject* generators(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Object list = checked(PyList_New(0));
     for (const Instruction& i : program_of(o).code) {
-      for (int k = 0; i.draws() && k < i.op->argument_count; ++k) {
+      for (int k = 0; i.op && i.draws() && k < i.op->argument_count; ++k) {
         if (i.args[k].kind() == Value::Object)
           checked(PyList_Append(list.get(), i.args[k].python()));
       }
@@ -279,10 +280,8 @@ PyObject* reads_gradients(PyObject* o, PyObject*) {
 PyObject* changes(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
   for (const Instruction& i : p.code) {
-    bool any = i.kind == Kind::Accumulate || i.kind == Kind::SetGrad;
-    size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
-    for (size_t k = 0; k < written; ++k) any |= p.roots[p.registers[i.reads[k].reg].root].external;
-    if (any) Py_RETURN_TRUE;
+    if (i.kind == Kind::Accumulate || i.kind == Kind::SetGrad || changes_outside(p, i))
+      Py_RETURN_TRUE;
   }
   Py_RETURN_FALSE;
 }
@@ -296,8 +295,8 @@ PyObject* calls_python(PyObject* o, PyObject*) {
 PyObject* is_pure(PyObject* o, PyObject*) {
   const Program& p = program_of(o);
   for (const Instruction& i : p.code) {
-    bool outside = i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external;
-    if (i.has_effect() || outside) Py_RETURN_FALSE;
+    bool effect = i.kind == Kind::Repeat ? i.draws() : i.has_effect();
+    if (effect || changes_outside(p, i)) Py_RETURN_FALSE;
   }
   Py_RETURN_TRUE;
 }
@@ -333,7 +332,15 @@ PyObject* stages(PyObject* o, PyObject*) {
   });
 }
 
+// counts(): how many inputs and outputs it has.
+PyObject* counts(PyObject* o, PyObject*) {
+  const Program& p = program_of(o);
+  return Py_BuildValue("(nn)", static_cast<Py_ssize_t>(p.inputs.size()),
+                       static_cast<Py_ssize_t>(p.outputs.size()));
+}
+
 PyMethodDef program_methods[] = {
+    {"counts", counts, METH_NOARGS, "How many inputs and outputs it has."},
     {"held", held, METH_NOARGS, "The inputs that the function reached by itself."},
     {"forget_held", forget_held, METH_NOARGS, "Lets go of them: they are then given to run()."},
     {"tell_apart", reinterpret_cast<PyCFunction>(tell_apart), METH_FASTCALL,
@@ -361,6 +368,10 @@ Tensors call_host(PyObject* run, const Tensors& operands) {
 }
 
 PyObject* is_unusual(PyObject*, PyObject*) { return PyBool_FromLong(is_unusual_mode()); }
+PyObject* is_unusual_beside_hooks(PyObject*, PyObject*) {
+  ModeGuard without(kSavedHooks, false);
+  return PyBool_FromLong(is_unusual_mode());
+}
 PyObject* call_mode_(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(call_mode()); }
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(captured()); }
 PyObject* is_suspended(PyObject*, PyObject*) {
@@ -427,7 +438,17 @@ PyObject* pass_names(PyObject*, PyObject*) {
   });
 }
 
+PyObject* set_roll_from(PyObject*, PyObject* count) {
+  return guard([&]() -> PyObject* {
+    size_t given = PyLong_AsSize_t(count);
+    if (PyErr_Occurred()) return nullptr;
+    return PyLong_FromSize_t(std::exchange(roll_from, std::max<size_t>(given, 8)));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_roll_from", set_roll_from, METH_O,
+     "_roll_from(count): from how many instructions on loops are looked for; what was set before."},
     {"_keep_stages", keep_stages, METH_O,
      "Whether programs made from now on list what each pass left; what was set before."},
     {"_passes", pass_names, METH_NOARGS, "The passes of programs, in order."},
@@ -435,6 +456,8 @@ PyMethodDef functions[] = {
     {"_is_recording_suspended", is_suspended, METH_NOARGS,
      "Whether a host call runs inside a recording."},
     {"_is_unusual_mode", is_unusual, METH_NOARGS, "Whether compiled functions run eagerly here."},
+    {"_is_unusual_beside_saved_hooks", is_unusual_beside_hooks, METH_NOARGS,
+     "The same, if there were no hooks of saved values."},
     {"_call_mode", call_mode_, METH_NOARGS, "A number for the modes that recordings differ by."},
     {"_refuse_recording", refuse_recording_, METH_O, "Ends the recording, with a reason."},
     {"_ask_address", ask_address, METH_O,
@@ -487,7 +510,14 @@ const Program& program_in(PyObject* o) {
   return program_of(o);
 }
 
+Capture& capture_in(PyObject* o) {
+  if (!PyObject_TypeCheck(o, &recording_type))
+    type_error("a recording is expected, not ", Py_TYPE(o)->tp_name);
+  return capture_of(o);
+}
+
 void add_programs(PyObject* module) {
+  add_exchange(module);
   host_call = call_host;
   add_program_node();
   recording_type.tp_new = new_recording;

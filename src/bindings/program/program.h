@@ -23,6 +23,10 @@ void check_guards(PyObject* o);  // a TypeError for anything else
 
 // The program in a `_Program`; a TypeError for anything else.
 const Program& program_in(PyObject* o);
+// The same of a `_Recording`.
+class Capture;
+Capture& capture_in(PyObject* o);
+void add_exchange(PyObject* module);
 // A list or tuple of tensors; None is not a tensor where `optional`.
 Tensors tensors_of(PyObject* o, const char* what, bool optional = false);
 PyObject* list_of(const Tensors& ts);

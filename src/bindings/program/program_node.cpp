@@ -21,6 +21,7 @@ enum Slot { kRecorded_, kGiven, kVersions, kPlaces, kFirst };
 
 // The value again, as it was when it was saved.
 Tensor intact(Node* n, const Saved& s) {
+  if (is_packed(s)) return unpack(n, s, Edge{});
   Tensor t = s.value.tensor();
   if (t->storage->version != s.version) changed_in_place(n, t, s.version);
   return t;
@@ -40,12 +41,30 @@ Tensor laid_as(const TensorGeometry& g, const Tensor& given) {
   return op<"_with_strides">(grad, g.strides);
 }
 
+// What the function was called with and has reached. Packed, as inside a checkpoint, it has come into
+// being again since, and whoever packed it answers for it.
+Tensors given_of(Node* n, Dims& versions) {
+  const Saved& s = n->saved[kGiven];
+  if (s.value.is_tensors()) {
+    versions = n->saved[kVersions].value.ints();
+    return s.value.tensors();
+  }
+  Tensors given = unpack_list(n, s, n->edges);
+  for (size_t k = 0; k < given.size(); ++k) {
+    const Node* from = n->edges[k].node;
+    if (from && from->variable) given[k] = Tensor::borrow(from->variable);  // a leaf is there
+    versions.push_back(given[k].version());
+  }
+  return given;
+}
+
 void eager_backward(Node* n, Tensor* grads, Tensor* result) {
-  Object given = checked(list_of(n->saved[kGiven].value.tensors()));
+  Dims known;
+  Object given = checked(list_of(given_of(n, known)));
   Object arrived = checked(PyList_New(0));
   for (uint32_t k = 0; k < n->output_count; ++k)
     checked(PyList_Append(arrived.get(), checked(to_python(grads[k])).get()));
-  Object versions = checked(to_python(n->saved[kVersions].value));
+  Object versions = checked(to_python(Value(std::move(known))));
   Object method = checked(PyObject_GetAttrString(n->saved[kRecorded_].value.python(), "gradients"));
   Object found = checked(PyObject_CallFunctionObjArgs(method.get(), given.get(), versions.get(),
                                                       arrived.get(), nullptr));
@@ -155,7 +174,10 @@ void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, co
   Dims versions;
   for (const Tensor& t : all) versions.push_back(t.version());
   node->saved[kVersions].value = Value(std::move(versions));
-  node->saved[kGiven].value = Value(std::move(all));
+  if (mode_on(kSavedHooks))
+    node->saved[kGiven] = pack(Value(std::move(all)));
+  else
+    node->saved[kGiven].value = Value(std::move(all));
   node->saved[kPlaces].value = Value(places);
   for (int k = 0; k < kept; ++k) {
     const Tensor& t = found[count + k];

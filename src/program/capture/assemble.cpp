@@ -5,8 +5,10 @@
 #include "program/capture/sharing.h"
 #include "program/passes/simplify.h"
 #include "program/passes/pipeline.h"
+#include "program/repeat.h"
 
 namespace adjoint {
+
 void Capture::refuse_carried(TensorObject* t) {
   bool hooks = t->extra && (t->extra->hooks || t->extra->post_accumulate);
   if (t->grad_fn && t->grad_fn->extra) {
@@ -92,7 +94,7 @@ Capture::History Capture::history(const Tensors& results) const {
 }
 
 // The instructions of a part, which has them for itself; the forward part comes last, unless they
-// are copied.
+// are copied. Those of the last part are no longer there.
 void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   if (code_.size() < to) throw std::logic_error("instructions are in a program already");
   if (copied) {
@@ -111,6 +113,7 @@ void Capture::take_code(Program& p, size_t from, size_t to, bool copied) {
   auto first = code_.begin() + static_cast<std::ptrdiff_t>(from);
   auto last = code_.begin() + static_cast<std::ptrdiff_t>(to);
   p.code.assign(std::make_move_iterator(first), std::make_move_iterator(last));
+  if (to == code_.size()) code_.erase(first, last);
 }
 
 // What the forward part does, for those that come after it.
@@ -122,7 +125,18 @@ const std::vector<Instruction>& Capture::forward_code() {
   forward.roots = roots_;
   forward.code.assign(code_.begin(), code_.begin() + static_cast<std::ptrdiff_t>(forward_size_));
   make_aliases(forward);
+  equal_ = merge_common(forward);
   return forward_.emplace(std::move(forward.code));
+}
+
+// Of values of the forward part that are equal, one is read.
+void Capture::read_equal(Program& p) {
+  forward_code();
+  for (Instruction& i : p.code) {
+    for (Read& r : i.reads) {
+      if (r.reg < static_cast<int>(equal_.size())) r.reg = equal_[r.reg];
+    }
+  }
 }
 
 Program Capture::program(size_t from, size_t to, const Tensors& given, const Tensors& outputs,
@@ -137,17 +151,86 @@ Program Capture::program(size_t from, size_t to, const Tensors& given, const Ten
   for (const Tensor& t : given) p.inputs.push_back(register_of(t.get()));
   p.given = static_cast<int>(given.size());
   bool first = from == 0;
-  if (first) p.identity = identity_;
+  if (first)
+    p.identity = identity_;
+  else
+    read_equal(p);
   p.default_dtype = default_dtype_;
   p.passes = first && passed_;
   for (const Tensor& t : outputs) p.outputs.push_back(t ? register_of(t.get()) : -1);
+  add_stacks(p);
   std::vector<int> kept;
   for (const Tensor& t : there) kept.push_back(register_of(t.get()));
-  run_passes(p, {first ? nullptr : &forward_code(), kept, [&](Program& made) {
-                   find_inputs(made, first);
-                   describe_inputs(made);
-                 }});
+  auto take_inputs = [&](Program& made) {
+    find_inputs(made, first);
+    describe_inputs(made);
+  };
+  run_passes(p, {first ? nullptr : &forward_code(), kept, take_inputs, loops(first)});
   return p;
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+Loops Capture::loops(bool first) {
+  Loops found;
+  found.form = [this](const TensorObject* t) { return descriptions_->geometry(t); };
+  found.add = [this](const TensorGeometry* form) {
+    registers_.push_back({form, 0, static_cast<int>(roots_.size())});
+    roots_.push_back({});
+    headers_.push_back(Tensor());
+    places_.emplace_back(nullptr, nullptr);
+    return static_cast<int>(registers_.size()) - 1;
+  };
+  found.wanted = first && !stacks_.empty();
+  if (first) return found;
+  found.before = &forward_code();
+  // Others know it by a header, whose memory nobody looks at.
+  found.stack = [this](int from, int step, int64_t count) {
+    for (const Stacked& s : stacks_) {
+      if (s.first == from && s.step == step && s.count == count)
+        return std::pair(s.reg, registers_[s.reg].form);
+    }
+    const TensorGeometry& g = registers_[from].geometry();
+    Dims shape, strides;
+    shape.push_back(count);
+    strides.push_back(g.numel);
+    for (int k = 0; k < g.shape.size(); ++k) {
+      shape.push_back(g.shape[k]);
+      strides.push_back(g.strides[k]);
+    }
+    Tensor header = empty_strided(shape, strides, g.dtype);
+    roots_.push_back({header->data});
+    int reg = new_register(header.get(), static_cast<int>(roots_.size()) - 1, true);
+    stacks_.push_back({from, step, count, reg});
+    return std::pair(reg, registers_[reg].form);
+  };
+  return found;
+}
+
+// Stacks that later parts read are made last.
+void Capture::add_stacks(Program& p) const {
+  for (const Stacked& s : stacks_) {
+    if (std::ranges::find(p.outputs, s.reg) == p.outputs.end()) continue;
+    Instruction i;
+    i.kind = Kind::Rows;
+    const TensorGeometry& g = registers_[s.first].geometry();
+    int64_t row = g.numel * static_cast<int64_t>(item_size(g.dtype));
+    for (int64_t k = 0; k < s.count; ++k) {
+      i.reads.push_back({s.first + static_cast<int>(k) * s.step});
+      i.with_more().places.push_back(k * row);
+    }
+    i.writes.push_back(s.reg);
+    p.code.push_back(std::move(i));
+  }
+}
+
+// A header for a value that was let go of, and that programs which run will have: its memory is
+// nobody's.
+void Capture::stand_in(int reg) {
+  const TensorGeometry& g = registers_[reg].geometry();
+  Tensor header = empty_strided(g.shape, g.strides, g.dtype);
+  header.turn_sign(g.pending);
+  registers_at_.add(hash_of(header.get()), reg);
+  headers_[reg] = std::move(header);
 }
 
 void Capture::find_inputs(Program& p, bool first) {
@@ -158,6 +241,7 @@ void Capture::find_inputs(Program& p, bool first) {
     defined[reg] = true;
     if (first && !p.roots[p.registers[reg].root].external)
       refuse("one backward pass reads what another one has computed");
+    if (!headers_[reg]) stand_in(reg);
     p.inputs.push_back(reg);
     p.held.push_back(headers_[reg]);
   };
@@ -179,10 +263,8 @@ void Capture::find_inputs(Program& p, bool first) {
 }
 
 void Capture::describe_inputs(Program& p) const {
-  bool changes = false;
-  for (const Instruction& i : p.code)
-    changes |=
-        i.changes || (i.kind == Kind::Change && p.roots[p.registers[i.reads[0].reg].root].external);
+  bool changes =
+      std::ranges::any_of(p.code, [&](const Instruction& i) { return changes_outside(p, i); });
   Sharing sharing;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     auto state = grad_states_.find(p.inputs[k]);

@@ -78,8 +78,6 @@ Versions versions_of(const Op& op, const Value* args) {
   return v;
 }
 
-size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
-
 // A history, or a tangent.
 bool carries_derivative(const TensorObject* t) {
   return (grad_enabled() && needs_grad(t)) || (t->flags & kTransformed);
@@ -171,6 +169,8 @@ void Capture::refuse(std::string reason) {
   running_ = false;  // a pass on placeholders goes on, and must still not change anything
 }
 
+constexpr size_t kHeaderBytes = 256;  // what a tensor takes besides its elements, about
+
 // --- registers -----------------------------------------------------------------------------------
 int Capture::new_register(TensorObject* t, int root, bool first) {
   int reg = static_cast<int>(registers_.size());
@@ -178,8 +178,11 @@ int Capture::new_register(TensorObject* t, int root, bool first) {
   headers_.push_back(Tensor::borrow(t));
   places_.emplace_back(t->storage, t->data);
   alive_.push_back(reg);
-  registers_at_.add(hash_of(t), reg);
-  if (first) storages_at_.add(hash_of(t->storage), reg);
+  registers_at_.add_in_place_of(hash_of(t), reg, [&](int r) { return r > reg || !headers_[r]; });
+  if (first)
+    storages_at_.add_in_place_of(hash_of(t->storage), reg,
+                                 [&](int r) { return r > reg || !places_[r].first; });
+  fresh_bytes_ += kHeaderBytes;
   return reg;
 }
 
@@ -250,6 +253,20 @@ void Capture::add_alias(int from, TensorObject* made) {
   i.reads.push_back({from});
   i.writes.push_back(define(made));
   code_.push_back(std::move(i));
+}
+
+void Capture::append(Instruction i, const Tensors& reads, const Tensors& results) {
+  for (const Tensor& t : reads) i.reads.push_back({read(t.get())});
+  if (!running_) return;
+  for (const Tensor& t : results) i.writes.push_back(define(t.get()));
+  code_.push_back(std::move(i));
+}
+
+Tensors Capture::last_results() const {
+  Tensors found;
+  if (code_.empty()) return found;
+  for (int w : code_.back().writes) found.push_back(w < 0 ? Tensor() : headers_[w]);
+  return found;
 }
 
 void Capture::alias(TensorObject* from, TensorObject* made) {
@@ -334,12 +351,13 @@ void Capture::roll_back(size_t instructions, size_t registers) {
     places_.pop_back();
   }
   std::erase_if(alive_, [&](int reg) { return reg >= static_cast<int>(registers); });
+  young_ = std::min(young_, alive_.size());
 }
 
 // Memory that only the recording holds is nobody's any more: a call that is recorded should take
 // about as much as one that is not. Headers go together with their memory, and only so can neither
-// be taken for another of the same address.
-void Capture::let_go() {
+// be taken for another of the same address. Most die young: those from `from` on are looked at.
+void Capture::let_go(size_t from) {
   std::unordered_map<const Storage*, int> ours;        // headers that nobody else holds
   std::unordered_map<const TensorObject*, int> views;  // of a tensor, by such headers
   auto holders = [&](const TensorObject* t) {
@@ -347,31 +365,44 @@ void Capture::let_go() {
     return found == views.end() ? 1 : 1 + found->second;
   };
   std::vector<bool> dead(alive_.size());
-  for (size_t k = alive_.size(); k-- > 0;) {  // views come after what they are views of
+  for (size_t k = alive_.size(); k-- > from;) {  // views come after what they are views of
     const TensorObject* t = headers_[alive_[k]].get();
     dead[k] = Py_REFCNT(t) == holders(t) && t->storage == places_[alive_[k]].first;
     if (!dead[k]) continue;
     ++ours[t->storage];
     if (t->base) ++views[t->base];
   }
-  std::vector<int> left;
-  kept_bytes_ = fresh_bytes_ = 0;
-  for (size_t k = 0; k < alive_.size(); ++k) {
+  size_t left = from, bytes = 0;
+  std::vector<int> gone;
+  for (size_t k = from; k < alive_.size(); ++k) {
     int reg = alive_[k];
     const Storage* s = headers_[reg]->storage;
     auto count = ours.find(s);
-    dead[k] = dead[k] && count != ours.end() && count->second == s->references;
-    if (dead[k]) continue;
-    if (first_on(s) == reg) kept_bytes_ += s->bytes;
-    left.push_back(reg);
+    if (dead[k] && count != ours.end() && count->second == s->references) {
+      gone.push_back(reg);
+      continue;
+    }
+    bytes += kHeaderBytes + (first_on(s) == reg ? s->bytes : 0);
+    alive_[left++] = reg;
   }
-  for (size_t k = alive_.size(); k-- > 0;) {
-    if (!dead[k]) continue;
-    registers_[alive_[k]].data = headers_[alive_[k]].has(kData);
-    headers_[alive_[k]] = Tensor();
-    places_[alive_[k]].first = nullptr;
+  alive_.resize(left);
+  for (size_t k = gone.size(); k-- > 0;) {
+    registers_[gone[k]].data = headers_[gone[k]].has(kData);
+    headers_[gone[k]] = Tensor();
+    places_[gone[k]].first = nullptr;
   }
-  alive_ = std::move(left);
+  young_ = left;
+  old_bytes_ = from ? old_bytes_ + bytes : bytes;
+  if (!from) kept_bytes_ = bytes;
+  fresh_bytes_ = 0;
+}
+
+void Capture::let_go_sometimes() {
+  constexpr size_t kYoung = 1 << 20, kMuch = 4 << 20;  // bytes
+  if (fresh_bytes_ < kYoung) return;
+  // A walk over all registers, in a small part of the time in which so much memory was written.
+  bool all = old_bytes_ + fresh_bytes_ > kept_bytes_ + std::max(kMuch, kept_bytes_ / 8);
+  let_go(all ? 0 : young_);
 }
 
 // --- ops -----------------------------------------------------------------------------------------
@@ -417,9 +448,7 @@ Value Capture::forward(Call& c) {
     Uncaptured quiet;
     return compute(c);
   }
-  constexpr size_t kMuch = 4 << 20;  // bytes
-  // A walk over all registers, in a small part of the time in which so much memory was written.
-  if (fresh_bytes_ > std::max(kMuch, kept_bytes_ / 8)) let_go();
+  let_go_sometimes();
   check_draws(op);
   if (depends_on_values(op, c.args)) {
     refuse(text("the result of `", op.name,

@@ -14,12 +14,15 @@
 #include <unordered_set>
 
 #include "dispatch/program_recorder.h"
+#include "program/passes/roll.h"
 #include "program/program.h"
 
 namespace adjoint {
 
 // The mark (tensor/storage.h) of memory that is made from now on: one of 255, used again in turn.
 uint16_t next_generation();
+
+inline size_t hash_of(const void* p) { return mix(0, reinterpret_cast<uintptr_t>(p) >> 4); }
 
 class Capture final : public Recorder {
  public:
@@ -40,6 +43,11 @@ class Capture final : public Recorder {
   void constant(TensorObject* t) override;
   // Whether random numbers may be drawn: not while the generator is in a state of its own.
   bool allow_draws(bool on) { return std::exchange(draws_allowed_, on); }
+  // An instruction that others have made and answer for; `results` are what it writes. Its reads are
+  // added here.
+  void append(Instruction i, const Tensors& reads, const Tensors& results);
+  // What the last instruction has written; undefined where nobody wants it.
+  Tensors last_results() const;
   // How many instructions there are.
   size_t size() const { return code_.size(); }
 
@@ -99,13 +107,18 @@ class Capture final : public Recorder {
   void refuse_carried(TensorObject* t);
   void take_code(Program& p, size_t from, size_t to, bool copied);
   const std::vector<Instruction>& forward_code();
+  void read_equal(Program& p);
+  void stand_in(int reg);
   void find_inputs(Program& p, bool first);
+  void add_stacks(Program& p) const;
+  Loops loops(bool first);
   void describe_inputs(Program& p) const;
   void note_inputs();
   const Value* take_reads(Few<Read, 3>& reads, const Op& op, const Value* args);
   void take_results(Instruction& i, const Value& out, const Value& kept);
   void roll_back(size_t instructions, size_t registers);
-  void let_go();
+  void let_go(size_t from);
+  void let_go_sometimes();
   bool is_input(TensorObject* t) const { return inputs_.count(t) > 0; }
   bool is_outside(TensorObject* t) const;  // its memory
   // The tensor, or its memory, was made during the recording.
@@ -127,14 +140,24 @@ class Capture final : public Recorder {
   // Where they pointed at: a header may be given other memory.
   std::vector<std::pair<Storage*, char*>> places_;
   std::vector<int> alive_;  // registers with a header
-  size_t fresh_bytes_ = 0;  // of memory that was made since let_go() looked
-  size_t kept_bytes_ = 0;   // that it left
+  // Registers for stacks of values that later parts read (program/passes/roll.h).
+  struct Stacked {
+    int first, step;
+    int64_t count;
+    int reg;
+  };
+  std::vector<Stacked> stacks_;
+  size_t young_ = 0;        // from which on let_go() has not looked at them
+  size_t fresh_bytes_ = 0;  // of those
+  size_t old_bytes_ = 0;    // of the others, when it looked
+  size_t kept_bytes_ = 0;   // of all, when it looked at all
   std::vector<Memory> roots_;
   Lookup registers_at_{128}, storages_at_{128};
   std::shared_ptr<Descriptions> descriptions_ = std::make_shared<Descriptions>();
   std::vector<Instruction> code_;
   size_t forward_size_ = 0;  // of it, before the first backward pass on placeholders
   std::optional<std::vector<Instruction>> forward_;
+  std::vector<int> equal_;  // by register: the first that has its value
   Tensors reached_;
   Tensors arguments_;
   // Inputs as they were when the function had run: a program may be made later.

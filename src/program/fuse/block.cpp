@@ -7,6 +7,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
 #include "program/fuse/loop_parts.h"
+#include "program/native/block_plan.h"
 
 namespace adjoint {
 namespace {
@@ -72,23 +73,23 @@ class Block final : public FusedLoops {
     if (may_fault_) check_division(!take_integer_fault());
   }
 
+  void ask_native(native::Module& m) override { plan_.ask(m, pointers_, patches_); }
+  void take_native(const native::Module& m) override {
+    if (plan_.empty()) return;
+    owner_ = m.owner();
+    native_.native = plan_.take(m, loops_, pointers_, patches_);
+    plan_ = {};
+  }
+  NativeParts native_parts() const override { return native_; }
+
  private:
   friend class BlockBuilder;
-  struct BoundLoop {
-    Loop loop;
-    char** arguments;
-    int64_t n;
-  };
-  struct Patch {
-    uint32_t at;  // into pointers_
-    int index;    // of the reads or writes
-    bool written;
-    int64_t offset;
-  };
-
   std::vector<BoundLoop> loops_;
   std::vector<Patch> patches_;
   mutable std::vector<char*> pointers_;
+  native::BlockPlan plan_;
+  NativeParts native_;
+  std::shared_ptr<void> owner_;  // of machine code
   std::vector<std::unique_ptr<Moving>> movings_;
   std::vector<std::unique_ptr<Assembling>> assemblings_;
   std::vector<std::unique_ptr<Tiling>> tilings_;
@@ -117,12 +118,15 @@ class BlockBuilder {
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
+      native::BlockPart made = described(part, k);
       if (part.loop) {
         add_call(part);
       } else if (part.tiles->numel > 0) {
         part.tiles->is_one_tile() ? add_tile(part) : add_tiles(part);
         block_->may_fault_ |= part.tiles->may_fault;
       }
+      if (native::when != native::When::Never) note(std::move(made));
+      ++block_->native_.all;
       part.each_register([&](int reg, bool) { release_memory(reg, k); });
     }
     finish();
@@ -227,6 +231,41 @@ class BlockBuilder {
   }
 
   // --- parts
+  // What machine code would do instead (program/native/block_plan.h).
+  native::BlockPart described(const Part& part, size_t number) {
+    native::BlockPart made;
+    made.tiles = part.tiles;
+    made.loop = part.loop;
+    made.what = part.what.get();
+    made.to = part.to;
+    if (!part.from.empty()) {
+      made.from = part.from[0].reg;
+      made.offset = part.from[0].offset;
+    }
+    made.number = number;
+    made.first_loop = loops_.size();
+    made.first = pointers_.size();
+    auto last_use = [&](int reg) {
+      const Known& k = known(reg);
+      made.last_use.push_back(k.outside >= 0 ? parts_.size() : k.last_use);
+    };
+    if (part.loop) last_use(part.to);
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      last_use(part.tiles->places[k].reg);
+    return made;
+  }
+  void note(native::BlockPart part) {
+    part.last_loop = loops_.size();
+    part.last = part.places = pointers_.size();
+    std::vector<Patch>& patches = block_->patches_;
+    size_t before = patches.size();
+    for (size_t k = 0; part.tiles && k < part.tiles->places.size(); ++k)
+      point_to(part.tiles->places[k].reg, part.tiles->places[k].offset);
+    block_->plan_.add(std::move(part),
+                      {patches.begin() + static_cast<std::ptrdiff_t>(before), patches.end()});
+    patches.resize(before);
+  }
+
   void add_call(const Part& part) {
     block_->calls_.push_back(part.what);
     size_t at = pointers_.size();

@@ -34,6 +34,19 @@ struct Part {
   }
 };
 
+// What a block is made of: a loop with pointers, of which some are set anew by each run.
+struct BoundLoop {
+  Loop loop;
+  char** arguments;
+  int64_t n;
+};
+struct Patch {
+  uint32_t at;  // into the block's pointers
+  int index;    // of the reads or writes
+  bool written;
+  int64_t offset;
+};
+
 // The parts of an instruction, whose reads and writes are set: other registers are the block's own,
 // of `bytes(register)`.
 std::shared_ptr<FusedLoops> make_block(const std::vector<Part>& parts, const Instruction& i,

@@ -6,17 +6,17 @@
 #include "python/gil.h"
 
 namespace adjoint {
-namespace {
 
-constexpr int64_t kSmallSum = kBlockNumel;  // elements
-
-// --- sums ----------------------------------------------------------------------------------------
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
   problem.out = p[1];
   problem.data = p[2];
   reduce::run(problem);
 }
+
+namespace {
+
+constexpr int64_t kSmallSum = kBlockNumel;  // elements
 
 // --- products ------------------------------------------------------------------------------------
 struct Factors {

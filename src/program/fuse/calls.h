@@ -7,6 +7,9 @@
 
 namespace adjoint {
 
+// A sum: the description is a reduce::Problem without the memory.
+void sum_loop(char* const* p, int64_t);
+
 struct SmallCall {
   Loop loop = nullptr;         // of the description, the result, the operands
   std::shared_ptr<void> what;  // the description

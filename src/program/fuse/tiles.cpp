@@ -9,6 +9,7 @@
 #include "kernels/elementwise/faults.h"
 #include "parallel/pool.h"
 #include "program/fuse/short_rows.h"
+#include "program/native/native.h"
 #include "python/gil.h"
 
 namespace adjoint {
@@ -58,6 +59,8 @@ struct Workspace {
   }
 };
 
+thread_local Workspace t_workspace;
+
 // The sums of blocks, while a loop runs.
 struct Sums {
   std::vector<char> memory;
@@ -77,6 +80,28 @@ struct Sums {
     }
   }
 };
+
+// The same by machine code; of sums, what is summed goes through a block of memory as well.
+void run_native(const TileLoops& f, native::RangeFunction function, char* const* data,
+                int64_t begin, int64_t end, char* const* sums) {
+  if (f.sums.empty()) return function(data, begin, end);
+  std::vector<char>& memory = t_workspace.memory;
+  std::vector<char*> places(data, data + f.places.size());
+  if (memory.size() < block_bytes(f) + 64) memory.resize(block_bytes(f) + 64);
+  auto block_of = [&](size_t k) {
+    return aligned(memory.data()) + k * static_cast<size_t>(reduce::kBlock) * f.item;
+  };
+  for (size_t k = 0; k < f.sums.size(); ++k) places[f.sums[k].place] = block_of(k);
+  for (int64_t at = begin; at < end; at += reduce::kBlock) {
+    const int64_t last = std::min(end, at + reduce::kBlock);
+    function(places.data(), at, last);
+    for (size_t k = 0; k < f.sums.size(); ++k) {
+      DType d = f.places[f.sums[k].place].dtype;
+      char* to = sums[k] + at / reduce::kBlock * static_cast<int64_t>(item_size(d));
+      reduce::sum_block(d, block_of(k), last - at, to);
+    }
+  }
+}
 
 class LargeLoops final : public FusedLoops {
  public:
@@ -118,14 +143,27 @@ class LargeLoops final : public FusedLoops {
     check_division(fine);
   }
 
+  void ask_native(native::Module& m) override { number_ = m.add(*tiles_, native::Extent::Range); }
+  void take_native(const native::Module& m) override {
+    if (number_ < 0) return;
+    owner_ = m.owner();
+    auto function = reinterpret_cast<native::RangeFunction>(m.address(number_));
+    function_.store(function, std::memory_order_release);  // others may be running the loops
+  }
+  NativeParts native_parts() const override { return {function_.load() ? size_t{1} : 0, 1}; }
+
  private:
   bool run_all(char* const* data) const {
     const TileLoops& f = *tiles_;
     char* numbers = aligned(const_cast<char*>(numbers_.data()));
     std::atomic<bool> fault{false};
     Sums sums(f);
+    const native::RangeFunction function = function_.load(std::memory_order_acquire);
     auto piece = [&](int64_t begin, int64_t end) {
-      run_piece(f, numbers, data, begin, end, sums.blocks.data());
+      if (function)
+        run_native(f, function, data, begin, end, sums.blocks.data());
+      else
+        run_piece(f, numbers, data, begin, end, sums.blocks.data());
       if (f.may_fault && take_integer_fault()) fault = true;
     };
     if (f.numel < 2 * grain_)
@@ -154,6 +192,9 @@ class LargeLoops final : public FusedLoops {
   std::vector<int> index_;  // by place: of the instruction's reads or writes
   std::vector<char> numbers_;
   int64_t grain_ = 0;
+  int number_ = -1;  // of the function in its module
+  std::shared_ptr<void> owner_;
+  std::atomic<native::RangeFunction> function_{nullptr};
 };
 
 }  // namespace
@@ -202,9 +243,8 @@ void fill_numbers(const TileLoops& f, char* memory) {
 
 void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
                char* const* sums) {
-  static thread_local Workspace workspace;
-  char* tiles = workspace.prepare(f, numbers);
-  char** arguments = workspace.arguments.data();
+  char* tiles = t_workspace.prepare(f, numbers);
+  char** arguments = t_workspace.arguments.data();
   for (size_t k = 0; k < f.places.size(); ++k) {
     const Place& p = f.places[k];
     char* tile = tiles + p.tile * f.tile_bytes();

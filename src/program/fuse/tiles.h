@@ -13,6 +13,9 @@
 #include "program/program.h"
 
 namespace adjoint {
+namespace native {
+class Module;
+}
 
 struct TileLoops {
   // How a loop gets at memory.
@@ -220,11 +223,23 @@ void fill_numbers(const TileLoops& f, char* memory);
 void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t begin, int64_t end,
                char* const* sums = nullptr);
 
+// What copies elements as they are.
+Loop copy_loop(DType d);
+
 // What a fused instruction does.
 struct FusedLoops {
   std::vector<TensorGeometry> results;  // of its writes
   virtual ~FusedLoops() = default;
   virtual void run(const Instruction& i, Tensor* registers) const = 0;
+
+  // Machine code for it (program/native/native.h): which functions it could use; to use them, once
+  // they are there; how many of its parts do.
+  struct NativeParts {
+    size_t native = 0, all = 0;
+  };
+  virtual void ask_native(native::Module&) {}
+  virtual void take_native(const native::Module&) {}
+  virtual NativeParts native_parts() const { return {}; }
 };
 
 // Large tensors: on all threads, without the GIL. Places refer to registers that are among the

@@ -1,7 +1,8 @@
 // Read listing.h first.
 #include "program/passes/listing.h"
 
-#include "program/program.h"
+#include "program/fuse/tiles.h"
+#include "program/repeat.h"
 
 namespace adjoint {
 namespace {
@@ -23,8 +24,16 @@ std::string name_of(const Instruction& i) {
       return "grad of";
     case Kind::SetGrad:
       return "set grad";
-    case Kind::Fused:
-      return "fused";
+    case Kind::Repeat:
+      return text("loop of ", i.repeat()->count);
+    case Kind::Rows:
+      return "rows";
+    case Kind::Fused: {
+      FusedLoops::NativeParts parts = i.more->fused->native_parts();
+      if (parts.native == 0) return "fused";
+      if (parts.native == parts.all) return "native";
+      return text("native (", parts.native, " of ", parts.all, " parts)");
+    }
   }
   return "";
 }

@@ -13,13 +13,15 @@ constexpr Pass kPasses[] = {
     {"views", [](Program& p, const Origin&) { make_aliases(p); }},
     {"merge", [](Program& p, const Origin&) { merge_common(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
+    {"loops", [](Program& p, const Origin& from) { roll(p, from.loops); }},
     {"recompute",
      [](Program& p, const Origin& from) {
-       if (from.before) recompute(p, *from.before, from.there);
+       if (from.before && !is_rolled(p)) recompute(p, *from.before, from.there);
      }},
     {"inputs", [](Program& p, const Origin& from) { from.find_inputs(p); }},
     {"fold", [](Program& p, const Origin&) { fold(p); }},
     {"constants", [](Program& p, const Origin&) { mark_seen_constants(p); }},
+    {"keep", [](Program& p, const Origin&) { keep_unfused(p); }},
     {"fuse", [](Program& p, const Origin&) { fuse(p); }},
     {"remove", [](Program& p, const Origin&) { remove_dead(p); }},
     {"number", [](Program& p, const Origin&) { renumber(p); }},

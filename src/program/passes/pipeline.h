@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 
+#include "program/passes/roll.h"
 #include "program/program.h"
 
 namespace adjoint {
@@ -19,6 +20,7 @@ struct Origin {
   const std::vector<int>& there;
   // Notes what the code reads and does not make itself: the inputs after those that are given.
   std::function<void(Program&)> find_inputs;
+  const Loops& loops;
 };
 
 struct Pass {

@@ -78,7 +78,7 @@ void make_aliases(Program& p) {
 namespace {
 
 bool is_mergeable(const Program& p, const Instruction& i) {
-  if ((i.kind != Kind::Apply && i.kind != Kind::Alias) || i.draws()) return false;
+  if ((i.kind != Kind::Apply && i.kind != Kind::Alias) || i.draws() || i.has_table()) return false;
   auto changed = [&](int reg) { return reg >= 0 && p.roots[p.registers[reg].root].changed; };
   bool any = false;
   for (int w : i.writes) any |= changed(w);
@@ -154,7 +154,7 @@ class Kept {
 
 }  // namespace
 
-void merge_common(Program& p) {
+std::vector<int> merge_common(Program& p) {
   std::vector<int> same(p.registers.size());
   for (size_t r = 0; r < same.size(); ++r) same[r] = static_cast<int>(r);
   // Two results may be merged only while nobody can tell them apart, by changing one.
@@ -195,6 +195,7 @@ void merge_common(Program& p) {
     kept.add(i);
   }
   kept.finish();
+  return same;
 }
 
 // --- dead code -----------------------------------------------------------------------------------
@@ -234,6 +235,21 @@ void mark_seen_constants(Program& p) {
   std::vector<bool> seen = seen_roots(p);
   for (Instruction& i : p.code)
     i.fresh = i.kind == Kind::Constant && seen[p.registers[i.writes[0]].root];
+}
+
+void keep_unfused(Program& p) {
+  Program copy;
+  copy.registers = p.registers;
+  copy.code = p.code;
+  copy.inputs = p.inputs;
+  copy.outputs = p.outputs;
+  renumber(copy);
+  auto kept = std::make_shared<Unfused>();
+  kept->registers = std::move(copy.registers);
+  kept->code = std::move(copy.code);
+  kept->inputs = std::move(copy.inputs);
+  kept->outputs = std::move(copy.outputs);
+  p.unfused = std::move(kept);
 }
 
 void renumber(Program& p) {

@@ -1,6 +1,8 @@
 // Read replay.h first.
 #include "program/replay/replay.h"
 
+#include <chrono>
+#include <cstring>
 #include <optional>
 
 #include "dispatch/autocast.h"
@@ -11,7 +13,9 @@
 #include "dispatch/view.h"
 #include "engine/engine.h"
 #include "program/capture/sharing.h"
+#include "program/repeat.h"
 #include "program/fuse/tiles.h"
+#include "program/native/native.h"
 #include "transforms/batched.h"
 
 namespace adjoint {
@@ -44,9 +48,9 @@ class Replay {
 
   void set(int reg, Tensor t) { registers_[reg] = std::move(t); }
   const Tensor& get(int reg) const { return registers_[reg]; }
+  void begin(int64_t run) { run_ = run; }
 
   void run() {
-    constexpr int kSignals = 64;  // instructions between two looks
     int count = 0;
     for (const Instruction& i : p_.code) {
       t_program_line = &i.line;
@@ -60,10 +64,13 @@ class Replay {
   }
 
  private:
+  static constexpr int kSignals = 64;  // instructions, or runs of a loop, between two looks
+
   void timed_step(const Instruction& i) {
-    const char* other = i.kind == Kind::Fused  ? "fused loop"
-                        : i.kind == Kind::Host ? "host call"
-                                               : "move";
+    const char* other = i.kind == Kind::Fused    ? "fused loop"
+                        : i.kind == Kind::Host   ? "host call"
+                        : i.kind == Kind::Repeat ? "loop"
+                                                 : "move";
     std::string name = i.op ? text("aten::", i.op->name, i.kind == Kind::Change ? "_" : "") : other;
     ProfiledScope timed(Profiled::Instruction, text("compiled ", name), i.line);
     step(i);
@@ -95,6 +102,10 @@ class Replay {
         Py_XSETREF(leaf->grad, grad.release());
         return;
       }
+      case Kind::Repeat:
+        return repeat(i);
+      case Kind::Rows:
+        return rows(i);
     }
   }
 
@@ -132,7 +143,8 @@ class Replay {
 
   void fill(const Instruction& i, Value* args, bool take) {
     int n = i.op->argument_count;
-    for (int k = 0; k < n; ++k) args[k].fill(i.args[k]);
+    const Value* given = i.has_table() ? (*i.more->table)[static_cast<size_t>(run_)] : i.args;
+    for (int k = 0; k < n; ++k) args[k].fill(given[k]);
     Tensors list;
     for (size_t k = i.kind == Kind::Change ? 1 : 0; k < i.reads.size(); ++k) {
       const Read& r = i.reads[k];
@@ -141,7 +153,7 @@ class Replay {
         continue;
       }
       // Items of one list stand next to one another.
-      if (list.empty()) list = i.args[r.argument].tensors();
+      if (list.empty()) list = given[r.argument].tensors();
       list[r.item] = registers_[r.reg];
       bool more = k + 1 < i.reads.size() && i.reads[k + 1].argument == r.argument;
       if (!more) args[r.argument] = Value(std::exchange(list, {}));
@@ -240,13 +252,107 @@ class Replay {
     if (place < i.writes.size()) changed_shape(i, i.writes[place], Tensor());
   }
 
+  // --- loops: program/repeat.h
+  static void copy_to(const Tensor& t, char* place) {
+    if (t.numel()) std::memcpy(place, t->data, static_cast<size_t>(t.numel()) * t.itemsize());
+  }
+
+  Tensor stack_for(const Instruction& i, int write, int base) {
+    if (base >= 0) return std::move(registers_[i.reads[base].reg]);
+    const TensorGeometry& g = p_.registers[i.writes[write]].geometry();
+    return empty_strided(g.shape, g.strides, g.dtype);
+  }
+
+  void rows(const Instruction& i) {
+    const std::vector<int64_t>& places = i.more->places;
+    bool based = places[0] < 0;
+    Tensor stack = stack_for(i, 0, based ? 0 : -1);
+    for (size_t k = based; k < places.size(); ++k)
+      copy_to(get(i.reads[k].reg), stack->data + places[k]);
+    registers_[i.writes[0]] = std::move(stack);
+  }
+
+  // Part of a tensor as an input that was recorded so, `offset` bytes from where it lies.
+  static Tensor part_of(const Tensor& t, const TensorGeometry& g, int64_t offset) {
+    int64_t at = t->data - static_cast<char*>(t->storage->data) + offset;
+    Tensor made = on_storage(t->storage, g.shape, g.strides,
+                             at / static_cast<int64_t>(item_size(g.dtype)), g.dtype);
+    made.turn_sign(g.pending);
+    return made;
+  }
+
+  void repeat(const Instruction& i) {
+    const Repeat& loop = *i.repeat();
+    const Program& body = loop.body;
+    const size_t first_fixed = loop.carries + loop.rows.size();
+    Tensors carry;
+    for (size_t n = 0; n < loop.carries; ++n) carry.push_back(get(i.reads[n].reg));
+    for (const Repeat::Stack& s : loop.stacks) {
+      if (i.writes[s.write] >= 0) registers_[i.writes[s.write]] = stack_for(i, s.write, s.read);
+    }
+    Replay inner(body);
+    auto next = loop.taken.begin();
+    for (int64_t run = 0; run < loop.count; ++run) {
+      inner.begin(run);
+      for (size_t n = 0; n < loop.carries; ++n) inner.set(body.inputs[n], std::move(carry[n]));
+      for (size_t n = 0; n < loop.rows.size(); ++n) {
+        int reg = body.inputs[loop.carries + n];
+        inner.set(reg, part_of(get(i.reads[loop.carries + n].reg), body.registers[reg].geometry(),
+                               loop.rows[n].offset + run * loop.rows[n].step));
+      }
+      for (size_t n = first_fixed; n < body.inputs.size(); ++n)
+        inner.set(body.inputs[n], get(i.reads[n].reg));
+      inner.run();
+      for (; next != loop.taken.end() && next->run == run; ++next) {
+        int reg = i.writes[next->write];
+        if (reg >= 0) registers_[reg] = inner.get(body.outputs[next->output]);
+      }
+      for (const Repeat::Written& w : loop.written) {
+        int reg = i.writes[w.write];
+        if (reg >= 0 && run >= w.first && run < w.last)
+          copy_to(inner.get(body.outputs[w.output]),
+                  registers_[reg]->data + w.offset + run * w.step);
+      }
+      for (size_t n = 0; n < loop.carries; ++n) carry[n] = inner.get(body.outputs[n]);
+      for (int reg : body.outputs) inner.set(reg, Tensor());
+      if (run % kSignals == kSignals - 1 && engine_hooks.interrupted()) throw PythonError{};
+    }
+    t_program_line = &i.line;
+  }
+
   const Program& p_;
   Tensors registers_;
   std::unique_ptr<Value[]>
-      arguments_;  // once an op needs them: most programs are fused loops alone
+      arguments_;    // once an op needs them: most programs are fused loops alone
+  int64_t run_ = 0;  // of the body of a loop
 };
 
 }  // namespace
+
+std::vector<size_t> changed_reads(const Instruction& i) {
+  const Program& body = i.repeat()->body;
+  std::vector<bool> changed(body.roots.size());
+  for (const Instruction& one : body.code) {
+    if (one.kind == Kind::Change) changed[body.registers[one.reads[0].reg].root] = true;
+    if (one.kind != Kind::Repeat) continue;
+    for (size_t n : changed_reads(one)) changed[body.registers[one.reads[n].reg].root] = true;
+  }
+  std::vector<size_t> found;
+  for (size_t n = 0; n < body.inputs.size(); ++n) {
+    if (changed[body.registers[body.inputs[n]].root]) found.push_back(n);
+  }
+  return found;
+}
+
+bool changes_outside(const Program& p, const Instruction& i) {
+  auto outside = [&](size_t n) { return p.roots[p.registers[i.reads[n].reg].root].external; };
+  if (i.kind == Kind::Repeat) return std::ranges::any_of(changed_reads(i), outside);
+  size_t written = i.changes ? i.reads.size() : i.kind == Kind::Change ? 1 : 0;
+  for (size_t n = 0; n < written; ++n) {
+    if (outside(n)) return true;
+  }
+  return false;
+}
 
 // Hooks that a backward pass would call, or a gradient that it would keep.
 static bool has_hooks(const TensorObject* t) {
@@ -353,7 +459,14 @@ Tensors run(const Program& p, const Tensors& given, const Tensors& rest) {
     }
     replay.set(p.inputs[k], t);
   }
-  replay.run();
+  if (p.pace.open && native::when != native::When::Never) [[unlikely]] {
+    bool timed = native::before_run(p);
+    auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    replay.run();
+    if (timed) native::after_run(p, (std::chrono::steady_clock::now() - start).count());
+  } else {
+    replay.run();
+  }
   Tensors out;
   for (int reg : p.outputs)
     out.push_back(reg < 0 ? Tensor() : result_of(p, reg, replay.get(reg), with_grad));

@@ -129,3 +129,26 @@ def test_verify_false_takes_no_more_evaluations():
     before = f.evaluator.count
     slope(f, [0.1, 0.2])
     assert f.evaluator.count - before == 1 + 4
+
+
+@pytest.mark.parametrize("derivative", ["central", "forward"])
+@pytest.mark.parametrize(
+    ("function", "at"),
+    [(lambda v: v - np.floor(v), 3.0), (np.cbrt, 0.0), (lambda v: np.where(v > 0, 1.0, 0.0), 0.0)],
+    ids=["saw", "steep", "step"],
+)
+def test_slopes_that_grow_without_end_where_the_function_is_zero_are_told_of(
+    function, at, derivative
+):
+    x = ad.tensor(at, dtype=ad.float64, requires_grad=True)
+    with pytest.warns(UserWarning, match="may be wrong"):
+        ad.external(function, derivative=derivative)(x).backward()
+
+
+@pytest.mark.parametrize("options", [{}, {"derivative": "forward"}, {"elementwise": True}])
+@pytest.mark.parametrize("power", [2, 3, 5])
+def test_a_claim_holds_where_the_function_is_flat(options, power):
+    claim = {} if "elementwise" in options else {"sparsity": np.eye(4)}
+    x = ad.zeros(4, dtype=ad.float64, requires_grad=True)
+    ad.external(lambda v: v**power, **options, **claim)(x).sum().backward()
+    assert float(x.grad.abs().max()) < 1e-7

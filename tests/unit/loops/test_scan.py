@@ -9,27 +9,12 @@ import pytest
 
 import adjoint as ad
 from adjoint.loops import _step
+from tests.unit.loops.plain_loop import plain, same
 
 
 class Ball(NamedTuple):
     x: Any
     v: Any
-
-
-def same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-
-
-def plain(
-    step: Callable[..., Any], carry: Any, xs: Any, length: int, reverse: bool = False
-) -> tuple[Any, Any]:
-    ys = []
-    for t in reversed(range(length)) if reverse else range(length):
-        carry, y = step(carry, None if xs is None else xs[t])
-        ys.append(y)
-    if reverse:
-        ys.reverse()
-    return carry, None if ys[0] is None else ad.stack(ys)
 
 
 def swing(k: ad.Tensor) -> Callable[..., Any]:
@@ -208,6 +193,24 @@ def test_a_loop_that_goes_on_as_python_requires_grad_where_the_plain_one_does() 
         (x, y, n), ys = ad.scan(step, (1.0, 1.0, 0), length=3)
     assert not x.requires_grad and y.requires_grad and not ys.requires_grad and n == 3
     assert ad.autograd.grad(y, a)[0] == 27
+
+
+def test_a_custom_backward_may_read_what_its_forward_does_not() -> None:
+    factor = ad.tensor(3.0)
+
+    class Triple(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: ad.Tensor) -> ad.Tensor:
+            return x * 3.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: ad.Tensor) -> ad.Tensor:
+            return grad * factor
+
+    x = ad.tensor(0.5, requires_grad=True)
+    with pytest.warns(ad.compiler.CompileWarning, match="reads a tensor that the step does not"):
+        last, _ = ad.scan(lambda c, _: (Triple.apply(c), None), x, length=4)
+    assert ad.autograd.grad(last, x)[0].item() == 81.0
 
 
 def test_derivatives_of_derivatives() -> None:

@@ -9,21 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.loops import _run
-
-
-def same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-
-
-def plain(step: Callable[..., Any], carry: Any, xs: Any, length: int = 0, **options: Any) -> Any:
-    ys = []
-    places = range(length or len(xs))
-    for t in reversed(places) if options.get("reverse") else places:
-        carry, y = step(carry, None if xs is None else xs[t])
-        ys.append(y)
-    if options.get("reverse"):
-        ys.reverse()
-    return carry, None if ys[0] is None else ad.stack(ys)
+from tests.unit.loops.plain_loop import plain, same
 
 
 @pytest.fixture
@@ -43,12 +29,14 @@ def native_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def decay(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     def f(x: ad.Tensor) -> Any:
+        start = ad.ones(3, dtype=x.dtype)
+
         def step(c: Any, y: Any) -> Any:
             u, n = c
             u = u * x.cos() + y
             return (u, n + u.sum()), u * 2
 
-        (u, n), ys = loop(step, (ad.ones(3), ad.tensor(0.0)), x * ad.ones(9, 3), **options)
+        (u, n), ys = loop(step, (start, start[0] * 0), x * ad.ones(9, 3), **options)
         return u * n + ys.sum(0)
 
     return f
@@ -94,6 +82,91 @@ def test_reverse_mode(native_steps: list[int]) -> None:
         ad.vmap(ad.func.grad(lambda y: f(y).sum()))(ad.stack([x, x * 2])),
         ad.vmap(ad.func.grad(lambda y: g(y).sum()))(ad.stack([x, x * 2])),
     )
+
+
+F = ad.func
+X, T, MANY = (0.1 + 0.9 * ad.rand(*s, dtype=ad.float64) for s in ((3,), (3,), (2, 3)))
+
+# By name: a transform, and whether all but a few steps run natively.
+TRANSFORMS: dict[str, tuple[Callable[[Callable[..., Any]], Any], bool]] = {
+    "vmap(grad)": (lambda f: ad.vmap(F.grad(f))(MANY), True),
+    "vmap(vmap(grad))": (lambda f: ad.vmap(ad.vmap(F.grad(f)))(ad.stack([MANY, MANY / 2])), True),
+    "grad(vmap)": (lambda f: F.grad(lambda z: ad.vmap(f)(z).sum())(MANY), True),
+    "jacrev(vmap)": (lambda f: F.jacrev(ad.vmap(f))(MANY), True),
+    "vmap(jacrev)": (lambda f: ad.vmap(F.jacrev(lambda y: ad.stack([f(y), f(y / 2)])))(MANY), True),
+    "hessian": (lambda f: F.hessian(f)(X), True),
+    "jacrev(jacfwd)": (lambda f: F.jacrev(F.jacfwd(f))(X), True),
+    "jvp(grad)": (lambda f: F.jvp(F.grad(f), (X,), (T,))[1], True),
+    "grad(jvp)": (lambda f: F.grad(lambda y: F.jvp(f, (y,), (T,))[1])(X), True),
+    "jvp(jvp(grad))": (
+        lambda f: F.jvp(lambda y: F.jvp(F.grad(f), (y,), (T,))[1], (X,), (T,))[1],
+        True,
+    ),
+    "jvp(grad) by its direction": (
+        lambda f: F.grad(lambda t: F.jvp(F.grad(f), (X,), (t,))[1].square().sum())(T),
+        False,
+    ),
+    "grad(jvp(grad))": (
+        lambda f: F.grad(lambda y: F.jvp(F.grad(f), (y,), (T,))[1].sum())(X),
+        False,
+    ),
+    "vmap(hessian)": (lambda f: ad.vmap(F.hessian(f))(MANY), False),
+    "vmap(grad(grad))": (lambda f: ad.vmap(F.grad(lambda y: F.grad(f)(y).sum()))(MANY), False),
+    "grad(vmap(grad))": (
+        lambda f: F.grad(lambda z: ad.vmap(F.grad(f))(z).square().sum())(MANY),
+        False,
+    ),
+    "grad(grad(vmap))": (
+        lambda f: F.grad(lambda z: F.grad(lambda q: ad.vmap(f)(q).sum())(z).sum())(MANY),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"snapshots": 2}], ids=str)
+def test_reverse_mode_inside_and_outside_of_others(
+    name: str, options: dict[str, Any], native_steps: list[int]
+) -> None:
+    transform, is_native = TRANSFORMS[name]
+    scanned, wanted = (
+        transform(lambda y, loop=loop: decay(loop, **options)(y).square().sum())
+        for loop in (ad.scan, plain)
+    )
+    assert ad.allclose(scanned, wanted, rtol=1e-11)
+    assert not is_native or sum(native_steps) >= 7
+
+
+def test_a_loop_inside_a_step_and_a_gradient_inside_a_step() -> None:
+    def nested(y: ad.Tensor, loop: Callable[..., Any]) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            c = loop(lambda d, _: ((d * y).sin(), None), c, None, length=5)[0]
+            return c - 0.1 * F.grad(lambda v: (v.sin() * y).sum())(c), None
+
+        return loop(step, y, None, length=5)[0].sum()
+
+    for transform in ("vmap(grad)", "grad(vmap)", "hessian", "jacrev(jacfwd)"):
+        run, _ = TRANSFORMS[transform]
+        found, wanted = (run(lambda y, g=g: nested(y, g)) for g in (ad.scan, plain))
+        assert ad.allclose(found, wanted, rtol=1e-10)
+
+
+def test_a_gradient_that_would_need_the_step_when_it_cannot_run_is_refused() -> None:
+    def f(y: ad.Tensor) -> Any:
+        return ad.scan(lambda c, _: (c.sin() * y, None), y, length=6)[0].sum()
+
+    def after(z: ad.Tensor) -> Any:
+        (g,) = ad.autograd.grad(ad.vmap(f)(z).sum(), z, create_graph=True)
+        return g.square().sum()
+
+    with pytest.raises(RuntimeError, match="when the transform is over"):
+        F.grad(after)(MANY)
+
+    def before(z: ad.Tensor) -> Any:
+        return F.jvp(lambda q: ad.autograd.grad(f(q), q)[0].sum(), (z,), (T,))[1]
+
+    with pytest.raises(RuntimeError, match="before forward mode is over"):
+        F.grad(before)(X)
 
 
 def test_a_batch_that_only_an_output_depends_on() -> None:

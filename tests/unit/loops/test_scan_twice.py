@@ -8,22 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint as ad
-
-
-def same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-
-
-def plain(step: Callable[..., Any], carry: Any, xs: Any, length: int = 0, **options: Any) -> Any:
-    ys = []
-    places = range(length or len(xs))
-    for t in reversed(places) if options.get("reverse") else places:
-        carry, y = step(carry, None if xs is None else xs[t])
-        ys.append(y)
-    if options.get("reverse"):
-        ys.reverse()
-    return carry, None if ys[0] is None else ad.stack(ys)
-
+from tests.unit.loops.plain_loop import plain, same
 
 OPTIONS: list[dict[str, Any]] = [{}, {"reverse": True}, {"memory": "sqrt"}, {"snapshots": 3}]
 

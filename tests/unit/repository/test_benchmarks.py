@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from benchmarks import worker
 from benchmarks.harness import Comparison, Mark, Timing, Workload
-from benchmarks.report import duration, row
+from benchmarks.report import HEADER, duration, row
 from benchmarks.workloads import WORKLOADS, find
 
 WORK = Workload("w", lambda lib: lambda: None, Mark(speedup=2))
@@ -42,7 +46,31 @@ def test_cpu_time_counts_with_one_thread_and_wall_time_with_more() -> None:
 
 def test_row_without_a_peer_claims_nothing() -> None:
     cells = row(Comparison(WORK, 1, Timing(wall=[1.0], cpu=[1.0]), None))
-    assert cells == ("w", "1", "1 s", "1 s", "–", "–", "–", "≥ 2×", "–")
+    assert cells == ("w", "1", "1 s", "1 s", "–", "–", "–", "", "", "", "", "≥ 2×", "–")
+    assert len(cells) == len(HEADER)
+
+
+def test_row_reports_the_best_first_call_and_the_memory_of_both() -> None:
+    ours = Timing(wall=[1.0], cpu=[1.0], first=[0.5, 0.4], peak=2e6)
+    theirs = Timing(wall=[1.0], cpu=[1.0], first=[0.9], peak=31.44e6)
+    cells = row(Comparison(WORK, 1, ours, theirs))
+    assert cells[7:11] == ("400 ms", "900 ms", "2.0", "31.4")
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are not forgotten")
+def test_first_call_is_the_call_that_prepares_and_memory_counts_from_the_import() -> None:
+    calls: list[int] = []
+    kept: list[bytearray] = []
+
+    def work() -> None:
+        if not calls:
+            kept.append(bytearray(os.urandom(1024)) * 40_000)
+            kept.clear()
+        calls.append(1)
+
+    before = worker.forget_peak()
+    answer = worker.first_call(work, before)
+    assert 40e6 <= answer["peak"] <= 80e6 and answer["wall"] > 0 and len(calls) > 1
 
 
 @pytest.mark.parametrize(

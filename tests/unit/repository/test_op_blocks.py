@@ -23,6 +23,7 @@ NAMES = {n for op in op_table() for n in (op["name"], op["full_name"])} - {"adjo
 
 # Words that are names of ops and mean something else: by file, with what they mean there.
 OTHER_MEANINGS = {
+    "src/program/native/assembled_row.cpp": ("select", "an instruction of LLVM's"),
     "src/ops/nn/resampling.cpp": ("linear", "a mode of resizing"),
     # --- C++
     "src/bindings/tensor/casts.cpp": (
@@ -44,6 +45,7 @@ OTHER_MEANINGS = {
     "src/ops/index/offsets.cpp": ("index", "part of a message"),
     "src/dispatch/schema.cpp": ("any", "a type of arguments"),
     "src/program/passes/listing.cpp": ("alias", "a kind of instruction"),
+    "src/program/native/lanes.h": ("add ceil floor select sqrt trunc", "instructions of LLVM"),
 }
 
 
@@ -132,6 +134,7 @@ OTHER_MEANINGS_IN_PYTHON = {
     ),
     "_missing_text.py": ("lu_solve", "a name that PyTorch had at its top level"),
     "cli/scan.py": ("dist", "a folder"),
+    "distributed/_stores.py": ("add", "a method of stores"),
     "graph/stepping/_terminal.py": ("norm zero", "commands of the prompt"),
     "integrate/_gradients.py": ("all", "a value of `memory`"),
     "integrate/_sde.py": ("diagonal", "a kind of noise"),

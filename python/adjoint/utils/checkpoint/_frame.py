@@ -22,6 +22,7 @@ from typing import Any
 from adjoint import _core, _tree
 from adjoint._autocast import in_modes
 from adjoint._core import Tensor
+from adjoint._recording import CheckpointedCalls, checkpointed
 from adjoint.autograd.forward_ad import unpack_dual
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -91,6 +92,16 @@ def _user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
+@contextmanager
+def _watched(calls: CheckpointedCalls) -> Generator[None]:
+    """Let compiled functions know that they are inside a checkpoint."""
+    token = checkpointed.set(calls)
+    try:
+        yield
+    finally:
+        checkpointed.reset(token)
+
+
 class _Promise:
     """Stands for a saved tensor. ``values``: the tensor itself, by backward pass."""
 
@@ -145,6 +156,7 @@ class Frame:
         self.finished = False  # the call itself
         self.extra_is_fine = False
         self.passes: set[int] = set()
+        self.ways: list[Any] = []  # of compiled functions
 
     def call(self, context: AbstractContextManager[Any]) -> Any:
         """Run the function for the first time."""
@@ -153,7 +165,9 @@ class Frame:
         if self.inputs is None:  # nothing is recorded, so nothing will be asked for
             with context:
                 return self.function(*args, **kwargs)
-        with saved_tensors_hooks(self._promise, _keep_promise), context:
+        calls = CheckpointedCalls(self._promise)
+        self.ways = calls.ways
+        with saved_tensors_hooks(calls.pack, _keep_promise), _watched(calls), context:
             result = self.function(*args, **kwargs)
         self.finished = True
         return result
@@ -216,7 +230,8 @@ class Frame:
             with _rng.as_it_was(self.rng_state), in_modes(self.autocast):
                 # What the function itself differentiates inside works on this second graph.
                 hooks = saved_tensors_hooks(pack, lambda tensor: tensor)
-                with enable_grad(), hooks, self.recompute_context:
+                calls = _watched(CheckpointedCalls(pack, self.ways))
+                with enable_grad(), hooks, calls, self.recompute_context:
                     self.function(*args, **kwargs)
         except _StopRecomputation:
             pass

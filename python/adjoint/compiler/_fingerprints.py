@@ -1,0 +1,120 @@
+"""What stands for code, values and guards in a file: equal in each process where they are equal."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import adjoint as ad
+from adjoint._core import Tensor
+
+from ._guards import ABSENT, Guards, Kind
+
+__all__ = ["code_print", "guards_print", "own_codes"]
+
+_DEEPEST = 6
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@functools.lru_cache(maxsize=4096)
+def code_print(code: types.CodeType) -> str:
+    """The fingerprint of a code object, with those that are nested in it."""
+    constants = [
+        code_print(one) if isinstance(one, types.CodeType) else (type(one).__name__, repr(one))
+        for one in code.co_consts
+    ]
+    facts = (
+        code.co_code,
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_qualname,
+        code.co_argcount,
+        code.co_kwonlyargcount,
+        code.co_flags,
+        constants,
+    )
+    return _digest(repr(facts))
+
+
+def guards_print(guards: Guards) -> list[str]:
+    """The fingerprints of all that is guarded."""
+    rows = []
+    for kind in Kind:
+        for row in guards.rows(kind):
+            value = row.holder if kind is Kind.CLASS else row.value
+            extra = sorted(row.extra) if isinstance(row.extra, frozenset) else None
+            text = repr((kind.name, row.path, row.all, extra, _value(value, _DEEPEST)))
+            rows.append(_digest(text))
+    return sorted(rows)
+
+
+def _value(value: Any, depth: int) -> Any:
+    """What stands for a value, as far as a second process can compare it."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str, bytes, float, complex, range, slice):
+        return kind.__name__, repr(value)
+    if value is ABSENT or depth == 0:
+        return "absent" if value is ABSENT else kind.__qualname__
+    if kind in (list, tuple, frozenset, set):
+        parts = [_value(part, depth - 1) for part in value]
+        return kind.__name__, sorted(map(repr, parts)) if kind in (set, frozenset) else parts
+    if isinstance(value, dict):
+        return "dict", [(repr(key), _value(part, depth - 1)) for key, part in value.items()]
+    if isinstance(value, types.CodeType):
+        return "code", code_print(value)
+    if isinstance(value, types.FunctionType):
+        inside = (value.__defaults__, value.__kwdefaults__)
+        return "function", code_print(value.__code__), _value(inside, depth - 1)
+    if isinstance(value, types.ModuleType):
+        return "module", value.__name__
+    if isinstance(value, type):
+        own = [(name, _value(part, 1)) for name, part in sorted(vars(value).items())]
+        return "class", value.__module__, value.__qualname__, own if depth > 1 else None
+    if isinstance(value, Tensor):
+        return "tensor", str(value.dtype), list(value.shape)
+    if isinstance(value, ad.dtype | ad.device):
+        return kind.__name__, str(value)
+    return "object", kind.__module__, kind.__qualname__
+
+
+@functools.cache
+def own_codes(module: str) -> dict[str, tuple[types.CodeType, dict[str, Any]]]:
+    """The code of one of adjoint's modules, by fingerprint, with the globals that it runs in."""
+    loaded = sys.modules.get(module)
+    if loaded is None:
+        return {}
+    found = {}
+    for code in _codes_in(vars(loaded), loaded.__file__ or "", 3):
+        found[code_print(code)] = code, vars(loaded)
+    return found
+
+
+def _codes_in(table: Any, file: str, depth: int) -> Iterator[types.CodeType]:
+    for thing in list(table.values()):
+        inner = getattr(thing, "__wrapped__", getattr(thing, "__func__", thing))
+        inner = getattr(inner, "fget", inner)
+        for one in (thing, inner):
+            code = getattr(one, "__code__", None)
+            if isinstance(code, types.CodeType) and code.co_filename == file:
+                yield from _nested(code)
+        if (
+            isinstance(thing, type)
+            and depth
+            and thing.__module__ == table.get("__name__", thing.__module__)
+        ):
+            yield from _codes_in(vars(thing), file, depth - 1)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _nested(one)
