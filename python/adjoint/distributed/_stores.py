@@ -34,6 +34,20 @@ class Store:
         text = _text(value)
         self._change(lambda values: values.__setitem__(key, text))
 
+    def append(self, key: str, value: str | bytes) -> None:
+        """Put more behind a value, empty at first."""
+        text = _text(value)
+        self._change(lambda values: values.__setitem__(key, values.get(key, "") + text))
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
+        """Set several values."""
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """Several values, as soon as all have been set."""
+        return [self.get(key) for key in keys]
+
     def get(self, key: str) -> bytes:
         """The value, as soon as somebody has set it."""
         self.wait([key])
@@ -88,7 +102,8 @@ class Store:
 
 
 def _text(value: str | bytes) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    """Bytes as letters of one byte each, which JSON has."""
+    return (value if isinstance(value, bytes) else str(value).encode()).decode("latin-1")
 
 
 class HashStore(Store):
@@ -130,25 +145,41 @@ class PrefixStore(Store):
         self.underlying_store = store
         self.timeout = store.timeout
 
-    def _change(self, work: Callable[[dict[str, str]], Any]) -> Any:
-        return self.underlying_store._change(lambda values: work(_Prefixed(self.prefix, values)))
+    def _key(self, key: str) -> str:
+        return f"{self.prefix}/{key}"
 
+    def set(self, key: str, value: str | bytes) -> None:
+        """Set a value."""
+        self.underlying_store.set(self._key(key), value)
 
-class _Prefixed(dict[str, str]):
-    """A dict's entries whose keys begin with a prefix."""
+    def append(self, key: str, value: str | bytes) -> None:
+        """Put more behind a value, empty at first."""
+        self.underlying_store.append(self._key(key), value)
 
-    def __init__(self, prefix: str, values: dict[str, str]) -> None:
-        self._start, self._values = prefix + "/", values
-        here = {k: v for k, v in values.items() if k.startswith(self._start)}
-        super().__init__({k[len(self._start) :]: v for k, v in here.items()})
+    def get(self, key: str) -> bytes:
+        """The value, as soon as somebody has set it."""
+        self.wait([key])
+        return self.underlying_store.get(self._key(key))
 
-    def __setitem__(self, key: str, value: str) -> None:
-        super().__setitem__(key, value)
-        self._values[self._start + key] = value
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, 0 at first; the sum."""
+        return self.underlying_store.add(self._key(key), amount)
 
-    def pop(self, key: str, *default: Any) -> Any:
-        self._values.pop(self._start + key, None)
-        return super().pop(key, *default)
+    def compare_set(self, key: str, expected_value: str, desired_value: str) -> bytes:
+        """Set a value if the old one is `expected_value`; the value then."""
+        return self.underlying_store.compare_set(self._key(key), expected_value, desired_value)
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Whether all keys are there."""
+        return self.underlying_store.check([self._key(key) for key in keys])
+
+    def delete_key(self, key: str) -> bool:
+        """Take a key away; whether it was there."""
+        return self.underlying_store.delete_key(self._key(key))
+
+    def num_keys(self) -> int:
+        """How many keys there are, those of others too."""
+        return self.underlying_store.num_keys()
 
 
 class TCPStore(Store):
@@ -175,7 +206,8 @@ class TCPStore(Store):
             port = self._server.server_address[1]
             threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.host, self.port = host_name, port
-        self._file = self._connect().makefile("rw")
+        with self._connect() as connection:  # which remains open until its file is closed
+            self._file = connection.makefile("rw")
         if world_size is not None and wait_for_workers:
             self._await_workers(world_size)
 
@@ -212,6 +244,10 @@ class TCPStore(Store):
     def set(self, key: str, value: str | bytes) -> None:
         """Set a value."""
         self._ask("set", key, _text(value))
+
+    def append(self, key: str, value: str | bytes) -> None:
+        """Put more behind a value, empty at first."""
+        self._ask("append", key, _text(value))
 
     def get(self, key: str) -> bytes:
         """The value, as soon as somebody has set it."""
@@ -255,7 +291,7 @@ class _Answers(socketserver.StreamRequestHandler):
     """Answers one process, line by line."""
 
     server: _Server
-    _METHODS = ("set", "get", "add", "compare_set", "check", "delete_key", "num_keys")
+    _METHODS = ("set", "append", "get", "add", "compare_set", "check", "delete_key", "num_keys")
 
     def handle(self) -> None:
         """Answer until it goes."""
@@ -263,6 +299,7 @@ class _Answers(socketserver.StreamRequestHandler):
             method, *args = json.loads(line)
             if method not in self._METHODS:
                 return
-            answer = getattr(self.server.store, method)(*args)
+            values = [a.encode("latin-1") if isinstance(a, str) else a for a in args[1:]]
+            answer = getattr(self.server.store, method)(*args[:1], *values)
             text = _text(answer) if isinstance(answer, bytes) else answer
             self.wfile.write(json.dumps(text).encode() + b"\n")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import pickle
 import time
 import uuid
 import weakref
@@ -30,6 +29,7 @@ from ._member import (
     Parcel,
     ParcelMissing,
     is_variable,
+    pickled,
     pull_back,
     release,
     run,
@@ -168,7 +168,7 @@ class _Plan:
         seeds: list[int] | None = None,
     ) -> None:
         self.function, self.members, self.shared = function, members, shared
-        self.places, self.keep, self.retries = places, keep, retries
+        self.places, self.keep, self.retries, self.owned = places, keep, retries, owned
         self.per_member = [_variables(member) for member in members]
         self.of_shared = _variables(shared)
         self.variables = [t for mine in self.per_member for t in mine] + self.of_shared
@@ -182,7 +182,7 @@ class _Plan:
         self._end.atexit = False
 
     def _jobs(self, seeds: list[int] | None) -> list[Job]:
-        pack = _pickled if self.places.is_elsewhere else _as_it_is
+        pack = pickled if self.places.is_elsewhere else _as_it_is
         content = pack((self.function, _plain(self.shared)), "the function")
         name = uuid.uuid4().hex
         parcel = Parcel(_name_of(content, name), content)
@@ -210,7 +210,7 @@ class _Plan:
 
     def backward(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients of all variables, from those of all results."""
-        pack = _pickled if self.places.is_elsewhere else _as_it_is
+        pack = pickled if self.places.is_elsewhere else _as_it_is
         given, at = [], 0
         for mine in self.differentiable:
             count = len(mine)
@@ -241,7 +241,7 @@ class _Plan:
         shared = _replaced(self.shared, variables[at_variable:])
         vjp, seeds = _Vjp(self.function), [job.seed for job in self.jobs]
         plan = _Plan(vjp, members, shared, self.places, self.keep, self.retries, False, seeds)
-        plan.parent = self  # its places end with it
+        plan.parent, plan.owned = self, self.owned  # its places end with the parent
         found = plan.results(_Mapped.apply(plan, *plan.variables))
         return self._summed(found)
 
@@ -265,9 +265,11 @@ class _Plan:
                         running[j] = self._submit(j, function, args[j], 0)
                     found.append(self._result(k, running.pop(k), function, args[k]))
                     progress(k + 1)
-            except BaseException:
+            except BaseException as error:
                 for future in running.values():
                     future.cancel()
+                if self.owned or not isinstance(error, Exception):  # nobody waits for the others
+                    self.places.stop()
                 raise
         return found
 
@@ -331,20 +333,6 @@ def _plain(tree: Any) -> Any:
     leaves, spec = _tree.flatten(tree)
     detached = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     return _tree.unflatten(spec, detached)
-
-
-def _pickled(thing: Any, what: str) -> bytes:
-    try:
-        return pickle.dumps(thing, protocol=5)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        try:
-            import cloudpickle
-        except ImportError:
-            raise TypeError(
-                f"parallel.map: {what} cannot be sent to another process: {error}.\n"
-                "  fix: define the function at the top of a module, or pip install cloudpickle"
-            ) from error
-        return bytes(cloudpickle.dumps(thing, protocol=5))
 
 
 def _as_it_is(thing: Any, what: str) -> AsItIs:

@@ -7,9 +7,12 @@ for (another place, or too many were kept since), the call is repeated with the 
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
+import traceback
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +28,7 @@ __all__ = [
     "Parcel",
     "ParcelMissing",
     "is_variable",
+    "pickled",
     "pull_back",
     "release",
     "run",
@@ -52,6 +56,22 @@ Packed = bytes | AsItIs
 def unpack(packed: Packed) -> Any:
     """What was packed."""
     return pickle.loads(packed) if isinstance(packed, bytes) else packed.value
+
+
+def pickled(thing: Any, what: str) -> bytes:
+    """What travels between processes; `what` is for the error."""
+    try:
+        return pickle.dumps(thing, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        try:
+            import cloudpickle
+        except ImportError:
+            raise TypeError(
+                f"parallel.map: {what} cannot be sent to another process: {error}.\n"
+                "  fix: define functions and classes at the top of a module, or pip install "
+                "cloudpickle"
+            ) from error
+        return bytes(cloudpickle.dumps(thing, protocol=5))
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,11 @@ def is_variable(leaf: Any) -> bool:
 
 def run(job: Job, wants_gradient: bool, keep: bool) -> Answer:
     """Evaluate a member; keep its graph if a gradient will be asked for."""
+    with _errors_that_travel(job):
+        return _run(job, wants_gradient, keep)
+
+
+def _run(job: Job, wants_gradient: bool, keep: bool) -> Answer:
     inputs, result = _evaluate(job, wants_gradient)
     leaves, spec = _tree.flatten(result)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -103,11 +128,39 @@ def run(job: Job, wants_gradient: bool, keep: bool) -> Answer:
 
 
 def _packed_like(other: Packed, thing: Any) -> Packed:
-    return pickle.dumps(thing, protocol=5) if isinstance(other, bytes) else AsItIs(thing)
+    return pickled(thing, "a result") if isinstance(other, bytes) else AsItIs(thing)
 
 
 def pull_back(job: Job, cotangents: Packed) -> Packed:
     """The gradients of a member's variables and of the shared ones, from those of its results."""
+    with _errors_that_travel(job):
+        return _pull_back(job, cotangents)
+
+
+@contextlib.contextmanager
+def _errors_that_travel(job: Job) -> Iterator[None]:
+    """Put another error in the place of one that cannot be sent: a pool would break by it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(job.args, bytes) and not _is_sendable(error):
+            told = "".join(traceback.format_exception(error))
+            raise RuntimeError(
+                f"{type(error).__qualname__}: {error}\nin another process, from where this error "
+                f"cannot be sent, since it cannot be unpickled:\n{told}"
+            ) from None
+        raise
+
+
+def _is_sendable(error: Exception) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its class does when it is made anew
+        return False
+    return True
+
+
+def _pull_back(job: Job, cotangents: Packed) -> Packed:
     with _lock:
         found = _graphs.get(job.token)
     if found is None:

@@ -34,6 +34,9 @@ class Here:
             future.set_exception(error)
         return future
 
+    def stop(self) -> None:
+        """Nothing runs."""
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -68,6 +71,9 @@ class Places:
             self._workers.pop(place).shutdown(wait=False)
             return self.submit(place, function, *args)
 
+    def stop(self) -> None:
+        """Let go of what runs; an engine's workers are the user's."""
+
     def close(self) -> None:
         """End all workers."""
         for worker in self._workers.values():
@@ -98,6 +104,15 @@ class Processes(Places):
             raise ValueError(f"Processes takes a positive number of processes, got {count!r}")
         super().__init__(count, _process)
 
+    def stop(self) -> None:
+        """End the processes at once, whatever they do: Python would wait for them at its end."""
+        for worker in self._workers.values():
+            processes = [*(worker._processes or {}).values()]
+            worker.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+        self._workers.clear()
+
     def __enter__(self) -> Processes:
         return self
 
@@ -118,8 +133,10 @@ class _Anywhere:
     def submit(self, place: int, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
         return self._executor.submit(function, *args)  # type: ignore[no-any-return]
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """It is the user's."""
+
+    close = stop
 
 
 class _DaskWorker:

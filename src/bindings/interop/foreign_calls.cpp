@@ -1,7 +1,7 @@
 // Calls of C functions by their address, without the GIL: now, in the order of a queue that has a
 // thread of its own, or started now and asked about until they are done. python/adjoint/distributed
 // calls MPI so, which adjoint is not linked with. Read next: distributed/_library.py.
-#include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -70,22 +70,36 @@ struct Call {
 };
 using SharedCall = std::shared_ptr<Call>;
 
-// How a thread waits that others compute beside: a message under way needs one that asks again at
-// once, what nobody has sent yet does not.
+// How a thread waits for what another process does. An answer under way is worth asking for at once;
+// who goes on asking uses up the time that the kernel has for this process, and is off the core when
+// the answer comes. Who sleeps is put back on a core when it wakes, also on a busy machine, if the
+// kernel does not round the sleep up (timer slack, 50 us by default). Short at first, longer then.
 class Patience {
  public:
+  Patience() = default;
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  ~Patience() {
+    if (slack_ > 0) prctl(PR_SET_TIMERSLACK, slack_);
+  }
   void wait() {
-    ++in_vain_;
-    if (in_vain_ < 50) return;
-    if (in_vain_ < 250)
-      sched_yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(in_vain_ < 20000 ? 20 : 500));
+    if (++in_vain_ <= kSpins) return;
+    if (slack_ == 0) {
+      slack_ = std::max(prctl(PR_GET_TIMERSLACK), 1);
+      prctl(PR_SET_TIMERSLACK, 1);
+    }
+    const int naps = in_vain_ - kSpins;
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(std::clamp(naps / kNapsPerMicrosecond, 1, kLongestNap)));
   }
   void restart() { in_vain_ = 0; }
 
  private:
+  static constexpr int kSpins = 100;               // tens of microseconds
+  static constexpr int kNapsPerMicrosecond = 100;  // a nap is about a hundredth of the wait so far
+  static constexpr int kLongestNap = 500;
   int in_vain_ = 0;
+  int slack_ = 0;  // before the first nap, in nanoseconds
 };
 
 // How all processes of a queue meet: `start(word, &request)`, asked about by `test`.
@@ -184,9 +198,6 @@ Progress& progress() {
   return only;
 }
 
-// Who yields on a busy machine gets the core back milliseconds later, and most answers come sooner.
-constexpr int kSpins = 100;
-
 // --- waiting -------------------------------------------------------------------------------------
 
 // Whether the call is done by `until`.
@@ -195,14 +206,11 @@ bool wait_queued(Call& c, Clock::time_point until) {
   return c.finished.wait_until(lock, until, [&] { return c.done; });
 }
 
-bool wait_started(Call& c, Clock::time_point until, Clock::time_point patience) {
+bool wait_started(Call& c, Clock::time_point until, Patience& patience) {
   std::lock_guard lock(c.mutex);
   for (int i = 1; !c.ask(); ++i) {
-    if (i > kSpins) sched_yield();
-    if (i % 32) continue;
-    Clock::time_point now = Clock::now();
-    if (now >= until) return false;
-    if (now >= patience) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    patience.wait();
+    if (i % 32 == 0 && Clock::now() >= until) return false;
   }
   return true;
 }
@@ -213,14 +221,14 @@ bool wait(Call& c, double seconds) {
   const bool endless = !(seconds < 1e9);
   const Clock::time_point end =
       start + std::chrono::microseconds(endless ? 0 : static_cast<int64_t>(seconds * 1e6));
+  Patience patience;
   for (;;) {
     Clock::time_point now = Clock::now();
     Clock::time_point until = endless ? now + kSignals : std::min(now + kSignals, end);
     bool done;
     {
       WithoutGil without;
-      done = c.test ? wait_started(c, until, start + std::chrono::milliseconds(500))
-                    : wait_queued(c, until);
+      done = c.test ? wait_started(c, until, patience) : wait_queued(c, until);
     }
     if (done) return true;
     check_signals();

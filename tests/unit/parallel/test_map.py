@@ -5,6 +5,9 @@ from __future__ import annotations
 import concurrent.futures as cf
 import importlib.util
 import os
+import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.parallel import _member
+from tests.children import WITH_CHECKOUT
 
 F64 = {"dtype": ad.float64}
 
@@ -175,6 +179,75 @@ def fails_once(x: ad.Tensor, folder: str) -> ad.Tensor:
         os._exit(1) if int(x) == 1 else None
         raise OSError("the first time")
     return 2 * x
+
+
+class TwoWords(Exception):
+    """Cannot be unpickled: it is made of two arguments, and keeps one."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+def raise_two_words(x: ad.Tensor) -> None:
+    raise TwoWords("sim", "ulated")
+
+
+def test_an_error_that_cannot_be_sent_is_told(pool: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"TwoWords: simulated\n(.|\n)*in raise_two_words"):
+        ad.parallel.map(raise_two_words, [ad.ones(1)], executor=pool)
+
+
+@pytest.mark.parametrize("pool_of", ["two processes", "a number"])
+def test_an_interrupt_ends_members_that_run(pool_of: str) -> None:
+    code = f"""if __name__ == "__main__":
+        import os, signal, threading, time, adjoint as ad
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        where = 2 if {pool_of!r} == "a number" else ad.parallel.Processes(2)
+        ad.parallel.map(time.sleep, [600.0] * 4, executor=where)"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=WITH_CHECKOUT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.endswith("KeyboardInterrupt\n") and done.stderr.count("Traceback") == 1
+
+
+def _random_program(x: ad.Tensor, k: ad.Tensor, seed: int) -> dict[str, Any]:
+    """Eight operations that follow from a seed."""
+    choose = random.Random(seed)
+    values = [x, k * x, x.sin()]
+    for _ in range(8):
+        a, b = choose.choice(values), choose.choice(values)
+        made = (
+            a + b, a * b, (a * a + 1).log(), a.cumsum(0), a.softmax(0) * b, (a @ b) * a,
+            ad.where(a > b, a, 2 * b), a + ad.randn_like(b),
+        )  # fmt: skip
+        values.append(choose.choice(made))
+    return {"last": values[-1], "before": (values[-2].sum(), choose.random())}
+
+
+def _bits_of(seed: int, executor: Any, keep: bool) -> tuple[Any, ...]:
+    ad.manual_seed(seed)
+    k = ad.randn((), dtype=ad.float32, requires_grad=True)
+    members = [ad.randn(5).requires_grad_() for _ in range(4)]
+    options: dict[str, Any] = {"executor": executor, "keep": keep}
+    found = ad.parallel.map(_random_program, members, shared=(k, seed), **options)
+    loss = sum(r["last"].sum() + r["before"][0] * r["before"][1] for r in found)
+    first = ad.autograd.grad(loss, [k, *members], create_graph=True, materialize_grads=True)
+    whole = sum((g * g).sum() for g in first)
+    second = (
+        ad.autograd.grad(whole, [k, *members], materialize_grads=True)
+        if whole.requires_grad
+        else ()
+    )
+    return tuple(t.detach().numpy().tobytes() for t in (loss, *first, *second))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_have_the_same_bits_everywhere(seed: int, pool: Any) -> None:
+    here = _bits_of(seed, None, True)
+    with cf.ThreadPoolExecutor(3) as threads:
+        for executor in (pool, threads):
+            assert here == _bits_of(seed, executor, seed % 2 == 0)
 
 
 def test_what_failed_is_tried_elsewhere(tmp_path: Path) -> None:

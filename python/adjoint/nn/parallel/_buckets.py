@@ -17,8 +17,11 @@ __all__ = ["Bucket", "buckets_of"]
 
 _made_names: Any = ad  # `_foreach_...` are made when they are asked for
 
-_FIRST_BYTES = 1024 * 1024  # a small first bucket lets the reduction begin early
-_ALONE_BYTES = 1024 * 1024  # from here on, copies cost more than a call of its own
+# Each reduction waits for all ranks, milliseconds where they share cores with other work: gradients
+# of a few megabytes are reduced at once. Of more, a small first bucket lets the reduction begin
+# early.
+_FIRST_BYTES = 4 * 1024 * 1024
+_ALONE_BYTES = 4 * 1024 * 1024  # from here on, copies cost more than a call of its own
 
 
 class Bucket:

@@ -199,7 +199,11 @@ class Reducer:
     # --- for ranks whose data has come to its end -------------------------------------------------
 
     def shadow(self) -> None:
-        """Take part in a pass of the others, with gradients of zero."""
+        """Take part in a pass of the others, with gradients of zero.
+
+        The mean of all ranks is left in ``grad``: a ZeroRedundancyOptimizer steps this rank's part
+        of the parameters by it.
+        """
         for p in self._parameters:
             p.grad = None
         self.expect(())
@@ -209,8 +213,6 @@ class Reducer:
             bucket.left = 0
         self._launch_ready()
         self._finish()
-        for p in self._parameters:
-            p.grad = None
 
 
 def _leaves(outputs: Iterable[Tensor]) -> set[int]:

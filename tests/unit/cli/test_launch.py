@@ -1,0 +1,65 @@
+"""What `adjoint launch` would start, without starting it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adjoint.cli import launch
+
+
+def program(path: Path) -> str:
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_in_an_allocation_srun_starts_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "srun")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    assert launch._starter(None, 4) == [
+        *("srun", "--ntasks", "4", "--kill-on-bad-exit=1", "--unbuffered")
+    ]
+    assert launch._starter("mpirun --map-by node", 4) == [
+        *("mpirun", "--map-by", "node", "-n", "4")
+    ]
+
+
+def test_the_mpiexec_beside_python_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("beside", "path"):
+        (tmp_path / name).mkdir()
+    on_path = program(tmp_path / "path" / "mpiexec")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "beside" / "python"))
+    assert launch._starter(None, 2) == [on_path, "-n", "2"]
+    beside = program(tmp_path / "beside" / "mpiexec")
+    assert launch._starter(None, 2) == [beside, "-n", "2"]
+    monkeypatch.setenv("PATH", "")
+    Path(beside).unlink()
+    with pytest.raises(ValueError, match="there is no mpiexec; fix: pip install"):
+        launch._starter(None, 2)
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_rank"),
+    [
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"}, True),  # srun -n 4 adjoint launch
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, False),  # a script of sbatch's
+        ({"SLURM_JOB_ID": "17"}, False),
+    ],
+)
+def test_a_task_of_srun_is_a_rank(
+    variables: dict[str, str], is_rank: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert launch._is_rank_of_srun() is is_rank
