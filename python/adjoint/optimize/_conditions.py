@@ -26,14 +26,15 @@ from ._often import NEVER, Often
 from ._opened import Parts
 from ._result import ConvergenceError
 
-__all__ = ["Conditions", "Known"]
+__all__ = ["NEAR", "Conditions", "Known"]
 
 _POLISHING = 30  # steps of Newton's method after the solver, at most: one or two are usual
 _OF_PRODUCTS = 4  # the same, where each is a loop of its own
 _LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
 _MET = 1e-3  # a step of Newton's method so long, relative to each unknown, leads to the answer
 _MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of its own
-_NEAR = 1e-6  # so near to a bound, relative to its size, an element is at it
+# So near to a bound, relative to its size, an element is at it; some methods end further inside.
+NEAR = (1e-6, 1e-4, 1e-2)
 _ROUNDS = 8  # of looking which bounds and constraints hold
 _GAIN = 0.5  # what is left to go after a step that leads somewhere
 _RANK = 1e-10  # of a matrix in the units of its unknowns: what is below counts as zero
@@ -71,8 +72,9 @@ class Conditions(Parts):
         start: Tensor,
         how: Any = None,
         gradient: Function | None = None,
+        near: float = NEAR[0],
     ) -> None:
-        self._how = how
+        self._how, self._relative = how, near
         self._gradient = grad(objective) if gradient is None else gradient
         self._objective, self._bounds, self._size = objective, bounds, start.numel()
         self._start = start.detach()
@@ -130,11 +132,11 @@ class Conditions(Parts):
         near = self._sizes(x)
         if self._bounds is not None:
             near = ad.minimum(near, self._bounds[1].detach() - self._bounds[0].detach())
-        return _NEAR * near
+        return self._relative * near
 
     def _close(self, x: Tensor, value: Tensor, slope: Tensor) -> Tensor:
         """The same for the constraints: relative to what they are made of."""
-        return _NEAR * ad.maximum(value.abs(), slope.abs() @ self._sizes(x))
+        return self._relative * ad.maximum(value.abs(), slope.abs() @ self._sizes(x))
 
     def _is_inside(self, x: Tensor) -> Tensor:
         """Whether bounds and constraints are kept."""

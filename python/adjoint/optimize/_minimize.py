@@ -12,7 +12,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jvp
 
-from ._conditions import Conditions
+from ._conditions import NEAR, Conditions
 from ._constraints import Constraints, bounds_of, constraints_of
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
@@ -133,10 +133,14 @@ def minimize(
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
-    found = Conditions(objective, limits, under, unknowns.start, how, run.gradient).at(result.x)
     with ad.no_grad():
         before = run.gradient(unknowns.start)
-    if not found.is_finite() or not found.is_met(before):
+    for near in NEAR if limits or under.size else NEAR[:1]:
+        of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
+        found = of_minimum.at(result.x)
+        if found.is_finite() and found.is_met(before):
+            break
+    else:
         raise _lost(method, result)
     result.active = found.active()
     result.x = unknowns.tree(found.answer())

@@ -138,3 +138,23 @@ def test_a_fit_that_is_exact_and_one_that_fails() -> None:
     assert fit.x.tolist() == [1.0, 2.0] and fit.cost == 0
     with pytest.raises(ConvergenceError, match="evaluations the cost is"):
         least_squares(lambda p: ad.exp(p) + 1e-3 * p, [3.0], max_nfev=2)
+
+
+@pytest.mark.parametrize("method", ["trust-constr", "SLSQP"])
+@pytest.mark.parametrize("radius", [1.0, 1.1, 1.3])
+def test_methods_that_stay_inside_find_what_holds_the_answer(method: str, radius: float) -> None:
+    r = ad.tensor(radius, dtype=ad.float64, requires_grad=True)
+    at = ad.tensor([2.0, 1.0 + 2 * (radius - 1)], dtype=ad.float64)
+    x = ad.optimize.minimize(
+        lambda v: ((v - at) ** 2).sum(),
+        ad.zeros(2, dtype=ad.float64),
+        method=method,
+        bounds=[(None, None), (None, r / 2)],
+        constraints={"type": "ineq", "fun": lambda v: r**2 - v @ v},
+    ).x
+    # On the circle, and for the larger ones at the bound as well.
+    assert float((x.detach() ** 2).sum()) == pytest.approx(radius**2, rel=1e-9)
+    y = min(radius * float(at[1] / at.norm()), radius / 2)
+    assert x[1].item() == pytest.approx(y, rel=1e-7)
+    (slope,) = ad.autograd.grad(x.sum(), r)
+    assert slope.item() == pytest.approx(float(x.detach().sum()) / radius, rel=1e-6)
