@@ -72,6 +72,7 @@ class Derivatives:
         self._jacobian: Jacobian | None = None
         self._curvature: Any = None  # a tuple of it, or of None: see Plan.curvature
         self._claimed: Any = None  # a tuple of the pattern, or of None
+        self.expected = 1  # products with the Jacobian that are about to be asked for at once
         self._pushes = 0  # evaluations that pushes by differences took
         self._slopes: Any = None  # of an elementwise function of one array
         self._lock = threading.RLock()
@@ -189,12 +190,24 @@ class Derivatives:
             return self._given_push(v)
         plan = self.definition.plan
         if self._jacobian is None:
-            if plan.directional or plan.method.flat:
+            if (plan.directional or plan.method.flat) and not self._is_whole_cheaper():
                 return plan.push(self.point, self.steps(), v)
             found = self._transposed_push(v) if self.definition.given.vjp is not None else None
             if found is not None:
                 return found
         return self.jacobian().push(v)
+
+    def _is_whole_cheaper(self) -> bool:
+        """Whether the Jacobian takes no more evaluations than the products that are expected.
+
+        Each of those is verified on its own, the Jacobian once.
+        """
+        plan, sizes = self.definition.plan, self.point.inputs.sizes
+        if self.expected < 2 or plan.method.flat:
+            return False
+        pattern = self._pattern()
+        price = plan.price(sizes, [0] * len(sizes), None if pattern is None else pattern.count)
+        return price.vjp <= self.expected * price.jvp
 
     def _transposed_push(self, v: Any) -> Any:
         """Jv of a function with a vjp, if it takes less than the whole Jacobian; else None.
@@ -384,7 +397,8 @@ class Derivatives:
                 if other.fine(rest):
                     break
         self._curvature = (best[0],)
-        if beyond > WRONG:
+        # Where first derivatives took steps of their own, values at common steps say little.
+        if beyond > WRONG or not self.steps().suit:
             warn_of_second(self.definition.name)
         return best[1]
 
@@ -448,7 +462,7 @@ class Derivatives:
         other.__dict__.update(self.__dict__)
         other.leaves, other.form = leaves, outputs
         other._point = other._steps = other._jacobian = other._slopes = other._curvature = None
-        other._claimed, other._pushes = None, 0
+        other._claimed, other._pushes, other.expected = None, 0, 1
         other._lock = threading.RLock()
         return other
 

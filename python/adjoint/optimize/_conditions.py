@@ -22,7 +22,7 @@ from ._implicit import answer
 from ._iteration import norm
 from ._large import Large
 from ._linear import Dense, Linear
-from ._often import NEVER, Often
+from ._often import NEVER, Lately, Often
 from ._opened import Parts
 from ._result import ConvergenceError
 
@@ -57,6 +57,7 @@ class Known(NamedTuple):
 
     slope: Function
     curvature: Function
+    enough: float  # a step so long, relative to each unknown, is not worth making
 
 
 class Conditions(Parts):
@@ -113,12 +114,15 @@ class Conditions(Parts):
         if self._size > _LARGE:
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
+        enough = 0.0
         if self._known is not None:
             # Each step costs as much as one of the solver's, and gains a digit or two.
             linear, value, most = self._nearly(held, self._known.curvature), None, 2
+            enough = self._known.enough
         elif isinstance(linear, Dense):
-            linear, residual = Dense(_matrix(residual)), Often(residual, calls=NEVER)
-        return _polished(residual, z, linear, self._sizes(z[: self._size]), value, most), linear
+            linear, residual = Dense(_matrix(residual)), Lately(Often(residual, calls=NEVER))
+        sizes = self._sizes(z[: self._size])
+        return _polished(residual, z, linear, sizes, value, most, enough), linear
 
     def _sizes(self, x: Tensor) -> Tensor:
         """How large each unknown is: at the start, or here. Nothing else tells its unit."""
@@ -225,7 +229,7 @@ class Conditions(Parts):
 
 def _matrix(residual: Function) -> Function:
     """The derivative of a residual: by recordings where its value is all that is asked for."""
-    recorded, plain = Often(residual, jacfwd, NEVER), jacfwd(residual)
+    recorded, plain = Lately(Often(residual, jacfwd, NEVER)), jacfwd(residual)
     return lambda z: (plain if ad.is_grad_enabled() else recorded)(z)
 
 
@@ -259,7 +263,7 @@ class Found:
         have become small: what its unknowns can change by it, of what they could at the start.
         """
         with ad.no_grad():
-            r = self._residual(self._z)
+            r = Often(self._residual, calls=NEVER)(self._z)
             met = self._inside
             if self._size > _LARGE and not isinstance(self._linear, Large):
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
@@ -312,6 +316,7 @@ def _polished(
     sizes: Tensor,
     value: Function | None,
     most: int,
+    enough: float = 0.0,
 ) -> Tensor:
     """Steps of Newton's method, as long as each leaves less to go, and no more of ``value``.
 
@@ -327,12 +332,15 @@ def _polished(
                 return _polished_by_products(residual, z, linear)
             solve, solved = factored
             step = solve(residual(z))
-        trial = z - step
-        further = solve(residual(trial))
         unit = ad.maximum(z.abs(), step.abs())
         unit = ad.maximum(unit, ad.cat([sizes, ad.zeros_like(z[sizes.numel() :])]))
         unit = ad.where(unit > 0, unit, 1.0)
-        here, left = norm(step / unit), norm(further / unit)
+        here = norm(step / unit)
+        if enough and everywhere(solved & (here <= enough)):
+            break
+        trial = z - step
+        further = solve(residual(trial))
+        left = norm(further / unit)
         good = solved & (left <= _GAIN * here)
         if value is not None:
             now = value(z)

@@ -12,7 +12,7 @@ from adjoint._core import Tensor
 from adjoint._samples import Arrays
 from adjoint.func import grad, jacfwd, jacrev, jvp
 
-from ._often import Lately, LatelyArray, Often
+from ._often import NEVER, Lately, LatelyArray, Often
 from ._opened import Parts
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns
@@ -32,7 +32,7 @@ class Constraints(Parts):
     ) -> None:
         self._funs, self._unknowns = tuple(funs), int(start.numel())
         with ad.no_grad():
-            values = [f(start) for f in funs]
+            values = [Often(f, calls=NEVER)(start) for f in funs]
         self.values = values
         sizes = [int(v.numel()) for v in values]
         spread = [

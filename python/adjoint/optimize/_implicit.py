@@ -28,6 +28,7 @@ from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
 
 from ._linear import Dense, Linear
+from ._often import with_history
 
 __all__ = ["answer"]
 
@@ -43,26 +44,31 @@ class _Answer(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.residual, ctx.linear, *read = inputs
+        _, ctx.residual, ctx.linear, ctx.value, *read = inputs
         ctx.save_for_backward(output, *read)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None) -> Any:
         x, *read = ctx.saved_tensors
-        needed = ctx.needs_input_grad[3:]
+        needed = ctx.needs_input_grad[4:]
         if g is None:
-            return None, None, None, *(None for _ in needed)
+            return None, None, None, None, *(None for _ in needed)
         again = ad.is_grad_enabled()
         u = ctx.linear.solve_transposed(ctx.residual, x, g)
-        with ad.enable_grad():
-            r = ctx.residual(x if again else x.detach())
+        kept = ctx.value is not None and not again
+        if kept:
+            r = ctx.value()
+        else:
+            with ad.enable_grad():
+                r = ctx.residual(x if again else x.detach())
         # The pass ends at what is read, and at x: how x depends on it is what u stands for, and how
         # one of them depends on another is not the residual's business.
         wanted = [t for t, n in zip(read, needed, strict=True) if n]
         ends = (*wanted, x) if again and x.requires_grad else (*wanted,)
-        found = iter(gradients((r,), (-u,), again, again, ends, True, end_at_inputs=True))
-        return None, None, None, *(next(found) if n else None for n in needed)
+        keep = again or kept
+        found = iter(gradients((r,), (-u,), keep, again, ends, True, end_at_inputs=True))
+        return None, None, None, None, *(next(found) if n else None for n in needed)
 
 
 def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tensor:
@@ -72,6 +78,11 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
     duals = _core._current_dual_level() + 1
     if not (ad.is_grad_enabled() or duals):
         return x
+    known = None if duals else with_history(residual, x)
+    if known is not None:
+        r, read = known
+        # The residual as one node, which keeps no more than its program does for backward.
+        return _Answer.apply(x, residual, linear, lambda: r, *read) if read else x
     recording = _core._Recording([x])
     recording.start()
     try:
@@ -85,5 +96,5 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
         steps = 1 if duals == 1 and not r.requires_grad else 2
         return linear.by_steps(residual, x, r, steps)
     read = [t for t in recording.reached() if t is not x]
-    answered: Tensor = _Answer.apply(x, residual, linear, *read)
+    answered: Tensor = _Answer.apply(x, residual, linear, None, *read)
     return answered

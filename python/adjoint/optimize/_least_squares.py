@@ -7,6 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
@@ -29,6 +30,7 @@ _LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@each_input_once
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
@@ -148,7 +150,8 @@ def least_squares(
         )
     how = "sparse" if jac == "sparse" and not arrays.shape else None
     conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.start, how)
-    point = conditions.at(each(found.x), Known(slope, gauss_newton) if is_plain else None)
+    known = Known(slope, gauss_newton, xtol or 0.0) if is_plain else None
+    point = conditions.at(each(found.x), known)
     x = point.answer()
     answered = unknowns.tree(x)
     with ad.no_grad():

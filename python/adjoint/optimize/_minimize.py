@@ -9,6 +9,7 @@ import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
+from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jvp
 
@@ -39,6 +40,7 @@ _PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 _HESSIAN = {"dogleg", "trust-exact"}
 
 
+@each_input_once
 def minimize(
     fun: Callable[..., Any],
     x0: Any,

@@ -21,6 +21,7 @@ import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import is_batched
+from adjoint.autograd.graph import get_gradient_edge
 from adjoint.compiler._compile import Compiled
 from adjoint.func import jacfwd
 
@@ -29,7 +30,7 @@ from ._newton import whole_step
 from ._opened import Opened, opened
 from ._unknowns import Unknowns
 
-__all__ = ["NEVER", "Lately", "LatelyArray", "NewtonSteps", "Often", "newton_steps"]
+__all__ = ["NEVER", "Lately", "LatelyArray", "NewtonSteps", "Often", "newton_steps", "with_history"]
 
 NEVER = float("inf")  # calls, for what one run calls too seldom
 _CALLS = 3  # within one run of a solver, before a function is recorded
@@ -78,6 +79,27 @@ class Often:
         if not self._left:
             self._function = Compiled(self._function, quiet=True)
         return self._function(*tensors)
+
+
+def with_history(function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+    """A function at ``x`` by a recording of an earlier run, and the tensors its history goes to.
+
+    None where there is none, or where its history goes to anything that it does not get from its
+    closure.
+    """
+    parts, program = _kept(function, None)
+    if parts is None or program is None:
+        return None
+    value = program(x, *parts.given)
+    if not program.programs or not parts.holds():
+        return None
+    if not value.requires_grad:
+        return value, []
+    read = [t for t in parts.given if isinstance(t, Tensor) and t.requires_grad]
+    nodes = {get_gradient_edge(t).node for t in read}
+    if any(node not in nodes for node, _ in value.grad_fn.next_functions if node is not None):
+        return None
+    return value, read
 
 
 _lock = threading.Lock()
