@@ -111,18 +111,19 @@ class Arrays:
         return self.whole(t).ravel()
 
     def blocks(self, t: Tensor) -> Any:
-        """The matrices of all samples along the diagonal of one."""
-        return self.diagonal(self.rows(t))
+        """The matrices of all samples along the diagonal of one, which its user may change."""
+        made = self.diagonal(self.rows(t))
+        return made.copy() if self.samples == 1 else made
 
     def rows(self, t: Tensor) -> Any:
         """The matrices of all samples, one after the other."""
         return self.whole(t).reshape(self.samples, *t.shape)
 
     def diagonal(self, blocks: Any) -> Any:
-        """Matrices along the diagonal of one."""
+        """Matrices along the diagonal of one; a single one as it is."""
         _, m, n = blocks.shape
         if self.samples == 1:
-            return blocks[0].copy()
+            return blocks[0]
         full = np.zeros((self.samples, m, self.samples, n))
         full[range(self.samples), :, range(self.samples)] = blocks
         return full.reshape(self.samples * m, self.samples * n)

@@ -81,6 +81,7 @@ class Conditions(Parts):
         self._start = start.detach()
         self._constraints = constraints
         self._known: Known | None = None
+        self._often: Often | None = None  # the residual, where recordings can stand for it
 
     def at(self, x: Tensor, known: Known | None = None) -> Found:
         """The conditions at about where a solver stopped, and a point that meets them better.
@@ -104,7 +105,7 @@ class Conditions(Parts):
                 if everywhere(inside) and _is_same(held, before):
                     break
         sizes = self._sizes(z[: self._size])
-        return Found(residual, z, before, sizes, linear, inside, known is None)
+        return Found(residual, z, before, sizes, linear, inside, known is None, self._often)
 
     def _improved(self, residual: Function, held: Held, z: Tensor) -> tuple[Tensor, Linear]:
         """A point that meets the conditions better, and how to solve with their derivative."""
@@ -120,7 +121,8 @@ class Conditions(Parts):
             linear, value, most = self._nearly(held, self._known.curvature), None, 2
             enough = self._known.enough
         elif isinstance(linear, Dense):
-            linear, residual = Dense(_matrix(residual)), Lately(Often(residual, calls=NEVER))
+            linear, self._often = Dense(_matrix(residual)), Often(residual, calls=NEVER)
+            residual = Lately(self._often)
         sizes = self._sizes(z[: self._size])
         return _polished(residual, z, linear, sizes, value, most, enough), linear
 
@@ -214,6 +216,7 @@ class Conditions(Parts):
             # Those that are broken are to hold, whatever the gradient says there.
             below, above = value < c.low - close, value > c.high + close
         for _ in range(2):  # as found; then without those that push the wrong way
+            before = Held(low, high, active_low, active_high)
             if c.size:
                 free = (~(low | high)).to(x.dtype)
                 active = (active_low | active_high).to(x.dtype)
@@ -224,6 +227,8 @@ class Conditions(Parts):
                 multipliers = ad.where(active_low | active_high, multipliers, 0.0)
             pull = gradient - (multipliers @ slope if c.size else 0.0)
             low, high = low & (pull > 0), high & (pull < 0)
+            if _is_same(before, Held(low, high, active_low, active_high)):
+                break
         return Held(low, high, active_low, active_high), multipliers
 
 
@@ -245,7 +250,9 @@ class Found:
         linear: Linear,
         inside: Tensor,
         is_differentiated: bool = True,
+        often: Often | None = None,
     ) -> None:
+        self._often = often
         self._residual, self._z, self._held, self._sizes = residual, z, held, sizes
         self._linear, self._is_differentiated = linear, is_differentiated
         self._inside, self._size = inside, sizes.numel()
@@ -263,7 +270,7 @@ class Found:
         have become small: what its unknowns can change by it, of what they could at the start.
         """
         with ad.no_grad():
-            r = Often(self._residual, calls=NEVER)(self._z)
+            r = (self._often or self._residual)(self._z)
             met = self._inside
             if self._size > _LARGE and not isinstance(self._linear, Large):
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
@@ -302,7 +309,7 @@ class Found:
         """The point, with its derivatives."""
         if not self._is_differentiated:
             return self._z[: self._size].detach()
-        return answer(self._residual, self._z, self._linear)[: self._size]
+        return answer(self._residual, self._z, self._linear, self._often)[: self._size]
 
 
 def _is_same(held: Held, other: Held) -> bool:

@@ -28,7 +28,7 @@ from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
 
 from ._linear import Dense, Linear
-from ._often import with_history
+from ._often import Often
 
 __all__ = ["answer"]
 
@@ -71,18 +71,26 @@ class _Answer(Function):
         return None, None, None, None, *(next(found) if n else None for n in needed)
 
 
-def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tensor:
-    """``x``, where the residual is zero, with the derivatives of the equation's answer."""
+def answer(
+    residual: Residual, x: Tensor, linear: Linear | None = None, often: Often | None = None
+) -> Tensor:
+    """``x``, where the residual is zero, with the derivatives of the equation's answer.
+
+    ``often`` is the residual as a solver has called it, perhaps by recordings.
+    """
     linear = Dense() if linear is None else linear
     x = x.detach()
     duals = _core._current_dual_level() + 1
     if not (ad.is_grad_enabled() or duals):
         return x
-    known = None if duals else with_history(residual, x)
+    known = None if duals or often is None else often.with_history(x)
     if known is not None:
-        r, read = known
+        value, read = known
         # The residual as one node, which keeps no more than its program does for backward.
-        return _Answer.apply(x, residual, linear, lambda: r, *read) if read else x
+        if not read:
+            return x
+        answered: Tensor = _Answer.apply(x, residual, linear, lambda: value, *read)
+        return answered
     recording = _core._Recording([x])
     recording.start()
     try:
@@ -96,5 +104,5 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
         steps = 1 if duals == 1 and not r.requires_grad else 2
         return linear.by_steps(residual, x, r, steps)
     read = [t for t in recording.reached() if t is not x]
-    answered: Tensor = _Answer.apply(x, residual, linear, None, *read)
+    answered = _Answer.apply(x, residual, linear, None, *read)
     return answered

@@ -175,7 +175,8 @@ class _Run:
         arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
 
         def value(v: Any) -> float:
-            return float(flat(objective(each(v))).sum())
+            there = objective(each(v))
+            return float(there if arrays.samples == 1 else flat(there).sum())
 
         def slope(v: Any) -> Any:
             return flat(gradient(each(v)))

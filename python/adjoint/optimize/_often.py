@@ -30,7 +30,7 @@ from ._newton import whole_step
 from ._opened import Opened, opened
 from ._unknowns import Unknowns
 
-__all__ = ["NEVER", "Lately", "LatelyArray", "NewtonSteps", "Often", "newton_steps", "with_history"]
+__all__ = ["NEVER", "Lately", "LatelyArray", "NewtonSteps", "Often", "newton_steps"]
 
 NEVER = float("inf")  # calls, for what one run calls too seldom
 _CALLS = 3  # within one run of a solver, before a function is recorded
@@ -80,26 +80,27 @@ class Often:
             self._function = Compiled(self._function, quiet=True)
         return self._function(*tensors)
 
+    def with_history(self, x: Tensor) -> tuple[Tensor, list[Tensor]] | None:
+        """The value by a recording of an earlier run, and the tensors that its history goes to.
 
-def with_history(function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
-    """A function at ``x`` by a recording of an earlier run, and the tensors its history goes to.
-
-    None where there is none, or where its history goes to anything that it does not get from its
-    closure.
-    """
-    parts, program = _kept(function, None)
-    if parts is None or program is None:
-        return None
-    value = program(x, *parts.given)
-    if not program.programs or not parts.holds():
-        return None
-    if not value.requires_grad:
-        return value, []
-    read = [t for t in parts.given if isinstance(t, Tensor) and t.requires_grad]
-    nodes = {get_gradient_edge(t).node for t in read}
-    if any(node not in nodes for node, _ in value.grad_fn.next_functions if node is not None):
-        return None
-    return value, read
+        None where there is no recording, or where the history goes to anything that the function
+        does not get from its closure.
+        """
+        if not self._looked_up:
+            self._looked_up = True
+            self._parts, self._kept = _kept(*self._origin)
+        if self._kept is None or self._parts is None or not self._parts.holds():
+            return None
+        value = self._kept(x, *self._parts.given)
+        if not self._kept.programs or not self._parts.holds():
+            return None
+        if not value.requires_grad:
+            return value, []
+        read = [t for t in self._parts.given if isinstance(t, Tensor) and t.requires_grad]
+        nodes = {get_gradient_edge(t).node for t in read}
+        if any(node not in nodes for node, _ in value.grad_fn.next_functions if node is not None):
+            return None
+        return value, read
 
 
 _lock = threading.Lock()
