@@ -50,6 +50,10 @@ class Linear:
         """
         return None
 
+    def anew(self) -> Linear:
+        """The same way of solving, with nothing that is known of the residual."""
+        return self
+
     def by_steps(self, residual: Residual, x: Tensor, r: Tensor, steps: int) -> Tensor:
         """See Note [Answers in ordinary operations] in _implicit.py."""
         with ad.no_grad():
@@ -66,6 +70,9 @@ class Dense(Linear):
     def __init__(self, jacobian: Callable[[Tensor], Tensor] | None = None) -> None:
         self._jacobian = jacobian
         self._factors: Any = None
+
+    def anew(self) -> Dense:
+        return Dense()
 
     def matrix(self, residual: Residual, x: Tensor) -> Tensor:
         made: Tensor = jacfwd(residual)(x) if self._jacobian is None else self._jacobian(x)
