@@ -73,8 +73,8 @@ class _Equation:
     """A residual as it was when its answer was found."""
 
     def __init__(self, residual: Residual, linear: Linear, r: Tensor) -> None:
-        self._residual, self._linear, self._r = Frozen(residual), linear, r.detach()
-        self._original = residual
+        self._residual, self._linear, self._original = Frozen(residual), linear, residual
+        self._r = r
 
     def now(self) -> tuple[Residual, Linear]:
         """What gives the residual, and how to solve with its derivative."""
@@ -108,17 +108,25 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
     if not (ad.is_grad_enabled() or duals):
         return x
     recording = _core._Recording([x])
-    recording.start()
-    try:
-        r = residual(x)
-    finally:
-        recording.stop()
-    moves = duals > 0 and _core._has_tangent(r)
-    if not (r.requires_grad or moves):
+
+    def call() -> tuple[Tensor, Tensor, bool, bool, bool]:
+        recording.start()
+        try:
+            r = residual(x)
+        finally:
+            recording.stop()
+        moves = duals > 0 and _core._has_tangent(r)
+        return r, r.detach(), r.requires_grad, moves, is_batched(r)
+
+    # The program around, if one is recorded, has nothing of this call.
+    r, value, has_gradient, moves, samples = _core._unrecorded(call)
+    if not (has_gradient or moves):
         return x
-    if is_batched(r) or moves or recording.refused() is not None:
-        steps = 1 if duals == 1 and not r.requires_grad else 2
+    if samples or moves or recording.refused() is not None:
+        if _core._is_recording():
+            r = residual(x)
+        steps = 1 if duals == 1 and not has_gradient else 2
         return linear.by_steps(residual, x, r, steps)
     read = [t for t in recording.reached() if t is not x]
-    answered: Tensor = _Answer.apply(x, _Equation(residual, linear, r), *read)
+    answered: Tensor = _Answer.apply(x, _Equation(residual, linear, value), *read)
     return answered

@@ -7,7 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import somewhere
+from adjoint._samples import is_batched, somewhere
 from adjoint.func import jacfwd
 
 __all__ = ["Dense", "Linear"]
@@ -105,14 +105,24 @@ class Dense(Linear):
         return _solved(self.matrix(residual, x).mT, b)
 
     def _by_factors(self, residual: Residual, x: Tensor, b: Tensor, transposed: bool) -> Tensor:
-        if self._factors is None:
+        factors = self._factors
+        if factors is None or ad._core._is_recording():
             lu, pivots, info = ad.linalg.lu_factor_ex(self.matrix(residual, x.detach()).detach())
-            if somewhere(info != 0):
-                raise _singular(x)
-            self._factors = lu, pivots
-        lu, pivots = self._factors
+            _raise_if_singular(info, x)
+            factors = lu, pivots
+            if not ad._core._is_recording():
+                self._factors = factors
+        lu, pivots = factors
         solved: Tensor = lu_solve(lu, pivots, b[..., None], adjoint=transposed)
         return solved[..., 0]
+
+
+def _raise_if_singular(info: Tensor, x: Tensor) -> None:
+    if ad._core._is_recording() and not is_batched(info):
+        # A program asks again in each of its runs.
+        ad._core._host_call(lambda given: _raise_if_singular(given[0], x) or [], [info])
+    elif somewhere(info != 0):
+        raise _singular(x)
 
 
 def _solved(matrix: Tensor, b: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from adjoint._core import Tensor
 
 from ._choice import linear_for
 from ._implicit import answer
+from ._inside import is_inside
 from ._linear import Dense, Linear
 from ._often import newton_steps
 from ._result import OptimizeResult
@@ -87,14 +88,17 @@ def root(
     residual = unknowns.function(fun, args)
     linear = _linear(unknowns, residual, jac, args)
     recorded = None
-    if method == "newton" and jac is None and isinstance(linear, Dense):
+    if method == "newton" and jac is None and isinstance(linear, Dense) and not is_inside():
         steps = newton_steps(fun, unknowns, x0)
         if steps is not None:
             linear, recorded = steps.on(args)
     solver = Solver("root", residual, linear, tol, callback, options, recorded)
+    result = None
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
-    else:
+    elif is_inside():
+        result = solver.inside(unknowns.start, method)
+    if result is None:
         result = solver.by_name(unknowns.start, method)
     result.x = unknowns.tree(answer(residual, result.x, linear))
     return result
@@ -136,9 +140,12 @@ def fixed_point(
         None,
         {"maxiter": maxiter, **(options or {})},
     )
+    result = None
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(func, x0, args), "the answer"))
-    else:
+    elif is_inside():
+        result = solver.inside(unknowns.start, method)
+    if result is None:
         result = solver.by_name(unknowns.start, method)
     return unknowns.tree(answer(residual, result.x, linear))
 
