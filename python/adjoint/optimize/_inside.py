@@ -15,17 +15,18 @@ from typing import Any
 import adjoint as ad
 from adjoint import _core
 from adjoint._core import Tensor
+from adjoint._samples import Batch, batch_of
 from adjoint.compiler._recorded import Refused
 from adjoint.compiler._walk import current_walk
 
-__all__ = ["Program", "is_inside", "program_of", "programs_of", "solved_inside"]
+__all__ = ["Inside", "Program", "is_inside", "program_of"]
 
 Solve = Callable[[list[Callable[..., Any]], list[Tensor]], Sequence[Tensor]]
 
 
 def is_inside() -> bool:
-    """Whether a recording is under way, and no transform."""
-    return bool(_core._is_recording()) and not _core._loop_mode()
+    """Whether a recording is under way, and nothing besides but transforms."""
+    return bool(_core._is_recording()) and _core._loop_mode() < 2
 
 
 class Program:
@@ -75,7 +76,7 @@ def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
         state = _core.default_generator.get_state()
         given = [t.detach().clone() for t in like]
         try:
-            with ad.no_grad():
+            with _values_only():
                 return record_inside(function, given, given, 0, finish)[1]
         except Exception:  # which the solver meets itself, and raises
             return Refused("it raises an error", "")
@@ -89,32 +90,107 @@ def program_of(function: Callable[..., Any], *like: Tensor) -> Program | None:
     return None if isinstance(made, Refused) else Program(made, is_single[0])
 
 
-def programs_of(
-    functions: Sequence[tuple[Callable[..., Any], Sequence[Tensor]]],
-) -> list[Program] | None:
-    """Functions, each with tensors like its arguments, as programs; None if one cannot be."""
-    made: list[Program] = []
-    for function, like in functions:
-        program = program_of(function, *like)
-        if program is None:
-            return None
-        made.append(program)
-    return made
+class Inside:
+    """A place in a recording where a solver is called; maybe for all samples of a `vmap`.
+
+    Programs know nothing of transforms: they are handed all samples, and no tangents.
+
+    Parameters
+    ----------
+    function, start
+        What gives a value that has the samples of the problem.
+    others
+        Tensors that may have samples, too.
+    """
+
+    def __init__(
+        self, function: Callable[[Tensor], Tensor], start: Tensor, *others: Tensor
+    ) -> None:
+        def find() -> Batch:
+            with _values_only():
+                return batch_of(function(start), *others)
+
+        self._batch: Batch = _core._unrecorded(find)
+        self._programs: list[Program] = []
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether it is met inside of a `vmap`."""
+        return bool(self._batch.levels)
+
+    def takes(
+        self, functions: Sequence[tuple[Callable[..., Any], Sequence[Tensor]]]
+    ) -> bool:
+        """Record functions, each with tensors like its arguments; whether all could be."""
+        for function, like in functions:
+            made = program_of(self._of_all(function), *(self._whole(t) for t in like))
+            if made is None:
+                return False
+            self._programs.append(made)
+        return True
+
+    def solved(self, solve: Solve, *operands: Tensor) -> list[Tensor]:
+        """What ``solve(functions, operands)`` gives, as an instruction of the program around."""
+        programs, first, depth = self._programs, len(operands), len(self._batch.levels)
+
+        def run(tensors: Sequence[Tensor]) -> list[Tensor]:
+            functions, at = [], first
+            for program in programs:
+                following = at + len(program.reached)
+                functions.append(program.on(tensors[at:following]))
+                at = following
+
+            def each(*given: Tensor) -> list[Tensor]:
+                batch = batch_of(*given)
+                return list(solve([_of_samples(f, batch) for f in functions], list(given)))
+
+            for _ in range(depth):
+                each = ad.vmap(each)
+            with ad.no_grad():
+                found = each(*tensors[:first])
+            made: list[Tensor] = _core._own_memory(list(found), tensors)
+            return made
+
+        given = [self._whole(t) for t in operands]
+        found = _core._host_call(run, [*given, *(t for p in programs for t in p.reached)])
+        return [self._batch.each(t) for t in found]
+
+    def _whole(self, t: Tensor) -> Tensor:
+        with _values_only():
+            whole = self._batch.whole(t.detach())
+            return whole.contiguous() if self._batch.levels else whole
+
+    def _of_all(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of one sample as one of all samples."""
+
+        def of_all(*whole: Tensor) -> Any:
+            made = function(*(self._batch.each(t) for t in whole))
+            return self._whole(made) if isinstance(made, Tensor) else list(map(self._whole, made))
+
+        return of_all
 
 
-def solved_inside(programs: list[Program], operands: Sequence[Tensor], solve: Solve) -> Any:
-    """What ``solve(functions, operands)`` gives, as an instruction of the program around."""
-    first = len(operands)
+def _of_samples(function: Callable[..., Any], batch: Batch) -> Callable[..., Any]:
+    """A function of all samples as one of each of them."""
+    if not batch.levels:
+        return function
 
-    def run(tensors: Sequence[Tensor]) -> list[Tensor]:
-        functions, at = [], first
-        for program in programs:
-            following = at + len(program.reached)
-            functions.append(program.on(tensors[at:following]))
-            at = following
-        with ad.no_grad():
-            found = solve(functions, list(tensors[:first]))
-        made: list[Tensor] = _core._own_memory(list(found), tensors)
-        return made
+    def of_each(*given: Tensor) -> Any:
+        made = function(*(batch.whole(t).contiguous() for t in given))
+        return batch.each(made) if isinstance(made, Tensor) else [batch.each(t) for t in made]
 
-    return _core._host_call(run, [*operands, *(t for p in programs for t in p.reached)])
+    return of_each
+
+
+class _values_only:
+    """For the length of a ``with`` block, nothing is differentiated in either mode."""
+
+    def __enter__(self) -> None:
+        self._grad = ad.is_grad_enabled()
+        self._tangents = _core._is_fwd_grad_enabled()
+        _core._set_grad_enabled(False)
+        _core._set_fwd_grad_enabled(False)
+
+    def __exit__(self, *exc: object) -> None:
+        _core._set_fwd_grad_enabled(self._tangents)
+        _core._set_grad_enabled(self._grad)

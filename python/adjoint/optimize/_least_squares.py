@@ -12,7 +12,7 @@ from adjoint.func import grad, jacfwd, jacobian, jacrev
 
 from ._conditions import LARGE, Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of
-from ._inside import is_inside, programs_of, solved_inside
+from ._inside import Inside, is_inside
 from ._often import Lately, Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -214,8 +214,8 @@ class _Fit(NamedTuple):
         if unknowns.size > LARGE:
             return None
         kinds = (residuals, jacfwd(residuals), slope, jacfwd(slope), cost)
-        programs = programs_of([(function, [start]) for function in kinds])
-        if programs is None:
+        place = Inside(residuals, start, *(limits or ()))
+        if not place.takes([(function, [start]) for function in kinds]):
             return None
 
         def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
@@ -228,8 +228,7 @@ class _Fit(NamedTuple):
             fields = [result.cost, result.fun, result.jac, result.grad, counts]
             return [point.answer(), *fields, held.low, held.high]
 
-        given = [start, *(b.detach().contiguous() for b in limits or ())]
-        x, *fields, counts, low, high = solved_inside(programs, given, solve)
+        x, *fields, counts, low, high = place.solved(solve, start, *(limits or ()))
         nfev, njev = counts.unbind()
         of_minimum = Conditions(cost, limits, constraints_of((), unknowns), start)
         return OptimizeResult(

@@ -7,7 +7,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import is_batched, somewhere
+from adjoint._samples import batch_of, somewhere
 from adjoint.func import jacfwd
 
 __all__ = ["Dense", "Linear"]
@@ -118,9 +118,10 @@ class Dense(Linear):
 
 
 def _raise_if_singular(info: Tensor, x: Tensor) -> None:
-    if ad._core._is_recording() and not is_batched(info):
+    if ad._core._is_recording():
         # A program asks again in each of its runs.
-        ad._core._host_call(lambda given: _raise_if_singular(given[0], x) or [], [info])
+        whole = batch_of(info).whole(info)
+        ad._core._host_call(lambda given: _raise_if_singular(given[0], x) or [], [whole])
     elif somewhere(info != 0):
         raise _singular(x)
 

@@ -14,7 +14,7 @@ from adjoint.func import grad, jacfwd, jvp
 
 from ._conditions import LARGE, NEAR, Conditions, Found, Known
 from ._constraints import Constraints, bounds_of, constraints_of
-from ._inside import is_inside, programs_of, solved_inside
+from ._inside import Inside, is_inside
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -183,8 +183,8 @@ def minimum_inside(
     kinds: list[Any] = [(objective, [start]), (slope, [start]), (jacfwd(slope), [start])]
     if kind in _PRODUCTS | _HESSIAN:
         kinds.append((_curvature(objective), [start, start]))
-    programs = programs_of(kinds)
-    if programs is None:
+    place = Inside(objective, start, *(limits or ()))
+    if not place.takes(kinds):
         return None
 
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
@@ -198,8 +198,7 @@ def minimum_inside(
         held = found.held
         return [found.answer(), result.fun, result.jac, counts, held.low, held.high]
 
-    given = [start, *(b.detach().contiguous() for b in limits or ())]
-    x, value, gradient, counts, low, high = solved_inside(programs, given, solve)
+    x, value, gradient, counts, low, high = place.solved(solve, start, *(limits or ()))
     nit, nfev, njev = counts.unbind()
     return OptimizeResult(
         x=Conditions(objective, limits, under, start).answer_at(x, low, high),

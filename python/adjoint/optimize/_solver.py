@@ -9,7 +9,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
 
-from ._inside import programs_of, solved_inside
+from ._inside import Inside
 from ._iteration import Iteration, Stop, norm
 from ._linear import Dense, Linear
 from ._newton import newton, whole_step
@@ -74,10 +74,10 @@ class Solver:
         if self._callback is not None or not isinstance(self._linear, Dense):
             return None
         kinds: list[Any] = [(self._residual, [start]), (self._matrix, [start])]
-        if method == "newton":
+        place = Inside(self._residual, start)
+        if method == "newton" and not place.has_samples:
             kinds.append((self._whole_step, [start, start, start.sum()]))
-        programs = programs_of(kinds)
-        if programs is None:
+        if not place.takes(kinds):
             return None
 
         def solve(functions: list[Function], operands: list[Tensor]) -> list[Tensor]:
@@ -96,7 +96,7 @@ class Solver:
             counts = ad.tensor([found.nit, found.nfev, found.njev])
             return [found.x, found.fun, counts]
 
-        x, r, counts = solved_inside(programs, [start], solve)
+        x, r, counts = place.solved(solve, start)
         return _result(x, r, "converged", *counts.unbind())
 
     def _whole_step(self, x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, ...]:
