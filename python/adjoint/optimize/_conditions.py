@@ -87,7 +87,7 @@ class Conditions(Parts):
 
         What is ``known`` of the objective does as long as nothing is differentiated.
         """
-        if known is not None and (self._constraints.size or self._is_differentiated(x.detach())):
+        if known is not None and (self._constraints.size or self.is_differentiated(x.detach())):
             known = None
         self._known = known
         with ad.no_grad():
@@ -161,11 +161,16 @@ class Conditions(Parts):
         at_bound = (held.low | held.high)[:, None]
         return Dense(lambda z: ad.where(at_bound, ad.eye(self._size, dtype=z.dtype), curvature(z)))
 
-    def _is_differentiated(self, x: Tensor) -> bool:
+    def is_differentiated(self, x: Tensor) -> bool:
         """Whether something that the problem reads has a gradient or a tangent."""
-        bounds = () if self._bounds is None else self._bounds
-        parts = [self._objective(x), *bounds, self._constraints(x)]
-        return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
+
+        def look() -> bool:
+            bounds = () if self._bounds is None else self._bounds
+            parts = [self._objective(x), *bounds, self._constraints(x)]
+            return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
+
+        found: bool = ad._core._unrecorded(look)
+        return found
 
     def _slope(self, v: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor]:
         """The gradient of the Lagrangian, and the values of the constraints."""

@@ -106,7 +106,9 @@ class _Copies:
         if isinstance(thing, tuple) and hasattr(thing, "_make"):
             return thing._make(map(self.of, thing))
         if type(thing) is functools.partial:
-            return functools.partial(self.of(thing.func), *map(self.of, thing.args), **thing.keywords)
+            return functools.partial(
+                self.of(thing.func), *map(self.of, thing.args), **thing.keywords
+            )
         if isinstance(thing, Parts):
             made = object.__new__(type(thing))
             made.__dict__.update(thing.__dict__)
@@ -174,9 +176,9 @@ def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
     for one in dis.get_instructions(code):
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             read.add(one.argval)
-        elif one.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            assigned.add(one.argval)
-        elif one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in code.co_freevars:
+        elif one.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
+            one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in code.co_freevars
+        ):
             assigned.add(one.argval)
     for inside in code.co_consts:
         if isinstance(inside, CodeType):

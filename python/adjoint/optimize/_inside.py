@@ -118,12 +118,11 @@ class Inside:
         """Whether it is met inside of a `vmap`."""
         return bool(self._batch.levels)
 
-    def takes(
-        self, functions: Sequence[tuple[Callable[..., Any], Sequence[Tensor]]]
-    ) -> bool:
+    def takes(self, functions: Sequence[tuple[Callable[..., Any], Sequence[Tensor]]]) -> bool:
         """Record functions, each with tensors like its arguments; whether all could be."""
         for function, like in functions:
-            made = program_of(self._of_all(function), *(self._whole(t) for t in like))
+            given = [self._whole(t).contiguous() for t in like]
+            made = program_of(self._of_all(function), *given)
             if made is None:
                 return False
             self._programs.append(made)
@@ -151,14 +150,13 @@ class Inside:
             made: list[Tensor] = _core._own_memory(list(found), tensors)
             return made
 
-        given = [self._whole(t) for t in operands]
+        given = [self._whole(t).contiguous() for t in operands]
         found = _core._host_call(run, [*given, *(t for p in programs for t in p.reached)])
         return [self._batch.each(t) for t in found]
 
     def _whole(self, t: Tensor) -> Tensor:
         with _values_only():
-            whole = self._batch.whole(t.detach())
-            return whole.contiguous() if self._batch.levels else whole
+            return self._batch.whole(t.detach())
 
     def _of_all(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of one sample as one of all samples."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
@@ -129,7 +130,8 @@ class _Fit(NamedTuple):
     ) -> tuple[OptimizeResult, Found]:
         """What SciPy found, with the conditions there.
 
-        ``programs`` are the residuals, their derivative, and the first two of the cost.
+        ``programs`` are the residuals, their derivative, and, unless the conditions of Gauss and
+        Newton do, the first two of the cost.
         """
         residuals, cost, limits, unknowns, settings = self
         method = settings["method"]
@@ -165,7 +167,7 @@ class _Fit(NamedTuple):
                 return arrays.blocks(matrix(each(v)))
 
             is_plain = settings["loss"] == "linear" and not is_sparse
-            gradient = programs[2] if programs else slope if is_plain else grad(cost)
+            gradient = slope if is_plain else programs[2] if programs else grad(cost)
             before = gradient(start)
             given: dict[str, Any] = {}
             if limits is not None:
@@ -176,7 +178,7 @@ class _Fit(NamedTuple):
         how = "sparse" if is_sparse and not arrays.shape else None
         conditions = Conditions(cost, limits, constraints_of((), unknowns), start, how)
         known = Known(slope, gauss_newton) if is_plain else None
-        if programs:
+        if programs[2:]:
             known = Known(programs[2], programs[3], True)
         point = conditions.at(each(found.x), known)
         with ad.no_grad():
@@ -213,7 +215,11 @@ class _Fit(NamedTuple):
         start, slope = unknowns.start, grad(cost)
         if unknowns.size > LARGE:
             return None
-        kinds = (residuals, jacfwd(residuals), slope, jacfwd(slope), cost)
+        of_minimum = Conditions(cost, limits, constraints_of((), unknowns), start)
+        by_rows = self._count() < unknowns.size
+        kinds = [cost, residuals, (jacrev if by_rows else jacfwd)(residuals)]
+        if settings["loss"] != "linear" or of_minimum.is_differentiated(start):
+            kinds += [slope, jacfwd(slope)]
         place = Inside(residuals, start, *(limits or ()))
         if not place.takes([(function, [start]) for function in kinds]):
             return None
@@ -221,8 +227,8 @@ class _Fit(NamedTuple):
         def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
             at, *bounds = operands
             ends = (bounds[0], bounds[1]) if bounds else None
-            fit = _Fit(functions[0], functions[4], ends, unknowns.moved(at), settings)
-            result, point = fit.found(False, tuple(functions[:4]))
+            fit = _Fit(functions[1], functions[0], ends, unknowns.moved(at), settings)
+            result, point = fit.found(False, tuple(functions[1:]))
             counts = ad.tensor([result.nfev, result.njev])
             held = point.held
             fields = [result.cost, result.fun, result.jac, result.grad, counts]
@@ -230,7 +236,6 @@ class _Fit(NamedTuple):
 
         x, *fields, counts, low, high = place.solved(solve, start, *(limits or ()))
         nfev, njev = counts.unbind()
-        of_minimum = Conditions(cost, limits, constraints_of((), unknowns), start)
         return OptimizeResult(
             x=of_minimum.answer_at(x, low, high),
             **dict(zip(("cost", "fun", "jac", "grad"), fields, strict=True)),
@@ -241,6 +246,14 @@ class _Fit(NamedTuple):
             success=True,
             message="converged",
         )
+
+    def _count(self) -> int:
+        def count() -> int:
+            with ad.no_grad():
+                return int(self.residuals(self.unknowns.start).numel())
+
+        found: int = _core._unrecorded(count)
+        return found
 
 
 def _as_pairs(bounds: Any, unknowns: Unknowns) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import batch_of, somewhere
+from adjoint._samples import batch_of
 from adjoint.func import jacfwd
 
 __all__ = ["Dense", "Linear"]
@@ -118,12 +118,16 @@ class Dense(Linear):
 
 
 def _raise_if_singular(info: Tensor, x: Tensor) -> None:
+    def check(given: Sequence[Tensor]) -> list[Tensor]:
+        if bool((given[0] != 0).any()):
+            raise _singular(x)
+        return []
+
+    whole = [batch_of(info).whole(info)]
     if ad._core._is_recording():
-        # A program asks again in each of its runs.
-        whole = batch_of(info).whole(info)
-        ad._core._host_call(lambda given: _raise_if_singular(given[0], x) or [], [whole])
-    elif somewhere(info != 0):
-        raise _singular(x)
+        ad._core._host_call(check, whole)  # a program asks again in each of its runs
+    else:
+        check(whole)
 
 
 def _solved(matrix: Tensor, b: Tensor) -> Tensor:

@@ -190,7 +190,8 @@ def minimum_inside(
     def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
         value, gradient, matrix, *along = functions
         at, *bounds = operands
-        here = Problem(value, tuple(bounds) if bounds else None, under, unknowns.moved(at))
+        ends = (bounds[0], bounds[1]) if bounds else None
+        here = Problem(value, ends, under, unknowns.moved(at))
         run = _Run(here, None, (value, gradient, along[0] if along else None))
         known = Known(gradient, matrix, True)
         result, found = minimum_of(run, method, tol, options, None, known)
@@ -217,16 +218,16 @@ def minimum_inside(
 class _Run:
     """One run of a method of SciPy's, on all samples of a `vmap` as one problem."""
 
-    def __init__(self, problem: Problem, callback: Any, programs: Any = None) -> None:
+    def __init__(
+        self, problem: Problem, callback: Any, programs: tuple[Any, ...] | None = None
+    ) -> None:
         self.problem = problem
         objective, bounds, constraints, unknowns = problem
         self._objective, self._bounds, self._constraints = objective, bounds, constraints
         self._unknowns, self._callback = unknowns, callback
-        self._often, self.gradient, self._along = programs or (
-            Often(objective),
-            Often(objective, grad),
-            Often(objective, _curvature),
-        )
+        if programs is None:
+            programs = Often(objective), Often(objective, grad), Often(objective, _curvature)
+        self._often, self.gradient, self._along = programs
         with ad.no_grad():
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)

@@ -93,12 +93,9 @@ def root(
         if steps is not None:
             linear, recorded = steps.on(args)
     solver = Solver("root", residual, linear, tol, callback, options, recorded)
-    result = None
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(fun, x0, args), "the answer"))
-    elif is_inside():
-        result = solver.inside(unknowns.start, method)
-    if result is None:
+    else:
         result = solver.by_name(unknowns.start, method)
     result.x = unknowns.tree(answer(residual, result.x, linear))
     return result
@@ -140,12 +137,9 @@ def fixed_point(
         None,
         {"maxiter": maxiter, **(options or {})},
     )
-    result = None
     if callable(method):
         result = solver.by_callable(lambda: unknowns.vector(method(func, x0, args), "the answer"))
-    elif is_inside():
-        result = solver.inside(unknowns.start, method)
-    if result is None:
+    else:
         result = solver.by_name(unknowns.start, method)
     return unknowns.tree(answer(residual, result.x, linear))
 

@@ -9,7 +9,7 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
 
-from ._inside import Inside
+from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
 from ._linear import Dense, Linear
 from ._newton import newton, whole_step
@@ -57,6 +57,9 @@ class Solver:
 
     def by_name(self, start: Tensor, method: str) -> OptimizeResult:
         """Solve from ``start``; ``x`` of the result is a vector without history."""
+        inside = self._inside(start, method) if is_inside() else None
+        if inside is not None:
+            return inside
         if method in OURS:
             return self._by_ours(start, method)
         if method in SCIPYS:
@@ -66,12 +69,13 @@ class Solver:
             f"SciPy's {', '.join(SCIPYS)}; or give a callable method(fun, x0, args)"
         )
 
-    def inside(self, start: Tensor, method: str) -> OptimizeResult | None:
+    def _inside(self, start: Tensor, method: str) -> OptimizeResult | None:
         """The same as an instruction of the program that is recorded; counts are tensors then.
 
         None where that cannot be.
         """
-        if self._callback is not None or not isinstance(self._linear, Dense):
+        known = method in OURS or method in SCIPYS
+        if not known or self._callback is not None or not isinstance(self._linear, Dense):
             return None
         kinds: list[Any] = [(self._residual, [start]), (self._matrix, [start])]
         place = Inside(self._residual, start)
@@ -80,7 +84,7 @@ class Solver:
         if not place.takes(kinds):
             return None
 
-        def solve(functions: list[Function], operands: list[Tensor]) -> list[Tensor]:
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
             residual, matrix, *step = functions
             recorded = (lambda x, r, size, _: step[0](x, r, size)) if step else None
             solver = Solver(
@@ -97,7 +101,8 @@ class Solver:
             return [found.x, found.fun, counts]
 
         x, r, counts = place.solved(solve, start)
-        return _result(x, r, "converged", *counts.unbind())
+        steps, calls, jacobians = counts.unbind()
+        return _result(x, r, "converged", steps, calls, jacobians)
 
     def _whole_step(self, x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, ...]:
         tolerance = Iteration("", x.dtype, self._tolerance, 0).tolerance

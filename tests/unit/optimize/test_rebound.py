@@ -1,5 +1,7 @@
 """The derivative of an answer reads what the solver has read, whatever its names mean later."""
 
+# ruff: noqa: B023  # that names in functions are bound anew is what this is about
+
 import functools
 
 import pytest
@@ -78,7 +80,7 @@ def slope():
 def by_globals(a):
     global held, given, count
     held, given = number(0.0), a
-    for count in range(3):
+    for count in range(3):  # noqa: B007  # which `of_global` reads
         held = ad.optimize.root(of_global, held).x
     found, held, given = held, number(7.0), number(7.0)
     return found
