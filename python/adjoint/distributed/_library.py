@@ -13,11 +13,12 @@ import importlib
 import importlib.util
 import os
 import sys
+import time
 from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
 
-__all__ = ["abort", "address", "give_up_finalizing", "is_installed", "mpi"]
+__all__ = ["abort", "address", "end_with_others", "give_up_finalizing", "is_installed", "is_started", "mpi"]
 
 _FIX = "fix: pip install 'adjoint[mpi]', or mpi4py for an MPI that this machine has"
 
@@ -28,6 +29,11 @@ _may_finalize = True
 def is_installed() -> bool:
     """Whether there is an mpi4py; the library behind it is loaded when a group is made."""
     return importlib.util.find_spec("mpi4py") is not None
+
+
+def is_started() -> bool:
+    """Whether this process is one of MPI's already."""
+    return "mpi4py.MPI" in sys.modules and bool(sys.modules["mpi4py.MPI"].Is_initialized())
 
 
 @cache
@@ -58,6 +64,19 @@ def _end() -> None:
     library = mpi()
     if library.Is_initialized() and not library.Is_finalized() and _may_finalize:
         library.Finalize()
+
+
+def end_with_others() -> bool:
+    """Let all ranks end at once, however long that takes, without a core; whether this is over."""
+    library = mpi()
+    if not library.Is_finalized():
+        if not _may_finalize:
+            return False
+        meeting = library.COMM_WORLD.Ibarrier()
+        while not meeting.Test():
+            time.sleep(0.002)
+        library.Finalize()
+    return True
 
 
 def give_up_finalizing() -> None:
