@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _mpiexec
+from adjoint.cli import _slurm
 
 _USAGE = (
     "adjoint launch [-h] [-n RANKS] [--prefix | --no-prefix] [--mpiexec COMMAND] "
@@ -79,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         count = _count(arguments.ranks)
         program = _program(arguments)
-        if _is_rank_of_srun():
+        if _slurm.is_task():
             return _become_rank(program)
         command = _starter(arguments.mpiexec, count)
     except ValueError as error:
@@ -112,12 +113,6 @@ def _count(given: str | None) -> int:
     return int(given)
 
 
-def _is_rank_of_srun() -> bool:
-    """Whether ``srun -n 4 adjoint launch script.py`` has started this process as one of several."""
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "")
-    return "SLURM_PROCID" in os.environ and tasks.isdigit() and int(tasks) > 1
-
-
 def _become_rank(program: list[str]) -> int:
     from adjoint.cli import _rank
 
@@ -131,7 +126,7 @@ def _starter(given: str | None, count: int) -> list[str]:
     if given:
         return [*shlex.split(given), "-n", str(count)]
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1", "--unbuffered"]
+        return _slurm.srun(count)
     if found := _mpiexec.find():
         return [found, "-n", str(count)]
     raise ValueError(_mpiexec.MISSING)

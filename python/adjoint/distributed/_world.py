@@ -176,12 +176,12 @@ def _checked_backend(backend: str | None) -> str:
 
 
 def _check_size(there: int, wanted: int | None) -> None:
-    if wanted is not None and wanted != there:
-        raise RuntimeError(
-            f"world_size is {wanted}, but MPI has started {there} process{'es' * (there > 1)}.\n"
-            f"  fix: start the script with `adjoint launch -n {wanted} script.py`, in place of "
-            "torchrun or of processes that it starts itself"
-        )
+    if wanted is None or wanted == there:
+        return
+    raise RuntimeError(
+        f"world_size is {wanted}, but MPI has started {there} process{'es' * (there > 1)}.\n"
+        f"  fix: start the script with `adjoint launch -n {wanted} script.py`"
+    )
 
 
 def _world() -> ProcessGroup:
