@@ -27,10 +27,7 @@ def _digest(text: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def code_print(code: types.CodeType) -> str:
     """The fingerprint of a code object, with those that are nested in it."""
-    constants = [
-        code_print(one) if isinstance(one, types.CodeType) else (type(one).__name__, repr(one))
-        for one in code.co_consts
-    ]
+    constants = [_constant(one) for one in code.co_consts]
     facts = (
         code.co_code,
         code.co_names,
@@ -43,6 +40,15 @@ def code_print(code: types.CodeType) -> str:
         constants,
     )
     return _digest(repr(facts))
+
+
+def _constant(one: Any) -> Any:
+    if isinstance(one, types.CodeType):
+        return code_print(one)
+    if isinstance(one, tuple | frozenset):
+        parts = [_constant(part) for part in one]
+        return type(one).__name__, parts if isinstance(one, tuple) else sorted(map(repr, parts))
+    return type(one).__name__, repr(one)
 
 
 def guards_print(guards: Guards) -> list[list[str]]:
@@ -60,6 +66,8 @@ def _content(row: Row) -> Any:
     """What a row compares with."""
     if row.kind in (Kind.CLASS, Kind.TENSOR):
         return row.holder
+    if row.kind is Kind.NAMES:  # in the order in which they came to matter
+        return dict(sorted(row.value.items()))
     if row.kind is not Kind.ASK:
         return row.value
     if row.holder is abc.get_cache_token:  # a count of what this process has registered

@@ -1,8 +1,8 @@
 """Recordings of a file: programs that wait for a function, and for what it reads.
 
 A file holds no objects. Which tensors a program reads besides its arguments is found by the walk
-over the names of the code (`_walk`) that found them when it was saved, without running it: they have
-the same places in its order. All else that the walk finds has to have the fingerprint that it had.
+over the names of the code (`_walk`) that found them when it was saved, without running it: they are
+where they were. All else that the walk finds has to have the fingerprint that it had.
  Read next: _saved.py, which writes and reads the files.
 """
 
@@ -183,8 +183,8 @@ class LoadedCall:
         guards = walk.guards()
         _compare(guards, self._call["guards"])
         found = read_tensors(guards)
-        if max((*self._held, *self._reached), default=-1) >= len(found):
-            raise Unfit("it reads other tensors")
+        for path, _ in {*self._held, *self._reached} - found.keys():
+            raise Unfit(f"there is no tensor where it reads one ({path})")
         program, backward, one.partial = self._built or self._build()
         try:
             _core._program_bind(program, tensors, [found[k] for k in self._held])
@@ -236,10 +236,10 @@ def _nothing(others: Sequence[Tensor]) -> Any:
     raise AssertionError("there is no function")
 
 
-def _places(given: Any) -> list[int]:
-    if not all(type(k) is int and k >= 0 for k in given):
+def _places(given: Any) -> list[tuple[str, int]]:
+    if not all(type(path) is str and type(k) is int for path, k in given):
         raise ValueError("a tensor that the function reads has no place")
-    return list(given)
+    return [(path, k) for path, k in given]
 
 
 def _like(form: Any) -> Any:
@@ -269,9 +269,14 @@ def _compare(guards: Guards, were: Any) -> None:
         raise Unfit(f"what the function reads is not what it was ({shown})")
 
 
-def read_tensors(guards: Guards) -> list[Tensor]:
-    """The tensors that a function finds by itself, in the order of the walk."""
-    return [row.holder for row in guards.rows(Kind.TENSOR)]
+def read_tensors(guards: Guards) -> dict[tuple[str, int], Tensor]:
+    """The tensors that a function finds by itself: by path, and which of those it is."""
+    found: dict[tuple[str, int], Tensor] = {}
+    count: dict[str, int] = {}
+    for row in guards.rows(Kind.TENSOR):
+        count[row.path] = k = count.get(row.path, -1) + 1
+        found[row.path, k] = row.holder
+    return found
 
 
 def walked(function: Callable[..., Any], arguments: Arguments, codes: Any) -> Walk:

@@ -148,19 +148,21 @@ def _arguments(kind: Any) -> dict[str, Any]:
     }
 
 
-def _places_of_tensors(compiled: Compiled, one: Recorded, codes: Any) -> Callable[[Tensor], int]:
+def _places_of_tensors(
+    compiled: Compiled, one: Recorded, codes: Any
+) -> Callable[[Tensor], tuple[str, int]]:
     """Where a walk like that of `load` finds the tensors that the function reads."""
     try:
         walk = walked(compiled.function, _shown(one), codes)
     except Unfit as error:
         raise _refuse(str(error)) from None
-    places = {id(t): k for k, t in reversed([*enumerate(read_tensors(walk.guards()))])}
+    places = {id(t): where for where, t in read_tensors(walk.guards()).items()}
     if places and one.program.held():
         for thing in walk._reached.values():
             if isinstance(thing, set | frozenset) and not _is_plain(thing):
                 raise _refuse("it reads a set of objects, whose order is another in each process")
 
-    def place(t: Tensor) -> int:
+    def place(t: Tensor) -> tuple[str, int]:
         if id(t) not in places:
             raise ValueError(
                 f"it reads a tensor {list(t.shape)} that is not found by a name (it is made by a "
