@@ -52,8 +52,12 @@ bool convolves(Span x, Span w, Span y, const Call& c, int first) {
     if (k == 0) return true;  // there is nothing to sum
   }
   if (!window.is_sound()) return false;
+  // Some of the last windows may stand partly behind the input, or none where they could.
   for (int d = 0; d < axes; ++d) {
-    if (y[d + 2] != window.count(d, x[d + 2])) return false;
+    const int64_t behind = checked_mul(window.dilation[d], kernel[d]);
+    const int64_t spare = std::max(window.dilation[d], window.stride[d]);
+    const int64_t in = x[d + 2], out = y[d + 2];
+    if (out > window.count(d, in + behind) || out < window.count(d, in - spare)) return false;
   }
   return true;
 }
@@ -142,6 +146,26 @@ bool gathers_planes(const Call& c) {
 bool scatters_planes(const Call& c) {
   return has_index(c, c.ints(2).size()) && are_between(c.ints(2), 0, kMost) &&
          is_float(c.tensor(0)) && same(c.tensor(0).shape(), c.tensor(1).shape());
+}
+
+// --- windows as columns: [.., channels, h, w], [.., channels * kernel, windows] ------------------
+bool unfolds(const Call& c, const Dims& in, int64_t& windows) {
+  Window w{c.ints(1), c.ints(4), c.ints(3), c.ints(2)};
+  if (w.axes() != 2 || !w.is_sound() || in.size() != 2 || !are_between(in, 1, kMost)) return false;
+  windows = checked_mul(w.count(0, in[0]), w.count(1, in[1]));
+  return windows > 0;
+}
+bool is_unfold(const Call& c) {
+  int64_t windows;
+  Tensor x = c.tensor(0);
+  return is_number(x) && x.ndim() >= 3 && unfolds(c, last_of(x.shape(), 2), windows);
+}
+bool is_fold(const Call& c) {
+  int64_t windows;
+  Tensor columns = c.tensor(0);
+  if (!is_number(columns) || columns.ndim() < 2 || !unfolds(c, c.ints(5), windows)) return false;
+  return columns.size(-1) == windows &&
+         columns.size(-2) % checked_mul(c.ints(1)[0], c.ints(1)[1]) == 0;
 }
 
 // --- losses --------------------------------------------------------------------------------------
@@ -276,6 +300,8 @@ constexpr Entry kRules[] = {
     {"_plane_gather", gathers_planes},
     {"_plane_scatter", scatters_planes},
     {"_max_unpool", scatters_planes},
+    {"_im2col", is_unfold},
+    {"_col2im", is_fold},
     {"_nll_loss", [](const Call& c) { return is_float(c.tensor(0)) && c.tensor(0).ndim() >= 1; }},
     {"_nll_loss2d", [](const Call& c) { return is_float(c.tensor(0)) && c.tensor(0).ndim() >= 1; }},
     {"_nll_loss_backward", is_nll_backward},

@@ -22,6 +22,11 @@ bool solves(const Call& c) {
   return are_factors(lu, c.tensor(3)) && same(a.shape(), lu.shape()) && a.dtype() == lu.dtype() &&
          is_matrix(b) && b.dtype() == lu.dtype() && b.size(c.flag(4) ? -2 : -1) == lu.size(-1);
 }
+bool is_system(const Call& c) {
+  Tensor a = c.tensor(0), b = c.tensor(1);
+  return is_square(a) && is_lapack(a) && is_matrix(b) && a.dtype() == b.dtype() &&
+         b.size(c.flag(2) ? -2 : -1) == a.size(-1);
+}
 bool is_linear(const Call& c) {
   Tensor x = c.tensor(0), w = c.tensor(1);
   return x.ndim() >= 1 && w.ndim() == 2 && x.dtype() == w.dtype() && x.size(-1) == w.size(1);
@@ -40,11 +45,13 @@ constexpr Entry kRules[] = {
        return c.tensor(0).dtype() == DType::Int32 && c.tensor(0).ndim() >= 1 && c.integer(1) >= 0 &&
               c.integer(1) < (1 << 20);
      }},
-    {"_linalg_solve",
+    {"_linalg_solve", is_system},
+    {"_linalg_solve_ex", is_system},
+    {"_cofactors",
      [](const Call& c) {
-       Tensor a = c.tensor(0), b = c.tensor(1);
-       return is_square(a) && is_lapack(a) && is_matrix(b) && a.dtype() == b.dtype() &&
-              b.size(c.flag(2) ? -2 : -1) == a.size(-1);
+       return are_factors(c.tensor(1), c.tensor(2)) && is_lapack(c.tensor(0)) &&
+              c.tensor(0).dtype() == c.tensor(1).dtype() &&
+              same(c.tensor(0).shape(), c.tensor(1).shape());
      }},
     {"_linalg_svd", [](const Call& c) { return is_matrix(c.tensor(0)) && is_lapack(c.tensor(0)); }},
     {"_svdvals", [](const Call& c) { return is_matrix(c.tensor(0)) && is_lapack(c.tensor(0)); }},

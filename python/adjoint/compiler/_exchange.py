@@ -159,17 +159,19 @@ def _stand_in(form: Any) -> Tensor:
 
 
 def _other_numbers(t: Tensor) -> None:
-    """Give a stand-in numbers none of which is zero; matrices are regular, their values differ."""
+    """Give a stand-in numbers none of which is zero or twice there; matrices are regular."""
     if t.numel() == 0 or any(s == 0 and n > 1 for n, s in zip(t.shape, t.stride(), strict=True)):
         return
     if not (t.dtype.is_floating_point or t.dtype.is_complex):
         t.fill_(1)
         return
-    length = t.shape[-1] if t.dim() else 1
-    values = _core.arange(1, length + 1, dtype=_core.float64) / length
-    if t.dim() >= 2 and t.shape[-1] == t.shape[-2]:
-        values = _core.diag(values)
-    t.copy_(values.to(t.dtype).expand(t.shape))
+    rows, columns = (1, 1, *t.shape)[-2:]
+    count = rows * columns
+    values = _core.arange(count, dtype=_core.float64).add_(count) / (20 * count * columns)
+    values = values.reshape(rows, columns)
+    if t.dim() >= 2:
+        values.diagonal().add_(_core.linspace(1, 2, min(rows, columns), dtype=_core.float64))
+    t.copy_(values.to(t.dtype).reshape(t.shape[-2:]).expand(t.shape))
 
 
 def _elements(form: Any) -> int:

@@ -14,10 +14,12 @@ import adjoint as ad
 from adjoint._core import Tensor
 
 from ._guards import ABSENT, Guards, Kind, Row
+from ._visible import class_is_library, is_library, is_library_table
 
 __all__ = ["code_print", "guards_print", "kind_print", "own_codes"]
 
 _DEEPEST = 6
+_IN_C = (types.ModuleType, types.BuiltinFunctionType, type(ad.zeros))
 
 
 def _digest(text: str) -> str:
@@ -56,18 +58,40 @@ def guards_print(guards: Guards) -> list[list[str]]:
     rows = []
     for kind in Kind:
         for row in guards.rows(kind):
+            if kind is Kind.NAMES and not _told(row):
+                continue
             extra = sorted(row.extra) if isinstance(row.extra, frozenset) else None
             text = repr((kind.name, row.path, row.all, extra, _value(_content(row), _DEEPEST)))
             rows.append([row.path, _digest(text)])
     return sorted(rows)
 
 
+def _told(row: Row) -> dict[str, Any]:
+    """The names of a row, not in the order in which they came to matter.
+
+    What a library has of its own is taken to stay what it is, and may be there by now or not: it
+    imports modules when they are asked for. What somebody has put there is told.
+    """
+    names = dict(sorted(row.value.items()))
+    if not is_library_table(row.holder):
+        return names
+    return {name: value for name, value in names.items() if not _is_library(value)}
+
+
+def _is_library(value: Any) -> bool:
+    if isinstance(value, types.FunctionType):
+        return is_library(value.__code__.co_filename)
+    if isinstance(value, type):
+        return class_is_library(value)
+    return value is ABSENT or isinstance(value, _IN_C)
+
+
 def _content(row: Row) -> Any:
     """What a row compares with."""
     if row.kind in (Kind.CLASS, Kind.TENSOR):
         return row.holder
-    if row.kind is Kind.NAMES:  # in the order in which they came to matter
-        return dict(sorted(row.value.items()))
+    if row.kind is Kind.NAMES:
+        return _told(row)
     if row.kind is not Kind.ASK:
         return row.value
     if row.holder is abc.get_cache_token:  # a count of what this process has registered

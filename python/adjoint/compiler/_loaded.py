@@ -290,9 +290,9 @@ def walked(function: Callable[..., Any], arguments: Arguments, codes: Any) -> Wa
     walk = Walk(function, arguments)
     walk._guarded(walk._begin)
     spaces: dict[types.CodeType, Any] = {}  # code -> the globals that it runs in
-    for treated, print_, module in codes:
+    for treated, print_, module, name in codes:
         how = {FOLLOWED: FOLLOWED, OWN: OWN}.get(treated, "")  # which are known by identity
-        code, table = _found(walk, how, print_, module, spaces)
+        code, table = _found(walk, how, (print_, module, name), spaces)
         for one in code.co_consts:
             if isinstance(one, types.CodeType):
                 spaces[one] = table
@@ -307,7 +307,8 @@ def walked(function: Callable[..., Any], arguments: Arguments, codes: Any) -> Wa
     return walk
 
 
-def _found(walk: Walk, how: Any, print_: Any, module: Any, spaces: Any) -> tuple[Any, Any]:
+def _found(walk: Walk, how: Any, of: tuple[Any, Any, Any], spaces: Any) -> tuple[Any, Any]:
+    print_, module, name = of
     if how == FOLLOWED:
         for code, held in [*walk._waiting.items()]:
             if code_print(code) == print_:
@@ -316,9 +317,9 @@ def _found(walk: Walk, how: Any, print_: Any, module: Any, spaces: Any) -> tuple
         for code, table in spaces.items():
             if code_print(code) == print_:
                 return code, table
-        raise Unfit("its code, or that of a function it calls, is not what it was")
+        raise Unfit(f"the code of `{name}` is not what it was, or not to be found by a name")
     if how == OWN and isinstance(module, str) and module.partition(".")[0] == "adjoint":
         found = own_codes(module).get(print_)
         if found is not None:
             return found
-    raise Unfit(f"it runs code of {module or 'a module'} that cannot be found here")
+    raise Unfit(f"it runs `{name}` of {module or 'a module'}, which cannot be found here")

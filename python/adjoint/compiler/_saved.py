@@ -28,6 +28,7 @@ from ._recorded import Recorded
 __all__ = ["load", "save"]
 
 _FORMAT = "adjoint.compiled/2"
+_MADE_ONCE = "namedtuple_"  # code that makes a class of results, when the first is made
 
 
 # -- to a file -------------------------------------------------------------------------------------
@@ -88,7 +89,11 @@ def _call_data(
         raise _refuse("it has hooks, custom functions, or asks what kind of tensor an argument is")
     if one.calls_python:
         raise _refuse("it calls Python (an external, a callback)")
-    codes = [[how, code_print(code), module] for code, how, module in one.codes]
+    codes = [
+        [how, code_print(code), module, code.co_qualname]
+        for code, how, module in one.codes
+        if not module.startswith(_MADE_ONCE)
+    ]
     tensors = _places_of_tensors(compiled, one, codes)
     try:
         data = {

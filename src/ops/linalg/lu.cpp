@@ -68,8 +68,7 @@ void conjugate_memory(T x) {
 
 }  // namespace
 
-// Pivots may be anybody's: those of lu_solve, or of a program from a file.
-static void check_pivots(T pivots, int64_t n) {
+void check_pivots(T pivots, int64_t n) {
   Tensor rows = contiguous(pivots);
   const int* at = rows.data<int>();
   for (int64_t i = 0; i < rows.numel(); ++i) {
