@@ -49,6 +49,12 @@ class LoadedCall:
     def __init__(self, call: Any, constants: list[Tensor]) -> None:
         self._call, self._constants = call, constants
         self.kind: str = call["kind"]
+        for row, length in (
+            *((one, 4) for one in call["codes"]),
+            *((g, 2) for g in call["guards"]),
+        ):
+            if len(row) != length or not all(type(part) is str for part in row):
+                raise ValueError("what is known of the function is not text")
         self._held, self._reached = _places(call["held"]), _places(call["reached"])
         self._forms = Forms(call["forward"], constants)
         self._given = len(self._forms.inputs) - len(self._held)
