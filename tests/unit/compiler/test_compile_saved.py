@@ -181,7 +181,7 @@ def _break(name: str, call: Any) -> None:
     elif name == "a register":
         code[0]["dict"]["reads"][0] = 9999
     elif name == "a shape":
-        call["forward"]["dict"]["registers"][0][0][0][0] = 5
+        call["forward"]["dict"]["forms"][0][0][0] = 5
     elif name == "a count":
         loop["count"] = 2
     elif name == "a row":
@@ -216,7 +216,7 @@ def _built(code: list[Any], registers: list[Any], inputs: list[int], outputs: li
     facts = {name: [0] * len(inputs) for name in ("requires_grad", "leaf", "views")}
     forms = [[form, 0, root] for root, form in enumerate(registers)]
     data = {"registers": forms, "code": code, "inputs": inputs, "outputs": outputs, **facts}
-    return _exchange.program_from(_exchange._encode(data, []), [])
+    return _exchange.Described(_exchange._encode(data, []), []).build()
 
 
 def test_what_an_op_trusts_is_compared_before_it_runs() -> None:
