@@ -23,7 +23,7 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import OTHER_STEPS, WRONG, warn_of_second
+from adjoint.numeric._second import OTHER_STEPS, WRONG, effort_of, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
@@ -201,11 +201,13 @@ class Derivatives:
 
         Each of those is verified on its own, the Jacobian once.
         """
-        plan, sizes = self.definition.plan, self.point.inputs.sizes
+        plan, inputs, x = self.definition.plan, self.point.inputs, self.point.x
         if self.expected < 2 or plan.method.flat:
             return False
         pattern = self._pattern()
-        price = plan.price(sizes, [0] * len(sizes), None if pattern is None else pattern.count)
+        colours = None if pattern is None else pattern.count
+        effort = effort_of([np.abs(x[inputs.part(k)]) for k in range(len(inputs.sizes))])
+        price = plan.price(inputs.sizes, [0] * len(inputs.sizes), colours, effort)
         return price.vjp <= self.expected * price.jvp
 
     def _transposed_push(self, v: Any) -> Any:
