@@ -50,9 +50,7 @@ def tanks(folder, workers=2, step=None):
         templates=deck,
         outputs={"levels": table},
     )
-    return ad.external(
-        command, noise=1e-11, step=step, workers=workers, timeout=60, name="tanks"
-    )
+    return ad.external(command, noise=1e-11, step=step, workers=workers, timeout=60, name="tanks")
 
 
 def levels(program, logs):
