@@ -336,7 +336,12 @@ class _Builder:
     @staticmethod
     def _suit(reads: list[Tensor]) -> None:
         """Give operands of an op numbers that it takes, where it did not take the first ones."""
-        _core._unrecorded(lambda: [_other_numbers(t) for t in reads])
+
+        def give() -> None:
+            for t in reads:
+                _other_numbers(t)
+
+        _core._unrecorded(give)
 
     def _made(self, register: int) -> Tensor:
         """A stand-in that no op has made."""

@@ -123,9 +123,8 @@ def _call_data(
     except ValueError as error:
         raise _refuse(str(error)) from None
     # What another process would find is found here first.
-    data = json.loads(json.dumps(data))
     try:
-        call = LoadedCall(data, constants)
+        call = LoadedCall(json.loads(json.dumps(data)), constants)
         call.bind(compiled, _shown(one, call.repeats))
     except Exception as error:
         raise _refuse(str(error).partition("\n")[0]) from None
