@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import adjoint as ad
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
@@ -96,7 +96,9 @@ def least_squares(
 
     def residuals(v: Tensor) -> Tensor:
         value = fun(unknowns.tree(v), *arguments, **named)
-        parts = value if isinstance(value, (list, tuple)) else [value]
+        if value is None or isinstance(value, str):
+            raise TypeError(f"least_squares(): fun gives {value!r}, not the residuals as tensors")
+        parts = _tree.flatten(value)[0]
         return ad.cat([unknowns.real(ad.as_tensor(p).reshape(-1)).to(v.dtype) for p in parts])
 
     def cost(v: Tensor) -> Tensor:
