@@ -20,12 +20,13 @@ from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint.autograd import no_grad
 
-__all__ = ["Forms", "program_from", "to_data"]
+__all__ = ["Described", "to_data"]
 
 _DEEPEST = 8  # loops in loops
 _MOST = 1 << 31  # elements of a tensor
 _SUITED = 256  # ops of a program that did not take the first numbers
 _ROOM = 1 << 20  # elements that any op may make
+_AS_THEY_ARE = {int, bool, str, type(None)}
 
 
 def to_data(program: Any, constants: list[Tensor]) -> Any:
@@ -52,14 +53,28 @@ def _encode(value: Any, constants: list[Tensor]) -> Any:
         constants.append(value)
         return {"tensor": len(constants) - 1}
     if isinstance(value, dict):
+        if "registers" in value:
+            value = _with_forms(value)
         return {"dict": {key: _encode(part, constants) for key, part in value.items()}}
     if isinstance(value, list | tuple):
         return [_encode(part, constants) for part in value]
     raise ValueError(f"a {type(value).__name__} is not data")
 
 
+def _with_forms(code: Any) -> Any:
+    """The same, with what many registers have in common stated once."""
+    forms: dict[Any, int] = {}
+    registers: list[int] = []
+    for (shape, strides, dtype), offset, root in code["registers"]:
+        form = tuple(shape), tuple(strides), dtype
+        registers += [forms.setdefault(form, len(forms)), offset, root]
+    return {**code, "forms": list(forms), "registers": registers}
+
+
 def _decode(value: Any, constants: list[Tensor]) -> Any:
     if isinstance(value, list):
+        if set(map(type, value)) <= _AS_THEY_ARE:
+            return value
         return [_decode(part, constants) for part in value]
     if not isinstance(value, dict):
         return value
@@ -80,32 +95,57 @@ def _decode(value: Any, constants: list[Tensor]) -> Any:
     raise ValueError(f"{kind!r} is no kind of data")
 
 
-def program_from(data: Any, constants: list[Tensor]) -> Any:
-    """The program that `to_data` has described, with all its inputs given.
+class Described:
+    """A program that `to_data` has described.
 
-    Raises
-    ------
-    Exception
-        Of whatever kind: there is none.
+    Attributes
+    ----------
+    inputs, outputs : list
+        What they are like: shape, strides and dtype; None for no output.
+    repeats : list of int
+        By input: the first one that is the same.
     """
-    state = default_generator.get_state()
-    whole = _decode(data, constants)
-    suited: set[tuple[int, ...]] = set()
-    try:
-        with no_grad():
-            while True:
-                try:
-                    program = _Builder(whole, (), suited).program(True)
-                    break
-                except _OtherNumbers as again:
-                    if again.place in suited or len(suited) >= _SUITED:
-                        raise again.error from None
-                    suited.add(again.place)
-            facts = [whole[name] for name in ("requires_grad", "leaf", "views")]
-            _core._program_inputs(program, *facts)
-            return program
-    finally:
-        default_generator.set_state(state)
+
+    def __init__(self, data: Any, constants: list[Tensor]) -> None:
+        self._whole = whole = _decode(data, constants)
+        forms = [form for form, _, _ in _registers(whole)]
+        self.inputs = [forms[_index(r, len(forms))] for r in whole["inputs"]]
+        self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
+        self.outputs = [None if r == -1 else forms[_index(r, len(forms))] for r in whole["outputs"]]
+
+    def build(self) -> Any:
+        """The program, with all its inputs given.
+
+        Raises
+        ------
+        Exception
+            Of whatever kind: there is none.
+        """
+        state = default_generator.get_state()
+        suited: set[tuple[int, ...]] = set()
+        try:
+            with no_grad():
+                while True:
+                    try:
+                        program = _Builder(self._whole, (), suited).program(True)
+                        break
+                    except _OtherNumbers as again:
+                        if again.place in suited or len(suited) >= _SUITED:
+                            raise again.error from None
+                        suited.add(again.place)
+                facts = [self._whole[name] for name in ("requires_grad", "leaf", "views")]
+                _core._program_inputs(program, *facts)
+                return program
+        finally:
+            default_generator.set_state(state)
+
+
+def _registers(data: Any) -> list[tuple[Any, int, int]]:
+    """By register: its form, where it lies on its memory, and which memory it is."""
+    forms = [(shape, strides, dtype) for shape, strides, dtype in data["forms"]]
+    n = _numbers(data["registers"])
+    rows = zip(n[::3], n[1::3], n[2::3], strict=True)
+    return [(forms[_index(form, len(forms))], offset, root) for form, offset, root in rows]
 
 
 class _OtherNumbers(Exception):
@@ -114,19 +154,6 @@ class _OtherNumbers(Exception):
     def __init__(self, place: tuple[int, ...], error: Exception) -> None:
         super().__init__(place)
         self.place, self.error = place, error
-
-
-class Forms:
-    """What the inputs and outputs of a program are like, by its data; None for no output."""
-
-    def __init__(self, data: Any, constants: list[Tensor]) -> None:
-        whole = _decode(data, constants)
-        registers = whole["registers"]
-        self.inputs = [registers[_index(r, len(registers))][0] for r in whole["inputs"]]
-        self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
-        self.outputs = [
-            None if r == -1 else registers[_index(r, len(registers))][0] for r in whole["outputs"]
-        ]
 
 
 def _index(value: Any, count: int) -> int:
@@ -202,7 +229,7 @@ class _Builder:
         if len(place) > _DEEPEST:
             raise ValueError("loops are nested too deep")
         self.place, self.suited = place, suited
-        self.forms = [(form, offset, root) for form, offset, root in data["registers"]]
+        self.forms = _registers(data)
         self.code = data["code"]
         self.inputs = [_index(r, len(self.forms)) for r in _numbers(data["inputs"])]
         self.outputs = [-1 if r == -1 else _index(r, len(self.forms)) for r in data["outputs"]]
