@@ -23,6 +23,7 @@ _USAGE = (
     "(script.py | -m module | -c code) [args ...]"
 )
 
+
 def add_to(subparsers: Any) -> None:
     """Add the subcommand's arguments."""
     parser = subparsers.add_parser(
