@@ -331,10 +331,9 @@ def test_no_minimum_lies_beyond_its_bounds(unit):
     assert math.isclose(a.grad.item(), unit)
 
 
-def test_a_minimum_in_the_step_of_a_scan_runs_and_says_how():
+def test_a_minimum_is_found_in_the_step_of_a_scan():
     def step(total, p):
         return total + minimum(p, 1.0, 1.0), None
 
-    with pytest.warns(UserWarning, match="runs as Python"):
-        total, _ = ad.scan(step, tensor(0.0), tensor([0.9, 1.1]))
+    total, _ = ad.scan(step, tensor(0.0), tensor([0.9, 1.1]))
     assert math.isclose(float(total), float(crossed(0.9) + crossed(1.1)), rel_tol=1e-9)

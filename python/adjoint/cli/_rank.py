@@ -28,7 +28,7 @@ def main(program: Sequence[str]) -> int:
     rank = int(os.environ["RANK"])
     folder = _folder()
     if folder is not None:
-        from adjoint.cli.launch import end_with_parent
+        from adjoint._mpiexec import end_with_parent
 
         _begin_session()
         end_with_parent()

@@ -9,32 +9,19 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint import _mpiexec
+from adjoint.cli import _slurm
+
 _USAGE = (
     "adjoint launch [-h] [-n RANKS] [--prefix | --no-prefix] [--mpiexec COMMAND] "
     "(script.py | -m module | -c code) [args ...]"
 )
-
-# What Open MPI 4 and 5 need to know: root is allowed (containers), there may be more ranks than
-# cores, threads of a rank may run on any core, and who waits lets others compute.
-_OPEN_MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_ALLOW_RUN_AS_ROOT": "1",
-    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-}
-
 
 def add_to(subparsers: Any) -> None:
     """Add the subcommand's arguments."""
@@ -93,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         count = _count(arguments.ranks)
         program = _program(arguments)
-        if _is_rank_of_srun():
+        if _slurm.is_task():
             return _become_rank(program)
         command = _starter(arguments.mpiexec, count)
     except ValueError as error:
@@ -126,12 +113,6 @@ def _count(given: str | None) -> int:
     return int(given)
 
 
-def _is_rank_of_srun() -> bool:
-    """Whether ``srun -n 4 adjoint launch script.py`` has started this process as one of several."""
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "")
-    return "SLURM_PROCID" in os.environ and tasks.isdigit() and int(tasks) > 1
-
-
 def _become_rank(program: list[str]) -> int:
     from adjoint.cli import _rank
 
@@ -145,21 +126,15 @@ def _starter(given: str | None, count: int) -> list[str]:
     if given:
         return [*shlex.split(given), "-n", str(count)]
     if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1", "--unbuffered"]
-    # An MPI that pip installed stands beside Python, and is the one mpi4py loads.
-    beside = os.path.dirname(sys.executable)
-    for folder in (beside, None):
-        if found := shutil.which("mpiexec", path=folder):
-            return [found, "-n", str(count)]
-    raise ValueError(
-        "there is no mpiexec; fix: pip install 'adjoint[mpi]', or install an MPI (Debian's "
-        "openmpi-bin)"
-    )
+        return _slurm.srun(count)
+    if found := _mpiexec.find():
+        return [found, "-n", str(count)]
+    raise ValueError(_mpiexec.MISSING)
 
 
 def _environment(folder: str, count: int, arguments: argparse.Namespace) -> dict[str, str]:
     cores = len(os.sched_getaffinity(0))
-    defaults = _OPEN_MPI | {
+    defaults = _mpiexec.OPEN_MPI | {
         # As torchrun: the cores are divided among the ranks rather than used by each.
         "OMP_NUM_THREADS": str(max(1, cores // count)),
         "MASTER_ADDR": arguments.master_addr or "127.0.0.1",
@@ -188,15 +163,5 @@ def start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Pop
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=end_with_parent,
+        preexec_fn=_mpiexec.end_with_parent,
     )
-
-
-def end_with_parent() -> None:
-    """Let the kernel end this process when the one that started it is gone (on Linux)."""
-    import ctypes
-
-    set_parent_death_signal = 1
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(set_parent_death_signal, signal.SIGTERM)

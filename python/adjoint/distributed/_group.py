@@ -2,7 +2,7 @@
 
 A short operation is started and asked about: it takes microseconds, and sees a timeout and Ctrl-C.
 A long one goes to the group's queue, whose thread makes blocking calls in the order they were
-given. The two do not match each other between ranks, nor does MPI know an order between a thread's
+given, or starts one and sleeps between its questions. The two do not match each other between ranks, nor does MPI know an order between a thread's
 calls and another's: so each kind has a communicator of its own, and which kind an operation is of
 depends on what is the same on all ranks, the bytes of its result.
 """
@@ -14,14 +14,18 @@ from typing import Any
 
 from adjoint import _core
 from adjoint.distributed._errors import DistBackendError
-from adjoint.distributed._library import address, mpi
+from adjoint.distributed._library import FEW, address, mpi
 from adjoint.distributed._reduce_op import ReduceOp
 from adjoint.distributed._work import Work
 
 __all__ = ["ANY_SIZE", "ProcessGroup"]
 
-# Bytes; above, Open MPI's blocking collectives are faster than its others.
+# Bytes; above, an operation goes to the queue.
 _LONG = 64 * 1024
+# Up to here, and among few ranks, a reduction is not made by a blocking call: that asks without a
+# pause, and of two ranks on a busy machine the one is off its core when the other is on. Beyond,
+# blocking calls have the better algorithms.
+_GENTLE = 4 * 1024 * 1024
 ANY_SIZE = _LONG + 1  # of an operation whose size differs between ranks
 
 
@@ -80,8 +84,7 @@ class ProcessGroup:
         what = _TORCH_NAMES.get(name, name.lower())
         self._refuse_broken(what)
         self._forget_done()
-        is_long = nbytes > _LONG and self._threads
-        calls = [self._call(name, w, is_long, async_op, i == 0) for i, w in enumerate(words)]
+        calls = [self._call(name, w, nbytes, async_op, i == 0) for i, w in enumerate(words)]
         work = Work(what, self, calls, (memories, held), result, lambda: _bring_back(memories))
         if async_op:
             self._under_way.append(work)
@@ -90,11 +93,13 @@ class ProcessGroup:
         return None
 
     def _call(
-        self, name: str, words: tuple[int, ...], is_long: bool, async_op: bool, is_first: bool
+        self, name: str, words: tuple[int, ...], nbytes: int, async_op: bool, is_first: bool
     ) -> _core._ForeignCall:
-        if is_long:
+        if nbytes > _LONG and self._threads:
             every = (*words, self._handle_of_queue)
-            return self._queue.submit(address(f"MPI_{name}"), every, is_first)
+            if name == "Allreduce" and nbytes <= _GENTLE and self.size() <= FEW:
+                return self._queue.submit(address("MPI_Iallreduce"), every, False, True)
+            return self._queue.submit(address(f"MPI_{name}"), every, is_first, False)
         function = address(f"MPI_I{name.lower()}")
         aside = async_op and self._threads
         return _core._foreign_start(function, (*words, self._handle), address("MPI_Test"), aside)

@@ -13,14 +13,16 @@ import importlib
 import importlib.util
 import os
 import sys
+import time
 from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
 
-__all__ = ["abort", "address", "give_up_finalizing", "is_installed", "mpi"]
+__all__ = ["FEW", "abort", "address", "end_with_others", "give_up_finalizing", "is_installed", "is_started", "mpi"]
 
 _FIX = "fix: pip install 'adjoint[mpi]', or mpi4py for an MPI that this machine has"
 
+FEW = 8  # ranks that exchange with each other directly
 _may_finalize = True
 
 
@@ -30,12 +32,18 @@ def is_installed() -> bool:
     return importlib.util.find_spec("mpi4py") is not None
 
 
+def is_started() -> bool:
+    """Whether this process is one of MPI's already."""
+    return "mpi4py.MPI" in sys.modules and bool(sys.modules["mpi4py.MPI"].Is_initialized())
+
+
 @cache
 def mpi() -> Any:
     """``mpi4py.MPI``, started."""
     if not is_installed():
         raise RuntimeError(f"torch.distributed needs mpi4py, which is not installed.\n  {_FIX}")
     if "mpi4py.MPI" not in sys.modules:
+        _refuse_silent_srun()
         _prepare_settings()
         # The end is ours: an MPI_Finalize after a failure would wait for ranks that never come.
         importlib.import_module("mpi4py").rc.finalize = False
@@ -48,16 +56,42 @@ def mpi() -> Any:
     return found
 
 
+def _refuse_silent_srun() -> None:
+    """Raise where srun tells the ranks nothing of each other: MPI would end with a long text."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    if tasks != "1" and not any(name.startswith("PMI") for name in os.environ):
+        raise RuntimeError(
+            f"srun has started {tasks} processes without an MPI.\n  fix: srun --mpi=pmix (for Open "
+            "MPI) or --mpi=pmi2 (for MPICH), or `adjoint launch` in the job, which asks for it"
+        )
+
+
 def _prepare_settings() -> None:
     """What Open MPI reads when it starts, where the user has not said otherwise."""
     # A rank that waits lets others compute, among them the threads of its own process.
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    # Of few ranks, all exchange with all: one round for two, where the default makes two.
+    if (size := os.environ.get("OMPI_COMM_WORLD_SIZE", "")).isdigit() and int(size) <= FEW:
+        os.environ.setdefault("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3")
 
 
 def _end() -> None:
     library = mpi()
     if library.Is_initialized() and not library.Is_finalized() and _may_finalize:
         library.Finalize()
+
+
+def end_with_others() -> bool:
+    """Let all ranks end at once, however long that takes, without a core; whether this is over."""
+    library = mpi()
+    if not library.Is_finalized():
+        if not _may_finalize:
+            return False
+        meeting = library.COMM_WORLD.Ibarrier()
+        while not meeting.Test():
+            time.sleep(0.002)
+        library.Finalize()
+    return True
 
 
 def give_up_finalizing() -> None:

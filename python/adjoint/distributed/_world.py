@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from adjoint.distributed._group import ProcessGroup
-from adjoint.distributed._library import is_installed, mpi
+from adjoint.distributed._joining import is_launched, join, store_for
+from adjoint.distributed._library import is_installed, is_started, mpi
 
 __all__ = [
     "GroupMember",
@@ -97,14 +98,18 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Join the group of all ranks, that ``adjoint launch`` or ``mpiexec`` has started.
+    """Join the group of all ranks.
+
+    ``adjoint launch``, ``mpiexec`` or ``srun`` has started them, or anything else on one machine:
+    `multiprocessing.spawn`, a shell. Those find each other as PyTorch's do.
 
     Parameters
     ----------
     backend : str, optional
         ``"mpi"`` or ``"gloo"``: the same thing here, MPI.
     init_method, store : optional
-        Accepted: MPI knows where the others are.
+        Where ranks find each other that no launcher of MPI has started; by default at
+        ``MASTER_ADDR`` and ``MASTER_PORT`` of the environment. MPI knows where its own are.
     timeout : timedelta, optional
         How long an operation waits for the other ranks before it raises; half an hour.
     world_size, rank : int, optional
@@ -134,6 +139,11 @@ def init_process_group(
             f"{missing} expected, but not set\n  fix: start the script with "
             "`adjoint launch -n 2 script.py`, or `mpiexec -n 2 python script.py`"
         )
+    limit = timeout or default_pg_timeout
+    if wanted_size is not None and wanted_size > 1 and not is_launched() and not is_started():
+        place = 0 if wanted_rank is None else wanted_rank
+        _check_rank(place, wanted_size)
+        join(place, wanted_size, store or store_for(init_method, place, limit), limit)
     library = mpi()
     comm = library.COMM_WORLD
     _check_size(comm.Get_size(), wanted_size)
@@ -145,8 +155,13 @@ def init_process_group(
             f"rank {wanted_rank} was asked for, but the ranks of all processes are not 0 to "
             f"{own.Get_size() - 1}"
         )
-    seconds = (timeout or default_pg_timeout).total_seconds()
+    seconds = limit.total_seconds()
     _groups.append(ProcessGroup(own, range(own.Get_size()), seconds, backend, "default_pg"))
+
+
+def _check_rank(rank: int, size: int) -> None:
+    if rank >= size:
+        raise ValueError(f"rank is {rank}, but world_size {size}: ranks are 0 to {size - 1}")
 
 
 def _checked_backend(backend: str | None) -> str:
@@ -161,12 +176,12 @@ def _checked_backend(backend: str | None) -> str:
 
 
 def _check_size(there: int, wanted: int | None) -> None:
-    if wanted is not None and wanted != there:
-        raise RuntimeError(
-            f"world_size is {wanted}, but MPI has started {there} process{'es' * (there > 1)}.\n"
-            f"  fix: start the script with `adjoint launch -n {wanted} script.py`, in place of "
-            "torchrun or of processes that it starts itself"
-        )
+    if wanted is None or wanted == there:
+        return
+    raise RuntimeError(
+        f"world_size is {wanted}, but MPI has started {there} process{'es' * (there > 1)}.\n"
+        f"  fix: start the script with `adjoint launch -n {wanted} script.py`"
+    )
 
 
 def _world() -> ProcessGroup:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
-from adjoint.func import grad, jvp
+from adjoint.func import grad, jacfwd, jvp
 
-from ._conditions import NEAR, Conditions
+from ._conditions import LARGE, NEAR, Conditions, Found, Known
 from ._constraints import Constraints, bounds_of, constraints_of
+from ._inside import Inside, is_inside
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -129,7 +130,32 @@ def minimize(
     limits, under = bounds_of(bounds, unknowns), constraints_of(constraints, unknowns)
     if method is None:
         method = "SLSQP" if under.size else "L-BFGS-B" if limits else "BFGS"
-    run = _Run(objective, limits, under, unknowns, callback)
+    problem = Problem(objective, limits, under, unknowns)
+    if is_inside() and callback is None and how is None:
+        inside = minimum_inside(problem, method, tol, options)
+        if inside is not None:
+            inside.x = unknowns.tree(inside.x)
+            return inside
+    result, found = minimum_of(_Run(problem, callback), method, tol, options, how)
+    result.active = found.active()
+    result.x = unknowns.tree(found.answer())
+    return result
+
+
+class Problem(NamedTuple):
+    """What is minimised, where; functions of the vector of the unknowns."""
+
+    objective: Callable[[Tensor], Tensor]
+    bounds: tuple[Tensor, Tensor] | None
+    constraints: Constraints
+    unknowns: Unknowns
+
+
+def minimum_of(
+    run: _Run, method: str, tol: float | None, options: Any, how: Any, known: Known | None = None
+) -> tuple[OptimizeResult, Found]:
+    """What SciPy's method found, and the minimum near it."""
+    objective, limits, under, unknowns = run.problem
     result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
@@ -137,30 +163,71 @@ def minimize(
         before = run.gradient(unknowns.start)
     for near in NEAR if limits or under.size else NEAR[:1]:
         of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
-        found = of_minimum.at(result.x)
+        found = of_minimum.at(result.x, known)
         if found.is_finite() and found.is_met(before):
-            break
-    else:
-        raise _lost(method, result)
-    result.active = found.active()
-    result.x = unknowns.tree(found.answer())
-    return result
+            return result, found
+    raise _lost(method, result)
+
+
+def minimum_inside(
+    problem: Problem, method: str, tol: float | None, options: Any
+) -> OptimizeResult | None:
+    """The minimum as an instruction of the program that is recorded; None where it cannot be one.
+
+    Counts are tensors then, and ``active`` is a mask.
+    """
+    objective, limits, under, unknowns = problem
+    start, kind, slope = unknowns.start, method.lower(), grad(objective)
+    if under.size or unknowns.size > LARGE:
+        return None
+    kinds: list[Any] = [(objective, [start]), (slope, [start]), (jacfwd(slope), [start])]
+    if kind in _PRODUCTS | _HESSIAN:
+        kinds.append((_curvature(objective), [start, start]))
+    place = Inside(objective, start, *(limits or ()))
+    if not place.takes(kinds):
+        return None
+
+    def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+        value, gradient, matrix, *along = functions
+        at, *bounds = operands
+        ends = (bounds[0], bounds[1]) if bounds else None
+        here = Problem(value, ends, under, unknowns.moved(at))
+        run = _Run(here, None, (value, gradient, along[0] if along else None))
+        known = Known(gradient, matrix, True)
+        result, found = minimum_of(run, method, tol, options, None, known)
+        counts = ad.tensor([result.nit, result.nfev, result.njev])
+        held = found.held
+        return [found.answer(), result.fun, result.jac, counts, held.low, held.high]
+
+    x, value, gradient, counts, low, high = place.solved(solve, start, *(limits or ()))
+    nit, nfev, njev = counts.unbind()
+    return OptimizeResult(
+        x=Conditions(objective, limits, under, start).answer_at(x, low, high),
+        fun=value,
+        jac=gradient,
+        success=True,
+        status=0,
+        message="converged",
+        nit=nit,
+        nfev=nfev,
+        njev=njev,
+        active=low | high,
+    )
 
 
 class _Run:
     """One run of a method of SciPy's, on all samples of a `vmap` as one problem."""
 
     def __init__(
-        self,
-        objective: Callable[[Tensor], Tensor],
-        bounds: tuple[Tensor, Tensor] | None,
-        constraints: Constraints,
-        unknowns: Unknowns,
-        callback: Any,
+        self, problem: Problem, callback: Any, programs: tuple[Any, ...] | None = None
     ) -> None:
+        self.problem = problem
+        objective, bounds, constraints, unknowns = problem
         self._objective, self._bounds, self._constraints = objective, bounds, constraints
         self._unknowns, self._callback = unknowns, callback
-        self.gradient = Often(objective, grad)
+        if programs is None:
+            programs = Often(objective), Often(objective, grad), Often(objective, _curvature)
+        self._often, self.gradient, self._along = programs
         with ad.no_grad():
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
@@ -168,8 +235,7 @@ class _Run:
     def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
         """The result, with ``x`` a vector."""
         kind = method.lower()
-        objective, gradient = Often(self._objective), self.gradient
-        along = Often(self._objective, _curvature)
+        objective, gradient, along = self._often, self.gradient, self._along
         arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
 
         def value(v: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,12 @@ class Unknowns:
         # Of which there may be several that do the same; a structure is one of its own.
         plain = type(start) is Tensor
         self.kind = (name, tuple(start.shape), start.dtype) if plain else None
+
+    def moved(self, start: Tensor) -> Unknowns:
+        """The same unknowns, which begin elsewhere."""
+        other = copy.copy(self)
+        other.start = start
+        return other
 
     @property
     def size(self) -> int:

@@ -36,12 +36,14 @@ int call(Word function, const Words& a) {
                                               a[9]);
 }
 
-// One call. Queued: `request` is unused, the queue's thread finishes it. Started: `test(&request,
-// &flag, &status)` says whether it is over; whoever holds the mutex may ask.
+// One call. Queued: the queue's thread finishes it. Started: `test(&request, &flag, &status)` says
+// whether it is over; whoever holds the mutex may ask.
 struct Call {
   Word function = 0, test = 0;
-  bool meets = false;  // the other processes are awaited before it is made
+  bool meets = false;   // queued: the other processes are awaited before it is made
+  bool starts = false;  // queued: it only begins something, which the queue's thread asks about
   Words words{};
+  int count = 0;  // of words
   std::mutex mutex;
   std::condition_variable finished;
   bool done = false;
@@ -73,7 +75,8 @@ using SharedCall = std::shared_ptr<Call>;
 // How a thread waits for what another process does. An answer under way is worth asking for at once;
 // who goes on asking uses up the time that the kernel has for this process, and is off the core when
 // the answer comes. Who sleeps is put back on a core when it wakes, also on a busy machine, if the
-// kernel does not round the sleep up (timer slack, 50 us by default). Short at first, longer then.
+// kernel does not round the sleep up (timer slack, 50 us by default). Each sleep costs about as much
+// as ten questions, so it is a part of the wait so far: the answer is late by that part at most.
 class Patience {
  public:
   Patience() = default;
@@ -83,26 +86,28 @@ class Patience {
     if (slack_ > 0) prctl(PR_SET_TIMERSLACK, slack_);
   }
   void wait() {
-    if (++in_vain_ <= kSpins) return;
+    if (++in_vain_ == 1) begin_ = Clock::now();
+    if (in_vain_ <= kSpins) return;
     if (slack_ == 0) {
       slack_ = std::max(prctl(PR_GET_TIMERSLACK), 1);
       prctl(PR_SET_TIMERSLACK, 1);
     }
-    const int naps = in_vain_ - kSpins;
     std::this_thread::sleep_for(
-        std::chrono::microseconds(std::clamp(naps / kNapsPerMicrosecond, 1, kLongestNap)));
+        std::clamp<Clock::duration>((Clock::now() - begin_) / kPart, kShortestNap, kLongestNap));
   }
   void restart() { in_vain_ = 0; }
 
  private:
-  static constexpr int kSpins = 100;               // tens of microseconds
-  static constexpr int kNapsPerMicrosecond = 100;  // a nap is about a hundredth of the wait so far
-  static constexpr int kLongestNap = 500;
+  static constexpr int kSpins = 100;  // tens of microseconds
+  static constexpr int kPart = 8;
+  static constexpr std::chrono::microseconds kShortestNap{1}, kLongestNap{500};
   int in_vain_ = 0;
+  Clock::time_point begin_;
   int slack_ = 0;  // before the first nap, in nanoseconds
 };
 
-// How all processes of a queue meet: `start(word, &request)`, asked about by `test`.
+// How all processes of a queue meet: `start(word, &request)`, asked about by `test`, as what calls
+// have started is.
 struct Meeting {
   Word start = 0, test = 0, word = 0;
 };
@@ -127,19 +132,24 @@ class Queue {
       SharedCall c = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      int code = c->meets ? meet() : 0;
-      c->finish(code ? code : call(c->function, c->words));
+      c->finish(c->starts ? start_and_ask(c->function, c->words, c->count) : make(*c));
     }
   }
   // A blocking call of MPI takes a core while it waits for processes that are not there yet, a core
   // that this one computes on. So they meet first, and the call is made when all are there.
-  int meet() const {
-    Call m;
-    m.test = meeting_.test;
-    m.code = call(meeting_.start, {meeting_.word, reinterpret_cast<Word>(m.request.data())});
+  int make(const Call& c) const {
+    int code = c.meets ? start_and_ask(meeting_.start, {meeting_.word}, 1) : 0;
+    return code ? code : call(c.function, c.words);
+  }
+  // Makes a call that takes a request after its words, and waits for the end of what that began.
+  int start_and_ask(Word function, Words words, int count) const {
+    Call begun;
+    begun.test = meeting_.test;
+    words[count] = reinterpret_cast<Word>(begun.request.data());
+    begun.code = call(function, words);
     Patience patience;
-    while (!m.code && !m.ask()) patience.wait();
-    return m.code;
+    while (!begun.code && !begun.ask()) patience.wait();
+    return begun.code;
   }
 
   const Meeting meeting_;
@@ -313,14 +323,15 @@ PyObject* make_queue(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyObject* queue_submit(PyObject* self, PyObject* args) {
   PyObject *function, *words;
-  int meets;
-  if (!PyArg_ParseTuple(args, "OO!p:submit", &function, &PyTuple_Type, &words, &meets))
+  int meets, starts;
+  if (!PyArg_ParseTuple(args, "OO!pp:submit", &function, &PyTuple_Type, &words, &meets, &starts))
     return nullptr;
   return guard([&]() -> PyObject* {
     auto c = std::make_shared<Call>();
     c->function = word(function);
     c->meets = meets;
-    read_words(words, &c->words);
+    c->starts = starts;
+    c->count = read_words(words, &c->words);
     Object result = Object::steal(wrap(c));
     reinterpret_cast<QueueObject*>(self)->queue->submit(std::move(c));
     return result.release();
@@ -375,7 +386,8 @@ PyMethodDef call_methods[] = {
     {nullptr}};
 PyMethodDef queue_methods[] = {
     {"submit", queue_submit, METH_VARARGS,
-     "submit(function, words, meets): calls it after those before, if wanted when all have met."},
+     "submit(function, words, meets, starts): calls it after those before. `meets`: when all have "
+     "met. `starts`: with a request, which is asked about until it is done."},
     {nullptr}};
 PyMethodDef functions[] = {
     {"_foreign_call", foreign_call, METH_VARARGS,

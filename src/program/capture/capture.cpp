@@ -8,6 +8,7 @@
 #include "dispatch/view.h"
 #include "engine/engine.h"
 #include "program/capture/copying_ops.h"
+#include "program/operand_rules.h"
 #include "program/passes/sources.h"
 #include "program/replay/replay.h"
 #include "tensor/handmade_tensors.h"
@@ -470,6 +471,7 @@ void Capture::take_call(Call& c, Seen seen, const Value& out) {
 
 Value Capture::forward(Call& c) {
   const Op& op = c.op;
+  if (distrusts_) check_operands(c);
   if (!running_) {  // a pass on placeholders, after a refusal
     Uncaptured quiet;
     return compute(c);
@@ -550,6 +552,7 @@ void Capture::fail_if_placeholders(const std::string& what) {
 
 void Capture::change(Call& c, const Tensor& self) {
   const Op& op = c.op;
+  if (distrusts_) check_operands(c);
   if (is_outside(self.get()) && !placeholders_.count(self->storage))
     fail_if_placeholders(text("`", op.name, "_` changes a tensor from outside in a backward pass"));
   check_draws(op);

@@ -84,6 +84,8 @@ class Capture final : public Recorder {
   };
   History history(const Tensors& results) const;
   bool knows(TensorObject* t) const { return register_of(t) >= 0; }
+  // Ops come from a file: their operands are compared with what their callers give (program/operand_rules.h).
+  void distrust(bool on) { distrusts_ = on; }
   // The tensors that the function reached by itself so far.
   const Tensors& reached() const { return reached_; }
   // Instructions [from, to) as a program. Its inputs are `given`, then whatever else it reads,
@@ -185,6 +187,7 @@ class Capture final : public Recorder {
   std::string refused_;
   SourceLine refused_at_;
   bool running_ = false;
+  bool distrusts_ = false;
   bool in_host_ = false;  // Python runs that a program will call again
   bool draws_allowed_ = true;
   bool until_inputs_ = false;

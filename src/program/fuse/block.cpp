@@ -1,6 +1,7 @@
 // Read block.h first.
 #include "program/fuse/block.h"
 
+#include <deque>
 #include <map>
 
 #include "dispatch/elementwise_forward.h"
@@ -53,6 +54,10 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
+// Small pieces of memory wait for so many parts before they are used again: machine code does
+// neighbours side by side, and what one reads another must not write.
+constexpr size_t kWaits = 2048;  // bytes
+constexpr size_t kNeighbours = 8;
 constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
 constexpr int64_t kVector = 16;         // elements of a cache line, or of two
 constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
@@ -115,6 +120,7 @@ class BlockBuilder {
     find_last_uses();
     for (size_t k = 0; k < parts_.size(); ++k) {
       const Part& part = parts_[k];
+      reuse_released(k);
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
@@ -146,6 +152,11 @@ class BlockBuilder {
     bool written = false;
     size_t last_use = 0;  // the part
     int64_t local = -1;   // where it stands in the block's memory
+  };
+  // Memory that nobody reads after a part.
+  struct Released {
+    size_t part, bytes;
+    int64_t offset;
   };
   struct Constant {
     TileLoops::Number number;
@@ -193,7 +204,15 @@ class BlockBuilder {
   void release_memory(int reg, size_t part) {
     Known& k = known(reg);
     if (k.local < 0 || k.last_use != part) return;
-    idle_[bytes_of(reg)].push_back(std::exchange(k.local, -1));
+    Released r{part, bytes_of(reg), std::exchange(k.local, -1)};
+    if (r.bytes <= kWaits)
+      waiting_.push_back(r);
+    else
+      idle_[r.bytes].push_back(r.offset);
+  }
+  void reuse_released(size_t part) {
+    for (; !waiting_.empty() && waiting_.front().part + kNeighbours <= part; waiting_.pop_front())
+      idle_[waiting_.front().bytes].push_back(waiting_.front().offset);
   }
 
   // --- pointers
@@ -473,6 +492,7 @@ class BlockBuilder {
   std::vector<Known> known_;
   Lookup known_at_;
   std::map<size_t, std::vector<int64_t>> idle_;  // offsets by size
+  std::deque<Released> waiting_;
   std::vector<Constant> numbers_;
   Lookup number_at_;
   std::vector<Pointer> pointers_;

@@ -61,27 +61,20 @@ class Bucket:
         """The memory to be reduced: all gradients, zeros for what has none, times a factor."""
         grads = [p.grad for p in self.parameters]
         if self.is_alone and not as_views and grads[0] is not None and grads[0].is_contiguous():
-            flat = grads[0]
-        else:
-            views = self.views()
-            self._copy_in(views, grads)
-            assert self._flat is not None
-            flat = self._flat
-        if factor != 1:
-            flat.mul_(factor)
-        return flat
+            return grads[0].mul_(factor) if factor != 1 else grads[0]
+        self._copy_in(self.views(), grads, factor)
+        assert self._flat is not None
+        return self._flat
 
     @staticmethod
-    def _copy_in(views: list[Tensor], grads: Sequence[Tensor | None]) -> None:
-        places, values = [], []
+    def _copy_in(views: list[Tensor], grads: Sequence[Tensor | None], factor: float) -> None:
         for view, grad in zip(views, grads, strict=True):
             if grad is None:
                 view.zero_()
-            elif grad.data_ptr() != view.data_ptr() or not grad.is_contiguous():
-                places.append(view)
-                values.append(grad)
-        if places:
-            _made_names._foreach_copy_(places, values)
+            elif grad.data_ptr() == view.data_ptr() and grad.is_contiguous():
+                view.mul_(factor)
+            else:
+                ad.mul(grad, factor, out=view)  # in one go
 
     def give_back(self, flat: Tensor, as_views: bool, used: Sequence[bool]) -> None:
         """Put the reduced values where the gradients are; leave those that no rank has used."""
