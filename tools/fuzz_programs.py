@@ -246,13 +246,15 @@ def attempt(name: str, files: list[tuple[Any, Case]], path: Path) -> str:
     seed, (function, args) = rng.choice(files)
     try:
         write(rng, seed, path)
-    except (ValueError, TypeError, LookupError, RuntimeError):
+    except (ValueError, TypeError, LookupError, RuntimeError, MemoryError):
         return "not written"
     try:
         again = load(path, function)
     except LoadError as error:
         assert len(str(error)) < 2000, f"{name}: a message without an end"
         return "refused"
+    except MemoryError:  # for what is in no program, where an earlier case has left little
+        return "no memory"
     if not again.programs:
         return "not for this function"
     again._record = _none  # type: ignore[method-assign]

@@ -14,18 +14,20 @@ Read next: src/bindings/program/exchange.cpp; _saved.py, which writes the files.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from adjoint import _core
 from adjoint._core import Tensor, default_generator
 from adjoint.autograd import no_grad
 
-__all__ = ["Forms", "program_from", "to_data"]
+__all__ = ["Described", "to_data"]
 
 _DEEPEST = 8  # loops in loops
 _MOST = 1 << 31  # elements of a tensor
 _SUITED = 256  # ops of a program that did not take the first numbers
 _ROOM = 1 << 20  # elements that any op may make
+_AS_THEY_ARE = {int, bool, str, type(None)}
 
 
 def to_data(program: Any, constants: list[Tensor]) -> Any:
@@ -52,14 +54,28 @@ def _encode(value: Any, constants: list[Tensor]) -> Any:
         constants.append(value)
         return {"tensor": len(constants) - 1}
     if isinstance(value, dict):
+        if "registers" in value:
+            value = _with_forms(value)
         return {"dict": {key: _encode(part, constants) for key, part in value.items()}}
     if isinstance(value, list | tuple):
         return [_encode(part, constants) for part in value]
     raise ValueError(f"a {type(value).__name__} is not data")
 
 
+def _with_forms(code: Any) -> Any:
+    """The same, with what many registers have in common stated once."""
+    forms: dict[Any, int] = {}
+    registers: list[int] = []
+    for (shape, strides, dtype), offset, root in code["registers"]:
+        form = tuple(shape), tuple(strides), dtype
+        registers += [forms.setdefault(form, len(forms)), offset, root]
+    return {**code, "forms": list(forms), "registers": registers}
+
+
 def _decode(value: Any, constants: list[Tensor]) -> Any:
     if isinstance(value, list):
+        if set(map(type, value)) <= _AS_THEY_ARE:
+            return value
         return [_decode(part, constants) for part in value]
     if not isinstance(value, dict):
         return value
@@ -80,32 +96,67 @@ def _decode(value: Any, constants: list[Tensor]) -> Any:
     raise ValueError(f"{kind!r} is no kind of data")
 
 
-def program_from(data: Any, constants: list[Tensor]) -> Any:
-    """The program that `to_data` has described, with all its inputs given.
+class Described:
+    """A program that `to_data` has described.
 
-    Raises
-    ------
-    Exception
-        Of whatever kind: there is none.
+    Attributes
+    ----------
+    inputs, outputs : list
+        What they are like: shape, strides and dtype; None for no output.
+    repeats : list of int
+        By input: the first one that is the same.
     """
-    state = default_generator.get_state()
-    whole = _decode(data, constants)
-    suited: set[tuple[int, ...]] = set()
-    try:
-        with no_grad():
-            while True:
-                try:
-                    program = _Builder(whole, (), suited).program(True)
-                    break
-                except _OtherNumbers as again:
-                    if again.place in suited or len(suited) >= _SUITED:
-                        raise again.error from None
-                    suited.add(again.place)
-            facts = [whole[name] for name in ("requires_grad", "leaf", "views")]
-            _core._program_inputs(program, *facts)
-            return program
-    finally:
-        default_generator.set_state(state)
+
+    def __init__(self, data: Any, constants: list[Tensor]) -> None:
+        self._whole = whole = _decode(data, constants)
+        forms = [form for form, _, _ in _registers(whole)]
+        self.inputs = [forms[_index(r, len(forms))] for r in whole["inputs"]]
+        self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
+        self.outputs = [None if r == -1 else forms[_index(r, len(forms))] for r in whole["outputs"]]
+
+    def build(self, own: int = 0, differentiable: Sequence[int] = ()) -> Any:
+        """The program, with all its inputs given.
+
+        Parameters
+        ----------
+        own : int
+            So many of the outputs are no inputs; those ``differentiable`` share no memory with any.
+
+        Raises
+        ------
+        Exception
+            Of whatever kind: there is none.
+        """
+        state, dtype = default_generator.get_state(), _core.get_default_dtype()
+        modes, suited = _core._autocast_modes(), set[tuple[int, ...]]()
+        try:
+            # A program is for the default dtype that it was recorded with; its casts are ops.
+            _core.set_default_dtype(self._whole["default_dtype"])
+            _core._set_autocast_modes(0)
+            with no_grad():
+                while True:
+                    try:
+                        program = _Builder(self._whole, (), suited).program(own, differentiable)
+                        break
+                    except _OtherNumbers as again:
+                        if again.place in suited or len(suited) >= _SUITED:
+                            raise again.error from None
+                        suited.add(again.place)
+                facts = [self._whole[name] for name in ("requires_grad", "leaf", "views")]
+                _core._program_inputs(program, *facts)
+                return program
+        finally:
+            _core._set_autocast_modes(modes)
+            _core.set_default_dtype(dtype)
+            default_generator.set_state(state)
+
+
+def _registers(data: Any) -> list[tuple[Any, int, int]]:
+    """By register: its form, where it lies on its memory, and which memory it is."""
+    forms = [(shape, strides, dtype) for shape, strides, dtype in data["forms"]]
+    n = _numbers(data["registers"])
+    rows = zip(n[::3], n[1::3], n[2::3], strict=True)
+    return [(forms[_index(form, len(forms))], offset, root) for form, offset, root in rows]
 
 
 class _OtherNumbers(Exception):
@@ -114,19 +165,6 @@ class _OtherNumbers(Exception):
     def __init__(self, place: tuple[int, ...], error: Exception) -> None:
         super().__init__(place)
         self.place, self.error = place, error
-
-
-class Forms:
-    """What the inputs and outputs of a program are like, by its data; None for no output."""
-
-    def __init__(self, data: Any, constants: list[Tensor]) -> None:
-        whole = _decode(data, constants)
-        registers = whole["registers"]
-        self.inputs = [registers[_index(r, len(registers))][0] for r in whole["inputs"]]
-        self.repeats = [whole["inputs"].index(r) for r in whole["inputs"]]
-        self.outputs = [
-            None if r == -1 else registers[_index(r, len(registers))][0] for r in whole["outputs"]
-        ]
 
 
 def _index(value: Any, count: int) -> int:
@@ -202,7 +240,7 @@ class _Builder:
         if len(place) > _DEEPEST:
             raise ValueError("loops are nested too deep")
         self.place, self.suited = place, suited
-        self.forms = [(form, offset, root) for form, offset, root in data["registers"]]
+        self.forms = _registers(data)
         self.code = data["code"]
         self.inputs = [_index(r, len(self.forms)) for r in _numbers(data["inputs"])]
         self.outputs = [-1 if r == -1 else _index(r, len(self.forms)) for r in data["outputs"]]
@@ -219,7 +257,7 @@ class _Builder:
             self.reads[r] = self.reads.get(r, 0) + 1
         self.left = dict(self.reads)  # reads that are still to come
 
-    def program(self, checked: bool) -> Any:
+    def program(self, own: int = 0, differentiable: Sequence[int] = ()) -> Any:
         given = [self.values[r] for r in self.inputs]
         recording = _core._Recording(given)
         recording.start()
@@ -229,8 +267,10 @@ class _Builder:
         finally:
             recording.stop()
         results = [None if r < 0 else self.values[r] for r in self.outputs]
-        if checked:
-            recording.outside([t for t in results if t is not None])
+        if not self.place:
+            kinds = recording.outside([t for t in results if t is not None])
+            if 2 in kinds[:own] or any(kinds[k] for k in differentiable):
+                raise ValueError("a result is an input, or shares memory with one")
         refused = recording.refused()
         if refused is not None:
             raise ValueError(refused[0])
@@ -296,7 +336,12 @@ class _Builder:
     @staticmethod
     def _suit(reads: list[Tensor]) -> None:
         """Give operands of an op numbers that it takes, where it did not take the first ones."""
-        _core._unrecorded(lambda: [_other_numbers(t) for t in reads])
+
+        def give() -> None:
+            for t in reads:
+                _other_numbers(t)
+
+        _core._unrecorded(give)
 
     def _made(self, register: int) -> Tensor:
         """A stand-in that no op has made."""
@@ -363,7 +408,7 @@ class _Builder:
         made: list[Tensor],
         place: tuple[int, ...],
     ) -> None:
-        body = _core._unrecorded(lambda: _Builder(data["body"], place, self.suited).program(False))
+        body = _core._unrecorded(lambda: _Builder(data["body"], place, self.suited).program())
         self._check_taken(
             [registers[_index(at, len(registers))] for at in data["stacks"][1::2] if at != -1]
         )

@@ -60,10 +60,15 @@ def guards_print(guards: Guards) -> list[list[str]]:
         for row in guards.rows(kind):
             if kind is Kind.NAMES and not _told(row):
                 continue
-            extra = sorted(row.extra) if isinstance(row.extra, frozenset) else None
+            extra = _names_print(row.extra) if isinstance(row.extra, frozenset) else None
             text = repr((kind.name, row.path, row.all, extra, _value(_content(row), _DEEPEST)))
             rows.append([row.path, _digest(text)])
     return sorted(rows)
+
+
+@functools.lru_cache(maxsize=64)
+def _names_print(names: frozenset[str]) -> str:
+    return _digest(repr(sorted(names)))  # one set for many rows
 
 
 def _told(row: Row) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from adjoint._core import Tensor
 
 from ._call_kinds import key_of, outline
 from ._compile import Compiled, CompileWarning, level_of_user
-from ._exchange import Forms, program_from
+from ._exchange import Described
 from ._fingerprints import code_print, guards_print, kind_print, own_codes
 from ._guards import Guards, Kind
 from ._recorded import Recorded
@@ -47,11 +47,23 @@ class LoadedCall:
     """
 
     def __init__(self, call: Any, constants: list[Tensor]) -> None:
-        self._call, self._constants = call, constants
+        self._call = call
         self.kind: str = call["kind"]
+        for row, length in (
+            *((one, 4) for one in call["codes"]),
+            *((g, 2) for g in call["guards"]),
+        ):
+            if len(row) != length or not all(type(part) is str for part in row):
+                raise ValueError("what is known of the function is not text")
         self._held, self._reached = _places(call["held"]), _places(call["reached"])
-        self._forms = Forms(call["forward"], constants)
-        self._given = len(self._forms.inputs) - len(self._held)
+        self._forward = Described(call["forward"], constants)
+        backward = call["backward"]
+        self._backward = None if backward is None else Described(backward, constants)
+        self._partial = [
+            ([*map(bool, mask)], Described(data, constants), places)
+            for mask, data, places in call["partial"]
+        ]
+        self._given = len(self._forward.inputs) - len(self._held)
         self._check_flat()
         self._check_programs()
         self._built: Any = self._build()
@@ -64,7 +76,7 @@ class LoadedCall:
     @property
     def repeats(self) -> list[int]:
         """By tensor among the arguments: the first of them that is the same one."""
-        return self._forms.repeats[: self._given]
+        return self._forward.repeats[: self._given]
 
     def _check_flat(self) -> None:
         if self.is_flat and self._given != sum(map(bool, self._call["tensors"])):
@@ -72,22 +84,21 @@ class LoadedCall:
 
     def _check_programs(self) -> None:
         """What one program gives is what the other takes."""
-        call, forms = self._call, self._forms
+        call, forms = self._call, self._forward
         self._take_result(Recorded(_nothing))
         count, differentiable = call["count"], call["differentiable"]
         if None in forms.outputs:
             raise ValueError("a program has an output less")
         kept = forms.outputs[count:]
         every = (True,) * len(differentiable)
-        parts = [(list(mask), data, places) for mask, data, places in call["partial"]]
-        if call["backward"] is not None:
-            places = list(range(len(Forms(call["backward"], self._constants).inputs) - len(every)))
-            parts.append(([*every], call["backward"], places))
+        parts = list(self._partial)
+        if self._backward is not None:
+            places = list(range(len(self._backward.inputs) - len(every)))
+            parts.append(([*every], self._backward, places))
         elif differentiable and not call["no_backward"]:
             raise ValueError("a backward program is missing")
-        wanted = len(self._forms.inputs) - len(self._held) + len(self._reached)
-        for mask, data, places in parts:
-            back = Forms(data, self._constants)
+        wanted = len(self._forward.inputs) - len(self._held) + len(self._reached)
+        for mask, back, places in parts:
             if len(mask) != len(every) or not all(
                 type(k) is int and 0 <= k < len(kept) for k in places
             ):
@@ -101,15 +112,10 @@ class LoadedCall:
                 )
 
     def _build(self) -> Any:
-        call, constants = self._call, self._constants
-        backward = call["backward"]
         return (
-            program_from(call["forward"], constants),
-            None if backward is None else program_from(backward, constants),
-            {
-                tuple(map(bool, mask)): (program_from(data, constants), places)
-                for mask, data, places in call["partial"]
-            },
+            self._forward.build(self._call["count"], self._call["differentiable"]),
+            None if self._backward is None else self._backward.build(),
+            {tuple(mask): (part.build(), places) for mask, part, places in self._partial},
         )
 
     def _take_result(self, one: Recorded) -> None:
@@ -126,7 +132,7 @@ class LoadedCall:
             leaves == list(range(len(one.values)))
             and all(isinstance(v, PLAIN) for v in one.values)
             and all(type(n) is int for pair in places for n in pair)
-            and 0 <= one.count <= len(self._forms.outputs)
+            and 0 <= one.count <= len(self._forward.outputs)
             and all(0 <= at < len(leaves) and 0 <= k < one.count for at, k in one.from_outputs)
             and all(0 <= at < len(leaves) and 0 <= k < inputs for at, k in one.from_inputs)
             and all(

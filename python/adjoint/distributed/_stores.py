@@ -201,7 +201,7 @@ class TCPStore(Store):
     ) -> None:
         self.timeout = Store.timeout if timeout is None else timeout
         self._lock = threading.Lock()
-        self._server = _Server((host_name, port), _Answers) if is_master else None
+        self._server = _serve(host_name, port) if is_master else None
         if self._server is not None:
             port = self._server.server_address[1]
             threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -274,6 +274,16 @@ class TCPStore(Store):
     def num_keys(self) -> int:
         """How many keys there are."""
         return int(self._ask("num_keys"))
+
+
+def _serve(host: str, port: int) -> _Server:
+    try:
+        return _Server((host, port), _Answers)
+    except OSError as error:
+        raise DistNetworkError(
+            f"The server socket has failed to listen on {host}:{port}: {error}.\n  fix: another "
+            "MASTER_PORT, or end what uses this one"
+        ) from error
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -9,7 +9,11 @@ computed again.
 from __future__ import annotations
 
 import concurrent.futures as cf
+import fcntl
 import multiprocessing
+import os
+import select
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -215,4 +219,20 @@ def _of_engine(executor: Any) -> Any:
 
 def _process(_: int) -> cf.ProcessPoolExecutor:
     # A server that was started clean: threads of this process are not forked.
-    return cf.ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"))
+    context = multiprocessing.get_context("forkserver")
+    return cf.ProcessPoolExecutor(1, context, _end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this worker when the process is gone that made the pool, however it ended.
+
+    The worker would first finish its call, and the server, whose child it is, waits for that.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    pipe = parent.sentinel  # has an end when the parent has
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([pipe], [], [], 0)[0]:  # it was there before
+        os.kill(os.getpid(), signal.SIGKILL)

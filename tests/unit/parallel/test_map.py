@@ -314,3 +314,22 @@ def test_ray() -> None:
         same_on(executor)
     finally:
         executor.shutdown()
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, time, adjoint as ad\n"
+        "def busy(x):\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    ad.parallel.map(busy, [ad.ones(1), ad.ones(1)], executor=2)"
+    )
+    command = [sys.executable, str(program)]
+    with subprocess.Popen(command, env=WITH_CHECKOUT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [parent.stdout.readline() for _ in range(2)]
+        assert all(pid.strip().isdigit() for pid in pids)
+        parent.kill()
+        assert parent.stdout.read() == ""  # the pipe has an end: nobody holds it any more
