@@ -88,6 +88,24 @@ PyObject* stop_tally_(PyObject*, PyObject*) {
   });
 }
 
+// Of each node the seconds that its call took, and whether they are a mean; None where nothing is known.
+PyObject* forward_times(PyObject*, PyObject* nodes) {
+  return guard([&]() -> PyObject* {
+    Object given = checked(PySequence_Fast(nodes, "a sequence of nodes"));
+    Object list = checked(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given.get()); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(given.get(), i);
+      std::optional<ForwardTime> time;
+      if (PyObject_TypeCheck(item, node_type)) time = forward_time(reinterpret_cast<Node*>(item));
+      Object entry =
+          time ? checked(Py_BuildValue("(dO)", time->seconds, time->is_mean ? Py_True : Py_False))
+               : Object::borrow(Py_None);
+      checked(PyList_Append(list.get(), entry.get()));
+    }
+    return list.release();
+  });
+}
+
 PyObject* begin(PyObject*, PyObject* name) {
   return guard([&]() -> PyObject* {
     const char* given = PyUnicode_AsUTF8(name);
@@ -116,6 +134,8 @@ PyMethodDef functions[] = {
     {"_tally_stop", stop_tally_, METH_NOARGS,
      "Ends it: (name, kind, backward, (file, line, "
      "), count, nanoseconds, memory) each."},
+    {"_forward_times", forward_times, METH_O,
+     "Of each node (seconds, whether that is the mean of its line), or None."},
     {"_profile_begin", begin, METH_O, "Begins a range; its number, -1 if nothing is profiled."},
     {"_profile_end", end, METH_O, "Ends a range."},
     {"_profiling", profiling, METH_NOARGS, "Whether calls of this thread are timed."},

@@ -4,8 +4,10 @@
 #include "dispatch/keep_cuts.h"
 #include "dispatch/reuse.h"
 #include "dispatch/saved.h"
+#include "dispatch/tally.h"
 #include "graph/fresh_node.h"
 #include "python/gil.h"
+#include "tensor/allocator.h"
 #include "tensor/fresh.h"
 
 namespace adjoint {
@@ -177,6 +179,47 @@ struct Unfinished {
   return out.release();
 }
 
+[[gnu::noinline]] bool only_tallied() {
+  return (t_modes & kSlowModes) == kProfiled && tally_under_way();
+}
+
+// Whether the short way is open at all.
+[[gnu::always_inline]] inline bool is_open() { return !(t_modes & kSlowModes) || only_tallied(); }
+
+int64_t allocated() { return static_cast<int64_t>(memory::detail::state.allocated); }
+
+// While a tally is under way, and nothing else is unusual (Note [Samples of a tally]).
+[[gnu::always_inline]] inline TensorObject* run_tallied(const Op& op, Loop loop, Operand x,
+                                                        Operand y, const TensorObject* like) {
+  OpPace& pace = pace_of(op);
+  if (like->numel <= kShortNumel && passes_over(pace, op)) {
+    int64_t before = allocated();
+    TensorObject* out = run(op, loop, x, y, like);
+    count_passed_over(pace, out->grad_fn, allocated() - before);
+    return out;
+  }
+  TallyScope scope;
+  scope.open_paced(op);
+  TensorObject* out = run(op, loop, x, y, like);
+  if (out->grad_fn) scope.made(out->grad_fn);
+  return out;
+}
+
+// Not inlined, and given what fits into registers: the common way pays for none of it.
+[[gnu::noinline]] TensorObject* single_tallied(const Op& op, Loop loop, TensorObject* a) {
+  return run_tallied(op, loop, operand(a), {}, a);
+}
+[[gnu::noinline]] TensorObject* pair_tallied(const Op& op, Loop loop, TensorObject* a,
+                                             TensorObject* b) {
+  return run_tallied(op, loop, operand(a), operand(b), a);
+}
+[[gnu::noinline]] TensorObject* number_tallied(const Op& op, Loop loop, TensorObject* t,
+                                               const Value& number, int k, char* repeated) {
+  Operand filled{nullptr, &number, repeated};
+  return k == 0 ? run_tallied(op, loop, operand(t), filled, t)
+                : run_tallied(op, loop, filled, operand(t), t);
+}
+
 bool has_defaults(const Op& op, const Value* args) {
   for (int i = op.operands; i < op.argument_count; ++i) {
     const Value& d = op.schema.arguments[i].default_value;
@@ -189,33 +232,38 @@ bool has_defaults(const Op& op, const Value* args) {
 }  // namespace
 
 TensorObject* direct_single(const Op& op, TensorObject* a) {
-  if ((t_modes & kSlowModes) || !is_plain(a)) return nullptr;
+  if (!is_open() || !is_plain(a)) return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
+  if (mode_on(kProfiled)) [[unlikely]]
+    return single_tallied(op, loop, a);
   return run(op, loop, operand(a), {}, a);
 }
 
 TensorObject* direct_pair(const Op& op, TensorObject* a, TensorObject* b) {
-  if ((t_modes & kSlowModes) || !is_plain(a) || !is_plain(b) || a->dtype != b->dtype ||
-      !same_shape(a, b))
+  if (!is_open() || !is_plain(a) || !is_plain(b) || a->dtype != b->dtype || !same_shape(a, b))
     return nullptr;
   Loop loop = op.direct[static_cast<int>(a->dtype)];
   if (!loop) return nullptr;
+  if (mode_on(kProfiled)) [[unlikely]]
+    return pair_tallied(op, loop, a, b);
   return run(op, loop, operand(a), operand(b), a);
 }
 
 TensorObject* direct_number(const Op& op, TensorObject* t, const Value& number, int k) {
-  if ((t_modes & kSlowModes) || !is_plain(t)) return nullptr;
+  if (!is_open() || !is_plain(t)) return nullptr;
   Loop loop = op.direct[static_cast<int>(t->dtype)];
   alignas(16) char repeated[kMaxFilled * sizeof(double)];
   if (!loop || !fill_number(number, t, repeated)) return nullptr;
   Operand filled{nullptr, &number, repeated};
+  if (mode_on(kProfiled)) [[unlikely]]
+    return number_tallied(op, loop, t, number, k, repeated);
   return k == 0 ? run(op, loop, operand(t), filled, t) : run(op, loop, filled, operand(t), t);
 }
 
 bool product_backward(const Op& op, Node* node, Tensor* grads, Tensor* result, bool unread) {
   TensorObject* g = grads[0].get();
-  if ((t_modes & (kSlowModes | kGradOff)) != kGradOff || !is_plain(g)) return false;
+  if (grad_enabled() || !is_open() || !is_plain(g)) return false;
   Loop loop = op.direct[static_cast<int>(g->dtype)];
   if (!loop || is_complex(g->dtype)) return false;
   for (int e = 0; e < 2; ++e) {  // before anything is computed

@@ -80,6 +80,7 @@ Run::Run(std::span<const Root> roots, const BackwardOptions& options)
       keep_graph_(options.keep_graph),
       modes_(t_modes & (kAnomaly | kStrongZeros | kCaptured | kProfiled)),
       ordinary_(!restricted_ && !modes_ && !options.observer),
+      tallied_(!restricted_ && modes_ == kProfiled && !options.observer),
       anomaly_(t_anomaly),
       level_(t_current ? t_current->level_ + 1 : 1),
       id_(++g_last_id),
@@ -282,6 +283,12 @@ void Run::run_plain(Node* node) {
 
 void Run::run_node(Node* node) {
   if (ordinary_ && is_plain(node)) return run_plain(node);
+  if (tallied_ && mode_on(kProfiled) && tally_under_way() && is_plain(node)) {
+    TallyScope scope;
+    bool is_short = node->run == this && node->pending && node->pending.numel() <= kShortNumel;
+    scope.open(Profiled::Node, node->name, &node->line, is_short);
+    return run_plain(node);
+  }
   std::optional<ProfiledScope> timed;
   if (mode_on(kProfiled)) [[unlikely]]  // not modes_: a hook may have ended the profile
     timed.emplace(Profiled::Engine, node);

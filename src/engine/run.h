@@ -89,6 +89,7 @@ class Run {
   const bool keep_graph_;
   const uint32_t modes_;  // kAnomaly, kStrongZeros, kCaptured: as when the pass was asked for
   const bool ordinary_;   // nothing of all that, and nobody watches
+  const bool tallied_;    // the same, but for a profile that began before it
   const Anomaly anomaly_;
   std::deque<Node*> complete_;  // accumulators that have all their gradients; owned
   Node* busy_ = nullptr;        // whose backward is running

@@ -9,6 +9,19 @@ struct RepeatedElements {
   int64_t step;    // bytes from one element to the next
 };
 
+// One operand is repeated along each row.
+struct RepeatedOperand {
+  int64_t length;  // of a row
+  int64_t step;    // bytes from one repeated element to the next
+  int64_t row;     // bytes from row to row of the other operand; 0: one row again and again
+};
+
+// Fewer rows than are folded (kernels/reduce/reduce.cpp).
+struct SummedColumns {
+  int64_t rows;
+  int64_t step;  // bytes from row to row
+};
+
 struct SummedRows {
   int64_t length;
   int64_t step;        // bytes from row to row

@@ -67,6 +67,13 @@ void BackLink::add() {
   ring = g_youngest;
 }
 
+BackLink* BackLink::patient = nullptr;
+
+void BackLink::set_patiently() {
+  if (patient || on_) return set();
+  patient = this;
+}
+
 void BackLink::remove() {
   if (--g_back_links || !g_youngest) return;
   ring = &g_aside;

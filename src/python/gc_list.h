@@ -58,17 +58,22 @@ class BackLink {
   BackLink() = default;
   ~BackLink() {
     if (on_) remove();
+    if (patient == this) patient = nullptr;
   }
   BackLink(const BackLink&) = delete;
   void set() {
     if (!std::exchange(on_, true)) add();
   }
+  // For what is made when a long graph has just been, which the collector should not walk over at once: a cycle by way of
+  // it is found in the next full collection, or when another back link is set. There is one at a time; others are set().
+  void set_patiently();
   // For those that are counted by other means.
   static void add();
   static void remove();
 
  private:
   bool on_ = false;
+  static BackLink* patient;
 };
 
 inline Link* link_of(void* object) { return static_cast<Link*>(object) - 1; }

@@ -246,3 +246,28 @@ def test_a_large_graph_is_folded_and_opens_at_once(tmp_path: Path, visit: Visit)
     assert len(shown(page)) == 6
     click_item(page, "titleOf(i) === 'tanh'")
     assert "96.0 kB in all 6,000" in page.inner_text("aside")
+
+
+def test_a_node_shows_the_time_of_its_call_where_a_profile_saw_it(
+    tmp_path: Path, visit: Visit
+) -> None:
+    with ad.profile():
+        x = ad.ones(100, 100, requires_grad=True)
+        y = (x @ x).exp().sum()
+    page = visit(Path(ad.graph(y).save(tmp_path / "graph.html")))
+    page.keyboard.press("4")
+    assert "time, forward" in page.inner_text("#legend")
+    assert "nothing" not in page.inner_text("#legend")
+    click_item(page, "titleOf(i) === 'exp'")
+    assert "time, forward" in page.inner_text("body")
+
+
+def test_the_flame_page_opens_a_box_and_has_both_directions(tmp_path: Path, visit: Visit) -> None:
+    x = ad.ones(100, 100, requires_grad=True)
+    with ad.profile() as p:
+        (x @ x).exp().sum().backward()
+    page = visit(Path(p.save(tmp_path / "profile.html")))
+    assert {"forward", "backward"} <= set(page.locator("#flame .box").all_inner_texts())
+    page.click("#flame .box.backward >> nth=0")
+    assert page.evaluate("() => adjointPage.chosen.title") == "backward"
+    assert "By operation" in page.inner_text("body").replace("BY OPERATION", "By operation")

@@ -19,6 +19,8 @@ class Details {
       this.list(leaves.slice(0, 200).map((n) => n.id)),
       make("h2", {}, "Most memory"),
       this.ranking("bytes", formatBytes),
+      model.own.forward && make("h2", {}, "Most time, forward"),
+      model.own.forward && this.ranking("forward", formatSeconds),
       model.own.seconds && make("h2", {}, "Most time, backward"),
       model.own.seconds && this.ranking("seconds", formatSeconds),
       make("h2", {}, "Keys"),
@@ -60,6 +62,7 @@ class Details {
       ["kept", formatBytes(model.figure(box, "bytes"))],
     ];
     if (box.count > 1) facts.unshift([box.kind === "loop" ? "steps" : "branches", formatCount(box.count)]);
+    if (model.folded.forward) facts.push(["time, forward", formatSeconds(model.figure(box, "forward"))]);
     if (model.folded.seconds)
       facts.push(
         ["time, backward", formatSeconds(model.figure(box, "seconds"))],
@@ -97,6 +100,7 @@ class Details {
     ];
     if (!node.leaf) facts.push(["kept", keptText(node.bytes, alike, model.folded.bytes[model.stands[id]])]);
     if (node.module) facts.push(["module", make("code", {}, node.module)]);
+    if (model.own.forward && !node.leaf) facts.push(["time, forward", forwardText(model, id)]);
     if (model.own.seconds) {
       if (!node.leaf) facts.push(["time, backward", formatSeconds(model.own.seconds[id])]);
       facts.push(["gradient", normText(model.own.norm[id])]);
@@ -237,7 +241,7 @@ function keyList() {
     ["Enter", "open or close a box"],
     ["o c", "open, close all"],
     ["p", "path to the next click"],
-    ["1 2 3", "colour"],
+    ["1 2 3 4", "colour"],
     [", .", "step back, forward"],
     ["t", "light or dark"],
     ["Esc", "let go"],
@@ -250,4 +254,11 @@ function keyList() {
       make("dd", {}, text),
     ]),
   );
+}
+
+/** How long the call took that made a node: measured, or the mean of its line. */
+function forwardText(model, id) {
+  const seconds = model.data.node.forward[id];
+  if (seconds === null) return "not measured";
+  return formatSeconds(seconds) + (model.data.node.means.includes(id) ? " (mean of its line)" : "");
 }

@@ -44,11 +44,14 @@ class GraphPage {
   build(data) {
     const measured = Boolean(this.model.own.seconds);
     const without = "save with backward=True to see this";
+    const timed = Boolean(this.model.own.forward);
+    const untimed = "compute inside of ad.profile() to see this";
     this.colours = segments(
       "colour",
       [
         ["bytes", "memory", "colour by memory kept (1)"],
-        ["seconds", "time", measured ? "colour by time in backward (2)" : without, measured],
+        ["forward", "forward", timed ? "colour by time in forward (4)" : untimed, timed],
+        ["seconds", "backward", measured ? "colour by time in backward (2)" : without, measured],
         ["norm", "gradient", measured ? "colour by the norm of gradients (3)" : without, measured],
       ],
       this.figure,
@@ -206,8 +209,12 @@ class GraphPage {
       .map((item) => this.model.figure(item, this.figure));
     this.colouring = new Colouring(this.figure, rangeOf(values));
     const { range, steps } = this.colouring;
-    const format = { bytes: formatBytes, seconds: formatSeconds, norm: formatNumber }[this.figure];
-    const name = { bytes: "kept", seconds: "time, backward", norm: "gradient norm" }[this.figure];
+    const [name, format] = {
+      bytes: ["kept", formatBytes],
+      forward: ["time, forward", formatSeconds],
+      seconds: ["time, backward", formatSeconds],
+      norm: ["gradient norm", formatNumber],
+    }[this.figure];
     fill(
       this.legend,
       name,

@@ -27,6 +27,7 @@ function actionsOf(page) {
     1: () => page.pressColour("bytes"),
     2: () => page.pressColour("seconds"),
     3: () => page.pressColour("norm"),
+    4: () => page.pressColour("forward"),
     p: () => selected instanceof NodeItem && page.startPath(selected.id),
     Enter: () => selected instanceof BoxItem && page.toggle(selected),
     Escape: () => page.letGo(),

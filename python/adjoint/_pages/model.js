@@ -40,7 +40,7 @@ class BoxItem extends Item {
 class Model {
   constructor(data) {
     this.data = data;
-    const { kind, label, many, total, bytes, stands, seconds, norm } = data.node;
+    const { kind, label, many, total, bytes, stands, seconds, forward, norm } = data.node;
     this.size = kind.length;
     this.stands = stands;
     this.nodes = kind.map((k, id) => {
@@ -72,6 +72,11 @@ class Model {
     for (let id = 0; id < this.size; ++id) {
       this.folded.bytes[stands[id]] += total[id];
       this.folded.many[stands[id]] += many[id];
+    }
+    if (forward) {
+      this.own.forward = forward.map((s) => s ?? 0);
+      this.folded.forward = new Float64Array(this.size);
+      for (let id = 0; id < this.size; ++id) this.folded.forward[stands[id]] += this.own.forward[id];
     }
     if (seconds) {
       this.own.seconds = seconds.map((s) => s ?? 0);

@@ -94,6 +94,7 @@ class Compiled(_core._CompiledCall):
         self._eager: dict[Any, str] = {}  # kinds that run eagerly, and why
         self._again: dict[Any, str] = {}  # kinds that were refused once
         self._relatives: dict[Any, dict[Any, None]] = {}  # families of kinds
+        self._loaded: Any = None  # recordings of a file that wait for their arguments
         self._recording = threading.Lock()
         compiled.add(self)
 
@@ -125,6 +126,8 @@ class Compiled(_core._CompiledCall):
             if self.fullgraph:
                 raise CompileError(self._eager[kind])
             return self.function(*args, **kwargs)
+        if self._loaded is not None and self._loaded.bind(self, kind, (args, kwargs), tensors):
+            return self._by_kind(*args, **kwargs)
         return self._record(kind, (args, kwargs), tensors, containers)
 
     def _fitting(self, kind: Any, tensors: list[Tensor], containers: list[Any]) -> Recorded | None:
@@ -226,7 +229,7 @@ class Compiled(_core._CompiledCall):
             if isinstance(first, FirstCall):
                 made = first.made
                 made.guard_by(walk.guards(), tensors, containers)
-                made.codes = walk.ran()
+                made.codes, made.shown = walk.ran(), (spec, shown)
                 there.append(made)
                 if not made.is_ready():
                     return first.wait(result)
@@ -316,7 +319,8 @@ class Compiled(_core._CompiledCall):
         Raises
         ------
         ValueError
-            There are no programs, or one of them holds what is not data.
+            There are no programs, or one of them cannot be loaded by another process: the message
+            says what it reads, calls or holds, and where.
         """
         from ._saved import save
 
@@ -334,6 +338,7 @@ class Compiled(_core._CompiledCall):
         self._eager.clear()
         self._again.clear()
         self._relatives.clear()
+        self._loaded = None
 
 
 def _is_verified_by_default() -> bool:

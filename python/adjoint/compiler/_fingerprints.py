@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import hashlib
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 import adjoint as ad
 from adjoint._core import Tensor
 
-from ._guards import ABSENT, Guards, Kind
+from ._guards import ABSENT, Guards, Kind, Row
+from ._visible import class_is_library, is_library, is_library_table
 
-__all__ = ["code_print", "guards_print", "own_codes"]
+__all__ = ["code_print", "guards_print", "kind_print", "own_codes"]
 
 _DEEPEST = 6
+_IN_C = (types.ModuleType, types.BuiltinFunctionType, type(ad.zeros))
 
 
 def _digest(text: str) -> str:
@@ -26,10 +29,7 @@ def _digest(text: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def code_print(code: types.CodeType) -> str:
     """The fingerprint of a code object, with those that are nested in it."""
-    constants = [
-        code_print(one) if isinstance(one, types.CodeType) else (type(one).__name__, repr(one))
-        for one in code.co_consts
-    ]
+    constants = [_constant(one) for one in code.co_consts]
     facts = (
         code.co_code,
         code.co_names,
@@ -44,16 +44,82 @@ def code_print(code: types.CodeType) -> str:
     return _digest(repr(facts))
 
 
-def guards_print(guards: Guards) -> list[str]:
-    """The fingerprints of all that is guarded."""
+def _constant(one: Any) -> Any:
+    if isinstance(one, types.CodeType):
+        return code_print(one)
+    if isinstance(one, tuple | frozenset):
+        parts = [_constant(part) for part in one]
+        return type(one).__name__, parts if isinstance(one, tuple) else sorted(map(repr, parts))
+    return type(one).__name__, repr(one)
+
+
+def guards_print(guards: Guards) -> list[list[str]]:
+    """What is guarded, by name, and the fingerprint of each."""
     rows = []
     for kind in Kind:
         for row in guards.rows(kind):
-            value = row.holder if kind is Kind.CLASS else row.value
-            extra = sorted(row.extra) if isinstance(row.extra, frozenset) else None
-            text = repr((kind.name, row.path, row.all, extra, _value(value, _DEEPEST)))
-            rows.append(_digest(text))
+            if kind is Kind.NAMES and not _told(row):
+                continue
+            extra = _names_print(row.extra) if isinstance(row.extra, frozenset) else None
+            text = repr((kind.name, row.path, row.all, extra, _value(_content(row), _DEEPEST)))
+            rows.append([row.path, _digest(text)])
     return sorted(rows)
+
+
+@functools.lru_cache(maxsize=64)
+def _names_print(names: frozenset[str]) -> str:
+    return _digest(repr(sorted(names)))  # one set for many rows
+
+
+def _told(row: Row) -> dict[str, Any]:
+    """The names of a row, not in the order in which they came to matter.
+
+    What a library has of its own is taken to stay what it is, and may be there by now or not: it
+    imports modules when they are asked for. What somebody has put there is told.
+    """
+    names = dict(sorted(row.value.items()))
+    if not is_library_table(row.holder):
+        return names
+    return {name: value for name, value in names.items() if not _is_library(value)}
+
+
+def _is_library(value: Any) -> bool:
+    if isinstance(value, types.FunctionType):
+        return is_library(value.__code__.co_filename)
+    if isinstance(value, type):
+        return class_is_library(value)
+    return value is ABSENT or isinstance(value, _IN_C)
+
+
+def _content(row: Row) -> Any:
+    """What a row compares with."""
+    if row.kind in (Kind.CLASS, Kind.TENSOR):
+        return row.holder
+    if row.kind is Kind.NAMES:
+        return _told(row)
+    if row.kind is not Kind.ASK:
+        return row.value
+    if row.holder is abc.get_cache_token:  # a count of what this process has registered
+        return None
+    if isinstance(row.value, functools.partial):
+        return row.value.args[1:]
+    held = dict(zip(row.value.__code__.co_freevars, row.value.__closure__ or (), strict=True))
+    return held["answer"].cell_contents
+
+
+def kind_print(kind: Any) -> str:
+    """The fingerprint of a kind of call."""
+    return _digest(repr(_of_kind(kind)))
+
+
+def _of_kind(part: Any) -> Any:
+    if isinstance(part, tuple):
+        return [_of_kind(one) for one in part]
+    if isinstance(part, type):
+        return part.__module__, part.__qualname__
+    if hasattr(part, "object"):  # of which a second process has another
+        return "object", type(part.object).__module__, type(part.object).__qualname__
+    return type(part).__name__, repr(part)
 
 
 def _value(value: Any, depth: int) -> Any:
@@ -79,7 +145,7 @@ def _value(value: Any, depth: int) -> Any:
         own = [(name, _value(part, 1)) for name, part in sorted(vars(value).items())]
         return "class", value.__module__, value.__qualname__, own if depth > 1 else None
     if isinstance(value, Tensor):
-        return "tensor", str(value.dtype), list(value.shape)
+        return "tensor", str(value.dtype), list(value.shape), value.requires_grad
     if isinstance(value, ad.dtype | ad.device):
         return kind.__name__, str(value)
     return "object", kind.__module__, kind.__qualname__

@@ -374,9 +374,8 @@ def _sort(
             made.from_inputs.append((place, known[id(leaf)]))
         elif kinds[id(leaf)] == 1 and leaf.requires_grad:
             raise Refused("a result shares memory with an argument or with another result", "")
-        elif getattr(leaf, "__dict__", None):
-            name = next(iter(leaf.__dict__))
-            raise Refused(f"a result has an attribute of its own, `{name}`", "")
+        elif own := _core._dict_of(leaf):
+            raise Refused(f"a result has an attribute of its own, `{next(iter(own))}`", "")
         else:
             k, _ = results.setdefault(id(leaf), (len(results), leaf))
             made.from_outputs.append((place, k))

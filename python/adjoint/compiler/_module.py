@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 from adjoint import nn
@@ -31,6 +32,10 @@ class OptimizedModule(nn.Module):
         """The recordings there are."""
         found: list[Recorded] = self._compiled.programs
         return found
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the programs to a file; see `Compiled.save`."""
+        self._compiled.save(path)
 
     def train(self, mode: bool = True) -> OptimizedModule:
         """Set the mode of the module."""

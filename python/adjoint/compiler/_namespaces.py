@@ -93,7 +93,7 @@ class Namespaces(Notes):
 
     def _reach_fields(self, thing: Any, path: str, fields: Iterable[str]) -> None:
         """What is asked of a function or a class that stands in no dict."""
-        for name in fields:
+        for name in _in_order(fields):
             if name == "__globals__" and hasattr(thing, name):
                 raise Unguardable(f"`{path}.__globals__`, of a module, is looked into", name)
             if hasattr(thing, name):
@@ -123,7 +123,7 @@ class Namespaces(Notes):
         if space.kind == "library":
             self._reach_state(space, names)
             return
-        for name in names:
+        for name in _in_order(names):
             if name not in space.watched and name not in space.innocent:
                 space.watched[name] = value = space.before[name]
                 if name == "state" and steps_by_itself(space.holder):
@@ -135,7 +135,7 @@ class Namespaces(Notes):
 
     def _reach_state(self, space: Space, names: Iterable[str]) -> None:
         """Reach objects in a class of a library, whose code and numbers are taken to stay."""
-        for name in names:
+        for name in _in_order(names):
             value = space.before[name]
             if not hasattr(type(value), "__get__") and not isinstance(value, type):
                 self._reach(value, f"{space.path}.{name}")
@@ -242,7 +242,7 @@ class Namespaces(Notes):
             names = [name for name in vars(module) if name[:2] != "__"]
         if "__dict__" in self._names and not library:
             raise Unguardable(f"`{path}.__dict__`, of a module, is looked into", "__dict__")
-        for name in (*names, "__getattr__"):
+        for name in (*_in_order(names), "__getattr__"):
             held = vars(module).get(name, ABSENT)
             if not library or name in self._names:
                 self._watch_module(module, name, path)
@@ -259,3 +259,8 @@ class Namespaces(Notes):
             self._reach(state, path)
         self._go_on()
         return super().guards()
+
+
+def _in_order(names: Iterable[str]) -> Iterable[str]:
+    """Names of a set in an order that is the same in each process: see `_loaded`."""
+    return sorted(names) if isinstance(names, set | frozenset) else names

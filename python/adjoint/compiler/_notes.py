@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from adjoint import Tensor
+from adjoint import Tensor, _core
 
 from ._contents import equal, object_rows, restore, set_attribute
 from ._guards import ABSENT, Guards, Kind, Row, changed
@@ -141,7 +141,7 @@ class Notes:
         state = sorted(STATE & self._names)
         found = list(self._tensors)
         for tensor in self._argument_tensors:
-            own = getattr(tensor, "__dict__", None) or {}
+            own = _core._dict_of(tensor) or {}
             if self._pinned or not users.isdisjoint(own) or (own and "__dict__" in users):
                 found.append(tensor)
         if state:

@@ -83,6 +83,7 @@ class Recorded:
         self.is_plain = False  # nothing is asked but the program and the guards
         self.may_be_remembered = False  # by the core, which then needs nothing of this
         self.codes: list[tuple[Any, str, str]] = []  # that ran, how they are treated, modules
+        self.shown: tuple[Any, list[Any]] = (None, [])  # the arguments, without their tensors
 
     program: Any  # a gradient for each argument and tensor reached is what `backward` gives
     backward: Any

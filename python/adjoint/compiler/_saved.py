@@ -1,43 +1,34 @@
 """Programs in files: `Compiled.save`, and `load`, which gives them to the same function elsewhere.
 
-A file holds data: op names, numbers, tensors. Of the function and of all that it reads it holds
-fingerprints, by which `load` knows that they are what they were. What is compared before each
-replay is found anew, by a walk over the names of the code that had run (`_walk`), without running
-it. Read next: _exchange.py, for the programs; _fingerprints.py.
+A file holds data: op names, numbers, tensors that stand in the function. Of the function and of all
+that it reads it holds fingerprints, by which `load` knows that they are what they were. What cannot
+be found again in another process is refused when it is saved: `save` binds each recording as `load`
+would. Read next: _loaded.py, for what becomes of a file; _exchange.py, for the programs.
 """
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import json
 import sys
-import types
-import warnings
-from collections.abc import Callable, Sequence
-from os import PathLike
+from collections.abc import Callable
+from os import PathLike, fspath
 from typing import Any
 
 import adjoint as ad
 from adjoint import _core, _tree
 from adjoint._core import Tensor
 
-from ._call_kinds import key_of
-from ._compile import Compiled, CompileWarning, level_of_user
-from ._exchange import program_from, to_data
-from ._fingerprints import code_print, guards_print, own_codes
+from ._compile import Compiled
+from ._exchange import to_data
+from ._fingerprints import code_print, guards_print, kind_print
+from ._loaded import PLAIN, LoadedCall, LoadedCalls, Unfit, not_used, read_tensors, walked
 from ._recorded import Recorded
-from ._visible import FOLLOWED, OWN
-from ._walk import Walk
 
 __all__ = ["load", "save"]
 
-_FORMAT = "adjoint.compiled/1"
-_PLAIN = (type(None), bool, int, float, str)
-
-
-class _Unfit(Exception):
-    """A recording of a file is for another function than this."""
+_FORMAT = "adjoint.compiled/2"
+_MADE_ONCE = "namedtuple_"  # code that makes a class of results, when the first is made
 
 
 # -- to a file -------------------------------------------------------------------------------------
@@ -45,15 +36,21 @@ class _Unfit(Exception):
 
 def save(compiled: Compiled, path: str | PathLike[str]) -> None:
     """Write the programs of a compiled function to a file; see `Compiled.save`."""
-    constants: list[Tensor] = []
-    calls = [
-        _call_data(kind, one, constants)
-        for kind, recordings in compiled._kinds.items()
-        for one in recordings
-        if not one.is_lost()
-    ]
-    if not calls:
+    if not compiled.programs:
         raise ValueError(f"save(): {compiled!r} has no programs yet; fix: call it first")
+    constants: list[Tensor] = []
+    calls, changed = [], ""
+    for kind, recordings in compiled._kinds.items():
+        for one in recordings:
+            if one.is_lost() or not one.finish():
+                continue
+            if one.guards.hold():
+                calls.append(_call_data(compiled, kind, one, constants))
+            else:  # no call would use it now
+                changed = one.guards.failed() or ""
+    if not calls:
+        why = f"what they depend on has changed ({changed})" if changed else "none can be made"
+        raise ValueError(f"save(): there are no programs to write: {why}; fix: call it again")
     text = json.dumps({"calls": calls, **_surroundings()})
     digest = _digest(text, constants)
     ad.save({"format": _FORMAT, "programs": text, "constants": constants, "digest": digest}, path)
@@ -64,7 +61,7 @@ def _digest(text: str, constants: list[Tensor]) -> str:
     found = hashlib.sha256(text.encode())
     for t in constants:
         found.update(f"{t.dtype} {list(t.shape)} {list(t.stride())}".encode())
-        found.update(t.detach().contiguous().numpy().tobytes())
+        found.update(t.detach().contiguous().view(-1).view(ad.uint8).numpy().tobytes())
     return found.hexdigest()
 
 
@@ -76,56 +73,121 @@ def _surroundings() -> dict[str, Any]:
     }
 
 
-def _call_data(kind: Any, one: Recorded, constants: list[Tensor]) -> dict[str, Any]:
-    def refuse(why: str) -> ValueError:
-        return ValueError(f"save(): a program cannot be written to a file: {why}")
+def _refuse(why: str) -> ValueError:
+    return ValueError(f"save(): a program cannot be written to a file: {why}")
 
-    if not isinstance(kind[0], int):
-        raise refuse("its arguments are nested; fix: pass tensors and numbers one by one")
-    values = kind[2] if len(kind) > 2 else (None,) * kind[0]
-    arguments = [None if v is None else getattr(v[1], "value", v[1]) for v in values]
-    if not all(isinstance(v, _PLAIN) for v in arguments) or any(
-        v is not None and v[0] not in _PLAIN for v in values
-    ):
-        raise refuse("an argument is neither a tensor nor a number nor a text")
-    one.finish()
-    if one.reached:
-        raise refuse(
-            "it reads tensors that are not arguments (by a closure, a global, a module); fix: pass "
-            "them as arguments"
-        )
+
+def _call_data(
+    compiled: Compiled, kind: Any, one: Recorded, constants: list[Tensor]
+) -> dict[str, Any]:
     guards = one.guards
-    if guards.later or guards.memory or guards.steps or guards.arguments or one.calls_python:
-        raise refuse("it calls Python, has hooks, or reads arrays or optimisers")
+    if guards.steps:
+        raise _refuse("it runs an optimiser; fix: compile the loss, and step outside")
+    if guards.memory:
+        raise _refuse("it reads arrays; fix: make them tensors")
+    if guards.later or guards.arguments:
+        raise _refuse("it has hooks, custom functions, or asks what kind of tensor an argument is")
+    if one.calls_python:
+        raise _refuse("it calls Python (an external, a callback)")
+    codes = [
+        [how, code_print(code), module, code.co_qualname]
+        for code, how, module in one.codes
+        if not module.startswith(_MADE_ONCE)
+    ]
+    tensors = _places_of_tensors(compiled, one, codes)
     try:
-        programs = [to_data(one.program, constants)]
-        backward = None if one.backward is None else to_data(one.backward, constants)
-        partial = [
-            [list(mask), to_data(program, constants), places]
-            for mask, (program, places) in one.partial.items()
-        ]
+        data = {
+            "kind": kind_print(kind),
+            "modes": kind[1],
+            **_arguments(kind),
+            "result": _template(one),
+            "values": one.values,
+            "from_outputs": one.from_outputs,
+            "from_inputs": one.from_inputs,
+            "single": one.single,
+            "count": one.count,
+            "differentiable": one.differentiable,
+            "intermediate": one.inner,
+            "no_backward": one.no_backward,
+            "held": [tensors(t) for t in one.program.held()],
+            "reached": [tensors(t) for t in one.reached],
+            "forward": to_data(one.program, constants),
+            "backward": None if one.backward is None else to_data(one.backward, constants),
+            "partial": [
+                [list(mask), to_data(program, constants), places]
+                for mask, (program, places) in one.partial.items()
+            ],
+            "codes": codes,
+            "guards": guards_print(guards),
+        }
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise _refuse(str(error)) from None
+    # What another process would find is found here first.
+    try:
+        call = LoadedCall(json.loads(json.dumps(data)), constants)
+        call.bind(compiled, _shown(one, call.repeats))
+    except Exception as error:
+        raise _refuse(str(error).partition("\n")[0]) from None
+    return data
+
+
+def _shown(one: Recorded, repeats: list[int] | None = None) -> Any:
+    """The arguments of a call; tensors are stand-ins, those that are one tensor one of them."""
+    spec, leaves = one.shown
+    made = [_core.empty(0) for leaf in leaves if isinstance(leaf, Tensor)]
+    given = iter([made[k] for k in repeats or range(len(made))])
+    return _tree.unflatten(spec, [next(given) if isinstance(x, Tensor) else x for x in leaves])
+
+
+def _arguments(kind: Any) -> dict[str, Any]:
+    """The arguments that are not tensors, where they are plain: `load` need not wait for a call."""
+    values = kind[2] if len(kind) > 2 else (None,) * (kind[0] if isinstance(kind[0], int) else 0)
+    plain = [None if v is None else getattr(v[1], "value", v[1]) for v in values]
+    plain_kind = isinstance(kind[0], int) and kind[1] in _modes_without_autocast()
+    if not plain_kind or not all(isinstance(v, PLAIN) for v in plain):
+        return {"arguments": None}
     return {
-        "modes": kind[1],
         "tensors": [v is None for v in values],
-        "arguments": [v.hex() if type(v) is float else v for v in arguments],
-        "floats": [type(v) is float for v in arguments],
-        "result": _template(one),
-        "values": one.values,
-        "from_outputs": one.from_outputs,
-        "from_inputs": one.from_inputs,
-        "single": one.single,
-        "count": one.count,
-        "differentiable": one.differentiable,
-        "intermediate": one.inner,
-        "no_backward": one.no_backward,
-        "forward": programs[0],
-        "backward": backward,
-        "partial": partial,
-        "codes": [[how, code_print(code), module] for code, how, module in one.codes],
-        "guards": guards_print(guards),
+        "arguments": [v.hex() if type(v) is float else v for v in plain],
+        "floats": [type(v) is float for v in plain],
     }
+
+
+def _modes_without_autocast() -> set[int]:
+    with ad.autocast("cpu", enabled=False):
+        with ad.no_grad():
+            without = _core._call_mode()
+        with ad.enable_grad():
+            return {without, _core._call_mode()}
+
+
+def _places_of_tensors(
+    compiled: Compiled, one: Recorded, codes: Any
+) -> Callable[[Tensor], tuple[str, int]]:
+    """Where a walk like that of `load` finds the tensors that the function reads."""
+    try:
+        walk = walked(compiled.function, _shown(one), codes)
+    except Unfit as error:
+        raise _refuse(str(error)) from None
+    places = {id(t): where for where, t in read_tensors(walk.guards()).items()}
+    if places and one.program.held():
+        for thing in walk._reached.values():
+            if isinstance(thing, set | frozenset) and not _is_plain(thing):
+                raise _refuse("it reads a set of objects, whose order is another in each process")
+
+    def place(t: Tensor) -> tuple[str, int]:
+        if id(t) not in places:
+            raise ValueError(
+                f"it reads a tensor {list(t.shape)} that is not found by a name (it is made by a "
+                "call, or given from elsewhere); fix: pass it as an argument"
+            )
+        return places[id(t)]
+
+    return place
+
+
+def _is_plain(things: Any) -> bool:
+    return all(isinstance(one, (*PLAIN, bytes, complex, type)) for one in things)
 
 
 def _template(one: Recorded) -> Any:
@@ -138,23 +200,11 @@ def _template(one: Recorded) -> Any:
             return {type(thing).__name__: [shape(part) for part in thing]}
         if type(thing) is dict and all(type(key) is str for key in thing):
             return {"dict": [[key, shape(part)] for key, part in thing.items()]}
-        raise ValueError(f"save(): the result holds a {type(thing).__name__}, which is not data")
+        raise ValueError(f"the result holds a {type(thing).__name__}, which is not data")
 
-    if not all(isinstance(value, _PLAIN) for value in one.values):
-        raise ValueError(
-            "save(): the result holds what is neither a tensor nor a number nor a text"
-        )
+    if not all(isinstance(value, PLAIN) for value in one.values):
+        raise ValueError("the result holds what is neither a tensor nor a number nor a text")
     return shape(_tree.unflatten(one.spec, list(range(len(one.values)))))
-
-
-def _structure(template: Any) -> Any:
-    if type(template) is int:
-        return template
-    ((kind, parts),) = template.items()
-    if kind == "dict":
-        return {str(key): _structure(part) for key, part in parts}
-    made = [_structure(part) for part in parts]
-    return tuple(made) if kind == "tuple" else made
 
 
 # -- from a file -----------------------------------------------------------------------------------
@@ -163,10 +213,11 @@ def _structure(template: Any) -> Any:
 def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any) -> Compiled:
     """Compile a function, with the programs that `Compiled.save` has written to a file.
 
-    A file holds data, and no Python of it is executed; but its operations run, and those that are
-    adjoint's own trust their operands: load programs from where you would load code. A recording
-    whose function, or what it reads, is not what it was is left out, with a `CompileWarning`: the
-    first such call is recorded anew.
+    A file holds data: no Python of it is executed, and nothing in it is believed. Its programs are
+    put together by calling their operations, which check what they are given; what does not fit is
+    an error. Tensors that the function reads by itself (closures, globals, parameters of a module)
+    are those of this function here. A recording whose function, or what it reads, is not what it
+    was is left out, with a `CompileWarning`: the first such call is recorded anew.
 
     Parameters
     ----------
@@ -221,7 +272,7 @@ def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any
             raise ValueError("it is damaged: its digest is that of another content")
         surroundings = {name: data[name] for name in _surroundings()}
         calls = list(data["calls"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise LoadError(f"{path}: this is no file of compiled programs ({error})") from None
     for name, here in _surroundings().items():
         if surroundings[name] != here:
@@ -230,142 +281,24 @@ def load(path: str | PathLike[str], function: Callable[..., Any], **options: Any
                 f"{surroundings[name]!r}, and this is {here!r}; fix: record and save them here"
             )
     compiled = Compiled(function, **options)
+    waiting = []
     for call in calls:
         try:
-            kind, one = _recording(compiled, call, constants)
-        except _Unfit as error:
-            message = f"a program of {path} is not used, and recorded anew: {error}"
-            warnings.warn(message, CompileWarning, stacklevel=level_of_user())
+            one = LoadedCall(call, constants)
+            kind, arguments = one.flat_call() if one.is_flat else (None, None)
         except Exception as error:
             first = str(error).partition("\n")[0]
             raise LoadError(
-                f"{path}: a program is damaged ({type(error).__name__}: {first})"
+                f"{path}: a program is damaged ({type(error).__name__}: {first}); "
+                "fix: save it again"
             ) from None
-        else:
-            compiled._kinds.setdefault(kind, []).append(one)
+        if arguments is None:
+            waiting.append(one)
+            continue
+        try:
+            compiled._kinds.setdefault(kind, []).append(one.bind(compiled, arguments))
+        except Unfit as error:
+            not_used(fspath(path), error)
+    if waiting:
+        compiled._loaded = LoadedCalls(fspath(path), waiting)
     return compiled
-
-
-def _recording(compiled: Compiled, call: Any, constants: list[Tensor]) -> tuple[Any, Recorded]:
-    places, floats = call["tensors"], call["floats"]
-    arguments = [
-        float.fromhex(v) if is_float else v
-        for v, is_float in zip(call["arguments"], floats, strict=True)
-    ]
-    if not all(isinstance(v, _PLAIN) for v in arguments) or type(call["modes"]) is not int:
-        raise ValueError("an argument is neither a number nor a text")
-    keys = tuple(None if tensor else key_of(v) for v, tensor in zip(arguments, places, strict=True))
-    kind: Any = (len(keys), call["modes"])
-    if any(key is not None for key in keys):
-        kind = (*kind, keys)
-
-    def rebuild(others: Sequence[Tensor]) -> Any:
-        given = iter(others)
-        filled = [next(given) if t else v for v, t in zip(arguments, places, strict=True)]
-        return compiled.function(*filled)
-
-    one = Recorded(rebuild)
-    program = program_from(call["forward"], constants)
-    inputs, outputs = program.counts()
-    if inputs != sum(map(bool, places)):
-        raise ValueError("a program takes other tensors than its function")
-    _take_result(one, call, inputs, outputs)
-    backward = None
-    if call["backward"] is not None:
-        backward = _backward(
-            call["backward"], constants, len(one.differentiable), outputs - one.count, inputs
-        )
-    for mask, data, kept in call["partial"]:
-        arrived = tuple(map(bool, mask))
-        part = _backward(data, constants, sum(arrived), len(kept), inputs)
-        if (
-            len(arrived) != len(one.differentiable)
-            or part.counts()[0] != sum(arrived) + len(kept)
-            or not all(type(k) is int and 0 <= k < outputs - one.count for k in kept)
-        ):
-            raise ValueError("a backward program reads what is not kept")
-        one.partial[arrived] = part, kept
-    if one.differentiable and backward is None and not one.no_backward:
-        raise ValueError("a backward program is missing")
-    stand_ins = [_core.empty(0) for _ in range(inputs)]
-    filled = iter(stand_ins)
-    args = tuple(next(filled) if t else v for v, t in zip(arguments, places, strict=True))
-    walk = _walked(compiled.function, args, call["codes"])
-    guards = walk.guards()
-    if guards_print(guards) != call["guards"] or guards.later or guards.arguments:
-        raise _Unfit("what the function reads is not what it was")
-    one.guard_by(guards, stand_ins, [])
-    one.codes = walk.ran()
-    one.take(program, backward, stand_ins)
-    return kind, one
-
-
-def _backward(data: Any, constants: list[Tensor], grads: int, kept: int, known: int) -> Any:
-    """A backward program: gradients and kept values in, gradients of the arguments out."""
-    program = program_from(data, constants)
-    inputs, outputs = program.counts()
-    if outputs != known or not grads <= inputs <= grads + kept:
-        raise ValueError("a backward program takes or gives other tensors than its function")
-    return program
-
-
-def _take_result(one: Recorded, call: Any, inputs: int, outputs: int) -> None:
-    leaves, one.spec = _tree.flatten(_structure(call["result"]))
-    one.values = list(call["values"])
-    if leaves != list(range(len(one.values))) or not all(isinstance(v, _PLAIN) for v in one.values):
-        raise ValueError("the result has another structure")
-    one.count, one.single = call["count"], bool(call["single"])
-    one.from_outputs = [(at, k) for at, k in call["from_outputs"]]
-    one.from_inputs = [(at, k) for at, k in call["from_inputs"]]
-    one.differentiable, one.inner = list(call["differentiable"]), list(call["intermediate"])
-    one.no_backward = str(call["no_backward"])
-    good = (
-        type(one.count) is int
-        and 0 <= one.count <= outputs
-        and all(0 <= at < len(leaves) and 0 <= k < one.count for at, k in one.from_outputs)
-        and all(0 <= at < len(leaves) and 0 <= k < inputs for at, k in one.from_inputs)
-        and all(type(k) is int and 0 <= k < one.count for k in (*one.differentiable, *one.inner))
-        and len({*one.differentiable}) == len(one.differentiable)
-        and (not one.single or one.from_outputs == [(0, 0)])
-    )
-    if not good:
-        raise ValueError("the result is not what the program gives")
-
-
-def _walked(function: Callable[..., Any], args: tuple[Any, ...], codes: Any) -> Walk:
-    """What the function reads, found by the names in the code that had run."""
-    walk = Walk(function, (args, {}))
-    walk._guarded(walk._begin)
-    spaces: dict[types.CodeType, Any] = {}  # code -> the globals that it runs in
-    for treated, print_, module in codes:
-        how = {FOLLOWED: FOLLOWED, OWN: OWN}.get(treated, "")  # which are known by identity
-        code, table = _found(walk, how, print_, module, spaces)
-        for one in code.co_consts:
-            if isinstance(one, types.CodeType):
-                spaces[one] = table
-        frame = types.SimpleNamespace(
-            f_globals=table, f_builtins=vars(builtins), f_back=None, f_code=code
-        )
-        walk._codes[code], walk._starting = how, code
-        walk._code_modules[code] = module
-        walk._guarded(walk._enter, code, frame, how)
-    if walk.refusals:
-        raise _Unfit(walk.refusals[0].reason)
-    return walk
-
-
-def _found(walk: Walk, how: Any, print_: Any, module: Any, spaces: Any) -> tuple[Any, Any]:
-    if how == FOLLOWED:
-        for code, held in [*walk._waiting.items()]:
-            if code_print(code) == print_:
-                one = held[0][0]
-                return code, getattr(one, "__func__", one).__globals__
-        for code, table in spaces.items():
-            if code_print(code) == print_:
-                return code, table
-        raise _Unfit("its code, or that of a function it calls, is not what it was")
-    if how == OWN and isinstance(module, str) and module.partition(".")[0] == "adjoint":
-        found = own_codes(module).get(print_)
-        if found is not None:
-            return found
-    raise _Unfit("it runs code that cannot be found here")

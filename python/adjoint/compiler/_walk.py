@@ -234,7 +234,7 @@ class Walk(Visits):
         """Who compares arguments knows what is in them; but they must not be changed."""
         if isinstance(thing, Tensor):
             self._argument_tensors.append(thing)
-            if getattr(thing, "__dict__", None):
+            if _core._dict_of(thing):
                 self._instance_dict(thing, path)
             if type(thing) is not Tensor:
                 self._class(type(thing), path)

@@ -23,7 +23,7 @@ from adjoint.numeric._elementwise import same_shapes
 from adjoint.numeric._elementwise_array import quick_slopes
 from adjoint.numeric._errors import ExternalError
 from adjoint.numeric._jacobians import Dense, Jacobian, Sparse
-from adjoint.numeric._second import WRONG, warn_of_second
+from adjoint.numeric._second import OTHER_STEPS, WRONG, warn_of_second
 from adjoint.numeric._sparse_jacobian import ElementPattern, row_colours
 from adjoint.numeric._steps import Steps
 from adjoint.numeric._tiny_elements import choose, lost, warn, widened
@@ -38,7 +38,6 @@ __all__ = ["Derivatives"]
 
 _FEW = 16  # rows of a Jacobian that are found by calls of a vjp, for the sake of one product
 _PUSH = 4  # evaluations of a product by differences
-_OTHER_STEPS = (3.0, 0.1, 0.01)  # for second derivatives, where those that were chosen do not suit
 
 
 class Derivatives:
@@ -373,7 +372,7 @@ class Derivatives:
             return None
         best = curvature, of(curvature)
         gap, beyond = misfit(*best)
-        for times in () if curvature.fine(beyond) else _OTHER_STEPS:
+        for times in () if curvature.fine(beyond) else OTHER_STEPS:
             other = curvature.with_steps(times)
             if not other.fits(direction):
                 continue

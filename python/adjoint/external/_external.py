@@ -19,6 +19,7 @@ import numpy as np
 from adjoint._core import Tensor
 from adjoint.numeric._method import Method, Stencil, resolve
 from adjoint.numeric._plan import Plan
+from adjoint.numeric._second import Effort, effort_of
 from adjoint.numeric._sparse_jacobian import ColouredPattern, restricted
 from adjoint.numeric._tiny_elements import count_tiny
 from adjoint.numeric._verification import PAIR
@@ -43,7 +44,8 @@ class Cost(NamedTuple):
     jvp: int
     first: int  # more, once: the checks and the choice of steps at the first derivative
     first_most: int  # the same at most, of a function with kinks or jumps; at later ones too
-    second: int  # by a second derivative along a direction, at least; of a smooth function exactly
+    second: int  # by a second derivative along a direction, of a smooth function
+    second_most: int  # the same at most; for a direction whose elements are of one size
     derivative_calls: int  # calls of a jacobian=, vjp= or jvp= that was given
     text: str
 
@@ -224,7 +226,8 @@ class External:
             every = [_count(leaves[k]) for k in inputs]
             given = restricted(plan.sparsity, every, [inputs.index(k) for k in wanted])
             colours = ColouredPattern(given, tuple(np.shape(given)), self.name).count
-        return _cost(definition, sizes, self._count_tiny(asked), colours)
+        effort = effort_of([_magnitudes(t) for t in asked])
+        return _cost(definition, sizes, self._count_tiny(asked), colours, effort)
 
     def _count_tiny(self, asked: Sequence[Any]) -> list[int]:
         """How many elements of each input may need two steps (numeric/_tiny_elements.py)."""
@@ -259,6 +262,12 @@ def _count(leaf: Any) -> int:
     return int(np.size(leaf)) * (2 if np.iscomplexobj(leaf) else 1)
 
 
+def _magnitudes(t: Tensor) -> Any:
+    array = as_array(t.detach()).reshape(-1)
+    parts = np.concatenate([array.real, array.imag]) if array.dtype.kind == "c" else array
+    return np.abs(parts.astype(float))
+
+
 def _given_cost(definition: Definition, inputs: int) -> Cost:
     given, plan = definition.given, definition.plan
     calls = inputs if given.names == ["jvp"] else 1
@@ -280,27 +289,34 @@ def _given_cost(definition: Definition, inputs: int) -> Cost:
     if not plan.method.flat:
         text += f"; a second derivative along a direction takes 2 more, and 2 calls of {rule}"
     second = 0 if plan.method.flat else 2
-    return Cost(1, 0, jvp, 0, 0, second, calls, text)
+    return Cost(1, 0, jvp, 0, 0, second, 2 * second + 1 if second else 0, calls, text)
 
 
 def _cost(
-    definition: Definition, sizes: Sequence[int], tiny: Sequence[int], colours: int | None
+    definition: Definition,
+    sizes: Sequence[int],
+    tiny: Sequence[int],
+    colours: int | None,
+    effort: Effort,
 ) -> Cost:
-    price = definition.plan.price(sizes, tiny, colours)
+    price = definition.plan.price(sizes, tiny, colours, effort)
     workers = definition.evaluator.workers
     on = f" on {workers.count} workers" if not workers.serial else ""
     text = (
         f"{definition.name}: 1 evaluation; a vjp by {sum(sizes)} inputs takes "
         f"{'at most ' if price.most else ''}{price.vjp} more{on} "
-        f"({definition.plan.method.name}), a jvp {'at most ' if sum(tiny) else ''}{price.jvp}"
+        f"({definition.plan.method.name}), a jvp "
+        f"{'at most ' if sum(tiny) or effort.first_parts > 1 else ''}{price.jvp}"
     )
     if price.first:
         text += f"; the first derivative {price.first} more for its checks"
     if price.first_most > price.first:
         text += f"; up to {price.first_most} more where steps are hard to choose"
     if not definition.plan.method.flat and price.second:
-        text += f"; a second derivative along a direction {price.second} or more"
-    return Cost(1, price.vjp, price.jvp, price.first, price.first_most, price.second, 0, text)
+        text += f"; a second derivative along a direction {price.second}"
+        if price.second_most > price.second:
+            text += f", up to {price.second_most} where steps are hard to choose"
+    return Cost(1, *price[:4], price.second, price.second_most, 0, text)
 
 
 def external(

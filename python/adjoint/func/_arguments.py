@@ -118,6 +118,13 @@ class Variables:
         """The same, if anything is recorded where the transform was called."""
         return self.outer and self.leads_further(outputs)
 
+    def end(self) -> None:
+        """Nothing is differentiated by them from here on, but by what they were made of.
+
+        A graph that still leads to them, because it leads elsewhere too, is not recorded for them.
+        """
+        _core._end_variables(tuple(self.tensors))
+
     def gradients(
         self,
         outputs: Sequence[Tensor],

@@ -122,6 +122,7 @@ def rows_by(
             rows = tuple(_core.stack(list(column)) for column in zip(*each, strict=True))
         else:
             rows = vmap(rows_of, chunk_size=chunk_size)(*_basis(tensors))
+        pull.end()
         blocks = [_split(r, tensors) for r in rows]  # blocks[i][o]
         tree = outputs.gradient(
             [inputs.gradient([block[o] for block in blocks]) for o in range(len(tensors))]

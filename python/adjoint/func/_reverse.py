@@ -85,6 +85,7 @@ def gradient_of(
             _check_scalar(output, name)
             record = variables.must_record((output,))
             grads = variables.gradients((output,), None, record, record)
+        variables.end()
         gradient = variables.selected.gradient(grads)
         if has_aux:
             return gradient, (released(output, record), released(aux, record))
@@ -220,6 +221,7 @@ def pulled_back(
         grads = variables.gradients(outputs, given, retain_graph, create_graph)
         return tuple(variables.selected.gradient(grads))
 
+    vjp_fn.end = variables.end  # type: ignore[attr-defined]  # for who knows the last call
     record = variables.outer and further
     value = released(output, record)
     return (value, vjp_fn, released(aux, record)) if has_aux else (value, vjp_fn)

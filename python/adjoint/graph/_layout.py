@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 from ._view import Graph, GraphNode
 
+_VOTERS = 100_000  # nodes that elect: steps of a loop are alike
+
 
 @dataclass(slots=True)
 class Row:
@@ -41,7 +43,6 @@ def lay_out(graph: Graph) -> list[Spine]:
     layout = _Layout(graph)
     # Twice: the second time, rows that are alike continue with the same input. The first step of a
     # loop, which starts from something else, then looks like the others.
-    layout.spines()
     layout.elect()
     return layout.spines()
 
@@ -60,15 +61,40 @@ class _Layout:
         self.elected: dict[int, int] = {}
 
     def elect(self) -> None:
+        """The input that each kind of node continues with: what `spines` would choose, counted."""
+        waiting = self._users()
+        stack = list(reversed(self.graph.roots))
+        left = _VOTERS
+        while stack and left > 0:
+            node = stack.pop()
+            while left > 0:
+                left -= 1
+                ready: list[GraphNode] = []
+                for child in node.inputs:
+                    k = child.index
+                    if child.is_leaf or k >= self.size or not self.member[k]:
+                        continue
+                    waiting[k] -= 1
+                    if not waiting[k]:
+                        ready.append(child)
+                if not ready:
+                    break
+                main = ready[0]
+                if len(node.children) > 1:
+                    if len(ready) > 1:
+                        main = max(ready, key=self._weight)
+                        stack.append(main)
+                        stack.extend(n for n in reversed(ready) if n is not main)
+                    slot = next(i for i, (n, _) in enumerate(node.children) if n is main)
+                    self.votes[node._kind][slot] += 1
+                    if len(ready) > 1:
+                        break
+                node = main
         self.elected = {key: counted.most_common(1)[0][0] for key, counted in self.votes.items()}
 
     def spines(self) -> list[Spine]:
         member, size = self.member, self.size
-        waiting = [0] * size  # users of a node that have not been met
-        for n in self.graph.nodes:
-            for child in n.inputs:
-                if child.index < size:
-                    waiting[child.index] += 1
+        waiting = self._users()
         spines = [Spine() for _ in self.graph.roots]
         stack = list(zip(reversed(spines), reversed(self.graph.roots), strict=True))
         while stack:
@@ -108,21 +134,30 @@ class _Layout:
                 break
         return spines
 
+    def _users(self) -> list[int]:
+        """How many users of each node have not been met: all, at first."""
+        waiting = [0] * self.size
+        for n in self.graph.nodes:
+            for child in n.inputs:
+                if child.index < self.size:
+                    waiting[child.index] += 1
+        return waiting
+
+    def _weight(self, node: GraphNode) -> tuple[int, int]:
+        return self.weight[node.index], node.index
+
     def _main(self, node: GraphNode, ready: list[GraphNode]) -> GraphNode | None:
         """The input that the spine continues with; None when none of them is it."""
         if self.elected:
             slot = self.elected.get(node._kind, -1)
             child = node.children[slot][0] if 0 <= slot < len(node.children) else None
-            if child is None or child.is_leaf:
-                return None if slot >= 0 else ready[0]
+            if slot >= 0 and (child is None or child.is_leaf):
+                return None
             if any(child is n for n in ready):
                 return child
         main = ready[0]
         if len(ready) > 1:
-            main = max(ready, key=lambda n: (self.weight[n.index], n.index))
-        if not self.elected:
-            slot = next(i for i, (child, _) in enumerate(node.children) if child is main)
-            self.votes[node._kind][slot] += 1
+            main = max(ready, key=self._weight)
         return main
 
     def _weights(self) -> list[int]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from adjoint import _pages
+from adjoint import _core, _pages
 
 from ._boxes import Box, boxes, is_parameter
 from ._lines import neighbours
@@ -86,6 +86,7 @@ class _Data:
                 "parameters": [at for at, n in enumerate(self.shown) if is_parameter(n)],
                 "freed": [at for at, n in enumerate(self.shown) if n.freed],
                 **self._figures(steps),
+                **self._forward(),
             },
             "edges": self._edges(),
             "outputs": [self._at(n) for n in self.graph.outputs],
@@ -159,6 +160,22 @@ class _Data:
             figures["seconds"] = [None if s is None else round(s, 9) for s in seconds]
             figures["norm"] = [_json(v) for v in norm]
         return figures
+
+    def _forward(self) -> dict[str, Any]:
+        """How long the calls took that made the nodes, if a profile saw them."""
+        times = _core._forward_times([n.node for n in self.graph.nodes])
+        if not any(times):
+            return {}
+        seconds: list[float | None] = [None] * len(self.shown)
+        means: set[int] = set()
+        for node, time in zip(self.graph.nodes, times, strict=True):
+            if time is not None:
+                at = self._at(node)
+                seconds[at] = (seconds[at] or 0.0) + time[0]
+                if time[1]:
+                    means.add(at)
+        rounded = [None if s is None else round(s, 9) for s in seconds]
+        return {"forward": rounded, "means": sorted(means)}
 
     def _edges(self) -> list[int]:
         """From a node to its inputs, one after another: from, to, from, to."""

@@ -89,13 +89,12 @@ class GraphNode:
         self.label = ""
         self.children: tuple[tuple[GraphNode | None, int], ...] = ()
         self.inputs: tuple[GraphNode, ...] = ()
-        # Weak, so that a graph is freed with its last holder, without the garbage collector.
-        self._users: list[weakref.ref[GraphNode]] = []
+        self._users: _Users | None = None
 
     @property
     def parents(self) -> list[GraphNode]:
         """The nodes that use this one, as long as a graph with them lives."""
-        return [n for n in [user() for user in self._users] if n is not None]
+        return [] if self._users is None else self._users.of(self)
 
     @property
     def module(self) -> str:
@@ -133,6 +132,37 @@ class GraphNode:
     def title(self) -> str:
         """The op, with the tensor's name where it is known."""
         return f"{self.op} {self.label}" if self.label else self.op
+
+
+class _Nodes(list[GraphNode]):
+    """All nodes that one call of `graph` found: a list that can be held weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Users:
+    """Who uses each node: looked for when somebody asks.
+
+    The nodes are held weakly, so that a graph is freed with its last holder, without the garbage
+    collector.
+    """
+
+    __slots__ = ("_nodes", "_of")
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self._nodes = weakref.ref(nodes)
+        self._of: dict[int, list[int]] | None = None  # places in the list
+
+    def of(self, node: GraphNode) -> list[GraphNode]:
+        nodes = self._nodes()
+        if nodes is None:
+            return []
+        if self._of is None:
+            self._of = {}
+            for at, n in enumerate(nodes):
+                for child in n.inputs:
+                    self._of.setdefault(child.index, []).append(at)
+        return [nodes[at] for at in self._of.get(node.index, ())]
 
 
 def _op_label(name: str, op: str | None) -> str:
@@ -423,20 +453,27 @@ def build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
 
 def _build(outputs: list[Node], labels: Mapping[int, str], title: str) -> Graph:
     found, facts, edges, kinds = _core._graph_facts(outputs)
-    nodes = list(map(GraphNode, found, facts, range(len(found), 0, -1), kinds))
+    nodes = _Nodes(map(GraphNode, found, facts, range(len(found), 0, -1), kinds))
+    users = _Users(nodes)
     for n, places in zip(nodes, edges, strict=True):
+        n._users = users
         if n.is_leaf:
             n.label = labels.get(id(n.variable), "")
         if not places:
             continue
+        if len(places) == 1:  # half of all nodes, or more
+            ((at, slot),) = places
+            child = None if at is None else nodes[at]
+            n.children = ((child, slot),)
+            if child is not None:
+                n.inputs = (child,)
+            continue
         n.children = tuple([(None if at is None else nodes[at], slot) for at, slot in places])
         inputs = [child for child, _ in n.children if child is not None]
-        if len(inputs) > 1:
-            inputs = list({child.index: child for child in inputs}.values())
-        n.inputs = tuple(inputs)
-        myself = weakref.ref(n)
-        for child in inputs:
-            child._users.append(myself)
+        if len(inputs) == 2 and inputs[0] is not inputs[1]:
+            n.inputs = (inputs[0], inputs[1])
+        else:
+            n.inputs = tuple({child.index: child for child in inputs}.values())
     wanted = {id(node) for node in outputs}
     tops = {id(n.node): n for n in nodes if id(n.node) in wanted}
     return Graph(nodes, list({id(n): tops[id(n)] for n in outputs}.values()), title)
@@ -451,4 +488,7 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            if gc.get_freeze_count() == 0:  # what was made counts as old, without a look at it
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -12,11 +12,13 @@ import numpy as np
 from ._central import Central
 from ._errors import EvaluationError
 from ._point import Move, Point
-from ._steps import Steps
+from ._steps import Steps, grouped
 from ._tiny_elements import choose, lost, lost_below, warn, widened
 
 __all__ = [
+    "ALIKE",
     "CENTRAL",
+    "alike",
     "along_parts",
     "direction_size",
     "direction_steps",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 CENTRAL = Central()
+ALIKE = 2.0  # powers of ten, between the steps of elements that go together
 
 
 def _room(steps: Steps, v: Any) -> tuple[Any, Any]:
@@ -77,11 +80,36 @@ def direction_steps(steps: Steps, v: Any, order: int) -> tuple[float, float]:
     return -min(size, back / 2), -2 * min(size, back / 2)
 
 
+def alike(steps: Steps, v: Any) -> list[Any]:
+    """Directions that add up to ``v``, each of elements that steps of about one length suit.
+
+    One step for elements of very different sizes would be too long for some of them, or lost in
+    rounding for others.
+    """
+    used = np.flatnonzero(v)
+    if used.size < 2:
+        return [v]
+    parts = []
+    for group in grouped(steps.sizes(2)[used] / np.abs(v[used]), ALIKE):
+        part = np.zeros_like(v)
+        part[used[group]] = v[used[group]]
+        parts.append(part)
+    return parts
+
+
 def directional(point: Point, steps: Steps, v: Any) -> Any:
     """The derivative along ``v`` by central differences: two evaluations, four in a corner.
 
-    As many again if an element that is tiny in its array shortens the step.
+    So many for each group of elements that are of about one size, and as many again if an element
+    that is tiny in its array shortens the step.
     """
+    found = np.zeros(point.outputs.size)
+    for part in alike(steps, v):
+        found = found + _of_alike(point, steps, part)
+    return found
+
+
+def _of_alike(point: Point, steps: Steps, v: Any) -> Any:
     found = along_parts(point, steps, v)
     width = 2 * direction_size(steps, v, 2) if v.any() else 1.0
     wide = shortened(steps, v, lost(steps, found, width, np.abs(point.y)))
@@ -95,7 +123,7 @@ def directional(point: Point, steps: Steps, v: Any) -> Any:
     far = direction_size(wide, v, 2) / wide.noise ** (1 / 3)
     size = np.fmax(np.abs(point.y), np.abs(again) * far)
     take, unsure = choose(steps, found, width, size, again)
-    rows = lost(steps, found, width, size)
+    rows = lost(steps, found, width, np.abs(point.y))
     index = int(np.argmax((wide.scale != steps.scale) & (v != 0)))
     warn(point, index, rows & unsure, direction_size(wide, v, 2))
     return np.where(rows & take, again, found)

@@ -22,7 +22,7 @@ from ._jacobians import Jacobian
 from ._method import Method, Stencil
 from ._point import Move, Point
 from ._repeatability import looks_at_repeats, verify_repeats
-from ._second import Curvature
+from ._second import OTHER_STEPS, Curvature, Effort
 from ._sparse_jacobian import (
     AnyPattern,
     ColouredPattern,
@@ -60,6 +60,7 @@ class Price(NamedTuple):
     first_most: int  # the same at most: kinks, jumps, and other inputs than the steps suit
     most: bool
     second: int  # of a second derivative along a direction, by differences of values
+    second_most: int  # the same at most
 
 
 class Plan:
@@ -347,7 +348,9 @@ class Plan:
 
     # --- what it costs --------------------------------------------------------------------------
 
-    def price(self, sizes: Sequence[int], tiny: Sequence[int], colours: int | None) -> Price:
+    def price(
+        self, sizes: Sequence[int], tiny: Sequence[int], colours: int | None, effort: Effort
+    ) -> Price:
         """Of derivatives by inputs of some sizes, of which so many elements are tiny."""
         method, arrays, again = self.method, len(sizes), sum(tiny)
         moved = arrays if self.elementwise else sum(sizes) if colours is None else colours
@@ -361,7 +364,8 @@ class Plan:
         claimed = self.elementwise or self.sparsity is not None
         pair = PAIR if self.verifies and (chosen or claimed) else 0
         vjp += 0 if self.elementwise and max(sizes, default=0) < 2 else pair
-        jvp = (4 if again else 2) + (pair if chosen else 0) if self.directional else vjp
+        each = 2 * effort.first_parts + (2 * min(again, effort.first_parts))
+        jvp = each + (pair if chosen else 0) if self.directional else vjp
         if method.flat:
             vjp, jvp = vjp + (0 if claimed else PAIR * self.verifies), 1
         first, more = int(looks_at_repeats(self)), 0
@@ -385,7 +389,20 @@ class Plan:
             if method.needs_complex:  # steps are first chosen here, and verified
                 second += PAIR + (0 if self.steps_found else 2 * PAIRS * arrays)
         second = 0 if method.flat else second
-        return Price(vjp, jvp, first, first + more, method.at_most or again > 0, second)
+        at_most = method.at_most or again > 0
+        limit = self._second_most(moved, vjp + more, effort) if second else 0
+        return Price(vjp, jvp, first, first + more, at_most, second, limit + first + more)
+
+    def _second_most(self, moved: int, vjp: int, effort: Effort) -> int:
+        """Evaluations of a second derivative along a direction: a bound."""
+        # Differences of two derivatives: of both halves of it in a corner, and once more further.
+        by_derivatives = 2 * (2 * 2 * vjp) + 2 * vjp
+        if not isinstance(self.method, Stencil):
+            return by_derivatives
+        parts = effort.parts
+        once = 2 * moved + parts * (2 + 2 * moved) + 4 * parts * parts
+        by_values = 4 * effort.rungs + (1 + len(OTHER_STEPS)) * once
+        return by_values if self.bounds is None else by_values + by_derivatives
 
 
 def _has_samples(point: Point, batch: tuple[int, ...]) -> bool:

@@ -18,19 +18,19 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ._errors import EvaluationError
 from ._point import Move, Point
-from ._steps import Steps, root_mean_square
+from ._steps import Steps, grouped, root_mean_square
 from ._tiny_elements import attempts
 
 if TYPE_CHECKING:
     from ._sparse_jacobian import AnyPattern
 
-__all__ = ["WRONG", "Curvature", "warn_of_second"]
+__all__ = ["OTHER_STEPS", "WRONG", "Curvature", "Effort", "effort_of", "warn_of_second"]
 
 _SMALL = 0.3  # of the typical magnitude of an array: elements below may be stepped further
 _RUNG = 10.0  # by which steps are lengthened
@@ -40,6 +40,34 @@ _NOTHING = 1e-6  # of the largest: what counts as zero
 WRONG = 1e-3  # a misfit that is warned of
 _DECADES = 2.0  # within which inputs of one direction move together
 _SHORTER = 0.3  # steps of the check
+OTHER_STEPS = (3.0, 0.1, 0.01)  # where those that were chosen do not suit
+
+
+class Effort(NamedTuple):
+    """What the sizes of elements make of the number of evaluations, at most."""
+
+    rungs: int  # by which steps of small elements are lengthened
+    parts: int  # of a direction whose elements are of one size
+    first_parts: int  # the same for a first derivative, whose steps are not lengthened
+
+
+def effort_of(arrays: Sequence[Any]) -> Effort:
+    """For inputs with these magnitudes."""
+    rungs, low, high = 0, np.inf, 0.0
+    sizes = []
+    for array in arrays:
+        size = np.abs(array[np.isfinite(array) & (array != 0)])
+        typical = root_mean_square(size) if size.size else 1.0
+        goal = max(typical, 1.0)
+        size = np.where(np.isfinite(array) & (array != 0), np.abs(array), typical)
+        small = size[size < _SMALL * goal]
+        rungs += int(np.ceil(np.log(goal / small) / np.log(_RUNG)).sum())
+        low = min(low, float(np.min(size, initial=np.inf)))
+        high = max(high, float(np.max(size, initial=0.0)), goal)
+        sizes.append(size)
+    spread = np.log10(high / low) if 0 < low <= high < np.inf else 0.0
+    first = len(grouped(np.concatenate([np.zeros(0), *sizes]), _DECADES))
+    return Effort(rungs, int(spread / _DECADES) + max(len(arrays), 1), max(first, 1))
 
 
 class Curvature:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ._point import Point
 
-__all__ = ["Steps", "root_mean_square"]
+__all__ = ["Steps", "grouped", "root_mean_square"]
 
 
 def spread(point: Point, option: Any, what: str, default: float) -> Any:
@@ -35,6 +35,19 @@ def spread(point: Point, option: Any, what: str, default: float) -> Any:
                 f"the input {list(point.inputs.shapes[k])}"
             ) from None
     return vector
+
+
+def grouped(lengths: Any, decades: float) -> list[Any]:
+    """The places of lengths, in groups: within so many powers of ten of the longest of a group."""
+    with np.errstate(divide="ignore"):
+        order, powers = np.argsort(-lengths, kind="stable"), np.log10(lengths)
+    groups: list[list[int]] = []
+    for k in order.tolist():
+        if groups and powers[k] >= powers[groups[-1][0]] - decades:
+            groups[-1].append(k)
+        else:
+            groups.append([k])
+    return [np.array(group) for group in groups]
 
 
 def root_mean_square(values: Any) -> float:

@@ -26,11 +26,11 @@ from ._often import NEVER, Often
 from ._opened import Parts
 from ._result import ConvergenceError
 
-__all__ = ["NEAR", "Conditions", "Known"]
+__all__ = ["LARGE", "NEAR", "Conditions", "Found", "Held", "Known"]
 
 _POLISHING = 30  # steps of Newton's method after the solver, at most: one or two are usual
 _OF_PRODUCTS = 4  # the same, where each is a loop of its own
-_LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
+LARGE = 512  # unknowns: beyond, the answer is as exact as the solver left it
 _MET = 1e-3  # a step of Newton's method so long, relative to each unknown, leads to the answer
 _MUCH = 1e-3  # of a step: if more is left after it, the next has a matrix of its own
 # So near to a bound, relative to its size, an element is at it; some methods end further inside.
@@ -57,6 +57,7 @@ class Known(NamedTuple):
 
     slope: Function
     curvature: Function
+    is_exact: bool = False  # the second derivative, too
 
 
 class Conditions(Parts):
@@ -86,7 +87,7 @@ class Conditions(Parts):
 
         What is ``known`` of the objective does as long as nothing is differentiated.
         """
-        if known is not None and (self._constraints.size or self._is_differentiated(x.detach())):
+        if known is not None and (self._constraints.size or self.is_differentiated(x.detach())):
             known = None
         self._known = known
         with ad.no_grad():
@@ -105,17 +106,24 @@ class Conditions(Parts):
         sizes = self._sizes(z[: self._size])
         return Found(residual, z, before, sizes, linear, inside, known is None)
 
+    def answer_at(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """A minimum that is known, with its derivatives; masks say what is at a bound."""
+        none = self._constraints.low != self._constraints.low
+        return answer(self._residual(Held(low, high, none, none)), x, Dense())
+
     def _improved(self, residual: Function, held: Held, z: Tensor) -> tuple[Tensor, Linear]:
         """A point that meets the conditions better, and how to solve with their derivative."""
         linear = linear_for("minimize", residual, z, self._how, not self._constraints.size)
         if isinstance(linear, Large):
             return _polished_by_products(residual, z, linear), linear
-        if self._size > _LARGE:
+        if self._size > LARGE:
             return z, linear
         value, most = None if self._constraints.size else self._objective, _POLISHING
         if self._known is not None:
             # Each step costs as much as one of the solver's, and gains a digit or two.
-            linear, value, most = self._nearly(held, self._known.curvature), None, 2
+            linear = self._nearly(held, self._known.curvature)
+            if not self._known.is_exact:
+                value, most = None, 2
         elif isinstance(linear, Dense):
             linear, residual = Dense(_matrix(residual)), Often(residual, calls=NEVER)
         return _polished(residual, z, linear, self._sizes(z[: self._size]), value, most), linear
@@ -153,11 +161,16 @@ class Conditions(Parts):
         at_bound = (held.low | held.high)[:, None]
         return Dense(lambda z: ad.where(at_bound, ad.eye(self._size, dtype=z.dtype), curvature(z)))
 
-    def _is_differentiated(self, x: Tensor) -> bool:
+    def is_differentiated(self, x: Tensor) -> bool:
         """Whether something that the problem reads has a gradient or a tangent."""
-        bounds = () if self._bounds is None else self._bounds
-        parts = [self._objective(x), *bounds, self._constraints(x)]
-        return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
+
+        def look() -> bool:
+            bounds = () if self._bounds is None else self._bounds
+            parts = [self._objective(x), *bounds, self._constraints(x)]
+            return any(t.requires_grad or ad._core._has_tangent(t) for t in parts)
+
+        found: bool = ad._core._unrecorded(look)
+        return found
 
     def _slope(self, v: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor]:
         """The gradient of the Lagrangian, and the values of the constraints."""
@@ -242,10 +255,16 @@ class Found:
         inside: Tensor,
         is_differentiated: bool = True,
     ) -> None:
-        self._residual, self._z, self._held, self._sizes = residual, z, held, sizes
+        self._residual, self._z, self._sizes = residual, z, sizes
+        self.held = held
         self._linear, self._is_differentiated = linear, is_differentiated
         self._inside, self._size = inside, sizes.numel()
         self._units = ad.where(sizes > 0, sizes, 1.0)
+
+    @property
+    def x(self) -> Tensor:
+        """The point, without history."""
+        return self._z[: self._size].detach()
 
     def is_finite(self) -> bool:
         """Whether it is a point at all."""
@@ -261,12 +280,12 @@ class Found:
         with ad.no_grad():
             r = self._residual(self._z)
             met = self._inside
-            if self._size > _LARGE and not isinstance(self._linear, Large):
+            if self._size > LARGE and not isinstance(self._linear, Large):
                 return everywhere(met & (self._is_flat(r, before) | self._is_near(r)))
             return everywhere(met & (self._is_near(r) | self._is_flat(r, before)))
 
     def _is_flat(self, r: Tensor, before: Tensor) -> Tensor:
-        at_bound = self._held.low | self._held.high
+        at_bound = self.held.low | self.held.high
         gain = ad.where(at_bound, 0.0, r[: self._size] * self._units).abs().max()
         return gain <= _MET * 1e-2 * (before * self._units).abs().max()
 
@@ -291,13 +310,13 @@ class Found:
 
     def active(self) -> Tensor:
         """The numbers of the elements that are at a bound; a mask under vmap."""
-        mask = self._held.low | self._held.high
+        mask = self.held.low | self.held.high
         return mask if is_batched(mask) else ad.nonzero(mask).flatten()
 
     def answer(self) -> Tensor:
         """The point, with its derivatives."""
         if not self._is_differentiated:
-            return self._z[: self._size].detach()
+            return self.x
         return answer(self._residual, self._z, self._linear)[: self._size]
 
 

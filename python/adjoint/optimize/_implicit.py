@@ -27,6 +27,8 @@ from adjoint._samples import is_batched
 from adjoint.autograd import Function
 from adjoint.autograd._backward import gradients
 
+from ._frozen import Frozen
+from ._iteration import norm
 from ._linear import Dense, Linear
 
 __all__ = ["answer"]
@@ -43,26 +45,59 @@ class _Answer(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.residual, ctx.linear, *read = inputs
+        _, ctx.equation, *read = inputs
         ctx.save_for_backward(output, *read)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None) -> Any:
         x, *read = ctx.saved_tensors
-        needed = ctx.needs_input_grad[3:]
+        needed = ctx.needs_input_grad[2:]
         if g is None:
-            return None, None, None, *(None for _ in needed)
+            return None, None, *(None for _ in needed)
         again = ad.is_grad_enabled()
-        u = ctx.linear.solve_transposed(ctx.residual, x, g)
+        residual, linear = ctx.equation.now()
+        u = linear.solve_transposed(residual, x, g)
         with ad.enable_grad():
-            r = ctx.residual(x if again else x.detach())
+            r = residual(x if again else x.detach())
+        ctx.equation.check(residual, linear, x, r)
         # The pass ends at what is read, and at x: how x depends on it is what u stands for, and how
         # one of them depends on another is not the residual's business.
         wanted = [t for t, n in zip(read, needed, strict=True) if n]
         ends = (*wanted, x) if again and x.requires_grad else (*wanted,)
         found = iter(gradients((r,), (-u,), again, again, ends, True, end_at_inputs=True))
-        return None, None, None, *(next(found) if n else None for n in needed)
+        return None, None, *(next(found) if n else None for n in needed)
+
+
+class _Equation:
+    """A residual as it was when its answer was found."""
+
+    def __init__(self, residual: Residual, linear: Linear, r: Tensor) -> None:
+        self._residual, self._linear, self._original = Frozen(residual), linear, residual
+        self._r = r
+
+    def now(self) -> tuple[Residual, Linear]:
+        """What gives the residual, and how to solve with its derivative."""
+        if self._residual.holds():
+            return self._original, self._linear
+        return self._residual.function(), self._linear.anew()
+
+    def check(self, residual: Residual, linear: Linear, x: Tensor, r: Tensor) -> None:
+        """Raise if the residual is that of another equation now."""
+        if _core._is_recording() or is_batched(r, x) or _core._has_tangent(r):
+            return
+        r = r.detach()
+        if ad.equal(r, self._r) or not bool(ad.isfinite(self._r).all()):
+            return
+        with ad.no_grad():
+            away = norm(linear.solve(residual, x.detach(), r - self._r))
+        if not bool(away <= ad.finfo(r.dtype).eps ** 0.25 * (1 + norm(x))):
+            raise RuntimeError(
+                "the derivative of an answer was asked for, but the function that was solved gives "
+                f"something else now, whose zero is {float(away):.3g} away: an attribute, an item "
+                "or a variable that it reads was changed since.\n"
+                "  fix: give what changes to the solver by args=(...), so that it is kept"
+            )
 
 
 def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tensor:
@@ -73,17 +108,25 @@ def answer(residual: Residual, x: Tensor, linear: Linear | None = None) -> Tenso
     if not (ad.is_grad_enabled() or duals):
         return x
     recording = _core._Recording([x])
-    recording.start()
-    try:
-        r = residual(x)
-    finally:
-        recording.stop()
-    moves = duals > 0 and _core._has_tangent(r)
-    if not (r.requires_grad or moves):
+
+    def call() -> tuple[Tensor, Tensor, bool, bool, bool]:
+        recording.start()
+        try:
+            r = residual(x)
+        finally:
+            recording.stop()
+        moves = duals > 0 and _core._has_tangent(r)
+        return r, r.detach(), r.requires_grad, moves, is_batched(r)
+
+    # The program around, if one is recorded, has nothing of this call.
+    r, value, has_gradient, moves, samples = _core._unrecorded(call)
+    if not (has_gradient or moves):
         return x
-    if is_batched(r) or moves or recording.refused() is not None:
-        steps = 1 if duals == 1 and not r.requires_grad else 2
+    if samples or moves or recording.refused() is not None:
+        if _core._is_recording():
+            r = residual(x)
+        steps = 1 if duals == 1 and not has_gradient else 2
         return linear.by_steps(residual, x, r, steps)
     read = [t for t in recording.reached() if t is not x]
-    answered: Tensor = _Answer.apply(x, residual, linear, *read)
+    answered: Tensor = _Answer.apply(x, _Equation(residual, linear, value), *read)
     return answered

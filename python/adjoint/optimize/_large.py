@@ -164,6 +164,9 @@ class ByFactors(Large):
         self._known: tuple[Tensor, Any] | None = None
         self._derivative: Any = None
 
+    def anew(self) -> ByFactors:
+        return ByFactors()
+
     def matrix_at(self, residual: Residual, x: Tensor) -> Any:
         """The matrix, with what belongs to its places."""
         from adjoint.sparse import matrix

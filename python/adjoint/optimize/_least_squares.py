@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import adjoint as ad
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
 from adjoint.func import grad, jacfwd, jacobian, jacrev
 
-from ._conditions import Conditions, Known
+from ._conditions import LARGE, Conditions, Found, Known
 from ._constraints import bounds_of, constraints_of
+from ._inside import Inside, is_inside
 from ._often import Lately, Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
 from ._unknowns import Unknowns, as_arguments
 
 __all__ = ["least_squares"]
+
+Function = Callable[[Tensor], Tensor]
 
 # rho(z) of SciPy's losses; the cost is the sum of half of them at the squares of the residuals.
 _LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -92,90 +99,175 @@ def least_squares(
 
     def residuals(v: Tensor) -> Tensor:
         value = fun(unknowns.tree(v), *arguments, **named)
-        parts = value if isinstance(value, (list, tuple)) else [value]
+        if value is None or isinstance(value, str):
+            raise TypeError(f"least_squares(): fun gives {value!r}, not the residuals as tensors")
+        parts = _tree.flatten(value)[0]
         return ad.cat([unknowns.real(ad.as_tensor(p).reshape(-1)).to(v.dtype) for p in parts])
 
     def cost(v: Tensor) -> Tensor:
         return 0.5 * f_scale**2 * _LOSSES[loss]((residuals(v) / f_scale) ** 2).sum()
 
     limits = bounds_of(_as_pairs(bounds, unknowns), unknowns)
-    with ad.no_grad():
-        start = unknowns.start
-        at_start = residuals(start)
-        arrays = Arrays(batch_of(at_start, *(limits or ())), start.dtype)
-        each, flat = arrays.each, arrays.flat
-        if method == "lm" and arrays.shape:
-            raise NotImplementedError(
-                "least_squares(): SciPy's 'lm' takes one problem at a time, not the "
-                f"{arrays.shape} samples of vmap\n  fix: use method='trf'"
-            )
-        by_rows = at_start.numel() < unknowns.size
-        matrix = Lately(Often(residuals, jacrev if by_rows else jacfwd))
-        here = Lately(Often(residuals))
-        sparse = jacobian(residuals) if jac == "sparse" else None
-
-        def slope(v: Tensor) -> Tensor:
-            product: Tensor = here(v) @ matrix(v)
-            return product
-
-        def gauss_newton(v: Tensor) -> Tensor:
-            product: Tensor = matrix(v).mT @ matrix(v)
-            return product
-
-        def derivative(v: Any) -> Any:
-            if sparse is not None and not arrays.shape:
-                return sparse(each(v))
-            return arrays.blocks(matrix(each(v)))
-
-        is_plain = loss == "linear" and jac != "sparse"
-        before = slope(start) if is_plain else grad(cost)(start)
-        given: dict[str, Any] = {}
-        if limits is not None:
-            given["bounds"] = tuple(flat(b) for b in limits)
-        found = scipy_optimize().least_squares(
-            lambda v: flat(here(each(v))),
-            flat(start),
-            jac=derivative,
-            method=method,
-            ftol=ftol,
-            xtol=xtol,
-            gtol=gtol,
-            x_scale=x_scale,
-            loss=loss,
-            f_scale=f_scale,
-            max_nfev=max_nfev,
-            **given,
-        )
-    how = "sparse" if jac == "sparse" and not arrays.shape else None
-    conditions = Conditions(cost, limits, constraints_of((), unknowns), unknowns.start, how)
-    point = conditions.at(each(found.x), Known(slope, gauss_newton) if is_plain else None)
-    x = point.answer()
-    answered = unknowns.tree(x)
-    with ad.no_grad():
-        inner = x.detach()
-        result = OptimizeResult(
-            x=answered,
-            cost=here(inner).square().sum() / 2 if is_plain else cost(inner).detach(),
-            fun=here(inner).detach(),
-            jac=sparse(inner) if how and sparse else matrix(inner).detach(),
-            grad=slope(inner) if is_plain else grad(cost)(inner).detach(),
-            active=point.active(),
-            nfev=int(found.nfev),
-            njev=int(found.njev or 0),
-            status=int(found.status),
-            success=bool(found.success),
-            message=str(found.message),
-        )
-    if not found.success or not point.is_finite() or not point.is_met(before):
-        result.success = False
-        raise ConvergenceError(
-            f"least_squares() by {method} found no minimum: {found.message} After {result.nfev} "
-            f"evaluations the cost is {largest(result.cost)}, its gradient up to "
-            f"{largest(result.grad)}.\n  fix: begin nearer to it (x0), or allow more "
-            f"(max_nfev=...)",
-            result,
-        )
+    settings = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale}
+    settings |= {"loss": loss, "f_scale": f_scale, "max_nfev": max_nfev}
+    fit = _Fit(residuals, cost, limits, unknowns, settings)
+    if is_inside() and jac == "exact":
+        inside = fit.inside()
+        if inside is not None:
+            inside.x = unknowns.tree(inside.x)
+            return inside
+    result, point = fit.found(jac == "sparse")
+    result.x = unknowns.tree(point.answer())
     return result
+
+
+class _Fit(NamedTuple):
+    """Residuals, half the sum of whose squares (or of what a loss makes of them) is least."""
+
+    residuals: Function
+    cost: Function
+    limits: tuple[Tensor, Tensor] | None
+    unknowns: Unknowns
+    settings: dict[str, Any]
+
+    def found(
+        self, is_sparse: bool, programs: tuple[Function, ...] = ()
+    ) -> tuple[OptimizeResult, Found]:
+        """What SciPy found, with the conditions there.
+
+        ``programs`` are the residuals, their derivative, and, unless the conditions of Gauss and
+        Newton do, the first two of the cost.
+        """
+        residuals, cost, limits, unknowns, settings = self
+        method = settings["method"]
+        with ad.no_grad():
+            start = unknowns.start
+            at_start = residuals(start)
+            arrays = Arrays(batch_of(at_start, *(limits or ())), start.dtype)
+            each, flat = arrays.each, arrays.flat
+            if method == "lm" and arrays.shape:
+                raise NotImplementedError(
+                    "least_squares(): SciPy's 'lm' takes one problem at a time, not the "
+                    f"{arrays.shape} samples of vmap\n  fix: use method='trf'"
+                )
+            by_rows = at_start.numel() < unknowns.size
+            often = programs[:2] or (
+                Often(residuals),
+                Often(residuals, jacrev if by_rows else jacfwd),
+            )
+            here, matrix = map(Lately, often)
+            sparse = jacobian(residuals) if is_sparse else None
+
+            def slope(v: Tensor) -> Tensor:
+                product: Tensor = here(v) @ matrix(v)
+                return product
+
+            def gauss_newton(v: Tensor) -> Tensor:
+                product: Tensor = matrix(v).mT @ matrix(v)
+                return product
+
+            # SciPy's tolerance of the gradient is for residuals of about one.
+            height = float(np.abs(flat(at_start)).max(initial=0.0))
+            height = 1.0 if not 0 < height < math.inf or 0.01 < height < 100 else height
+            scaled = {**settings, "f_scale": settings["f_scale"] / height}
+
+            def derivative(v: Any) -> Any:
+                if sparse is not None and not arrays.shape:
+                    return sparse(each(v)) / height
+                return arrays.blocks(matrix(each(v))) / height
+
+            is_plain = settings["loss"] == "linear" and not is_sparse
+            gradient = slope if is_plain else programs[2] if programs else grad(cost)
+            before = gradient(start)
+            given: dict[str, Any] = {}
+            if limits is not None:
+                given["bounds"] = tuple(flat(b) for b in limits)
+            found = scipy_optimize().least_squares(
+                lambda v: flat(here(each(v))) / height,
+                flat(start),
+                jac=derivative,
+                **scaled,
+                **given,
+            )
+        how = "sparse" if is_sparse and not arrays.shape else None
+        conditions = Conditions(cost, limits, constraints_of((), unknowns), start, how)
+        known = Known(slope, gauss_newton) if is_plain else None
+        if programs[2:]:
+            known = Known(programs[2], programs[3], True)
+        point = conditions.at(each(found.x), known)
+        with ad.no_grad():
+            inner = point.x
+            result = OptimizeResult(
+                cost=here(inner).square().sum() / 2 if is_plain else cost(inner).detach(),
+                fun=here(inner).detach(),
+                jac=sparse(inner) if how and sparse else matrix(inner).detach(),
+                grad=gradient(inner).detach(),
+                active=point.active(),
+                nfev=int(found.nfev),
+                njev=int(found.njev or 0),
+                status=int(found.status),
+                success=bool(found.success),
+                message=str(found.message),
+            )
+        if not found.success or not point.is_finite() or not point.is_met(before):
+            result.success, result.x = False, unknowns.tree(inner)
+            raise ConvergenceError(
+                f"least_squares() by {method} found no minimum: {found.message} After "
+                f"{result.nfev} evaluations the cost is {largest(result.cost)}, its gradient up to "
+                f"{largest(result.grad)}.\n  fix: begin nearer to it (x0), or allow more "
+                f"(max_nfev=...)",
+                result,
+            )
+        return result, point
+
+    def inside(self) -> OptimizeResult | None:
+        """The fit as an instruction of the program that is recorded; None where it cannot be one.
+
+        Counts are tensors then, and ``active`` is a mask.
+        """
+        residuals, cost, limits, unknowns, settings = self
+        start, slope = unknowns.start, grad(cost)
+        if unknowns.size > LARGE:
+            return None
+        of_minimum = Conditions(cost, limits, constraints_of((), unknowns), start)
+        by_rows = self._count() < unknowns.size
+        kinds = [cost, residuals, (jacrev if by_rows else jacfwd)(residuals)]
+        if settings["loss"] != "linear" or of_minimum.is_differentiated(start):
+            kinds += [slope, jacfwd(slope)]
+        place = Inside(residuals, start, *(limits or ()))
+        if not place.takes([(function, [start]) for function in kinds]):
+            return None
+
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+            at, *bounds = operands
+            ends = (bounds[0], bounds[1]) if bounds else None
+            fit = _Fit(functions[1], functions[0], ends, unknowns.moved(at), settings)
+            result, point = fit.found(False, tuple(functions[1:]))
+            counts = ad.tensor([result.nfev, result.njev])
+            held = point.held
+            fields = [result.cost, result.fun, result.jac, result.grad, counts]
+            return [point.answer(), *fields, held.low, held.high]
+
+        x, *fields, counts, low, high = place.solved(solve, start, *(limits or ()))
+        nfev, njev = counts.unbind()
+        return OptimizeResult(
+            x=of_minimum.answer_at(x, low, high),
+            **dict(zip(("cost", "fun", "jac", "grad"), fields, strict=True)),
+            active=low | high,
+            nfev=nfev,
+            njev=njev,
+            status=1,
+            success=True,
+            message="converged",
+        )
+
+    def _count(self) -> int:
+        def count() -> int:
+            with ad.no_grad():
+                return int(self.residuals(self.unknowns.start).numel())
+
+        found: int = _core._unrecorded(count)
+        return found
 
 
 def _as_pairs(bounds: Any, unknowns: Unknowns) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import somewhere
+from adjoint._samples import batch_of
 from adjoint.func import jacfwd
 
 __all__ = ["Dense", "Linear"]
@@ -50,6 +50,10 @@ class Linear:
         """
         return None
 
+    def anew(self) -> Linear:
+        """The same way of solving, with nothing that is known of the residual."""
+        return self
+
     def by_steps(self, residual: Residual, x: Tensor, r: Tensor, steps: int) -> Tensor:
         """See Note [Answers in ordinary operations] in _implicit.py."""
         with ad.no_grad():
@@ -66,6 +70,9 @@ class Dense(Linear):
     def __init__(self, jacobian: Callable[[Tensor], Tensor] | None = None) -> None:
         self._jacobian = jacobian
         self._factors: Any = None
+
+    def anew(self) -> Dense:
+        return Dense()
 
     def matrix(self, residual: Residual, x: Tensor) -> Tensor:
         made: Tensor = jacfwd(residual)(x) if self._jacobian is None else self._jacobian(x)
@@ -98,14 +105,29 @@ class Dense(Linear):
         return _solved(self.matrix(residual, x).mT, b)
 
     def _by_factors(self, residual: Residual, x: Tensor, b: Tensor, transposed: bool) -> Tensor:
-        if self._factors is None:
+        factors = self._factors
+        if factors is None or ad._core._is_recording():
             lu, pivots, info = ad.linalg.lu_factor_ex(self.matrix(residual, x.detach()).detach())
-            if somewhere(info != 0):
-                raise _singular(x)
-            self._factors = lu, pivots
-        lu, pivots = self._factors
+            _raise_if_singular(info, x)
+            factors = lu, pivots
+            if not ad._core._is_recording():
+                self._factors = factors
+        lu, pivots = factors
         solved: Tensor = lu_solve(lu, pivots, b[..., None], adjoint=transposed)
         return solved[..., 0]
+
+
+def _raise_if_singular(info: Tensor, x: Tensor) -> None:
+    def check(given: Sequence[Tensor]) -> list[Tensor]:
+        if bool((given[0] != 0).any()):
+            raise _singular(x)
+        return []
+
+    whole = [batch_of(info).whole(info)]
+    if ad._core._is_recording():
+        ad._core._host_call(check, whole)  # a program asks again in each of its runs
+    else:
+        check(whole)
 
 
 def _solved(matrix: Tensor, b: Tensor) -> Tensor:

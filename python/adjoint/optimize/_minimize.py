@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, largest
-from adjoint.func import grad, jvp
+from adjoint.func import grad, jacfwd, jvp
 
-from ._conditions import NEAR, Conditions
+from ._conditions import LARGE, NEAR, Conditions, Found, Known
 from ._constraints import Constraints, bounds_of, constraints_of
+from ._inside import Inside, is_inside
 from ._often import Often
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -37,6 +38,7 @@ _GRADIENT = {
 }
 _PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 _HESSIAN = {"dogleg", "trust-exact"}
+_SCALED = {"l-bfgs-b", "slsqp", "tnc", "bfgs", "cg"}  # that can be run in other units
 
 
 def minimize(
@@ -129,54 +131,147 @@ def minimize(
     limits, under = bounds_of(bounds, unknowns), constraints_of(constraints, unknowns)
     if method is None:
         method = "SLSQP" if under.size else "L-BFGS-B" if limits else "BFGS"
-    run = _Run(objective, limits, under, unknowns, callback)
-    result = run.by_scipy(method, tol, options)
+    problem = Problem(objective, limits, under, unknowns)
+    if is_inside() and callback is None and how is None:
+        inside = minimum_inside(problem, method, tol, options)
+        if inside is not None:
+            inside.x = unknowns.tree(inside.x)
+            return inside
+    result, found = minimum_of(_Run(problem, callback), method, tol, options, how)
+    result.active = found.active()
+    result.x = unknowns.tree(found.answer())
+    return result
+
+
+class Problem(NamedTuple):
+    """What is minimised, where; functions of the vector of the unknowns."""
+
+    objective: Callable[[Tensor], Tensor]
+    bounds: tuple[Tensor, Tensor] | None
+    constraints: Constraints
+    unknowns: Unknowns
+
+
+def minimum_of(
+    run: _Run, method: str, tol: float | None, options: Any, how: Any, known: Known | None = None
+) -> tuple[OptimizeResult, Found]:
+    """What SciPy's method found, and the minimum near it."""
+    try:
+        return _near_minimum(run, run.by_scipy(method, tol, options), method, how, known)
+    except ConvergenceError:
+        if method.lower() not in _SCALED or not run.has_units():
+            raise
+        # SciPy's tolerances are for numbers of about one: once more, in units of the start.
+        again = run.by_scipy(method, tol, options, True)
+        return _near_minimum(run, again, method, how, known)
+
+
+def _near_minimum(
+    run: _Run, result: OptimizeResult, method: str, how: Any, known: Known | None
+) -> tuple[OptimizeResult, Found]:
+    objective, limits, under, unknowns = run.problem
     if not result.success:
         raise _lost(method, result)
     with ad.no_grad():
         before = run.gradient(unknowns.start)
     for near in NEAR if limits or under.size else NEAR[:1]:
         of_minimum = Conditions(objective, limits, under, unknowns.start, how, run.gradient, near)
-        found = of_minimum.at(result.x)
+        found = of_minimum.at(result.x, known)
         if found.is_finite() and found.is_met(before):
-            break
-    else:
-        raise _lost(method, result)
-    result.active = found.active()
-    result.x = unknowns.tree(found.answer())
-    return result
+            return result, found
+    raise _lost(method, result)
+
+
+def minimum_inside(
+    problem: Problem, method: str, tol: float | None, options: Any
+) -> OptimizeResult | None:
+    """The minimum as an instruction of the program that is recorded; None where it cannot be one.
+
+    Counts are tensors then, and ``active`` is a mask.
+    """
+    objective, limits, under, unknowns = problem
+    start, kind, slope = unknowns.start, method.lower(), grad(objective)
+    if under.size or unknowns.size > LARGE:
+        return None
+    kinds: list[Any] = [(objective, [start]), (slope, [start]), (jacfwd(slope), [start])]
+    if kind in _PRODUCTS | _HESSIAN:
+        kinds.append((_curvature(objective), [start, start]))
+    place = Inside(objective, start, *(limits or ()))
+    if not place.takes(kinds):
+        return None
+
+    def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+        value, gradient, matrix, *along = functions
+        at, *bounds = operands
+        ends = (bounds[0], bounds[1]) if bounds else None
+        here = Problem(value, ends, under, unknowns.moved(at))
+        run = _Run(here, None, (value, gradient, along[0] if along else None))
+        known = Known(gradient, matrix, True)
+        result, found = minimum_of(run, method, tol, options, None, known)
+        counts = ad.tensor([result.nit, result.nfev, result.njev])
+        held = found.held
+        return [found.answer(), result.fun, result.jac, counts, held.low, held.high]
+
+    x, value, gradient, counts, low, high = place.solved(solve, start, *(limits or ()))
+    nit, nfev, njev = counts.unbind()
+    return OptimizeResult(
+        x=Conditions(objective, limits, under, start).answer_at(x, low, high),
+        fun=value,
+        jac=gradient,
+        success=True,
+        status=0,
+        message="converged",
+        nit=nit,
+        nfev=nfev,
+        njev=njev,
+        active=low | high,
+    )
 
 
 class _Run:
     """One run of a method of SciPy's, on all samples of a `vmap` as one problem."""
 
     def __init__(
-        self,
-        objective: Callable[[Tensor], Tensor],
-        bounds: tuple[Tensor, Tensor] | None,
-        constraints: Constraints,
-        unknowns: Unknowns,
-        callback: Any,
+        self, problem: Problem, callback: Any, programs: tuple[Any, ...] | None = None
     ) -> None:
+        self.problem = problem
+        objective, bounds, constraints, unknowns = problem
         self._objective, self._bounds, self._constraints = objective, bounds, constraints
         self._unknowns, self._callback = unknowns, callback
-        self.gradient = Often(objective, grad)
+        if programs is None:
+            programs = Often(objective), Often(objective, grad), Often(objective, _curvature)
+        self._often, self.gradient, self._along = programs
         with ad.no_grad():
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
 
-    def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
-        """The result, with ``x`` a vector."""
+    def has_units(self) -> bool:
+        """Whether the start tells sizes other than one."""
+        start = self._arrays.flat(self._unknowns.start)
+        return bool(((start != 0) & (np.abs(start) != 1)).any())
+
+    def by_scipy(
+        self, method: str, tol: float | None, options: Any, in_units: bool = False
+    ) -> OptimizeResult:
+        """The result, with ``x`` a vector; maybe found in units of the start."""
         kind = method.lower()
-        objective, gradient = Often(self._objective), self.gradient
-        along = Often(self._objective, _curvature)
-        arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
+        objective, gradient, along = self._often, self.gradient, self._along
+        arrays, flat = self._arrays, self._arrays.flat
+        size, height = np.ones_like(flat(self._unknowns.start)), 1.0
+        if in_units:
+            with ad.no_grad():
+                start = flat(self._unknowns.start)
+                size = np.where(start != 0, np.abs(start), 1.0)
+                height = float(np.abs(flat(gradient(self._unknowns.start)) * size).max()) or 1.0
+
+        def each(v: Any) -> Tensor:
+            return arrays.each(v * size)
 
         def value(v: Any) -> float:
-            return float(flat(objective(each(v))).sum())
+            return float(flat(objective(each(v))).sum()) / height
 
         def slope(v: Any) -> Any:
-            return flat(gradient(each(v)))
+            return flat(gradient(each(v))) * (size / height)
 
         def product(v: Any, p: Any) -> Any:
             return flat(along(each(v), each(p)))
@@ -192,13 +287,14 @@ class _Run:
         if kind in _HESSIAN:
             given["hess"] = matrix
         if self._bounds is not None:
-            given["bounds"] = scipy_optimize().Bounds(*(flat(b) for b in self._bounds))
+            given["bounds"] = scipy_optimize().Bounds(*(flat(b) / size for b in self._bounds))
         if self._constraints.size:
-            given["constraints"] = self._constraints.for_scipy(arrays, kind == "trust-constr")
+            made = self._constraints.for_scipy(arrays, kind == "trust-constr")
+            given["constraints"] = [_in_units(c, size) for c in made] if in_units else made
         if self._callback is not None:
             given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
         with ad.no_grad():
-            start = flat(self._unknowns.start)
+            start = flat(self._unknowns.start) / size
             found = scipy_optimize().minimize(
                 value, start, method=method, tol=tol, options=options, **given
             )
@@ -219,6 +315,12 @@ class _Run:
         if kind in ("bfgs", "cg") and found.status == 2:
             result.success = True
         return result
+
+
+def _in_units(constraint: dict[str, Any], size: Any) -> dict[str, Any]:
+    """A constraint on unknowns that are counted in units of some sizes."""
+    fun, jac = constraint["fun"], constraint["jac"]
+    return {**constraint, "fun": lambda v: fun(v * size), "jac": lambda v: jac(v * size) * size}
 
 
 def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:

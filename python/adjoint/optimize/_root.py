@@ -10,6 +10,7 @@ from adjoint._core import Tensor
 
 from ._choice import linear_for
 from ._implicit import answer
+from ._inside import is_inside
 from ._linear import Dense, Linear
 from ._often import newton_steps
 from ._result import OptimizeResult
@@ -87,7 +88,7 @@ def root(
     residual = unknowns.function(fun, args)
     linear = _linear(unknowns, residual, jac, args)
     recorded = None
-    if method == "newton" and jac is None and isinstance(linear, Dense):
+    if method == "newton" and jac is None and isinstance(linear, Dense) and not is_inside():
         steps = newton_steps(fun, unknowns, x0)
         if steps is not None:
             linear, recorded = steps.on(args)

@@ -9,9 +9,10 @@ import adjoint as ad
 from adjoint._core import Tensor
 from adjoint._samples import Arrays, batch_of, everywhere, failing, is_batched
 
+from ._inside import Inside, is_inside
 from ._iteration import Iteration, Stop, norm
-from ._linear import Linear
-from ._newton import newton
+from ._linear import Dense, Linear
+from ._newton import newton, whole_step
 from ._quasi_newton import anderson, broyden
 from ._result import ConvergenceError, OptimizeResult
 from ._scipy import scipy_optimize
@@ -56,6 +57,9 @@ class Solver:
 
     def by_name(self, start: Tensor, method: str) -> OptimizeResult:
         """Solve from ``start``; ``x`` of the result is a vector without history."""
+        inside = self._inside(start, method) if is_inside() else None
+        if inside is not None:
+            return inside
         if method in OURS:
             return self._by_ours(start, method)
         if method in SCIPYS:
@@ -64,6 +68,45 @@ class Solver:
             f"{self._name}(): there is no method {method!r}; there are {', '.join(OURS)}, and "
             f"SciPy's {', '.join(SCIPYS)}; or give a callable method(fun, x0, args)"
         )
+
+    def _inside(self, start: Tensor, method: str) -> OptimizeResult | None:
+        """The same as an instruction of the program that is recorded; counts are tensors then.
+
+        None where that cannot be.
+        """
+        known = method in OURS or method in SCIPYS
+        if not known or self._callback is not None or not isinstance(self._linear, Dense):
+            return None
+        kinds: list[Any] = [(self._residual, [start]), (self._matrix, [start])]
+        place = Inside(self._residual, start)
+        if method == "newton" and not place.has_samples:
+            kinds.append((self._whole_step, [start, start, start.sum()]))
+        if not place.takes(kinds):
+            return None
+
+        def solve(functions: list[Any], operands: list[Tensor]) -> list[Tensor]:
+            residual, matrix, *step = functions
+            recorded = (lambda x, r, size, _: step[0](x, r, size)) if step else None
+            solver = Solver(
+                self._name,
+                residual,
+                Dense(matrix),
+                self._tolerance,
+                None,
+                self._options,
+                recorded,
+            )
+            found = solver.by_name(operands[0], method)
+            counts = ad.tensor([found.nit, found.nfev, found.njev])
+            return [found.x, found.fun, counts]
+
+        x, r, counts = place.solved(solve, start)
+        steps, calls, jacobians = counts.unbind()
+        return _result(x, r, "converged", steps, calls, jacobians)
+
+    def _whole_step(self, x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, ...]:
+        tolerance = Iteration("", x.dtype, self._tolerance, 0).tolerance
+        return whole_step(self._residual, Dense(self._matrix), x, r, size, tolerance)
 
     def by_callable(self, solve: Callable[[], Tensor]) -> OptimizeResult:
         """Take what the user's solver returns, if it solves the equation."""
@@ -175,7 +218,7 @@ def _size(t: Tensor) -> str:
 
 
 def _result(
-    x: Tensor, r: Tensor, message: str, steps: int, calls: int, jacobians: int, good: bool = True
+    x: Tensor, r: Tensor, message: str, steps: Any, calls: Any, jacobians: Any, good: bool = True
 ) -> OptimizeResult:
     return OptimizeResult(
         x=x,

@@ -83,6 +83,20 @@ Held nodes_of(PyObject* tuple) {
   return held;
 }
 
+// A leaf of a transform that is over: nothing is differentiated by it any more.
+bool has_ended(const TensorObject* leaf) { return !(leaf->flags & kRequiresGrad); }
+
+// _end_variables(tensors): the transform whose variables they are is over.
+PyObject* end_variables(PyObject*, PyObject* tuple) {
+  return guard([&]() -> PyObject* {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      Tensor inside = innermost(tensor_of(PyTuple_GET_ITEM(tuple, i)));
+      if (!inside->grad_fn) inside->flags &= ~kRequiresGrad;
+    }
+    Py_RETURN_NONE;
+  });
+}
+
 // _reaches_others(outputs, inputs): does the graph of the outputs lead to a leaf other than by way
 // of the inputs?
 PyObject* reaches_others(PyObject*, PyObject* args) {
@@ -100,7 +114,7 @@ PyObject* reaches_others(PyObject*, PyObject* args) {
     while (!stack.empty()) {
       Node* n = stack.back();
       stack.pop_back();
-      if (!n->backward) Py_RETURN_TRUE;
+      if (!n->backward && !(n->variable && has_ended(n->variable))) Py_RETURN_TRUE;
       for (int i = 0; i < n->edge_count; ++i) visit(n->edges[i].node);
     }
     Py_RETURN_FALSE;
@@ -127,6 +141,8 @@ PyMethodDef functions[] = {
     {"_variable", variable, METH_VARARGS, "What a transform differentiates by."},
     {"_reaches_others", reaches_others, METH_VARARGS,
      "Whether a graph leads to leaves other than through given tensors."},
+    {"_end_variables", end_variables, METH_O,
+     "The transform whose variables they are is over: nothing is differentiated by them now."},
     {"_derivative_depth", derivative_depth, METH_O,
      "How deep functions are that are differentiated; changes it."},
     {nullptr}};

@@ -6,6 +6,7 @@
 
 #include "bindings/program/program.h"
 #include "program/capture/capture.h"
+#include "program/operand_rules.h"
 #include "program/repeat.h"
 
 namespace adjoint {
@@ -67,6 +68,8 @@ Object instruction_data(const Instruction& i) {
       if (i.has_table())
         value_error("numbers of `", i.op->name, "` are others in each step of a loop");
       kind(i.kind == Kind::Apply ? "apply" : "change");
+      if (!has_operand_rule(*i.op))
+        value_error("`", i.op->name, "` trusts its operands, and could not trust those of a file");
       put(data, "op", checked(PyUnicode_FromString(i.op->full_name.c_str())));
       put(data, "args", arguments_data(i));
       break;
@@ -132,6 +135,12 @@ PyObject* program_data(PyObject*, PyObject* o) {
 }
 
 // --- from data -----------------------------------------------------------------------------------
+struct Distrust {
+  Capture& of;
+  explicit Distrust(Capture& c) : of(c) { of.distrust(true); }
+  ~Distrust() { of.distrust(false); }
+};
+
 // _call_op(name, in_place, args): an op by its full name, with all its arguments.
 PyObject* call_op(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
@@ -148,7 +157,7 @@ PyObject* call_op(PyObject*, PyObject* const* args, Py_ssize_t n) {
       PyObject* value = PyList_GET_ITEM(args[2], static_cast<Py_ssize_t>(k));
       if (!arguments[k].keyword_only) {
         given.push_back(value);
-      } else if (value != Py_None) {
+      } else if (value != Py_None || !arguments[k].has_default) {
         by_name.push_back(value);
         checked(PyList_Append(keywords.get(),
                               checked(PyUnicode_FromString(arguments[k].name.c_str())).get()));
@@ -157,6 +166,8 @@ PyObject* call_op(PyObject*, PyObject* const* args, Py_ssize_t n) {
     auto positional = static_cast<Py_ssize_t>(given.size());
     given.insert(given.end(), by_name.begin(), by_name.end());
     Object names = checked(PyList_AsTuple(keywords.get()));
+    if (!captured()) runtime_error("_call_op(): there is no recording");
+    Distrust inside(*static_cast<Capture*>(t_recorder));
     return call_ops({&op}, args[1] == Py_True, name, given.data(), positional,
                     by_name.empty() ? nullptr : names.get());
   });
@@ -216,19 +227,24 @@ void check_dense(const Tensor& t) {
   if (!is_dense(t.shape(), t.strides()) || t.pending()) value_error("a row is not dense");
 }
 
-// _recording_alias(recording, tensor, shape, strides, bytes): a part of its memory.
+// _recording_alias(recording, tensor, shape, strides, dtype, bytes): a part of its memory.
 PyObject* add_alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     int64_t bytes;
-    if (n != 5 || !is_tensor(args[1]) || !parse_int(args[4], &bytes))
-      type_error("_recording_alias(recording, tensor, shape, strides, bytes)");
+    if (n != 6 || !is_tensor(args[1]) || !parse_int(args[5], &bytes))
+      type_error("_recording_alias(recording, tensor, shape, strides, dtype, bytes)");
     Tensor base = Tensor::borrow(as_tensor(args[1]));
-    auto item = static_cast<int64_t>(base.itemsize());
-    if (bytes % item || std::abs(bytes) > (int64_t{1} << 46)) value_error("a part lies askew");
+    const DType dtype = dtype_value(args[4]);
+    // Complex numbers as their parts, or parts as complex numbers.
+    if (dtype != base.dtype() && real_dtype(dtype) != real_dtype(base.dtype()))
+      value_error("a part of a tensor has another dtype");
+    const auto item = static_cast<int64_t>(item_size(dtype));
+    if (std::abs(bytes) > (int64_t{1} << 46)) value_error("a part lies askew");
+    const int64_t at = base->data - static_cast<char*>(base->storage->data) + bytes;
+    if (at < 0 || at % item) value_error("a part lies askew");
     Dims shape = dims_of(args[2], "shape"), strides = dims_of(args[3], "strides");
     if (shape.size() != strides.size()) value_error("as many strides as sizes are expected");
-    Tensor made =
-        on_storage(base->storage, shape, strides, base.offset() + bytes / item, base.dtype());
+    Tensor made = on_storage(base->storage, shape, strides, at / item, dtype);
     capture_in(args[0]).alias(base.get(), made.get());
     return to_python(made);
   });
@@ -424,16 +440,48 @@ PyObject* set_inputs(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// _program_bind(program, given, held): the inputs after the given ones are these tensors, from now on; what is given to a
+// call is alike and repeated as `given` is.
+PyObject* bind(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guard([&]() -> PyObject* {
+    if (n != 3) type_error("_program_bind(program, given, held)");
+    auto& p = const_cast<Program&>(program_in(args[0]));
+    Tensors given = tensors_of(args[1], "given"), held = tensors_of(args[2], "held");
+    if (given.size() + held.size() != p.inputs.size())
+      value_error("a program takes ", p.inputs.size(), " tensors, not ",
+                  given.size() + held.size());
+    for (size_t k = 0; k < held.size(); ++k) {
+      const TensorGeometry& g = p.registers[p.inputs[given.size() + k]].geometry();
+      if (!g.is_of(held[k].get()))
+        value_error("a tensor that the function reads was ", g.dtype, " ", Span(g.shape),
+                    " and is ", held[k].dtype(), " ", held[k].shape(),
+                    ", or lies in memory otherwise");
+    }
+    for (size_t k = 0; k < given.size(); ++k) {
+      for (size_t j = 0; j < k; ++j) {
+        if ((p.inputs[j] == p.inputs[k]) != given[j].is(given[k]))
+          value_error("other arguments are one tensor");
+      }
+    }
+    p.given = static_cast<int>(given.size());
+    p.identity = Identity(given, {});
+    p.held = std::move(held);
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef functions[] = {
     {"_program_data", program_data, METH_O, "The code of a program, as data."},
     {"_program_inputs", reinterpret_cast<PyCFunction>(set_inputs), METH_FASTCALL,
      "_program_inputs(program, requires_grad, leaf, view): what its inputs have to be like."},
+    {"_program_bind", reinterpret_cast<PyCFunction>(bind), METH_FASTCALL,
+     "_program_bind(program, given, held): what it reads besides what is given."},
     {"_call_op", reinterpret_cast<PyCFunction>(call_op), METH_FASTCALL,
      "_call_op(name, in_place, args): an op by its full name, with all its arguments."},
     {"_recording_last", last_results, METH_O,
      "What the last instruction of a recording has written."},
     {"_recording_alias", reinterpret_cast<PyCFunction>(add_alias), METH_FASTCALL,
-     "_recording_alias(recording, tensor, shape, strides, bytes): a part of its memory."},
+     "_recording_alias(recording, tensor, shape, strides, dtype, bytes): a part of its memory."},
     {"_recording_rows", reinterpret_cast<PyCFunction>(add_rows), METH_FASTCALL,
      "_recording_rows(recording, reads, places, like): a tensor whose rows are others."},
     {"_recording_loop", reinterpret_cast<PyCFunction>(add_loop), METH_FASTCALL,

@@ -161,7 +161,9 @@ namespace {
 
 // Makes the first `count` of what was found results of a node with an edge for each of the tensors
 // `all`; those at `places` have a gradient. The others are kept for the backward part.
-void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, const Dims& places) {
+// `recorded` is kept by a link that the collector hears of `soon`, or in time.
+void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, const Dims& places,
+               bool soon = true) {
   int kept = static_cast<int>(found.size() - count);
   std::vector<Edge> edges;
   for (const Tensor& t : all) edges.push_back(gradient_edge(t.get()));
@@ -170,7 +172,10 @@ void make_node(PyObject* recorded, Tensors all, Tensors& found, size_t count, co
   std::copy(edges.begin(), edges.end(), node->edges);
   node->set_output_count(static_cast<int>(count));
   node->saved[kRecorded_].value = Value::object(recorded);
-  add_back_link(node.get());
+  if (soon)
+    add_back_link(node.get());
+  else
+    extra_of(node.get()).back_link.set_patiently();
   Dims versions;
   for (const Tensor& t : all) versions.push_back(t.version());
   node->saved[kVersions].value = Value(std::move(versions));
@@ -227,7 +232,7 @@ PyObject* as_node(PyObject*, PyObject* const* args, Py_ssize_t n) {
       own->flags |= found[k]->flags & (kData | kPending);
       found[k] = std::move(own);
     }
-    make_node(args[0], std::move(given), found, found.size(), places);
+    make_node(args[0], std::move(given), found, found.size(), places, false);
     return list_of(found);
   });
 }

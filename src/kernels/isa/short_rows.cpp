@@ -1,7 +1,8 @@
 // Many short rows at a time, for the loops of compiled programs (program/fuse): elements that are
-// repeated along a row, and sums of rows in the order in which columns are summed.
+// repeated along a row, arithmetic with them, sums of few rows, and sums of rows in the order in which
+// columns are summed.
 //
-// The last operand of each loop is its geometry; n counts rows.
+// The last operand of each loop is its geometry; n counts rows, of sum_columns columns.
 #include "kernels/isa/row_vectors.h"
 #include "kernels/short_rows.h"
 
@@ -24,6 +25,68 @@ void repeat_elements(char* const* p, int64_t n) {
     for (; k + kLanes<V> <= g.length; k += kLanes<V>) store<T, V>(out + k, all);
     if (k < g.length) store_part<T, V>(out + k, all, g.length - k);
   }
+}
+
+// Row r of the first operand with element r of the second.
+template <class T, class F>
+ADJOINT_INLINE void with_repeated(char* const* p, int64_t n, F f) {
+  using V = VecOf<T>;
+  const auto& g = *reinterpret_cast<const RepeatedOperand*>(p[3]);
+  T* out = reinterpret_cast<T*>(p[0]);
+  const char *rows = p[1], *in = p[2];
+  for (int64_t r = 0; r < n; ++r, rows += g.row, in += g.step, out += g.length) {
+    const T* row = reinterpret_cast<const T*>(rows);
+    T one;
+    std::memcpy(&one, in, sizeof one);
+    const V all = splat<V>(one);
+    int64_t k = 0;
+    for (; k + kLanes<V> <= g.length; k += kLanes<V>)
+      store<T, V>(out + k, f(load<T, V>(row + k), all));
+    for (; k < g.length; ++k) out[k] = f(row[k], one);
+  }
+}
+#define REPEATED_KERNEL(name, result)                              \
+  template <class T>                                               \
+  void name(char* const* p, int64_t n) {                           \
+    with_repeated<T>(p, n, [](auto x, auto y) { return result; }); \
+  }                                                                \
+  ROW_KERNEL(name, 3)
+
+REPEATED_KERNEL(add_repeated, x + y)
+REPEATED_KERNEL(repeated_add, y + x)
+REPEATED_KERNEL(sub_repeated, x - y)
+REPEATED_KERNEL(repeated_sub, y - x)
+REPEATED_KERNEL(mul_repeated, x* y)
+REPEATED_KERNEL(repeated_mul, y* x)
+
+// The sums of columns: eight rows as a tree, one tree after another, then what is left.
+template <class T, class V>
+ADJOINT_INLINE void sum_column(const char* at, const SummedColumns& g, T* out) {
+  auto row = [&](int64_t r) {
+    V x;
+    std::memcpy(&x, at + r * g.step, sizeof x);
+    return x;
+  };
+  V total{};
+  int64_t r = 0;
+  for (; r + 8 <= g.rows; r += 8) {
+    V x[4];
+    for (int k = 0; k < 4; ++k) x[k] = row(r + k) + row(r + k + 4);
+    total = total + ((x[0] + x[2]) + (x[1] + x[3]));
+  }
+  for (; r < g.rows; ++r) total = total + row(r);
+  std::memcpy(out, &total, sizeof total);
+}
+template <class T>
+void sum_columns(char* const* p, int64_t n) {
+  using V = VecOf<T>;
+  const auto& g = *reinterpret_cast<const SummedColumns*>(p[2]);
+  T* out = reinterpret_cast<T*>(p[0]);
+  const T* in = reinterpret_cast<const T*>(p[1]);
+  int64_t k = 0;
+  for (; k + kLanes<V> <= n; k += kLanes<V>)
+    sum_column<T, V>(reinterpret_cast<const char*>(in + k), g, out + k);
+  for (; k < n; ++k) sum_column<T, T>(reinterpret_cast<const char*>(in + k), g, out + k);
 }
 
 // The sum of one row from element `from` on: eight elements as a tree, one tree after another.
@@ -102,6 +165,7 @@ void sum_rows_as_columns(char* const* p, int64_t n) {
 }
 
 ROW_KERNEL(repeat_elements, 2)
+ROW_KERNEL(sum_columns, 2)
 ROW_KERNEL(sum_rows_as_columns, 2)
 
 }  // namespace

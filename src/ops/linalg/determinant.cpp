@@ -151,8 +151,9 @@ static const Op& cofactors_ =
         "The gradients of determinants, det(A) A^-T, of singular matrices too; LU and pivots are "
         "the factors of A.")
         .forward([](Call& c) -> Value {
-          return cofactors(c.tensor(0),
-                           {c.tensor(1), c.tensor(2), empty_info(leading_of(c.tensor(0)))});
+          check_pivots(c.tensor(2), c.tensor(0).size(-1));
+          return cofactors(c.tensor(0), {c.tensor(1), contiguous(c.tensor(2)),
+                                         empty_info(leading_of(c.tensor(0)))});
         })
         .grad(0, input(0) | input(1),
               [](T g, C c) { return at_any_matrix(c.tensor(0), c.tensor(1), g, regular_grad); })

@@ -12,6 +12,8 @@ Lu factor_lu(T a);
 // What a derivative rule needs of the factors, as Call::kept holds it.
 inline Value kept_factors(const Lu& f) { return std::vector<Value>{f.lu, f.pivots}; }
 // op(a)^-1 b, or b op(a)^-1 with left = false; op is the adjoint, or nothing.
+// Pivots may be anybody's: those of lu_solve, or of a program from a file.
+void check_pivots(T pivots, int64_t n);
 Tensor solve_lu(T lu, T pivots, T b, bool left, bool adjoint);
 // The same as an op whose derivatives are those of a^-1 b: the factors belong to `a`, and serve
 // derivatives of every order.

@@ -68,7 +68,18 @@ void conjugate_memory(T x) {
 
 }  // namespace
 
+void check_pivots(T pivots, int64_t n) {
+  Tensor rows = contiguous(pivots);
+  const int* at = rows.data<int>();
+  for (int64_t i = 0; i < rows.numel(); ++i) {
+    if (at[i] < 1 || at[i] > n)
+      runtime_error("linalg.lu_solve: pivots must be between 1 and ", n, " inclusive, got ", at[i],
+                    ". Did you properly pass the result of lu_factor?");
+  }
+}
+
 Tensor solve_lu(T lu, T pivots, T b, bool left, bool adjoint) {
+  check_pivots(pivots, lu.size(-1));
   using linalg::Trans;
   const Dims leading = broadcast_shapes({lu->shape, lu.ndim() - 2}, {b->shape, b.ndim() - 2});
   const int64_t n = lu.size(-1), columns = b.size(left ? -1 : -2);
@@ -365,14 +376,7 @@ static const Op& lu_solve_ =
         .forward([](Call& c) -> Value {
           Tensor lu = c.tensor(0), pivots = c.tensor(1), b = c.tensor(2);
           check_lu_solve(lu, pivots, b, c.flag(3));
-          Tensor rows = contiguous(pivots);
-          for (int64_t i = 0; i < rows.numel(); ++i) {
-            if (rows.data<int>()[i] < 1 || rows.data<int>()[i] > lu.size(-1))
-              runtime_error("linalg.lu_solve: pivots must be between 1 and ", lu.size(-1),
-                            " inclusive, got ", rows.data<int>()[i],
-                            ". Did you properly pass the result of lu_factor?");
-          }
-          Tensor x = solve_lu(lu, rows, b, c.flag(3), c.flag(4));
+          Tensor x = solve_lu(lu, pivots, b, c.flag(3), c.flag(4));
           const bool turned = !c.flag(3) && is_complex(x.dtype());  // PyTorch's solves for x.mH
           return turned ? shown_as_conjugate(x) : x;
         })

@@ -117,7 +117,8 @@ void extreme_along_vjp(C c, Tensor* grads) {
   grads[0] = op<"_scatter_along">(g, index, shape[axis], axis);
 }
 
-// --- moving elements along an axis by index, without checks: indices come from the loops above
+// --- moving elements along an axis by index. Indices come from the loops above, mostly: those of a program from a
+// file may be anything.
 template <class F>
 void each_index(T index, int axis, int64_t length, F&& f) {
   scan::Shape s = around(index.shape(), axis);
@@ -126,6 +127,8 @@ void each_index(T index, int axis, int64_t length, F&& f) {
     for (int64_t i = 0; i < s.n; ++i) {
       for (int64_t j = 0; j < s.inner; ++j) {
         int64_t small = (o * s.n + i) * s.inner + j;
+        if (at[small] < 0 || at[small] >= length) [[unlikely]]
+          index_error("index ", at[small], " is out of bounds for an axis of size ", length);
         f(small, (o * length + at[small]) * s.inner + j);
       }
     }

@@ -1,7 +1,9 @@
 // Read block.h first.
 #include "program/fuse/block.h"
 
+#include <deque>
 #include <map>
+#include <numeric>
 
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
@@ -53,6 +55,10 @@ void tiles_loop(char* const* p, int64_t n) {  // Tiling, memory by place
   run_piece(*t.tiles, const_cast<char*>(t.numbers.data()), p + 1, 0, n);
 }
 
+// Small pieces of memory wait for so many parts before they are used again: machine code does
+// neighbours side by side, and what one reads another must not write.
+constexpr size_t kWaits = 2048;  // bytes
+constexpr size_t kNeighbours = 8;
 constexpr int64_t kWorthABox = 16;      // elements of a loop for each box that it is cut at
 constexpr int64_t kVector = 16;         // elements of a cache line, or of two
 constexpr int64_t kWorthCopying = 256;  // elements of a loop that is cut at whole vectors
@@ -115,6 +121,7 @@ class BlockBuilder {
     find_last_uses();
     for (size_t k = 0; k < parts_.size(); ++k) {
       const Part& part = parts_[k];
+      reuse_released(k);
       part.each_register([&](int reg, bool written) {
         if (written) give_memory(reg);
       });
@@ -146,6 +153,11 @@ class BlockBuilder {
     bool written = false;
     size_t last_use = 0;  // the part
     int64_t local = -1;   // where it stands in the block's memory
+  };
+  // Memory that nobody reads after a part.
+  struct Released {
+    size_t part, bytes;
+    int64_t offset;
   };
   struct Constant {
     TileLoops::Number number;
@@ -193,7 +205,15 @@ class BlockBuilder {
   void release_memory(int reg, size_t part) {
     Known& k = known(reg);
     if (k.local < 0 || k.last_use != part) return;
-    idle_[bytes_of(reg)].push_back(std::exchange(k.local, -1));
+    Released r{part, bytes_of(reg), std::exchange(k.local, -1)};
+    if (r.bytes <= kWaits)
+      waiting_.push_back(r);
+    else
+      idle_[r.bytes].push_back(r.offset);
+  }
+  void reuse_released(size_t part) {
+    for (; !waiting_.empty() && waiting_.front().part + kNeighbours <= part; waiting_.pop_front())
+      idle_[waiting_.front().bytes].push_back(waiting_.front().offset);
   }
 
   // --- pointers
@@ -314,10 +334,10 @@ class BlockBuilder {
   }
   // Positions at which a loop is cut: where boxes begin, and the end. Long loops are cut at whole
   // vectors, and what is between is copied: results that straddle cache lines cost more.
-  static std::vector<int64_t> cuts_of(const TileLoops& f, size_t first, size_t last) {
+  static std::vector<int64_t> cuts_of(const TileLoops& f, std::span<const uint32_t> arguments) {
     std::vector<int64_t> cuts{0, f.numel};
     const int64_t whole = f.numel < kWorthCopying ? 1 : kVector;
-    for (size_t k = first; k < last; ++k) {
+    for (uint32_t k : arguments) {
       if (f.arguments[k].kind != Argument::Assembled) continue;
       const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
       if (!is_read_in_place(f, a)) continue;
@@ -379,30 +399,38 @@ class BlockBuilder {
           add_moving(move_loop, part, f.actions[s].at);
         continue;
       }
+      if (f.actions[s].in_next) continue;
+      if (f.actions[s].chain >= 0) {
+        const TileLoops::Chain& c = f.chains[static_cast<size_t>(f.actions[s].chain)];
+        add_loop(f, c.loop, c.arguments);
+        continue;
+      }
       size_t end = f.arguments.size();
       for (size_t next = s + 1; next < f.actions.size(); ++next) {
         if (!f.actions[next].loop) continue;
         end = f.actions[next].at;
         break;
       }
-      add_loop(f, f.actions[s], end);
+      std::vector<uint32_t> arguments(end - f.actions[s].at);
+      std::iota(arguments.begin(), arguments.end(), f.actions[s].at);
+      add_loop(f, f.actions[s].loop, arguments);
     }
   }
 
-  // A loop whose arguments end at `last`, box by box where they come in boxes.
-  void add_loop(const TileLoops& f, const TileLoops::Action& action, size_t last) {
-    std::vector<int64_t> cuts = cuts_of(f, action.at, last);
+  // A loop, box by box where its arguments come in boxes.
+  void add_loop(const TileLoops& f, Loop loop, std::span<const uint32_t> arguments) {
+    std::vector<int64_t> cuts = cuts_of(f, arguments);
     for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
       const int64_t from = cuts[cut], count = cuts[cut + 1] - from;
-      for (size_t k = action.at; k < last; ++k) {
+      for (uint32_t k : arguments) {
         if (f.arguments[k].kind != Argument::Assembled) continue;
         const TileLoops::Assembly& a = f.assemblies[f.arguments[k].index];
         if (is_read_in_place(f, a) && !is_in_one_box(a, from, from + count))
           add_copies(f, a, from, from + count);
       }
       size_t at = pointers_.size();
-      for (size_t k = action.at; k < last; ++k) point_to_argument(f, f.arguments[k], from, count);
-      loops_.push_back({action.loop, at, count});
+      for (uint32_t k : arguments) point_to_argument(f, f.arguments[k], from, count);
+      loops_.push_back({loop, at, count});
     }
   }
   void point_to_argument(const TileLoops& f, const Argument& a, int64_t from, int64_t count) {
@@ -473,6 +501,7 @@ class BlockBuilder {
   std::vector<Known> known_;
   Lookup known_at_;
   std::map<size_t, std::vector<int64_t>> idle_;  // offsets by size
+  std::deque<Released> waiting_;
   std::vector<Constant> numbers_;
   Lookup number_at_;
   std::vector<Pointer> pointers_;

@@ -1,14 +1,57 @@
 // Read calls.h first.
 #include "program/fuse/calls.h"
 
+#include "dispatch/elementwise_forward.h"
 #include "kernels/products/gemm.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/short_rows.h"
 #include "python/gil.h"
 
 namespace adjoint {
 
+namespace {
+
+constexpr int64_t kMostRows = 128;  // from which on partial sums are folded
+bool is_plain(const reduce::Problem& p) {
+  return p.kind == reduce::Sum && (p.dtype == DType::Float32 || p.dtype == DType::Float64) &&
+         p.accumulator == p.dtype && p.out_dtype == p.dtype && p.divisor == 0 && !p.centre &&
+         p.reduced.count == 1;
+}
+// Of one row without gaps.
+bool is_sum_of_row(const reduce::Problem& p) {
+  return is_plain(p) && p.kept.count == 0 &&
+         p.reduced.stride[0] == static_cast<int64_t>(item_size(p.dtype));
+}
+// Over a few rows, of columns that lie side by side.
+bool is_sum_of_columns(const reduce::Problem& p) {
+  const reduce::Axes &k = p.kept, &r = p.reduced;
+  return is_plain(p) && r.size[0] < kMostRows && (k.count == 1 || k.count == 2) &&
+         k.stride[k.count - 1] == static_cast<int64_t>(item_size(p.dtype)) &&
+         r.stride[0] > k.stride[k.count - 1];
+}
+
+void sum_columns(const reduce::Problem& p, char* out, char* data) {
+  static const Kernel& kernel = kernel_named("sum_columns");
+  const reduce::Axes& k = p.kept;
+  const Loop loop = kernel.loop[static_cast<int>(p.dtype)];
+  const int64_t columns = k.size[k.count - 1], outer = k.count == 2 ? k.size[0] : 1;
+  SummedColumns g{p.reduced.size[0], p.reduced.stride[0]};
+  for (int64_t n = 0; n < outer; ++n) {
+    char* const arguments[] = {out + n * columns * static_cast<int64_t>(item_size(p.dtype)),
+                               data + (k.count == 2 ? n * k.stride[0] : 0),
+                               reinterpret_cast<char*>(&g)};
+    loop(arguments, columns);
+  }
+}
+
+}  // namespace
+
 void sum_loop(char* const* p, int64_t) {
   auto& problem = *reinterpret_cast<reduce::Problem*>(p[0]);
+  if (is_sum_of_row(problem))
+    return reduce::loops(reduce::Sum, problem.dtype)
+        .row(p[2], problem.reduced.size[0], p[1], nullptr);
+  if (is_sum_of_columns(problem)) return sum_columns(problem, p[1], p[2]);
   problem.out = p[1];
   problem.data = p[2];
   reduce::run(problem);

@@ -15,12 +15,14 @@
 #include "program/fuse/layouts.h"
 #include "program/fuse/loop_parts.h"
 #include "program/fuse/pitches.h"
+#include "program/fuse/repeats.h"
 
 namespace adjoint {
 namespace {
 
-constexpr int64_t kLarge = 16384;  // elements from which on memory is a concern
-constexpr int kMaxWritten = 16;    // results of a group of that size
+constexpr int64_t kLarge = 16384;    // elements from which on memory is a concern
+constexpr int kMaxWritten = 16;      // results of a group of that size
+constexpr int64_t kMuchSmaller = 8;  // times: units that may wait
 
 constexpr int16_t kInBox = -2;  // Read::item of what is read as a box of something else
 
@@ -37,6 +39,7 @@ class Fusion {
  public:
   explicit Fusion(Program& p)
       : p_(p),
+        repeated_(repeat_far(p)),
         sources_(p),
         boxed_(p, sources_),
         values_(p.registers.size(), boxed_),
@@ -116,6 +119,7 @@ class Fusion {
   bool ordered(size_t k) const {
     const Instruction& i = p_.code[k];
     if (i.has_effect() || i.kind == Kind::Change || i.kind == Kind::GradOf) return true;
+    if (i.kind == Kind::Constant) return false;  // it is there before all
     return how_[k] == How::Alone && i.kind != Kind::Alias && touches_changed(i);
   }
 
@@ -258,10 +262,16 @@ class Fusion {
                                 .first->second;
         before = k;
       }
-      each_dependency(k, [&](int from, bool same) {
-        bool stays = group && same && shape_of[from] == shape_of[k];
-        level[k] = std::max(level[k], level[from] + (stays ? 0 : 1));
-      });
+      // What is repeated is computed where it is read: with what follows it.
+      size_t reader = k;
+      while (repeated_[reader]) ++reader;
+      for (size_t by = k; by <= reader; ++by) {
+        each_dependency(by, [&](int from, bool same) {
+          if (from >= static_cast<int>(k)) return;
+          bool stays = group && same && shape_of[from] == shape_of[k];
+          level[k] = std::max(level[k], level[from] + (stays ? 0 : 1));
+        });
+      }
       if (ordered(k)) {
         if (last_ordered >= 0) level[k] = std::max(level[k], level[last_ordered] + 1);
         last_ordered = static_cast<int>(k);
@@ -420,7 +430,7 @@ class Fusion {
     rewrite(sequence);
   }
 
-  void rewrite(const std::vector<int>& sequence) {
+  void rewrite(std::vector<int>& sequence) {
     std::vector<int> readers = count_readers(sequence);
     read_by_.assign(p_.registers.size(), 0);
     made_in_.assign(p_.registers.size(), 0);
@@ -497,8 +507,30 @@ class Fusion {
       add_outer(parts, i, sources_);
   }
 
+  // Elements that a unit goes over.
+  int64_t size_of(int unit) const {
+    const Instruction& i = p_.code[units_[unit].members[0]];
+    int64_t size = geometry(i.writes[0]).numel;
+    return i.sum() ? std::max(size, geometry(i.reads[0].reg).numel) : size;
+  }
+
+  // Much smaller units that stand between larger ones come after those that do not need them: machine
+  // code makes one nest of neighbours (program/native/nest.h).
+  void postpone_small(std::span<int> units) const {
+    auto is_smaller = [&](int a, int b) { return size_of(a) * kMuchSmaller <= size_of(b); };
+    for (size_t n = units.size() - 1; n-- > 1;) {
+      if (!is_smaller(units[n], units[n - 1])) continue;
+      const std::vector<int>& after = units_[units[n]].after;
+      for (size_t at = n; at + 1 < units.size() && is_smaller(units[at], units[at + 1]) &&
+                          std::ranges::find(after, units[at + 1]) == after.end();
+           ++at)
+        std::swap(units[at], units[at + 1]);
+    }
+  }
+
   // Small units that follow one another. What nobody else reads stays in the block.
-  Instruction block(std::span<const int> units, std::vector<int>& readers) {
+  Instruction block(std::span<int> units, std::vector<int>& readers) {
+    if (units.size() > 2) postpone_small(units);
     Instruction made;
     made.kind = Kind::Fused;
     made.line = p_.code[units_[units[0]].members[0]].line;
@@ -542,6 +574,7 @@ class Fusion {
   }
 
   Program& p_;
+  std::vector<bool> repeated_;  // by instruction: see repeats.h
   Sources sources_;
   BoxedValues boxed_;
   bool effects_ = false;

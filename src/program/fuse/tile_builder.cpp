@@ -236,11 +236,24 @@ void TileBuilder::classify(TileLoops::Place& p) const {
     step *= shape_[i];
   }
   bool row = same && made_->by_rows && p.strides.back() == item;
-  p.way = flat       ? TileLoops::Way::Flat
-          : repeated ? TileLoops::Way::Repeated
-          : again    ? TileLoops::Way::Again
-          : row      ? TileLoops::Way::Row
-                     : TileLoops::Way::Moved;
+  p.way = flat                          ? TileLoops::Way::Flat
+          : repeated                    ? TileLoops::Way::Repeated
+          : same && is_dense_in_tile(p) ? TileLoops::Way::Row
+          : again                       ? TileLoops::Way::Again
+          : row                         ? TileLoops::Way::Row
+                                        : TileLoops::Way::Moved;
+}
+
+// Whether it lies in the order of a tile, where each is one period.
+bool TileBuilder::is_dense_in_tile(const TileLoops::Place& p) const {
+  if (!made_->period || made_->tile != made_->period || pitch_) return false;
+  auto step = static_cast<int64_t>(item_size(p.dtype)), inside = int64_t{1};
+  for (int i = shape_.size() - 1; inside < made_->period; --i) {
+    if (p.strides[i] != step) return false;
+    step *= shape_[i];
+    inside *= shape_[i];
+  }
+  return true;
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
@@ -329,6 +342,8 @@ void TileBuilder::emit(int step) {
     f.arguments[first + k] = argument(results[k]);
   }
   f.actions.push_back({c.loop, static_cast<uint32_t>(first)});
+  f.actions.back().by_rows = row_loop(c);
+  join_chain(step);
   for (int result : results) {
     const Made& m = values_[result];
     if (m.place < 0 || m.tile < 0) continue;
@@ -429,6 +444,8 @@ std::shared_ptr<TileLoops> TileBuilder::finish() {
   }
   count_uses();
   for (size_t s = 0; s < calls_.size(); ++s) emit(static_cast<int>(s));
+  spare_moves();
+  for (const TileLoops::Place& p : f.places) f.indexed |= p.way == TileLoops::Way::Row;
   if (!f.is_one_tile()) find_takeovers();
   int64_t least = std::max<int64_t>(1, f.period);
   while (f.tile > 64 && f.tile >= 2 * least && f.tiles * f.tile_bytes() > kTilesBytes)

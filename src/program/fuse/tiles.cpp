@@ -7,6 +7,7 @@
 #include "dispatch/elementwise_forward.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise/faults.h"
+#include "kernels/short_rows.h"
 #include "parallel/pool.h"
 #include "program/fuse/short_rows.h"
 #include "program/native/native.h"
@@ -80,6 +81,35 @@ struct Sums {
     }
   }
 };
+
+void run_chain(const TileLoops::Chain& c, char* const* arguments, int64_t n) {
+  char* const p[] = {arguments[c.arguments[0]], arguments[c.arguments[1]],
+                     arguments[c.arguments[2]], arguments[c.arguments[3]]};
+  c.loop(p, n);
+}
+
+// A loop that has an operand which is repeated along rows, on whole rows.
+void run_rows(const TileLoops& f, const TileLoops::RowLoop& r, char* const* data,
+              char* const* arguments, int64_t at, int64_t n) {
+  const int last = f.shape.size() - 1;
+  const int64_t length = f.shape[last], most = f.shape[last - 1];
+  const auto bytes = length * static_cast<int64_t>(item_size(f.places[r.repeated].dtype));
+  const Place& repeated = f.places[r.repeated];
+  RepeatedOperand g{length, repeated.strides[last - 1], r.row < 0 ? bytes : 0};
+  char *out = arguments[0], *rows = arguments[r.rows];
+  int64_t index[kMaxDims];
+  for (int64_t left = n / length; left > 0;) {
+    find_index(f, at, index);
+    const int64_t count = std::min(left, most - index[last - 1]);
+    char* const p[] = {out, r.row < 0 ? rows : row_at(f, f.places[r.row], data[r.row], index),
+                       row_at(f, repeated, data[r.repeated], index), reinterpret_cast<char*>(&g)};
+    r.loop(p, count);
+    left -= count;
+    at += count * length;
+    out += count * bytes;
+    rows += count * bytes;
+  }
+}
 
 // The same by machine code; of sums, what is summed goes through a block of memory as well.
 void run_native(const TileLoops& f, native::RangeFunction function, char* const* data,
@@ -264,7 +294,9 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
     if (f.by_rows) n = std::min(n, row - at % row);
     if (!f.sums.empty()) n = std::min(n, reduce::kBlock - in_block);
     int64_t index[kMaxDims];
-    if (f.by_rows) find_index(f, at, index);
+    if (f.indexed) find_index(f, at, index);
+    const bool whole_rows =
+        !f.row_loops.empty() && at % f.shape.back() == 0 && n % f.shape.back() == 0;
     for (size_t k = 0; k < f.places.size(); ++k) {
       const Place& p = f.places[k];
       if (p.first == p.last) continue;
@@ -275,8 +307,16 @@ void run_piece(const TileLoops& f, char* numbers, char* const* data, int64_t beg
       for (uint32_t q = p.first; q < p.last; ++q) arguments[f.pointed[q]] = here;
     }
     for (const TileLoops::Action& s : f.actions) {
+      if (s.in_next) continue;
       if (s.loop) [[likely]] {
-        s.loop(arguments + s.at, n);
+        if (s.chain >= 0)
+          run_chain(f.chains[s.chain], arguments, n);
+        else if (s.by_rows >= 0 && whole_rows)
+          run_rows(f, f.row_loops[s.by_rows], data, arguments + s.at, at, n);
+        else
+          s.loop(arguments + s.at, n);
+      } else if (s.spared && whole_rows) {
+        continue;
       } else if (s.assembles) {
         const TileLoops::Assembly& a = f.assemblies[s.at];
         char* here = assemble(f, a, data, at, n, tiles + a.tile * f.tile_bytes());

@@ -21,7 +21,7 @@ struct TileLoops {
   // How a loop gets at memory.
   enum class Way : uint8_t {
     Flat,      // where it lies, in the order of the tiles
-    Row,       // where it lies, along the innermost axis
+    Row,       // where it lies, along the innermost axis, or in tiles that are periods
     Repeated,  // one element for all: a tile is filled once
     Again,     // the same in every tile, since they are whole periods: gathered once
     Moved,     // gathered into a tile, or scattered from one
@@ -62,6 +62,23 @@ struct TileLoops {
     Loop loop;  // null: place `at` is moved, or assembly `at` is put together
     uint32_t at;
     bool assembles = false;
+    bool spared = false;   // a move that tiles of whole rows do without,
+    int by_rows = -1;      // since they have another loop: into `row_loops`
+    bool in_next = false;  // done by the next one,
+    int chain = -1;        // which is that of `chains`
+  };
+  // Two loops in one, and its arguments.
+  struct Chain {
+    Loop loop;
+    uint32_t arguments[4];
+  };
+  // What a loop does in tiles of whole rows, of which one operand repeats an element along each: it
+  // is read where it lies, and so is the other one if it is one row for all (kernels/short_rows.h).
+  struct RowLoop {
+    Loop loop;
+    uint32_t repeated;  // a place
+    int row = -1;       // a place, or
+    uint32_t rows = 0;  // an argument of the loop
   };
   struct Argument {
     enum : uint8_t { Tile, Number, Memory, Assembled } kind;
@@ -89,11 +106,14 @@ struct TileLoops {
   int64_t tile = 0;      // elements in one
   int64_t period = 0;    // a tile is a multiple of so many elements: axes from some on; 0: of any
   bool by_rows = false;  // no tile goes beyond a row
+  bool indexed = false;  // some place is found by the index of its first element
   bool may_fault = false;
   size_t item = 1;     // bytes of the widest element
   uint32_t tiles = 0;  // buffers
   std::vector<Place> places;
   std::vector<Action> actions;
+  std::vector<RowLoop> row_loops;
+  std::vector<Chain> chains;
   std::vector<Argument> arguments;  // of the loops, one after another
   std::vector<uint32_t>
       pointed;  // arguments that are pointers to memory, by place, then by assembly
@@ -175,6 +195,10 @@ class TileBuilder {
   void merge_axes();
   void choose_tile();
   void classify(TileLoops::Place& p) const;
+  bool is_dense_in_tile(const TileLoops::Place& p) const;
+  int row_loop(const Call& c);
+  void join_chain(int step);  // chains.cpp
+  void spare_moves();
   template <class F>
   void each_box(F&& f) {
     for (TileLoops::Assembly& a : made_->assemblies) {

@@ -11,8 +11,11 @@ NestPart nest_part(const BlockPart& part, size_t first_pointer, size_t last_part
   if (part.tiles) {
     made.tiles = part.tiles.get();
     made.pointers = part.places - first_pointer;
-  } else if (part.loop == sum_loop) {
-    made.sum = static_cast<const reduce::Problem*>(part.what);
+  } else if (part.loop == sum_loop || part.loop == fold_rows) {
+    if (part.loop == sum_loop)
+      made.sum = static_cast<const reduce::Problem*>(part.what);
+    else
+      made.fold = static_cast<const FoldedRows*>(part.what);
     made.from = part.from;
     made.to = part.to;
     made.offset = part.offset;

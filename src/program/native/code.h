@@ -25,6 +25,13 @@ std::string joined(const char* first, const Rest&... rest) {
   return first + joined(rest...);
 }
 
+// The lanes that shufflevector takes, one after another.
+inline std::string picked(const std::vector<int>& lanes) {
+  std::string text = joined("<", lanes.size(), " x i32> <");
+  for (size_t k = 0; k < lanes.size(); ++k) text += joined(k ? ", " : "", "i32 ", lanes[k]);
+  return text + ">";
+}
+
 class Code {
  public:
   // A line that gives a value: its name.

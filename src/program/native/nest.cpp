@@ -66,8 +66,8 @@ std::optional<Nest::Written> Nest::writer_of(int reg) const {
   for (const Member& m : members_) {
     if (m.what != What::Tiles) {
       if (m.part.to != reg) continue;
-      auto item = static_cast<int64_t>(item_size(m.part.sum->dtype));
-      return Written{1, 0, {0, lanes_ * item, item}, m.part.sum->dtype, m.what == What::RowSum};
+      auto item = static_cast<int64_t>(item_size(m.summed()));
+      return Written{1, 0, {0, lanes_ * item, item}, m.summed(), m.what != What::PlaneSum};
     }
     for (const Place& p : m.part.tiles->places) {
       if (p.written && p.reg == reg)
@@ -106,6 +106,30 @@ bool Nest::fits(const Member& m) const {
   return true;
 }
 
+// Rows after rows, planes after planes.
+bool Nest::is_dense(const Written& w) const {
+  auto item = static_cast<int64_t>(item_size(w.dtype));
+  return (w.planes == 1 || w.strides.plane == all_ * item) && w.strides.lane == item &&
+         w.strides.row == lanes_ * item;
+}
+
+bool Nest::add_fold(const NestPart& part) {
+  const FoldedRows& f = *part.fold;
+  Member m{part, What::LaneSum};
+  std::optional<Written> w = writer_of(part.from);
+  auto item = static_cast<int64_t>(item_size(m.summed()));
+  if (!w || w->late || part.offset != 0 || w->offset != 0 || w->dtype != m.summed() ||
+      is_touched(part.to) || f.divisor != 0 || f.length % kEight || f.step != f.length * item ||
+      f.rows * f.length != w->planes * all_ || all_ % (f.length * kEight) ||
+      (lanes_ != 0 && lanes_ != f.length))
+    return false;
+  lanes_ = f.length;
+  m.planes = w->planes;
+  if (!is_dense(*writer_of(part.from))) return false;
+  members_.push_back(std::move(m));
+  return true;
+}
+
 bool Nest::add_sum(const NestPart& part) {
   const reduce::Problem& p = *part.sum;
   std::optional<Written> w = writer_of(part.from);
@@ -130,9 +154,7 @@ bool Nest::add_sum(const NestPart& part) {
     m.planes = w->planes;
     w = writer_of(part.from);
   }
-  bool dense = (w->planes == 1 || w->strides.plane == all_ * item) && w->strides.lane == item &&
-               w->strides.row == lanes_ * item;
-  if (!dense) return false;
+  if (!is_dense(*w)) return false;
   members_.push_back(std::move(m));
   return true;
 }
@@ -142,6 +164,8 @@ bool Nest::add(const NestPart& part) {
   bool joins = false;
   if (part.sum) {
     joins = add_sum(part);
+  } else if (part.fold) {
+    joins = add_fold(part);
   } else if (part.tiles && part.tiles->assemblies.empty() && TileBody::is_short(*part.tiles) &&
              TileBody::is_known(*part.tiles)) {
     Member m{part};
@@ -161,8 +185,10 @@ std::vector<Nest::Touched> Nest::touched() const {
   std::vector<Touched> found;
   for (const Member& m : members_) {
     if (m.what != What::Tiles) {
-      auto item = static_cast<int64_t>(item_size(m.part.sum->dtype));
-      int64_t count = m.what == What::PlaneSum ? all_ : m.planes * lanes_;
+      auto item = static_cast<int64_t>(item_size(m.summed()));
+      int64_t count = m.what == What::PlaneSum ? all_
+                      : m.what == What::RowSum ? m.planes * lanes_
+                                               : m.planes * rows();
       if (m.part.kept[0]) found.push_back({m.part.pointers, m.part.to, true, 0, count * item});
       continue;
     }
@@ -192,10 +218,12 @@ std::string Nest::key() const {
     add(static_cast<int64_t>(at));
   };
   for (const Member& m : members_) {
-    key += m.part.sum ? sum_key(*m.part.sum) : tile_key(*m.part.tiles, Extent::Whole);
+    key += m.part.sum    ? sum_key(*m.part.sum)
+           : m.part.fold ? sum_key(*m.part.fold)
+                         : tile_key(*m.part.tiles, Extent::Whole);
     add(static_cast<int64_t>(m.part.pointers));
     for (bool kept : m.part.kept) add(kept);
-    if (m.part.sum) {
+    if (m.what != What::Tiles) {
       add_reg(m.part.from);
       add_reg(m.part.to);
       continue;

@@ -3,12 +3,13 @@
 //
 // A nest goes over rows of lanes, R x L. A part goes over all of them, or does so once for each of a few
 // planes (the axes of space, which program/fuse/layouts.h has put outermost). Sums over planes are
-// values like others. Sums over rows are taken as the rows come, eight at a time, and are
+// values like others. Sums over rows, and over lanes, are taken as the rows come, eight at a time, and are
 // complete when the nest ends. Read program/fuse/block.h and tile_body.h first.
 #pragma once
 #include <optional>
 #include <span>
 
+#include "program/fuse/layouts.h"
 #include "program/fuse/tiles.h"
 
 namespace adjoint::native {
@@ -16,7 +17,8 @@ namespace adjoint::native {
 // A part, and where its pointers stand among those of the function.
 struct NestPart {
   const TileLoops* tiles = nullptr;      // pointers by place; or a sum,
-  const reduce::Problem* sum = nullptr;  // of one register to another: one pointer, to its result
+  const reduce::Problem* sum = nullptr;  // of one register to another: one pointer, to its result;
+  const FoldedRows* fold = nullptr;      // or a sum over lanes
   int from = -1, to = -1;                // registers
   int64_t offset = 0;                    // of what is summed, in bytes
   size_t pointers = 0;
@@ -42,12 +44,15 @@ class Nest {
 
  private:
   friend class NestCode;
-  enum class What : uint8_t { Tiles, PlaneSum, RowSum };
+  enum class What : uint8_t { Tiles, PlaneSum, RowSum, LaneSum };
   struct Member {
     NestPart part;
     What what = What::Tiles;
     int64_t planes = 1;
     bool split = false;  // the rows and lanes are two axes of its shape
+    DType summed() const {
+      return part.sum ? part.sum->dtype : part.fold->narrow ? DType::Float32 : DType::Float64;
+    }
   };
   struct Strides {
     int64_t plane, row, lane;  // in bytes
@@ -57,7 +62,7 @@ class Nest {
     int64_t planes, offset;
     Strides strides;
     DType dtype;
-    bool late;  // a sum over rows
+    bool late;  // a sum over rows or lanes
   };
 
   bool form_of(const TileLoops& f, Member* m, int64_t* lanes) const;
@@ -66,6 +71,8 @@ class Nest {
   bool is_touched(int reg) const;
   bool fits(const Member& m) const;
   bool add_sum(const NestPart& part);
+  bool add_fold(const NestPart& part);
+  bool is_dense(const Written& w) const;
   int64_t rows() const { return lanes_ ? all_ / lanes_ : 1; }
 
   std::vector<Member> members_;

@@ -1,4 +1,6 @@
 // The code of a nest. Read nest.h first.
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "program/native/nest.h"
@@ -22,6 +24,7 @@ class NestCode {
         code_.loop("0", lanes, width, [&](const std::string& l) { body(r, l, ""); });
       });
     } else {
+      clear_lane_sums();
       code_.loop("0", lanes, width, [&](const std::string& l) {
         start_sums();
         code_.loop("0", rows, kEight, [&](const std::string& first) {
@@ -30,6 +33,7 @@ class NestCode {
             body(r, l, code_.value("sub i64 ", r, ", ", first));
           });
           add_rows();
+          add_lanes(first);
         });
         store_sums(l);
       });
@@ -53,15 +57,19 @@ class NestCode {
     }
     int width = vector_bytes() / static_cast<int>(item), least = 16 / static_cast<int>(item);
     while (width > least && lanes_ % width) width /= 2;
-    if (lanes_ % width || actions > kMostActions) return false;
+    bool over_lanes =
+        std::ranges::any_of(n_.members_, [](const Member& m) { return m.what == What::LaneSum; });
+    if (lanes_ % width || actions > kMostActions || (over_lanes && width % kEight)) return false;
     vectors_.emplace(code_, width);
     return true;
   }
 
-  // --- sums over rows: room for eight rows of each plane, and for the sum
+  // --- sums over rows and lanes: room for eight rows of each plane, and for the sum over rows
   struct Room {
     const Member* member;
     std::vector<std::string> rows, sums;  // by plane
+    DType dtype() const { return member->summed(); }
+    bool over_lanes() const { return member->what == What::LaneSum; }
   };
   int64_t bytes_of_vector(DType d) const {
     return vectors_->width() * static_cast<int64_t>(item_size(d));
@@ -73,33 +81,36 @@ class NestCode {
         std::string at = code_.first("getelementptr ptr, ptr %data, i64 ", m.part.pointers + k);
         pointers_[m.part.pointers + k] = code_.first("load ptr, ptr ", at);
       }
-      if (m.what != What::RowSum) continue;
+      if (m.what != What::RowSum && m.what != What::LaneSum) continue;
       Room room{&m, {}, {}};
-      std::string type = vectors_->memory_type(m.part.sum->dtype);
+      std::string type = vectors_->memory_type(room.dtype());
       for (int64_t c = 0; c < m.planes; ++c) {
         room.rows.push_back(code_.first("alloca [", kEight, " x ", type, "], align 64"));
-        room.sums.push_back(code_.first("alloca ", type, ", align 64"));
+        if (!room.over_lanes()) room.sums.push_back(code_.first("alloca ", type, ", align 64"));
       }
       rooms_.push_back(std::move(room));
     }
   }
   void start_sums() {
     for (const Room& room : rooms_) {
-      DType d = room.member->part.sum->dtype;
       for (const std::string& sum : room.sums)
-        code_.line("store ", vectors_->memory_type(d), " zeroinitializer, ptr ", sum);
+        code_.line("store ", vectors_->memory_type(room.dtype()), " zeroinitializer, ptr ", sum);
     }
+  }
+  // The eight rows of a plane that are in their room.
+  std::array<TextLanes::V, 8> eight_rows(const Room& room, size_t plane) {
+    std::array<TextLanes::V, 8> x;
+    for (int64_t r = 0; r < kEight; ++r) {
+      std::string at = vectors_->moved(room.rows[plane], joined(r), bytes_of_vector(room.dtype()));
+      x[r].name = code_.value("load ", vectors_->memory_type(room.dtype()), ", ptr ", at);
+    }
+    return x;
   }
   void add_rows() {
     for (const Room& room : rooms_) {
-      DType d = room.member->part.sum->dtype;
-      TextLanes& l = vectors_->lanes(d);
+      TextLanes& l = vectors_->lanes(room.dtype());
       for (size_t c = 0; c < room.sums.size(); ++c) {
-        TextLanes::V x[kEight];
-        for (int64_t r = 0; r < kEight; ++r) {
-          std::string at = vectors_->moved(room.rows[c], joined(r), bytes_of_vector(d));
-          x[r].name = code_.value("load ", l.type(), ", ptr ", at);
-        }
+        std::array<TextLanes::V, 8> x = eight_rows(room, c);
         for (int64_t half = kEight / 2; half > 0; half /= 2)
           for (int64_t r = 0; r < half; ++r) x[r] = l.add(x[r], x[r + half]);
         std::string before = code_.value("load ", l.type(), ", ptr ", room.sums[c]);
@@ -109,13 +120,68 @@ class NestCode {
   }
   void store_sums(const std::string& lane) {
     for (const Room& room : rooms_) {
-      DType d = room.member->part.sum->dtype;
-      auto item = static_cast<int64_t>(item_size(d));
+      auto item = static_cast<int64_t>(item_size(room.dtype()));
       std::string to = vectors_->moved(pointers_.at(room.member->part.pointers), lane, item);
       for (size_t c = 0; c < room.sums.size(); ++c) {
-        std::string sum = code_.value("load ", vectors_->memory_type(d), ", ptr ", room.sums[c]);
+        std::string sum =
+            code_.value("load ", vectors_->memory_type(room.dtype()), ", ptr ", room.sums[c]);
         std::string at = vectors_->moved(to, joined(c), lanes_ * item);
-        vectors_->store(d, sum, at, item, "");
+        vectors_->store(room.dtype(), sum, at, item, "");
+      }
+    }
+  }
+
+  // Sums over lanes grow where they will lie: the next lanes of the same rows are added to them.
+  std::string eight_sums(const Room& room) const {
+    return joined("<", kEight, " x ", element_of(room.dtype()), ">");
+  }
+  std::string lane_sums_at(const Room& room, size_t plane, const std::string& row) {
+    auto item = static_cast<int64_t>(item_size(room.dtype()));
+    std::string to = vectors_->moved(pointers_.at(room.member->part.pointers), row, item);
+    return vectors_->moved(to, joined(plane), n_.rows() * item);
+  }
+  void clear_lane_sums() {
+    for (const Room& room : rooms_) {
+      if (!room.over_lanes()) continue;
+      code_.loop("0", joined(n_.rows()), kEight, [&](const std::string& row) {
+        for (size_t c = 0; c < room.rows.size(); ++c)
+          code_.line("store ", eight_sums(room), " zeroinitializer, ptr ",
+                     lane_sums_at(room, c, row), ", align ", item_size(room.dtype()));
+      });
+    }
+  }
+  // Of each eight lanes k and k + 4 are added, then k and k + 2, k and k + 1: each time two vectors
+  // become one. What is left are the eights of each row, which are added from the left.
+  void add_lanes(const std::string& first_row) {
+    const int width = vectors_->width(), eights = width / static_cast<int>(kEight);
+    for (const Room& room : rooms_) {
+      if (!room.over_lanes()) continue;
+      const std::string type = vectors_->memory_type(room.dtype()), sums = eight_sums(room);
+      for (size_t c = 0; c < room.rows.size(); ++c) {
+        std::array<TextLanes::V, 8> x = eight_rows(room, c);
+        for (int half = kEight / 2; half > 0; half /= 2) {
+          std::vector<int> low, high;
+          for (int k = 0; k < 2 * width; ++k) (k % (2 * half) < half ? low : high).push_back(k);
+          for (int n = 0; n < half; ++n) {
+            auto of_both = [&](const std::vector<int>& lanes) {
+              return TextLanes::V{code_.value("shufflevector ", type, " ", x[2 * n].name, ", ",
+                                              type, " ", x[2 * n + 1].name, ", ", picked(lanes))};
+            };
+            TextLanes::V a = of_both(low), b = of_both(high);
+            x[n] = vectors_->lanes(room.dtype()).add(a, b);
+          }
+        }
+        std::string at = lane_sums_at(room, c, first_row);
+        const auto item = item_size(room.dtype());
+        std::string total = code_.value("load ", sums, ", ptr ", at, ", align ", item);
+        for (int e = 0; e < eights; ++e) {
+          std::vector<int> lanes;
+          for (int r = 0; r < kEight; ++r) lanes.push_back(r * eights + e);
+          std::string part = code_.value("shufflevector ", type, " ", x[0].name, ", ", type,
+                                         " poison, ", picked(lanes));
+          total = code_.value("fadd ", sums, " ", total, ", ", part);
+        }
+        code_.line("store ", sums, " ", total, ", ptr ", at, ", align ", item);
       }
     }
   }
@@ -135,8 +201,9 @@ class NestCode {
         case What::PlaneSum:
           plane_sum(m);
           break;
-        case What::RowSum: {
-          DType d = m.part.sum->dtype;
+        case What::RowSum:
+        case What::LaneSum: {
+          DType d = m.summed();
           for (int64_t c = 0; c < m.planes; ++c) {
             const std::string& to = rooms_[room].rows[static_cast<size_t>(c)];
             code_.line("store ", vectors_->memory_type(d), " ", made(m.part.from, c), ", ptr ",

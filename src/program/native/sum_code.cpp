@@ -129,13 +129,6 @@ class SumCode {
   std::optional<Vectors> vectors_;
 };
 
-// Lanes of one vector that are those of others, one after another.
-std::string picked(const std::vector<int>& lanes) {
-  std::string text = joined("<", lanes.size(), " x i32> <");
-  for (size_t k = 0; k < lanes.size(); ++k) text += joined(k ? ", " : "", "i32 ", lanes[k]);
-  return text + ">";
-}
-
 }  // namespace
 
 std::optional<std::string> sum_code(const Problem& p, const std::string& name) {

@@ -14,7 +14,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import _core
-from adjoint.compiler import CompileWarning, _saved, load
+from adjoint.compiler import CompileWarning, _exchange, _saved, load
 from adjoint.serialization import LoadError
 from tests.children import ENVIRONMENT
 
@@ -120,14 +120,31 @@ def test_a_loaded_program_looks_at_what_the_function_reads(model: Any, tmp_path:
     assert model.gradient(again) == model.gradient(model.lorenz) != expected
 
 
-def test_what_is_not_data_is_refused_when_it_is_saved(tmp_path: Path) -> None:
+def test_programs_that_no_other_process_could_find_again_are_refused(tmp_path: Path) -> None:
     weight = ad.ones(3, requires_grad=True)
-    reads = ad.compile(lambda x: x * weight)
-    with pytest.raises(ValueError, match="call it first"):
-        reads.save(tmp_path / "p.safetensors")
-    reads(ad.ones(3)).sum().backward()
-    with pytest.raises(ValueError, match="pass them as arguments"):
-        reads.save(tmp_path / "p.safetensors")
+    optimiser = ad.optim.SGD([weight], lr=0.1)
+
+    def steps(x: Any) -> Any:
+        loss = (x * weight).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    among = {ad.nn.Parameter(ad.ones(3)), ad.nn.Parameter(ad.zeros(3))}
+    cases = [
+        (steps, "it runs an optimiser"),
+        (lambda x: sum((x * p).sum() for p in among), "whose order is another in each process"),
+    ]
+    for function, why in cases:
+        compiled = ad.compile(function)
+        with pytest.raises(ValueError, match="call it first"):
+            compiled.save(tmp_path / "p.safetensors")
+        for _ in range(2):
+            compiled(ad.ones(3))
+        with pytest.raises(ValueError, match=why):
+            compiled.save(tmp_path / "p.safetensors")
+    assert not (tmp_path / "p.safetensors").exists()
 
 
 @pytest.mark.parametrize("name", ["version", "instruction_set", "python"])
@@ -164,7 +181,7 @@ def _break(name: str, call: Any) -> None:
     elif name == "a register":
         code[0]["dict"]["reads"][0] = 9999
     elif name == "a shape":
-        call["forward"]["dict"]["registers"][0][0][0][0] = 5
+        call["forward"]["dict"]["forms"][0][0][0] = 5
     elif name == "a count":
         loop["count"] = 2
     elif name == "a row":
@@ -189,3 +206,37 @@ def test_wrong_programs_are_errors(what: str, model: Any, tmp_path: Path) -> Non
     ad.save(file, path)
     with pytest.raises(LoadError, match="a program is damaged"):
         load(path, model.lorenz)
+
+
+def _instruction(op: str, args: list[Any], reads: list[int], writes: list[int]) -> Any:
+    return {"kind": "apply", "op": op, "args": args, "reads": reads, "writes": writes}
+
+
+def _built(code: list[Any], registers: list[Any], inputs: list[int], outputs: list[int]) -> Any:
+    facts: dict[str, Any] = {name: [0] * len(inputs) for name in ("requires_grad", "leaf", "views")}
+    facts["default_dtype"] = ad.float32
+    forms = [[form, 0, root] for root, form in enumerate(registers)]
+    data = {"registers": forms, "code": code, "inputs": inputs, "outputs": outputs, **facts}
+    return _exchange.Described(_exchange._encode(data, []), []).build()
+
+
+def test_what_an_op_trusts_is_compared_before_it_runs() -> None:
+    vector, index, long = ([3], [1], ad.float64), ([3], [1], ad.int64), ([5], [1], ad.float64)
+    scatter = [_instruction("_scatter_along", [None, None, 5, 0], [0, 0, -1, 1, 1, -1], [2])]
+    program = _built(scatter, [vector, index, long], [0, 1], [2])
+    rows = [ad.ones(3, dtype=ad.float64), ad.tensor([0, 4, 4])]
+    assert program.run(rows)[0].tolist() == [1, 0, 0, 0, 2]
+    with pytest.raises(IndexError, match="out of bounds"):
+        program.run([rows[0], ad.tensor([0, 5, 1])])
+    short = ([2], [1], ad.int64)
+    with pytest.raises(ValueError, match="do not fit one another"):
+        _built(scatter, [vector, short, long], [0, 1], [2])
+    with pytest.raises(ValueError, match="trusts its operands"):
+        _built([_instruction("_coalesce", [None], [0, 0, -1], [1])], [vector, vector], [0], [1])
+
+
+def test_damaged_programs_crash_nothing() -> None:
+    command = [sys.executable, "-m", "tools.fuzz_programs", "--rounds", "150", "--seed", "3"]
+    told = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "refused" in told.stdout and "ran" in told.stdout

@@ -71,3 +71,18 @@ def test_a_function_that_does_not_move_has_steps_all_the_same():
     with pytest.warns(Warning, match="."):
         (g,) = ad.autograd.grad(f(x), x)
     assert float(g.abs().max()) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore")  # of kinks and jumps
+@pytest.mark.parametrize("name", list(HARD))
+def test_second_derivatives_stay_below_their_bound(name):
+    places = ([1.0, 1.5, 2.0, 0.7], [1e-3, 1.0, -2.0, 0.0], [1e8, 1.0, 1e-8, 1e-4], [1e-9] * 4)
+    for options in ({}, {"derivative": "forward"}, {"elementwise": True}, {"bounds": (-10, 3e8)}):
+        for at in places:
+            f = ad.external(HARD[name], **options)
+            x = ad.tensor(np.array(at), requires_grad=True)
+            (g,) = ad.autograd.grad((f(x) ** 2).sum(), x, create_graph=True)
+            told, before = f.cost(x), f.evaluator.count
+            ad.autograd.grad(g.sum(), x)
+            assert f.evaluator.count - before <= told.second_most
+            assert str(told.second_most) in str(told)

@@ -386,3 +386,21 @@ def test_a_sample_cannot_be_made_a_leaf() -> None:
     # What is differentiated by already requires gradients: nothing changes.
     found = vmap(grad(lambda x: x.requires_grad_().sin()))(x3())
     ad.testing.assert_close(found, x3().cos())
+
+
+def test_a_gradient_inside_by_a_constant_leaves_no_history():
+    x = ad.tensor([0.7], dtype=ad.float64)
+
+    def slope(a):
+        return grad(lambda x: ((x - a) ** 4).sum())(x).sum()
+
+    def curvature(a):
+        return jacrev(grad(lambda x: ((x - a) ** 4).sum()))(x).sum()
+
+    a = ad.tensor([0.5, 1.0], dtype=ad.float64)
+    for f, first, second in ((slope, -12.0, -24.0), (curvature, -24.0, 24.0)):
+        once, twice = vmap(grad(f))(a), ad.vmap(grad(grad(f)))(a)
+        assert not once.requires_grad and not twice.requires_grad
+        power = (x - a) if f is curvature else (x - a) ** 2
+        ad.testing.assert_close(once, first * power)
+        ad.testing.assert_close(twice, second * (power * 0 + 1 if f is curvature else -(x - a)))
