@@ -18,7 +18,16 @@ from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any
 
-__all__ = ["FEW", "abort", "address", "end_with_others", "give_up_finalizing", "is_installed", "is_started", "mpi"]
+__all__ = [
+    "FEW",
+    "abort",
+    "address",
+    "end_with_others",
+    "give_up_finalizing",
+    "is_installed",
+    "is_started",
+    "mpi",
+]
 
 _FIX = "fix: pip install 'adjoint[mpi]', or mpi4py for an MPI that this machine has"
 

@@ -1,7 +1,8 @@
 """Results of expensive evaluations kept on disk, by content: joblib's `Memory` does the keeping.
 
-The key is what the function is (its name, its source, what it closes over; a program's files) and
-what it is given. Read next: _evaluate.py.
+The key is what the function is (its name, its source and code, what it closes over and what its
+globals are, functions that it calls among them; a program's files) and what it is given. Read next:
+_evaluate.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ from adjoint import _tree
 from adjoint._core import Tensor
 
 __all__ = ["Cached", "content_of_file", "identity_of"]
+
+# What a function that has a name for it does not change, as far as names of methods tell.
+_LASTING = (bool, int, float, complex, str, bytes, tuple, frozenset, np.ndarray, np.generic, Tensor)
+_LASTING += (FunctionType, type, ModuleType, type(None))  # type: ignore[assignment]
 
 
 def _memory(folder: str) -> Any:
@@ -75,44 +81,98 @@ def _plain(tree: Any) -> Any:
 
 def identity_of(function: Any) -> str:
     """What a function is, as far as that can be read off it."""
+    return _identity(function, set())
+
+
+def _identity(function: Any, within: set[int]) -> str:
     import joblib
 
     if hasattr(function, "identity"):  # a Command knows what it is
         return str(function.identity())
     if isinstance(function, functools.partial):
         rest = joblib.hash((function.args, function.keywords))
-        return f"{identity_of(function.func)} {rest}"
+        return f"{_identity(function.func, within)} {rest}"
     if inspect.ismethod(function):
-        return f"{identity_of(function.__func__)} {_hashed(function.__self__, function)}"
+        mine = _hashed(function.__self__, function, within)
+        return f"{_identity(function.__func__, within)} {mine}"
     if not inspect.isfunction(function):
         if isinstance(function, (np.ufunc, type(len))):
             return f"{getattr(function, '__module__', '')}.{function.__name__}"
-        return f"{type(function).__qualname__} {_hashed(function, function)}"
+        return f"{type(function).__qualname__} {_hashed(function, function, within)}"
+    name = f"{function.__module__}.{function.__qualname__}"
+    if id(function) in within:  # it calls itself, perhaps by way of others
+        return name
+    within = within | {id(function)}
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
-        source = repr((function.__code__.co_code, function.__code__.co_consts))
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    inside = [_hashed(value, function) for value in (*cells, function.__defaults__)]
-    return f"{function.__module__}.{function.__qualname__} {source} {inside}"
+        source = ""
+    read = [cell.cell_contents for cell in function.__closure__ or ()]
+    read += [function.__defaults__, function.__kwdefaults__, *_globals_of(function)]
+    inside = [_hashed(value, function, within) for value in read]
+    # Two functions may stand in one line: the source does not tell them apart.
+    return f"{name} {source} {_code(function.__code__)} {inside}"
 
 
-def _hashed(value: Any, function: Any) -> str:
+def _code(code: CodeType) -> str:
+    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inside = (_names_in(c) for c in code.co_consts if isinstance(c, CodeType))
+    return set(code.co_names).union(*inside)
+
+
+# Methods that change what they belong to: a function with such a name may keep a log in a global.
+_CHANGING = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem"}
+_CHANGING |= {"remove", "discard", "clear", "sort", "write"}
+
+
+def _globals_of(function: FunctionType) -> list[Any]:
+    """The globals that it has names for, but for containers and objects that it may change."""
+    space, names = function.__globals__, _names_in(function.__code__)
+    found = [space[name] for name in sorted(names) if name in space]
+    return [value for value in found if isinstance(value, _LASTING) or not names & _CHANGING]
+
+
+def _is_installed(function: FunctionType) -> bool:
+    path = function.__code__.co_filename
+    return "site-packages" in path or path.startswith((os.path.dirname(os.__file__), "<frozen"))
+
+
+def _hashed(value: Any, function: Any, within: set[int]) -> str:
     import joblib
 
     if inspect.isfunction(value):
-        return identity_of(value)
+        if _is_installed(value):
+            return f"{value.__module__}.{value.__qualname__}"
+        return _identity(value, within)
     if inspect.ismodule(value):
-        return str(value.__name__)
+        return f"{value.__name__} {getattr(value, '__version__', '')}"
+    if inspect.isclass(value):
+        return f"{value.__module__}.{value.__qualname__} {_source(value)}"
+    wrapped = getattr(getattr(value, "definition", None), "function", None)
+    if wrapped is not None:  # another external
+        return _identity(wrapped, within)
+    if isinstance(value, Tensor):
+        value = value.detach().numpy()
     try:
         return str(joblib.hash(value))
     except Exception as error:
         raise ValueError(
-            f"cache=: {getattr(function, '__name__', function)!r} holds a "
+            f"cache=: {getattr(function, '__name__', function)!r} reads a "
             f"{type(value).__name__}, whose content cannot be told ({error}).\n"
             "  fix: pass it as an argument (static= if it is not to be looked into), or make it in "
             "the function"
         ) from error
+
+
+def _source(value: Any) -> str:
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        return ""
 
 
 def content_of_file(path: str | os.PathLike[str]) -> str:

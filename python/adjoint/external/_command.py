@@ -115,6 +115,13 @@ class Command:
         self.stdin = not any(f == "input" or f.startswith("input_") for f in fields)
         if self.templates is not None:
             self.stdin = False  # the inputs stand in the decks
+            given = self.templates.used | {f.removeprefix("input_") for f in fields}
+            nowhere = [n for n in self.inputs or ["input"] if n not in given | {"input"}]
+            if nowhere and "input" not in fields:
+                raise ValueError(
+                    f"the input {nowhere[0]!r} stands in no template and in no argument, so that "
+                    f"the program would not see it. fix: write {{{{{nowhere[0]}}}}} into a template"
+                )
         self.stdout = not any(f == "output" or f.startswith("output_") for f in fields)
         known = {"input", "output", "folder"}
         known |= {f"input_{n}" for n in self.inputs or ()} | set(self.inputs or ())
@@ -219,8 +226,7 @@ class Command:
             key = self.runs.key(self._identity_of_runs(), args)
             kept = self.runs.finished(key)
             if kept is not None:
-                paths = self._paths(kept)
-                return self._read(kept, paths, (kept / "stdout.txt").read_bytes())
+                return self._read_again(kept)
         values: dict[str, Any] = self._paths(folder)
         text = self._write(folder, names, args, values)
         arguments = [a.format_map(values) for a in self.arguments]
@@ -235,6 +241,16 @@ class Command:
             if self.runs is not None:
                 self.runs.add(key, folder, arguments, out, err)
         return self._read(folder, values, out)
+
+    def _read_again(self, kept: Path) -> Any:
+        """What a run that was kept has given."""
+        try:
+            return self._read(kept, self._paths(kept), (kept / "stdout.txt").read_bytes())
+        except (CommandError, OSError) as error:
+            raise CommandError(
+                f"{error}\n  That is of a run that was kept, {kept}.\n"
+                "  fix: remove that folder, if the program is to run again"
+            ) from error
 
     def _paths(self, folder: Path) -> dict[str, Any]:
         """What the fields of the arguments stand for, as far as they are paths."""

@@ -21,6 +21,8 @@ _FIELD = re.compile(
     r"\{\{\s*([A-Za-z_]\w*)((?:\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\])?)\s*(?::([^{}]*))?\}\}"
 )
 
+_ALMOST = re.compile(r"\{\{[^{}]*\}\}")
+
 
 class Templates:
     """The decks of a program: the name that each has in the folder of a run, and its text."""
@@ -35,13 +37,24 @@ class Templates:
             found = Path(home, path)
             if not found.is_file():
                 raise ValueError(f"templates=: there is no file {found}")
-            self.texts[str(name)] = found.read_text()
+            if not Path(name).name or Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(
+                    f"templates=: {str(name)!r} is not the name of a file in the folder of a run"
+                )
+            # Bytes that are not of the fields stay what they are: other encodings, ends of lines.
+            self.texts[str(name)] = found.read_bytes().decode(errors="surrogateescape")
         for name, text in self.texts.items():
             for match in _FIELD.finditer(text):
                 if match[1] not in inputs:
                     raise ValueError(
                         f"the template {name} names {{{{{match[1]}}}}}; the inputs are "
                         f"{', '.join(inputs)}. fix: inputs=[..., {match[1]!r}]"
+                    )
+            for match in _ALMOST.finditer(_FIELD.sub("", text)):
+                if set(re.findall(r"\w+", match[0])) & set(inputs):
+                    raise ValueError(
+                        f"the template {name} has {match[0]}, which is not understood. fix: "
+                        "{{k}}, {{k:.6e}}, {{k[2]}} or {{k[0, 1]:.6e}}"
                     )
 
     @property
@@ -54,7 +67,8 @@ class Templates:
         for name, text in self.texts.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_FIELD.sub(lambda m: _filled(m, values), text))
+            written = _FIELD.sub(lambda m: _filled(m, values), text)
+            path.write_bytes(written.encode(errors="surrogateescape"))
 
 
 def _filled(match: re.Match[str], values: Mapping[str, Any]) -> str:
@@ -66,4 +80,7 @@ def _filled(match: re.Match[str], values: Mapping[str, Any]) -> str:
         except IndexError as error:
             raise ValueError(f"the template has {match[0]}: {error}") from None
     numbers = np.asarray(value).reshape(-1).tolist()
-    return " ".join(format(v, spec) if spec else repr(v) for v in numbers)
+    try:
+        return " ".join(format(v, spec) if spec else repr(v) for v in numbers)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the template has {match[0]}: {error}") from None

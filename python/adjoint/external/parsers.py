@@ -109,11 +109,17 @@ def columns(
 
     def read(data: bytes) -> Any:
         lines = data.decode(errors="replace").splitlines()
+        if len(lines) < skip:
+            raise ValueError(f"there are {len(lines)} lines, of which skip={skip} are not numbers")
         names = (
             [w.strip() for w in lines[skip - 1].lstrip(comments).split(delimiter)] if skip else []
         )
         rows = [line.split(comments)[0].strip() for line in lines[skip:]]
-        table = np.array([[_number(v) for v in row.split(delimiter)] for row in rows if row])
+        numbers = [[_number(v) for v in row.split(delimiter)] for row in rows if row]
+        widths = sorted({len(row) for row in numbers})
+        if len(widths) > 1:
+            raise ValueError(f"some lines have {widths[0]} numbers, others {widths[-1]}")
+        table = np.array(numbers)
         if table.size == 0:
             raise ValueError("it holds no numbers")
         if use is None:

@@ -177,7 +177,14 @@ def quad(
         """Of all intervals at once, by 15 points and by 7."""
         middle, half = (left + right) / 2, (right - left) / 2
         x = (middle[:, None] + half[:, None] * nodes).flatten()
-        values = ad.as_tensor(each(x)).unflatten(0, (-1, len(nodes))).movedim(1, -1)
+        found = each(x)
+        if not isinstance(found, Tensor) or found.is_complex():
+            kind = found.dtype if isinstance(found, Tensor) else type(found).__name__
+            raise TypeError(
+                f"quad(): the function must give a real tensor, or a number, got {kind}\n"
+                "  fix: integrate the parts by themselves: of a structure, or real and imag"
+            )
+        values = found.unflatten(0, (-1, len(nodes))).movedim(1, -1)
         width = half.reshape(-1, *[1] * (values.ndim - 2))
         return width * (values @ kronrod), width * (values @ gauss)
 
@@ -267,6 +274,8 @@ def _finite(
     dtype = ad.promote_types(low.dtype, high.dtype)
     low, high = low.to(dtype), high.to(dtype)
     below = above = False
+    if not is_batched(low, high) and (math.isnan(float(low)) or math.isnan(float(high))):
+        raise ValueError(f"quad(): a limit is NaN: from {float(low):g} to {float(high):g}")
     if not is_batched(low, high) and (math.isinf(float(low)) or math.isinf(float(high))):
         if float(low) > float(high):
             low, high, sign = high, low, -1.0

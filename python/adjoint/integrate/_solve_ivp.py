@@ -246,6 +246,12 @@ def _tolerance(rtol: Any, atol: Any, unknowns: Unknowns) -> Tolerance:
 
 
 def _ends(t_span: Any, dtype: ad.dtype) -> tuple[Tensor, Tensor]:
+    try:
+        len(t_span)
+    except TypeError:
+        raise ValueError(
+            f"solve_ivp(): t_span must be a beginning and an end, (t0, t1), got {t_span!r}"
+        ) from None
     if len(t_span) != 2:
         raise ValueError(f"solve_ivp(): t_span has {len(t_span)} times, not a beginning and an end")
     for t in t_span:

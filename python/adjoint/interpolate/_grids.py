@@ -78,7 +78,8 @@ class RegularGridInterpolator:
         if self._refuses and somewhere(outside):
             k = int(outside.flatten().nonzero()[0, 0])
             raise ValueError(
-                f"RegularGridInterpolator: {at.detach().flatten(0, -2)[k].tolist()} lies outside "
+                f"RegularGridInterpolator: {at.detach().reshape(-1, len(self.grid))[k].tolist()} "
+                "lies outside "
                 f"of the "
                 "grid\n  fix: bounds_error=False with fill_value= a number, or None to go on beyond"
             )

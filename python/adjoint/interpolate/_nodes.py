@@ -16,6 +16,11 @@ __all__ = ["as_float", "found", "moved", "nodes_of"]
 
 def as_float(thing: Any) -> Tensor:
     """A tensor of floating-point numbers; Python's are float64."""
+    if isinstance(thing, (dict, set, str)) or thing is None:
+        raise TypeError(
+            f"expected a tensor, an array or numbers, got {type(thing).__name__}\n"
+            "  fix: interpolate each tensor of a structure by itself: ad.map(...)"
+        )
     if isinstance(thing, Tensor):
         return thing if thing.is_floating_point() or thing.is_complex() else thing.double()
     if isinstance(thing, (list, tuple)) and any(isinstance(t, Tensor) for t in thing):
@@ -31,6 +36,8 @@ def nodes_of(name: str, given: Any, least: int = 2) -> Tensor:
         raise ValueError(
             f"{name}: expected at least {least} nodes in a vector, got {list(x.shape)}"
         )
+    if x.is_complex():
+        raise ValueError(f"{name}: the nodes must be real numbers, got {x.dtype}")
     if _core._is_recording() and not is_batched(x):
         # A program asks again in each of its runs: there the nodes may be others.
         _core._host_call(lambda given: _increasing(name, given[0]), [x.detach()])

@@ -39,8 +39,11 @@ def solve_banded(
         outside the matrix are not read, and their gradients are zero.
     b
         ``(n,)``, or ``(..., n, k)`` for several right sides; leading axes broadcast.
-    overwrite_ab, overwrite_b, check_finite
-        SciPy's; without effect: nothing is overwritten, and NaN goes through.
+    overwrite_ab, overwrite_b
+        SciPy's; without effect: nothing is overwritten.
+    check_finite
+        Whether NaN and infinite numbers are refused, by ``ValueError``; inside programs and
+        transforms they go through.
 
     Examples
     --------
@@ -51,6 +54,8 @@ def solve_banded(
     """
     lower, upper = _pair(l_and_u)
     ab, b = _of_one_dtype(ab, b)
+    if check_finite:
+        _refuse_infinite("solve_banded", ab, b)
     if b.ndim == 1:
         return _core._band_solve(ab, b.unsqueeze(-1), lower, upper).squeeze(-1)
     return _core._band_solve(ab, b, lower, upper)
@@ -88,6 +93,8 @@ def solveh_banded(
     tensor([1.5000, 2.0000, 1.5000], dtype=torch.float64)
     """
     ab, b = _of_one_dtype(ab, b)
+    if check_finite:
+        _refuse_infinite("solveh_banded", ab, b)
     if ab.ndim < 2:
         raise ValueError(f"solveh_banded(): ab must have two axes, but its shape is {ab.shape}")
     width, n = ab.shape[-2] - 1, ab.shape[-1]
@@ -100,7 +107,19 @@ def solveh_banded(
         pad = (offset, 0) if lower else (0, offset)
         other.append(_core.constant_pad_nd(row.conj(), pad))
     halves = [*reversed(other), *ab.unbind(-2)] if lower else [*ab.unbind(-2), *other]
-    return solve_banded((width, width), _core.stack(halves, -2), b)
+    return solve_banded((width, width), _core.stack(halves, -2), b, check_finite=False)
+
+
+def _refuse_infinite(name: str, ab: Tensor, b: Tensor) -> None:
+    if _core._is_recording() or _core._loop_mode():
+        return
+    for what, t in (("ab", ab.detach()), ("b", b.detach())):
+        # A sum is quick, and not finite if an element is not.
+        if not bool(_core.isfinite(t.sum())) and not bool(_core.isfinite(t).all()):
+            raise ValueError(
+                f"{name}(): {what} must not contain infs or NaNs\n"
+                "  fix: check_finite=False lets them go through"
+            )
 
 
 def _pair(l_and_u: Any) -> tuple[int, int]:

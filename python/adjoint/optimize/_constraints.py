@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import adjoint as ad
+from adjoint import _core
 from adjoint._core import Tensor
-from adjoint._samples import Arrays
+from adjoint._samples import Arrays, is_batched
 from adjoint.func import grad, jacfwd, jacrev, jvp
 
 from ._often import NEVER, Lately, LatelyArray, Often
@@ -165,6 +166,14 @@ def bounds_of(given: Any, unknowns: Unknowns) -> tuple[Tensor, Tensor] | None:
             )
         ends = [p[0] for p in pairs], [p[1] for p in pairs]
     low, high = (_ends(e, n, dtype, none) for e, none in zip(ends, (-np.inf, np.inf), strict=True))
+    if not (_core._is_recording() or is_batched(low, high)):
+        wrong = ~(low.detach() <= high.detach())
+        if bool(wrong.any()):
+            k = int(wrong.nonzero()[0, 0])
+            raise ValueError(
+                f"{unknowns.name}(): An upper bound is less than the corresponding lower bound, or "
+                f"one is NaN: ({float(low[k]):g}, {float(high[k]):g}) of unknown {k}"
+            )
     return low, high
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._core import Tensor
-from adjoint._samples import is_batched
+from adjoint._samples import everywhere, is_batched
 from adjoint.func import jacfwd
 
 from ._conditions import Conditions
@@ -65,7 +65,15 @@ def curve_fit(
     >>> popt
     tensor([3., 2.], dtype=torch.float64)
     """
+    for what, data in (("xdata", xdata), ("ydata", ydata)):
+        if isinstance(data, (dict, str)) or data is None:
+            raise TypeError(
+                f"curve_fit(): {what} must be a tensor, an array or numbers, got "
+                f"{type(data).__name__}\n  fix: give a tensor; xdata may be a tuple of several"
+            )
     ydata = ad.as_tensor(ydata)
+    if not ydata.numel():
+        raise ValueError("curve_fit(): `ydata` must not be empty!")
     ydata = ydata if ydata.is_floating_point() else ydata.to(ad.float64)
     xdata = ad.as_tensor(xdata) if not isinstance(xdata, tuple) else xdata
     if p0 is None:
@@ -78,7 +86,13 @@ def curve_fit(
     factor = ad.linalg.cholesky(scale) if scale is not None and scale.ndim == 2 else None
 
     def residuals(p: Tensor) -> Tensor:
-        off: Tensor = (f(xdata, *p.unbind(0)) - ydata).reshape(-1)
+        model = f(xdata, *p.unbind(0))
+        if isinstance(model, Tensor) and model.ndim and model.shape != ydata.shape:
+            raise ValueError(
+                f"curve_fit(): f gives {list(model.shape)} numbers where ydata has "
+                f"{list(ydata.shape)}"
+            )
+        off: Tensor = (model - ydata).reshape(-1)
         if factor is not None:
             whitened: Tensor = ad.linalg.solve_triangular(factor, off.unsqueeze(1), upper=False)
             return whitened.squeeze(1)
@@ -143,6 +157,8 @@ def lsq_linear(
             f"{list(b.shape)}"
         )
     n = A.shape[1]
+    if not (everywhere(ad.isfinite(A)) and everywhere(ad.isfinite(b))):
+        raise ValueError("lsq_linear(): A and b must not contain infs or NaNs")
     unknowns = Unknowns(ad.zeros(n, dtype=dtype), "lsq_linear")
     low, high = bounds
     pairs = [(_at(low, k), _at(high, k)) for k in range(n)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import adjoint as ad
-from adjoint import _core
+from adjoint import _core, _tree
 from adjoint._core import Tensor
 from adjoint._evaluated import each_input_once
 from adjoint._samples import Arrays, batch_of, largest
@@ -98,7 +101,9 @@ def least_squares(
 
     def residuals(v: Tensor) -> Tensor:
         value = fun(unknowns.tree(v), *arguments, **named)
-        parts = value if isinstance(value, (list, tuple)) else [value]
+        if value is None or isinstance(value, str):
+            raise TypeError(f"least_squares(): fun gives {value!r}, not the residuals as tensors")
+        parts = _tree.flatten(value)[0]
         return ad.cat([unknowns.real(ad.as_tensor(p).reshape(-1)).to(v.dtype) for p in parts])
 
     def cost(v: Tensor) -> Tensor:
@@ -163,10 +168,15 @@ class _Fit(NamedTuple):
                 product: Tensor = matrix(v).mT @ matrix(v)
                 return product
 
+            # SciPy's tolerance of the gradient is for residuals of about one.
+            height = float(np.abs(flat(at_start)).max(initial=0.0))
+            height = 1.0 if not 0 < height < math.inf or 0.01 < height < 100 else height
+            scaled = {**settings, "f_scale": settings["f_scale"] / height}
+
             def derivative(v: Any) -> Any:
                 if sparse is not None and not arrays.shape:
-                    return sparse(each(v))
-                return arrays.blocks(matrix(each(v)))
+                    return sparse(each(v)) / height
+                return arrays.blocks(matrix(each(v))) / height
 
             is_plain = settings["loss"] == "linear" and not is_sparse
             gradient = slope if is_plain else programs[2] if programs else grad(cost)
@@ -175,7 +185,11 @@ class _Fit(NamedTuple):
             if limits is not None:
                 given["bounds"] = tuple(flat(b) for b in limits)
             found = scipy_optimize().least_squares(
-                lambda v: flat(here(each(v))), flat(start), jac=derivative, **settings, **given
+                lambda v: flat(here(each(v))) / height,
+                flat(start),
+                jac=derivative,
+                **scaled,
+                **given,
             )
         how = "sparse" if is_sparse and not arrays.shape else None
         conditions = Conditions(cost, limits, constraints_of((), unknowns), start, how)

@@ -39,6 +39,7 @@ _GRADIENT = {
 }
 _PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 _HESSIAN = {"dogleg", "trust-exact"}
+_SCALED = {"l-bfgs-b", "slsqp", "tnc", "bfgs", "cg"}  # that can be run in other units
 
 
 @each_input_once
@@ -157,8 +158,20 @@ def minimum_of(
     run: _Run, method: str, tol: float | None, options: Any, how: Any, known: Known | None = None
 ) -> tuple[OptimizeResult, Found]:
     """What SciPy's method found, and the minimum near it."""
+    try:
+        return _near_minimum(run, run.by_scipy(method, tol, options), method, how, known)
+    except ConvergenceError:
+        if method.lower() not in _SCALED or not run.has_units():
+            raise
+        # SciPy's tolerances are for numbers of about one: once more, in units of the start.
+        again = run.by_scipy(method, tol, options, True)
+        return _near_minimum(run, again, method, how, known)
+
+
+def _near_minimum(
+    run: _Run, result: OptimizeResult, method: str, how: Any, known: Known | None
+) -> tuple[OptimizeResult, Found]:
     objective, limits, under, unknowns = run.problem
-    result = run.by_scipy(method, tol, options)
     if not result.success:
         raise _lost(method, result)
     with ad.no_grad():
@@ -234,18 +247,34 @@ class _Run:
             values = objective(unknowns.start), *(bounds or ()), *constraints.values
         self._arrays = Arrays(batch_of(*values), unknowns.start.dtype)
 
-    def by_scipy(self, method: str, tol: float | None, options: Any) -> OptimizeResult:
-        """The result, with ``x`` a vector."""
+    def has_units(self) -> bool:
+        """Whether the start tells sizes other than one."""
+        start = self._arrays.flat(self._unknowns.start)
+        return bool(((start != 0) & (np.abs(start) != 1)).any())
+
+    def by_scipy(
+        self, method: str, tol: float | None, options: Any, in_units: bool = False
+    ) -> OptimizeResult:
+        """The result, with ``x`` a vector; maybe found in units of the start."""
         kind = method.lower()
         objective, gradient, along = self._often, self.gradient, self._along
-        arrays, each, flat = self._arrays, self._arrays.each, self._arrays.flat
+        arrays, flat = self._arrays, self._arrays.flat
+        size, height = np.ones_like(flat(self._unknowns.start)), 1.0
+        if in_units:
+            with ad.no_grad():
+                start = flat(self._unknowns.start)
+                size = np.where(start != 0, np.abs(start), 1.0)
+                height = float(np.abs(flat(gradient(self._unknowns.start)) * size).max()) or 1.0
+
+        def each(v: Any) -> Tensor:
+            return arrays.each(v * size)
 
         def value(v: Any) -> float:
             there = objective(each(v))
-            return float(there if arrays.samples == 1 else flat(there).sum())
+            return float(there if arrays.samples == 1 else flat(there).sum()) / height
 
         def slope(v: Any) -> Any:
-            return flat(gradient(each(v)))
+            return flat(gradient(each(v))) * (size / height)
 
         def product(v: Any, p: Any) -> Any:
             return flat(along(each(v), each(p)))
@@ -261,13 +290,14 @@ class _Run:
         if kind in _HESSIAN:
             given["hess"] = matrix
         if self._bounds is not None:
-            given["bounds"] = scipy_optimize().Bounds(*(flat(b) for b in self._bounds))
+            given["bounds"] = scipy_optimize().Bounds(*(flat(b) / size for b in self._bounds))
         if self._constraints.size:
-            given["constraints"] = self._constraints.for_scipy(arrays, kind == "trust-constr")
+            made = self._constraints.for_scipy(arrays, kind == "trust-constr")
+            given["constraints"] = [_in_units(c, size) for c in made] if in_units else made
         if self._callback is not None:
             given["callback"] = lambda v, *_: self._callback(self._unknowns.tree(each(v)))
         with ad.no_grad():
-            start = flat(self._unknowns.start)
+            start = flat(self._unknowns.start) / size
             found = scipy_optimize().minimize(
                 value, start, method=method, tol=tol, options=options, **given
             )
@@ -288,6 +318,12 @@ class _Run:
         if kind in ("bfgs", "cg") and found.status == 2:
             result.success = True
         return result
+
+
+def _in_units(constraint: dict[str, Any], size: Any) -> dict[str, Any]:
+    """A constraint on unknowns that are counted in units of some sizes."""
+    fun, jac = constraint["fun"], constraint["jac"]
+    return {**constraint, "fun": lambda v: fun(v * size), "jac": lambda v: jac(v * size) * size}
 
 
 def _curvature(objective: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:

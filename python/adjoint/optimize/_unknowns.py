@@ -30,6 +30,11 @@ class Unknowns:
     def __init__(self, start: Any, name: str) -> None:
         self.name = name
         start = _tensors(start)
+        if start is None or isinstance(start, str):
+            raise TypeError(
+                f"{name}(): x0 is {start!r}.\n"
+                "  fix: give a tensor, a number, or a structure of tensors such as x0=ad.zeros(3)"
+            )
         flat, self._unravel = ravel(start)
         if not flat.numel():
             raise TypeError(
@@ -61,7 +66,13 @@ class Unknowns:
 
     def vector(self, tree: Any, what: str) -> Tensor:
         """Something of the same size as the unknowns, such as a residual, as a vector."""
-        flat, _ = ravel(_tensors(tree))
+        tree = _tensors(tree)
+        if tree is None or isinstance(tree, str):
+            raise TypeError(
+                f"{self.name}(): {what} is {tree!r}, not a tensor or a structure of them.\n"
+                "  fix: let the function return it"
+            )
+        flat, _ = ravel(tree)
         if self._complex and not flat.is_complex():
             flat = flat.to(ad.complex64 if flat.dtype == ad.float32 else ad.complex128)
         flat = self.real(flat)
@@ -92,6 +103,10 @@ class Unknowns:
         self, fun: Callable[..., Any], args: tuple[Any, ...], what: str = "the residual"
     ) -> Callable[[Tensor], Tensor]:
         """``fun`` from a vector to a vector of the same size."""
+        if not callable(fun):
+            raise TypeError(
+                f"{self.name}(): expected a function first, got {type(fun).__name__}: {fun!r}"
+            )
         return lambda v: self.vector(fun(self.tree(v), *args), what)
 
 

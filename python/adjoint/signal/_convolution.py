@@ -21,7 +21,17 @@ def as_float(x: Any) -> Tensor:
     return given if is_float else given.to(ad.float64)
 
 
+def refuse_structures(name: str, *things: Any) -> None:
+    """Raise for what is not a signal."""
+    for thing in things:
+        if isinstance(thing, (dict, set, str)) or thing is None:
+            raise TypeError(
+                f"{name}(): expected a tensor, an array or numbers, got {type(thing).__name__}"
+            )
+
+
 def _pair(in1: Any, in2: Any, name: str) -> tuple[Tensor, Tensor]:
+    refuse_structures(name, in1, in2)
     a, b = as_float(in1), as_float(in2)
     if a.ndim != b.ndim:
         raise ValueError(

@@ -60,7 +60,7 @@ def test_what_a_function_closes_over_is_content(tmp_path):
         return ad.external(lambda x: k * x, cache=tmp_path)
 
     assert [made(k)(float64(2.0)).item() for k in (3.0, 4.0, 3.0)] == [6.0, 8.0, 6.0]
-    with pytest.raises(ValueError, match=r"holds a generator.*\n.*pass it as an argument"):
+    with pytest.raises(ValueError, match=r"reads a generator.*\n.*pass it as an argument"):
         made(n for n in ())
 
 

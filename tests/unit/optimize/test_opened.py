@@ -125,13 +125,15 @@ def test_the_same_tensor_twice_and_two_tensors_are_two_kinds() -> None:
             assert np.allclose(least(cost), float(expected), atol=1e-7)
 
 
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
 def test_constraints_and_bounds_give_the_same_to_the_last_bit(
-    monkeypatch: pytest.MonkeyPatch,
+    method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found(radius: float, at: list[float]) -> tuple[Any, Any]:
         r = ad.tensor(radius, dtype=ad.float64, requires_grad=True)
         x = least(
             lambda v: ((v - ad.tensor(at, dtype=ad.float64)) ** 2).sum(),
+            method=method,
             bounds=[(None, None), (None, r / 2)],
             constraints={"type": "ineq", "fun": lambda v: r**2 - v @ v},
         )
