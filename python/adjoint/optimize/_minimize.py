@@ -267,14 +267,15 @@ class _Run:
                 height = float(np.abs(flat(gradient(self._unknowns.start)) * size).max()) or 1.0
 
         def each(v: Any) -> Tensor:
-            return arrays.each(v * size)
+            return arrays.each(v * size if in_units else v)
 
         def value(v: Any) -> float:
             there = objective(each(v))
             return float(there if arrays.samples == 1 else flat(there).sum()) / height
 
         def slope(v: Any) -> Any:
-            return flat(gradient(each(v))) * (size / height)
+            found = flat(gradient(each(v)))
+            return found * (size / height) if in_units else found
 
         def product(v: Any, p: Any) -> Any:
             return flat(along(each(v), each(p)))
