@@ -155,8 +155,15 @@ def _program_inputs(
 ) -> None: ...
 def _call_op(name: str, in_place: _bool, args: list[Any], /) -> Any: ...
 def _recording_last(recording: Any, /) -> list[Tensor | None]: ...
+def _program_bind(program: Any, given: list[Tensor], held: list[Tensor], /) -> None: ...
 def _recording_alias(
-    recording: Any, tensor: Tensor, shape: list[_int], strides: list[_int], bytes: _int, /
+    recording: Any,
+    tensor: Tensor,
+    shape: list[_int],
+    strides: list[_int],
+    dtype: dtype,
+    bytes: _int,
+    /,
 ) -> Tensor: ...
 def _recording_rows(
     recording: Any, reads: list[Tensor], places: list[_int], like: Tensor, /
